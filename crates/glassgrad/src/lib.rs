@@ -1,0 +1,47 @@
+//! Glassgrad: a see-through automatic-differentiation engine.
+//!
+//! Every value, every gradient and every dependency of a computation can be asked for and is shown
+//! in the user's own names. Functions are written once, generic over [`Real`], and differentiated
+//! forwards, in reverse, to any order and nested:
+//!
+//! ```
+//! use glassgrad::Real;
+//! use glassgrad::scalar::{derivatives, gradient, hessian};
+//!
+//! fn f<T: Real>(x: &[T]) -> T {
+//!     x[0].ln() + x[0] * x[1] - x[1].sin()
+//! }
+//!
+//! let slope = gradient(|x| f(x), &[2.0, 5.0]);
+//! assert_eq!(slope[0], 5.5);
+//! assert!((slope[1] - 1.7163378145367738).abs() < 1e-15);
+//!
+//! let curvature = hessian(|x| f(x), &[2.0, 5.0]);
+//! assert_eq!(curvature[0], [-0.25, 1.0]);
+//!
+//! // x^x at 1, with its first four derivatives.
+//! let series = derivatives(|x| x.pow(x), 1.0, 4);
+//! assert!(series.iter().zip([1.0, 1.0, 2.0, 3.0, 8.0]).all(|(d, exact)| (d - exact).abs() < 1e-12));
+//! ```
+//!
+//! The layers, from the bottom up: [`algebra`] and [`ops`] state the mathematics in one table;
+//! [`scalar`] holds the engines (dual numbers, Taylor numbers, the tape) and the operators on
+//! functions; [`lang`] reads expressions that people type; [`picture`] draws what was recorded.
+
+pub mod algebra;
+mod special;
+
+pub mod ops;
+
+pub mod scalar;
+
+pub mod lang;
+
+pub mod picture;
+
+pub use algebra::{Literal, c};
+pub use ops::{Algebra, Operation, Real};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeSnippets;

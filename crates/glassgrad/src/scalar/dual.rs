@@ -1,0 +1,151 @@
+//! Dual numbers: a value and its tangents, for forward mode.
+
+use crate::algebra::{Literal, c};
+use crate::ops::{Algebra, Binary, Real, Relation, Unary};
+
+/// A number with `N` tangents: its directional derivatives along `N` chosen directions.
+///
+/// Dual numbers nest: in `Dual<Dual<f64>>` the tangent of the tangent is a second derivative.
+/// Levels cannot be confused, because each has a type of its own.
+///
+/// ```
+/// use glassgrad::scalar::Dual;
+///
+/// // d/dx (x · d/dy (x + y)) = 1, where x is a constant to the inner derivative.
+/// let x = Dual::variable(3.0);
+/// let y = Dual::variable(Dual::constant(4.0));
+/// let inner = (Dual::constant(x) + y).tangent(); // d/dy (x + y) = 1
+/// assert_eq!((x * inner).tangent(), 1.0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Dual<T, const N: usize = 1> {
+    /// The number.
+    pub value: T,
+    /// Its derivatives along each direction.
+    pub tangents: [T; N],
+}
+
+impl<T: Real, const N: usize> Dual<T, N> {
+    /// A number with the given tangents.
+    #[inline(always)]
+    pub fn new(value: T, tangents: [T; N]) -> Self {
+        Dual { value, tangents }
+    }
+
+    /// A number that does not move in any direction.
+    #[inline(always)]
+    pub fn constant(value: T) -> Self {
+        Dual { value, tangents: [c(0.0); N] }
+    }
+
+    /// A number that moves with unit speed in one of the directions.
+    #[inline(always)]
+    pub fn along(value: T, direction: usize) -> Self {
+        Dual { value, tangents: std::array::from_fn(|lane| c(if lane == direction { 1.0 } else { 0.0 })) }
+    }
+}
+
+impl<T: Real> Dual<T> {
+    /// A number that moves with unit speed: the variable to differentiate by.
+    #[inline(always)]
+    pub fn variable(value: T) -> Self {
+        Dual { value, tangents: [c(1.0)] }
+    }
+
+    /// The derivative.
+    #[inline(always)]
+    pub fn tangent(self) -> T {
+        self.tangents[0]
+    }
+}
+
+impl<T: Real, const N: usize> Literal for Dual<T, N> {
+    #[inline(always)]
+    fn literal(value: f64) -> Self {
+        Dual::constant(c(value))
+    }
+}
+
+/// The product of a partial derivative with a tangent, in which a tangent that is exactly zero wins
+/// over a partial that is infinite or NaN: what does not move contributes nothing.
+#[inline(always)]
+pub(crate) fn strong_product<T: Real>(partial: T, tangent: T) -> T {
+    let product = partial * tangent;
+    if tangent.is_exactly_zero() { tangent } else { product }
+}
+
+impl<T: Real, const N: usize> Algebra for Dual<T, N> {
+    type Mask = bool;
+
+    #[inline(always)]
+    fn unary<R: Unary>(self, parameter: f64) -> Self {
+        let value = self.value.unary::<R>(parameter);
+        let slope = R::derivative(self.value, value, parameter);
+        Dual { value, tangents: self.tangents.map(|tangent| strong_product(slope, tangent)) }
+    }
+
+    #[inline(always)]
+    fn binary<R: Binary>(self, other: Self) -> Self {
+        let value = self.value.binary::<R>(other.value);
+        let first = R::first(self.value, other.value, value);
+        let second = R::second(self.value, other.value, value);
+        let product = if R::ARITHMETIC { |partial, tangent| partial * tangent } else { strong_product };
+        let tangents =
+            std::array::from_fn(|lane| product(first, self.tangents[lane]) + product(second, other.tangents[lane]));
+        Dual { value, tangents }
+    }
+
+    #[inline(always)]
+    fn compare(self, relation: Relation, other: Self) -> bool {
+        self.value.compare(relation, other.value)
+    }
+
+    #[inline(always)]
+    fn select(mask: bool, taken: impl FnOnce() -> Self, otherwise: impl FnOnce() -> Self) -> Self {
+        if mask { taken() } else { otherwise() }
+    }
+}
+
+impl<T: Real, const N: usize> Real for Dual<T, N> {
+    #[inline(always)]
+    fn primal(self) -> f64 {
+        self.value.primal()
+    }
+
+    #[inline(always)]
+    fn is_exactly_zero(self) -> bool {
+        self.value.is_exactly_zero() && self.tangents.iter().all(|tangent| tangent.is_exactly_zero())
+    }
+}
+
+number_operators!([T: Real, const N: usize] Dual<T, N>);
+order_by_value!([T: Real, const N: usize] Dual<T, N>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_tangents_travel_together() {
+        let x = Dual::<f64, 2>::along(2.0, 0);
+        let y = Dual::<f64, 2>::along(5.0, 1);
+        let f = x.ln() + x * y - y.sin();
+        assert_eq!(f.tangents[0], 5.5);
+        assert!((f.tangents[1] - 1.716_337_814_536_773_8).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_constant_at_a_singular_point_stays_silent() {
+        let x = Dual::variable(2.0);
+        let f = x + Dual::constant(0.0).sqrt() + Dual::constant(-2.0).pow(Dual::constant(3.0));
+        assert_eq!(f.tangent(), 1.0);
+    }
+
+    #[test]
+    fn strong_zeros_do_not_hide_a_second_derivative() {
+        // a·sin(x) at a = 0: the mixed derivative is cos(x) although the first in x vanishes.
+        let a = Dual::new(Dual::constant(0.0), [Dual::constant(1.0)]);
+        let x = Dual::new(Dual::variable(0.7), [Dual::constant(0.0)]);
+        assert_eq!((a * x.sin()).tangent().tangent(), 0.7_f64.cos());
+    }
+}

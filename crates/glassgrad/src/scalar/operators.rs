@@ -1,0 +1,369 @@
+//! Differential operators on plain functions.
+//!
+//! A function of several numbers is written `Fn(&[T]) -> T`, one with several results
+//! `Fn(&[T], &mut [T])`. Reverse-mode operators hand it variables of a tape of their own, so a
+//! generic function `f` is passed as `|x| f(x)`. All operators are generic in the number that they
+//! differentiate, and can be used inside one another: each level has a type of its own, so nested
+//! derivatives are never confused.
+
+use crate::algebra::c;
+use crate::ops::Real;
+use crate::scalar::tape::Operand;
+use crate::scalar::{Dual, Matrix, NodeId, ReplayError, Sweep, Tape, Taylor, TaylorPool, Var};
+
+/// How many tangents a Hessian carries at once.
+const LANES: usize = 4;
+
+/// The direction in which a Jacobian is accumulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// One sweep for each input.
+    Forward,
+    /// One sweep for each output.
+    Reverse,
+    /// Whichever needs fewer sweeps.
+    #[default]
+    Auto,
+}
+
+/// A function recorded at a point: values, derivatives in both modes, and replay at other points.
+///
+/// ```
+/// use glassgrad::scalar::Recorded;
+/// let mut f = Recorded::new(|x| x[0].ln() + x[0] * x[1] - x[1].sin(), &[2.0, 5.0]);
+/// assert_eq!(f.gradient()[0], 5.5);
+/// f.replay(&[1.0, 0.0]).unwrap();
+/// assert_eq!((f.value(), f.gradient()), (0.0, vec![1.0, 0.0]));
+/// ```
+#[derive(Debug)]
+pub struct Recorded<T = f64> {
+    tape: Tape<T>,
+    inputs: Vec<NodeId>,
+    outputs: Vec<Operand<T>>,
+}
+
+impl<T: Real> Recorded<T> {
+    /// Records a function with one result.
+    pub fn new(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> Self {
+        Recorded::on(Tape::new(), function, x)
+    }
+
+    /// Records a function with one result on a tape whose memory is used again.
+    pub fn on(mut tape: Tape<T>, function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> Self {
+        tape.clear();
+        let variables = tape.inputs(x);
+        let output = function(&variables);
+        let outputs = vec![output.id().map_or(Operand::Constant(output.value()), Operand::Node)];
+        let inputs = variables.into_iter().map(NodeId::from).collect();
+        Recorded { tape, inputs, outputs }
+    }
+
+    /// Records a function that writes `results` results.
+    pub fn several(function: impl for<'t> FnOnce(&[Var<'t, T>], &mut [Var<'t, T>]), x: &[T], results: usize) -> Self {
+        let tape = Tape::new();
+        let variables = tape.inputs(x);
+        let mut outputs = vec![Var::constant(c(0.0)); results];
+        function(&variables, &mut outputs);
+        let outputs =
+            outputs.into_iter().map(|y| y.id().map_or(Operand::Constant(y.value()), Operand::Node)).collect();
+        let inputs = variables.into_iter().map(NodeId::from).collect();
+        Recorded { tape, inputs, outputs }
+    }
+
+    /// The tape, with every node of the computation.
+    pub fn tape(&self) -> &Tape<T> {
+        &self.tape
+    }
+
+    /// Gives the tape back, so that its memory can serve another recording.
+    pub fn into_tape(self) -> Tape<T> {
+        self.tape
+    }
+
+    /// The nodes of the inputs.
+    pub fn inputs(&self) -> &[NodeId] {
+        &self.inputs
+    }
+
+    /// The outputs: nodes, or constants where a result depends on no input.
+    pub fn outputs(&self) -> &[Operand<T>] {
+        &self.outputs
+    }
+
+    /// Evaluates the recording at other inputs; see [`Tape::replay`].
+    pub fn replay(&mut self, x: &[T]) -> Result<(), ReplayError> {
+        self.tape.replay(x)
+    }
+
+    /// The results.
+    pub fn values(&self) -> Vec<T> {
+        let value = |output: &Operand<T>| match output {
+            Operand::Node(id) => self.tape.value(*id),
+            Operand::Constant(value) => *value,
+        };
+        self.outputs.iter().map(value).collect()
+    }
+
+    /// The only result, or the first of several.
+    pub fn value(&self) -> T {
+        self.values()[0]
+    }
+
+    /// The gradient of the only result, or of the first of several.
+    pub fn gradient(&self) -> Vec<T> {
+        let mut weights = vec![c(0.0); self.outputs.len()];
+        weights[0] = c(1.0);
+        self.vjp(&weights)
+    }
+
+    /// The gradient into memory that is used again: `sweep` for the adjoints, `gradient` for the result.
+    pub fn gradient_into(&self, sweep: &mut Sweep<T>, gradient: &mut Vec<T>) {
+        gradient.clear();
+        match self.outputs[0] {
+            Operand::Node(id) => {
+                self.tape.reverse_into(&[(id, c(1.0))], sweep);
+                gradient.extend(self.inputs.iter().map(|input| sweep.of(*input)));
+            }
+            Operand::Constant(_) => gradient.resize(self.inputs.len(), c(0.0)),
+        }
+    }
+
+    /// The derivative along a direction, Jv.
+    pub fn jvp(&self, direction: &[T]) -> Vec<T> {
+        let mut sweep = Sweep::new();
+        let seeds: Vec<_> = self.inputs.iter().copied().zip(direction.iter().copied()).collect();
+        self.tape.forward_into(&seeds, &mut sweep);
+        self.outputs.iter().map(|output| derivative_of(*output, &sweep)).collect()
+    }
+
+    /// The gradient of a weighted sum of the results, Jᵀw.
+    pub fn vjp(&self, weights: &[T]) -> Vec<T> {
+        let mut sweep = Sweep::new();
+        let seeds: Vec<_> = self
+            .outputs
+            .iter()
+            .zip(weights)
+            .filter_map(|(output, weight)| match output {
+                Operand::Node(id) => Some((*id, *weight)),
+                Operand::Constant(_) => None,
+            })
+            .collect();
+        self.tape.reverse_into(&seeds, &mut sweep);
+        self.inputs.iter().map(|input| sweep.of(*input)).collect()
+    }
+
+    /// The Jacobian, one row for each result.
+    pub fn jacobian(&self, mode: Mode) -> Matrix<T> {
+        let (rows, columns) = (self.outputs.len(), self.inputs.len());
+        let forward = match mode {
+            Mode::Forward => true,
+            Mode::Reverse => false,
+            Mode::Auto => columns <= rows,
+        };
+        let mut jacobian = Matrix::zeros(rows, columns);
+        let unit = |length: usize, place: usize| -> Vec<T> {
+            (0..length).map(|k| c(if k == place { 1.0 } else { 0.0 })).collect()
+        };
+        if forward {
+            for column in 0..columns {
+                for (row, slope) in self.jvp(&unit(columns, column)).into_iter().enumerate() {
+                    jacobian[(row, column)] = slope;
+                }
+            }
+        } else {
+            for row in 0..rows {
+                for (column, slope) in self.vjp(&unit(rows, row)).into_iter().enumerate() {
+                    jacobian[(row, column)] = slope;
+                }
+            }
+        }
+        jacobian
+    }
+}
+
+fn derivative_of<T: Real>(output: Operand<T>, sweep: &Sweep<T>) -> T {
+    match output {
+        Operand::Node(id) => sweep.of(id),
+        Operand::Constant(_) => c(0.0),
+    }
+}
+
+/// The gradient of a function, by one reverse sweep.
+///
+/// ```
+/// use glassgrad::scalar::gradient;
+/// assert_eq!(gradient(|x| (x[0] * x[1]) * (x[1] + 1.0), &[2.0, 3.0]), [12.0, 14.0]);
+/// ```
+pub fn gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> Vec<T> {
+    Recorded::new(function, x).gradient()
+}
+
+/// The value and the gradient of a function.
+pub fn value_and_gradient<T: Real>(
+    function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>,
+    x: &[T],
+) -> (T, Vec<T>) {
+    let recorded = Recorded::new(function, x);
+    (recorded.value(), recorded.gradient())
+}
+
+/// The derivative of a function of one number, forwards.
+///
+/// ```
+/// use glassgrad::scalar::{Dual, derivative};
+/// assert_eq!(derivative(|x| x * x * x, 2.0), 12.0);
+/// // d/dx (x · d/dy (x + y)) = 1: the inner derivative sees x as a constant.
+/// assert_eq!(derivative(|x| x * derivative(|y| Dual::constant(x) + y, x), 3.0), 1.0);
+/// ```
+pub fn derivative<T: Real>(function: impl FnOnce(Dual<T>) -> Dual<T>, x: T) -> T {
+    function(Dual::variable(x)).tangent()
+}
+
+/// The value and all derivatives up to `order` of a function of one number.
+///
+/// ```
+/// use glassgrad::scalar::derivatives;
+/// assert_eq!(derivatives(|x| x * x * x, 2.0, 4), [8.0, 12.0, 12.0, 6.0, 0.0]);
+/// ```
+pub fn derivatives<T: Real>(
+    function: impl for<'p> FnOnce(Taylor<'p, T>) -> Taylor<'p, T>,
+    x: T,
+    order: usize,
+) -> Vec<T> {
+    let mut factorial = 1.0;
+    let coefficients = taylor(function, x, order);
+    let scaled = coefficients.into_iter().enumerate().map(|(k, coefficient)| {
+        factorial *= k.max(1) as f64;
+        coefficient * c(factorial)
+    });
+    scaled.collect()
+}
+
+/// The coefficients of the Taylor series at a point, up to `order`.
+///
+/// ```
+/// use glassgrad::scalar::taylor;
+/// assert_eq!(taylor(|x| (1.0 - x).recip(), 0.0, 3), [1.0, 1.0, 1.0, 1.0]);
+/// ```
+pub fn taylor<T: Real>(
+    function: impl for<'p> FnOnce(Taylor<'p, T>) -> Taylor<'p, T>,
+    x: T,
+    order: usize,
+) -> Vec<T> {
+    let pool = TaylorPool::new(order);
+    let mut coefficients = function(pool.variable(x)).coefficients();
+    coefficients.resize(order + 1, c(0.0));
+    coefficients
+}
+
+/// The Jacobian of a function with `results` results, from one recording.
+///
+/// ```
+/// use glassgrad::scalar::{Matrix, Mode, jacobian};
+/// let polar = |x: &[glassgrad::scalar::Var<'_>], y: &mut [_]| {
+///     y[0] = 2.0 * x[0];
+///     y[1] = x[0] * x[1];
+/// };
+/// # let _ = polar;
+/// let j = jacobian(|x, y| { y[0] = 2.0 * x[0]; y[1] = x[0] * x[1]; }, &[3.0, 4.0], 2, Mode::Auto);
+/// assert_eq!(j, Matrix::from_rows([[2.0, 0.0], [4.0, 3.0]]));
+/// ```
+pub fn jacobian<T: Real>(
+    function: impl for<'t> FnOnce(&[Var<'t, T>], &mut [Var<'t, T>]),
+    x: &[T],
+    results: usize,
+    mode: Mode,
+) -> Matrix<T> {
+    Recorded::several(function, x, results).jacobian(mode)
+}
+
+/// The Jacobian without a tape: the function runs once for every `N` inputs, with `N` tangents at once.
+///
+/// ```
+/// use glassgrad::scalar::{Matrix, jacobian_forward};
+/// let j = jacobian_forward::<_, 2>(|x, y| y[0] = x[0] * x[1], &[3.0, 4.0], 1);
+/// assert_eq!(j, Matrix::from_rows([[4.0, 3.0]]));
+/// ```
+pub fn jacobian_forward<T: Real, const N: usize>(
+    function: impl Fn(&[Dual<T, N>], &mut [Dual<T, N>]),
+    x: &[T],
+    results: usize,
+) -> Matrix<T> {
+    let mut jacobian = Matrix::zeros(results, x.len());
+    let mut y = vec![Dual::constant(c(0.0)); results];
+    for start in (0..x.len()).step_by(N) {
+        let seeded: Vec<Dual<T, N>> =
+            x.iter().enumerate().map(|(k, x)| Dual::along(*x, k.wrapping_sub(start))).collect();
+        function(&seeded, &mut y);
+        for (row, y) in y.iter().enumerate() {
+            for (lane, tangent) in y.tangents.iter().enumerate().take(x.len() - start) {
+                jacobian[(row, start + lane)] = *tangent;
+            }
+        }
+    }
+    jacobian
+}
+
+/// The value and the derivative along a direction, (f(x), J v), forwards.
+pub fn jvp<T: Real>(
+    function: impl FnOnce(&[Dual<T>], &mut [Dual<T>]),
+    x: &[T],
+    direction: &[T],
+    results: usize,
+) -> (Vec<T>, Vec<T>) {
+    let seeded: Vec<Dual<T>> = x.iter().zip(direction).map(|(x, v)| Dual::new(*x, [*v])).collect();
+    let mut y = vec![Dual::constant(c(0.0)); results];
+    function(&seeded, &mut y);
+    y.into_iter().map(|y| (y.value, y.tangent())).unzip()
+}
+
+/// The value and the gradient of a weighted sum of the results, (f(x), Jᵀw), in reverse.
+pub fn vjp<T: Real>(
+    function: impl for<'t> FnOnce(&[Var<'t, T>], &mut [Var<'t, T>]),
+    x: &[T],
+    weights: &[T],
+) -> (Vec<T>, Vec<T>) {
+    let recorded = Recorded::several(function, x, weights.len());
+    (recorded.values(), recorded.vjp(weights))
+}
+
+/// The Hessian of a function, by reverse sweeps over a tape of dual numbers.
+///
+/// ```
+/// use glassgrad::scalar::{Matrix, hessian};
+/// let h = hessian(|x| x[0] * x[0] * x[1], &[2.0, 3.0]);
+/// assert_eq!(h, Matrix::from_rows([[6.0, 4.0], [4.0, 0.0]]));
+/// ```
+pub fn hessian<T: Real>(
+    function: impl for<'t> Fn(&[Var<'t, Dual<T, LANES>>]) -> Var<'t, Dual<T, LANES>>,
+    x: &[T],
+) -> Matrix<T> {
+    let mut hessian = Matrix::zeros(x.len(), x.len());
+    let mut tape = Tape::new();
+    for start in (0..x.len()).step_by(LANES) {
+        let seeded: Vec<_> = x.iter().enumerate().map(|(k, x)| Dual::along(*x, k.wrapping_sub(start))).collect();
+        let recorded = Recorded::on(tape, &function, &seeded);
+        for (row, slope) in recorded.gradient().into_iter().enumerate() {
+            for (lane, curvature) in slope.tangents.iter().enumerate().take(x.len() - start) {
+                hessian[(row, start + lane)] = *curvature;
+            }
+        }
+        tape = recorded.into_tape();
+    }
+    hessian
+}
+
+/// The product of the Hessian with a direction, H v, at the cost of a few gradients.
+///
+/// ```
+/// use glassgrad::scalar::hvp;
+/// assert_eq!(hvp(|x| x[0] * x[0] * x[1], &[2.0, 3.0], &[1.0, 10.0]), [46.0, 4.0]);
+/// ```
+pub fn hvp<T: Real>(
+    function: impl for<'t> FnOnce(&[Var<'t, Dual<T>>]) -> Var<'t, Dual<T>>,
+    x: &[T],
+    direction: &[T],
+) -> Vec<T> {
+    let seeded: Vec<Dual<T>> = x.iter().zip(direction).map(|(x, v)| Dual::new(*x, [*v])).collect();
+    Recorded::new(function, &seeded).gradient().into_iter().map(Dual::tangent).collect()
+}
