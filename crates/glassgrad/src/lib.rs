@@ -12,21 +12,22 @@
 //!     x[0].ln() + x[0] * x[1] - x[1].sin()
 //! }
 //!
-//! let slope = gradient(|x| f(x), &[2.0, 5.0]);
+//! let slope = gradient(|x| f(x), &[2.0_f64, 5.0]);
 //! assert_eq!(slope[0], 5.5);
 //! assert!((slope[1] - 1.7163378145367738).abs() < 1e-15);
 //!
 //! let curvature = hessian(|x| f(x), &[2.0, 5.0]);
-//! assert_eq!(curvature[0], [-0.25, 1.0]);
+//! assert_eq!(curvature.row(0), [-0.25, 1.0]);
 //!
 //! // x^x at 1, with its first four derivatives.
-//! let series = derivatives(|x| x.pow(x), 1.0, 4);
+//! let series = derivatives(|x| x.pow(x), 1.0_f64, 4);
 //! assert!(series.iter().zip([1.0, 1.0, 2.0, 3.0, 8.0]).all(|(d, exact)| (d - exact).abs() < 1e-12));
 //! ```
 //!
 //! The layers, from the bottom up: [`algebra`] and [`ops`] state the mathematics in one table;
 //! [`scalar`] holds the engines (dual numbers, Taylor numbers, the tape) and the operators on
-//! functions; [`lang`] reads expressions that people type; [`picture`] draws what was recorded.
+//! functions; [`lang`] reads expressions that people type and writes symbolic derivatives; [`trace`]
+//! tells what a tape did, step by step, and [`picture`] draws it.
 
 pub mod algebra;
 mod special;
@@ -36,6 +37,8 @@ pub mod ops;
 pub mod scalar;
 
 pub mod lang;
+
+pub mod trace;
 
 pub mod picture;
 

@@ -29,131 +29,340 @@ macro_rules! operations {
     literal c
     unary {
         /// Negation, -x.
-        Neg neg(x) { value: -x, derivative: c(-1.0), domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, -1.0)] }
+        Neg neg(x) {
+            value: -x, derivative: c(-1.0),
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, -1.0)]
+        }
         /// Reciprocal, 1/x.
-        Recip recip(x => y) { value: c(1.0) / x, derivative: -(y * y), domain: 0.3..3.0, kinks: [], special: [-2.0 => (-0.5, -0.25)] }
+        Recip recip(x => y) {
+            value: c(1.0) / x, derivative: -(y * y),
+            domain: 0.3..3.0, kinks: [], special: [-2.0 => (-0.5, -0.25)]
+        }
         /// Square, x².
-        Square square(x) { value: x * x, derivative: c(2.0) * x, domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 0.0)] }
+        Square square(x) {
+            value: x * x, derivative: c(2.0) * x,
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 0.0)]
+        }
         /// Square root; its derivative at 0 is infinite.
-        Sqrt sqrt(x => y) { value: x.sqrt(), derivative: c(0.5) / y, domain: 0.2..4.0, kinks: [], special: [0.0 => (0.0, f64::INFINITY), 4.0 => (2.0, 0.25)] }
+        Sqrt sqrt(x => y) {
+            value: x.sqrt(), derivative: c(0.5) / y,
+            domain: 0.2..4.0, kinks: [], special: [0.0 => (0.0, f64::INFINITY), 4.0 => (2.0, 0.25)]
+        }
         /// Reciprocal square root, 1/√x.
-        Rsqrt rsqrt(x => y) { value: c(1.0) / x.sqrt(), derivative: c(-0.5) * y * y * y, domain: 0.2..4.0, kinks: [], special: [4.0 => (0.5, -0.0625)] }
+        Rsqrt rsqrt(x => y) {
+            value: c(1.0) / x.sqrt(), derivative: c(-0.5) * y * y * y,
+            domain: 0.2..4.0, kinks: [], special: [4.0 => (0.5, -0.0625)]
+        }
         /// Cube root, also of negative numbers.
-        Cbrt cbrt(x => y) { value: x.cbrt(), derivative: c(1.0 / 3.0) / (y * y), domain: 0.3..8.0, kinks: [], special: [-8.0 => (-2.0, 1.0 / 12.0), 0.0 => (0.0, f64::INFINITY)] }
+        Cbrt cbrt(x => y) {
+            value: x.cbrt(), derivative: c(1.0 / 3.0) / (y * y),
+            domain: 0.3..8.0, kinks: [], special: [-8.0 => (-2.0, 1.0 / 12.0), 0.0 => (0.0, f64::INFINITY)]
+        }
         /// Integer power xⁿ; x⁰ is 1 and flat everywhere.
-        Powi powi(x; n: i32 = 3) { value: x.powi(n), derivative: if n == 0 { c(0.0) } else { c(f64::from(n)) * x.powi(n - 1) }, domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 0.0), -2.0 => (-8.0, 12.0)] }
+        Powi powi(x; n: i32 = 3) {
+            value: x.powi(n), derivative: if n == 0 { c(0.0) } else { c(f64::from(n)) * x.powi(n - 1) },
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 0.0), -2.0 => (-8.0, 12.0)]
+        }
         /// Real power xᵖ with a fixed exponent; x⁰ is 1 and flat everywhere.
-        Powf powf(x; p: f64 = 2.5) { value: x.powf(c(p)), derivative: if p == 0.0 { c(0.0) } else { c(p) * x.powf(p - 1.0) }, domain: 0.2..3.0, kinks: [], special: [0.0 => (0.0, 0.0), 4.0 => (32.0, 20.0)] }
+        Powf powf(x; p: f64 = 2.5) {
+            value: x.powf(c(p)), derivative: if p == 0.0 { c(0.0) } else { c(p) * x.powf(p - 1.0) },
+            domain: 0.2..3.0, kinks: [], special: [0.0 => (0.0, 0.0), 4.0 => (32.0, 20.0)]
+        }
         /// Exponential function eˣ.
-        Exp exp(x => y) { value: x.exp(), derivative: y, domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 1.0), -1000.0 => (0.0, 0.0)] }
+        Exp exp(x => y) {
+            value: x.exp(), derivative: y,
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 1.0), -1000.0 => (0.0, 0.0)]
+        }
         /// Power of two, 2ˣ.
-        Exp2 exp2(x => y) { value: x.exp2(), derivative: c(LN_2) * y, domain: -2.0..2.0, kinks: [], special: [3.0 => (8.0, 8.0 * LN_2)] }
+        Exp2 exp2(x => y) {
+            value: x.exp2(), derivative: c(LN_2) * y,
+            domain: -2.0..2.0, kinks: [], special: [3.0 => (8.0, 8.0 * LN_2)]
+        }
         /// eˣ - 1, accurate near 0.
-        Expm1 expm1(x => y) { value: x.expm1(), derivative: y + c(1.0), domain: -2.0..2.0, kinks: [], special: [1e-20 => (1e-20, 1.0), -1000.0 => (-1.0, 0.0)] }
+        Expm1 expm1(x => y) {
+            value: x.expm1(), derivative: y + c(1.0),
+            domain: -2.0..2.0, kinks: [], special: [1e-20 => (1e-20, 1.0), -1000.0 => (-1.0, 0.0)]
+        }
         /// Natural logarithm.
-        Ln ln(x) { value: x.ln(), derivative: c(1.0) / x, domain: 0.2..4.0, kinks: [], special: [1.0 => (0.0, 1.0)] }
+        Ln ln(x) {
+            value: x.ln(), derivative: c(1.0) / x,
+            domain: 0.2..4.0, kinks: [], special: [1.0 => (0.0, 1.0)]
+        }
         /// Logarithm to base 2.
-        Log2 log2(x) { value: x.log2(), derivative: c(1.0 / LN_2) / x, domain: 0.2..4.0, kinks: [], special: [8.0 => (3.0, 0.125 / LN_2)] }
+        Log2 log2(x) {
+            value: x.log2(), derivative: c(1.0 / LN_2) / x,
+            domain: 0.2..4.0, kinks: [], special: [8.0 => (3.0, 0.125 / LN_2)]
+        }
         /// Logarithm to base 10.
-        Log10 log10(x) { value: x.log10(), derivative: c(1.0 / LN_10) / x, domain: 0.2..4.0, kinks: [], special: [1.0 => (0.0, 1.0 / LN_10)] }
+        Log10 log10(x) {
+            value: x.log10(), derivative: c(1.0 / LN_10) / x,
+            domain: 0.2..4.0, kinks: [], special: [1.0 => (0.0, 1.0 / LN_10)]
+        }
         /// ln(1 + x), accurate near 0.
-        Log1p log1p(x) { value: x.log1p(), derivative: c(1.0) / (c(1.0) + x), domain: -0.7..3.0, kinks: [], special: [1e-20 => (1e-20, 1.0)] }
+        Log1p log1p(x) {
+            value: x.log1p(), derivative: c(1.0) / (c(1.0) + x),
+            domain: -0.7..3.0, kinks: [], special: [1e-20 => (1e-20, 1.0)]
+        }
         /// Sine.
-        Sin sin(x) { value: x.sin(), derivative: x.cos(), domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 1.0)] }
+        Sin sin(x) {
+            value: x.sin(), derivative: x.cos(),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 1.0)]
+        }
         /// Cosine.
-        Cos cos(x) { value: x.cos(), derivative: -x.sin(), domain: -3.0..3.0, kinks: [], special: [0.0 => (1.0, 0.0)] }
+        Cos cos(x) {
+            value: x.cos(), derivative: -x.sin(),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (1.0, 0.0)]
+        }
         /// Tangent.
-        Tan tan(x => y) { value: x.tan(), derivative: c(1.0) + y * y, domain: -1.2..1.2, kinks: [], special: [0.0 => (0.0, 1.0)] }
+        Tan tan(x => y) {
+            value: x.tan(), derivative: c(1.0) + y * y,
+            domain: -1.2..1.2, kinks: [], special: [0.0 => (0.0, 1.0)]
+        }
         /// Inverse sine.
-        Asin asin(x) { value: x.asin(), derivative: c(1.0) / ((c(1.0) - x) * (c(1.0) + x)).sqrt(), domain: -0.9..0.9, kinks: [], special: [0.0 => (0.0, 1.0), 1.0 => (PI / 2.0, f64::INFINITY)] }
+        Asin asin(x) {
+            value: x.asin(), derivative: c(1.0) / ((c(1.0) - x) * (c(1.0) + x)).sqrt(),
+            domain: -0.9..0.9, kinks: [], special: [0.0 => (0.0, 1.0), 1.0 => (PI / 2.0, f64::INFINITY)]
+        }
         /// Inverse cosine.
-        Acos acos(x) { value: x.acos(), derivative: c(-1.0) / ((c(1.0) - x) * (c(1.0) + x)).sqrt(), domain: -0.9..0.9, kinks: [], special: [0.0 => (PI / 2.0, -1.0)] }
+        Acos acos(x) {
+            value: x.acos(), derivative: c(-1.0) / ((c(1.0) - x) * (c(1.0) + x)).sqrt(),
+            domain: -0.9..0.9, kinks: [], special: [0.0 => (PI / 2.0, -1.0)]
+        }
         /// Inverse tangent.
-        Atan atan(x) { value: x.atan(), derivative: c(1.0) / (c(1.0) + x * x), domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 1.0), 1e200 => (PI / 2.0, 0.0)] }
+        Atan atan(x) {
+            value: x.atan(), derivative: c(1.0) / (c(1.0) + x * x),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 1.0), 1e200 => (PI / 2.0, 0.0)]
+        }
         /// Hyperbolic sine.
-        Sinh sinh(x) { value: x.sinh(), derivative: x.cosh(), domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 1.0)] }
+        Sinh sinh(x) {
+            value: x.sinh(), derivative: x.cosh(),
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 1.0)]
+        }
         /// Hyperbolic cosine.
-        Cosh cosh(x) { value: x.cosh(), derivative: x.sinh(), domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 0.0)] }
+        Cosh cosh(x) {
+            value: x.cosh(), derivative: x.sinh(),
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 0.0)]
+        }
         /// Hyperbolic tangent.
-        Tanh tanh(x => y) { value: x.tanh(), derivative: c(1.0) - y * y, domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 1.0), 1000.0 => (1.0, 0.0), -1000.0 => (-1.0, 0.0)] }
+        Tanh tanh(x => y) {
+            value: x.tanh(), derivative: c(1.0) - y * y,
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, 1.0), 1000.0 => (1.0, 0.0), -1000.0 => (-1.0, 0.0)]
+        }
         /// Inverse hyperbolic sine.
-        Asinh asinh(x) { value: x.asinh(), derivative: (c(1.0) + x * x).rsqrt(), domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 1.0)] }
+        Asinh asinh(x) {
+            value: x.asinh(), derivative: (c(1.0) + x * x).rsqrt(),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 1.0)]
+        }
         /// Inverse hyperbolic cosine.
-        Acosh acosh(x) { value: x.acosh(), derivative: (x - c(1.0)).rsqrt() * (x + c(1.0)).rsqrt(), domain: 1.2..4.0, kinks: [], special: [1.0 => (0.0, f64::INFINITY)] }
+        Acosh acosh(x) {
+            value: x.acosh(), derivative: (x - c(1.0)).rsqrt() * (x + c(1.0)).rsqrt(),
+            domain: 1.2..4.0, kinks: [], special: [1.0 => (0.0, f64::INFINITY)]
+        }
         /// Inverse hyperbolic tangent.
-        Atanh atanh(x) { value: x.atanh(), derivative: c(1.0) / ((c(1.0) - x) * (c(1.0) + x)), domain: -0.9..0.9, kinks: [], special: [0.0 => (0.0, 1.0)] }
+        Atanh atanh(x) {
+            value: x.atanh(), derivative: c(1.0) / ((c(1.0) - x) * (c(1.0) + x)),
+            domain: -0.9..0.9, kinks: [], special: [0.0 => (0.0, 1.0)]
+        }
         /// Logistic function 1/(1 + e⁻ˣ).
-        Sigmoid sigmoid(x => y) { value: sigmoid(x), derivative: y * (c(1.0) - y), domain: -3.0..3.0, kinks: [], special: [0.0 => (0.5, 0.25), 1000.0 => (1.0, 0.0), -1000.0 => (0.0, 0.0)] }
+        Sigmoid sigmoid(x => y) {
+            value: sigmoid(x), derivative: y * (c(1.0) - y),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.5, 0.25), 1000.0 => (1.0, 0.0), -1000.0 => (0.0, 0.0)]
+        }
         /// ln(sigmoid(x)), accurate on both sides.
-        LogSigmoid log_sigmoid(x) { value: -softplus(-x), derivative: (-x).sigmoid(), domain: -3.0..3.0, kinks: [], special: [1000.0 => (0.0, 0.0), -1000.0 => (-1000.0, 1.0)] }
+        LogSigmoid log_sigmoid(x) {
+            value: -softplus(-x), derivative: (-x).sigmoid(),
+            domain: -3.0..3.0, kinks: [], special: [1000.0 => (0.0, 0.0), -1000.0 => (-1000.0, 1.0)]
+        }
         /// ln(1 + eˣ), a smooth ramp.
-        Softplus softplus(x) { value: softplus(x), derivative: x.sigmoid(), domain: -3.0..3.0, kinks: [], special: [0.0 => (LN_2, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)] }
+        Softplus softplus(x) {
+            value: softplus(x), derivative: x.sigmoid(),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (LN_2, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)]
+        }
         /// x/(1 + |x|).
-        Softsign softsign(x) { value: x / (c(1.0) + x.abs()), derivative: (c(1.0) + x.abs()).square().recip(), domain: -3.0..3.0, kinks: [0.0], special: [0.0 => (0.0, 1.0), -2.0 => (-2.0 / 3.0, 1.0 / 9.0)] }
+        Softsign softsign(x) {
+            value: x / (c(1.0) + x.abs()), derivative: (c(1.0) + x.abs()).square().recip(),
+            domain: -3.0..3.0, kinks: [0.0], special: [0.0 => (0.0, 1.0), -2.0 => (-2.0 / 3.0, 1.0 / 9.0)]
+        }
         /// Rectified linear unit max(x, 0); its derivative at 0 is 0.
-        Relu relu(x) { value: larger(x, c(0.0)), derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(0.0)), domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.0), -0.0 => (0.0, 0.0), 2.0 => (2.0, 1.0)] }
+        Relu relu(x) {
+            value: larger(x, c(0.0)), derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(0.0)),
+            domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.0), -0.0 => (0.0, 0.0), 2.0 => (2.0, 1.0)]
+        }
         /// max(x, 0) + slope·min(x, 0); its derivative at 0 is the slope.
-        LeakyRelu leaky_relu(x; slope: f64 = 0.01) { value: if x > c(0.0) { x } else { c(slope) * x }, derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(slope)), domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.01), -1.0 => (-0.01, 0.01)] }
+        LeakyRelu leaky_relu(x; slope: f64 = 0.01) {
+            value: if x > c(0.0) { x } else { c(slope) * x },
+            derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(slope)),
+            domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.01), -1.0 => (-0.01, 0.01)]
+        }
         /// Exponential linear unit: x above 0, alpha·(eˣ - 1) up to 0.
-        Elu elu(x; alpha: f64 = 1.0) { value: if x > c(0.0) { x } else { c(alpha) * x.expm1() }, derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(alpha) * x.exp()), domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 1.0), -1000.0 => (-1.0, 0.0), 1000.0 => (1000.0, 1.0)] }
+        Elu elu(x; alpha: f64 = 1.0) {
+            value: if x > c(0.0) { x } else { c(alpha) * x.expm1() },
+            derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(alpha) * x.exp()),
+            domain: -2.0..2.0, kinks: [0.0],
+            special: [0.0 => (0.0, 1.0), -1000.0 => (-1.0, 0.0), 1000.0 => (1000.0, 1.0)]
+        }
         /// Gaussian error linear unit x·Φ(x), with the exact normal distribution function.
-        Gelu gelu(x) { value: x * normal_distribution(x), derivative: c(0.5) * (c(-FRAC_1_SQRT_2) * x).erfc() + c(NORMAL_PEAK) * x * (c(-0.5) * x * x).exp(), domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)] }
+        Gelu gelu(x) {
+            value: x * normal_distribution(x),
+            derivative: c(0.5) * (c(-FRAC_1_SQRT_2) * x).erfc() + c(NORMAL_PEAK) * x * (c(-0.5) * x * x).exp(),
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)]
+        }
         /// Gaussian error linear unit in the tanh approximation.
-        GeluTanh gelu_tanh(x) { value: x * sigmoid(c(2.0 * SQRT_2_OVER_PI) * x * (c(1.0) + c(0.044715) * x * x)), derivative: { let u = c(2.0 * SQRT_2_OVER_PI) * x * (c(1.0) + c(0.044715) * x * x); let s = u.sigmoid(); s + c(2.0 * SQRT_2_OVER_PI) * x * s * (-u).sigmoid() * (c(1.0) + c(3.0 * 0.044715) * x * x) }, domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)] }
+        GeluTanh gelu_tanh(x) {
+            value: x * sigmoid(c(2.0 * SQRT_2_OVER_PI) * x * (c(1.0) + c(0.044715) * x * x)),
+            derivative: {
+                let u = c(2.0 * SQRT_2_OVER_PI) * x * (c(1.0) + c(0.044715) * x * x);
+                let s = u.sigmoid();
+                s + c(2.0 * SQRT_2_OVER_PI) * x * s * (-u).sigmoid() * (c(1.0) + c(3.0 * 0.044715) * x * x)
+            },
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)]
+        }
         /// Sigmoid linear unit x·sigmoid(x), also called swish.
-        Silu silu(x) { value: x * sigmoid(x), derivative: { let s = x.sigmoid(); s + x * s * (-x).sigmoid() }, domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)] }
+        Silu silu(x) {
+            value: x * sigmoid(x), derivative: { let s = x.sigmoid(); s + x * s * (-x).sigmoid() },
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)]
+        }
         /// x·tanh(softplus(x)).
-        Mish mish(x) { value: x * softplus(x).tanh(), derivative: { let t = x.softplus().tanh(); t + x * (c(1.0) - t * t) * x.sigmoid() }, domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.6), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)] }
+        Mish mish(x) {
+            value: x * softplus(x).tanh(),
+            derivative: { let t = x.softplus().tanh(); t + x * (c(1.0) - t * t) * x.sigmoid() },
+            domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.6), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)]
+        }
         /// Error function.
-        Erf erf(x) { value: x.erf(), derivative: c(FRAC_2_SQRT_PI) * (-(x * x)).exp(), domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, FRAC_2_SQRT_PI), 1000.0 => (1.0, 0.0)] }
+        Erf erf(x) {
+            value: x.erf(), derivative: c(FRAC_2_SQRT_PI) * (-(x * x)).exp(),
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (0.0, FRAC_2_SQRT_PI), 1000.0 => (1.0, 0.0)]
+        }
         /// Complementary error function 1 - erf(x), accurate where that difference vanishes.
-        Erfc erfc(x) { value: x.erfc(), derivative: c(-FRAC_2_SQRT_PI) * (-(x * x)).exp(), domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, -FRAC_2_SQRT_PI), 10.0 => (2.088487583762545e-45, -FRAC_2_SQRT_PI * 3.720075976020836e-44)] }
+        Erfc erfc(x) {
+            value: x.erfc(), derivative: c(-FRAC_2_SQRT_PI) * (-(x * x)).exp(),
+            domain: -2.0..2.0, kinks: [],
+            special: [0.0 => (1.0, -FRAC_2_SQRT_PI), 10.0 => (2.088487583762545e-45, -FRAC_2_SQRT_PI * 3.720075976020836e-44)]
+        }
         /// Logarithm of the absolute value of the gamma function.
-        Lgamma lgamma(x) { value: x.lgamma(), derivative: x.digamma(), domain: 0.3..5.0, kinks: [], special: [1.0 => (0.0, -0.577_215_664_901_532_9)] }
+        Lgamma lgamma(x) {
+            value: x.lgamma(), derivative: x.digamma(),
+            domain: 0.3..5.0, kinks: [], special: [1.0 => (0.0, -0.577_215_664_901_532_9)]
+        }
         /// Digamma function, the derivative of lgamma.
-        Digamma digamma(x) { value: x.through_f64(|x| special::polygamma(0, x)), derivative: x.polygamma(1), domain: 0.3..5.0, kinks: [], special: [1.0 => (-0.577_215_664_901_532_9, PI * PI / 6.0)] }
+        Digamma digamma(x) {
+            value: x.through_f64(|x| special::polygamma(0, x)), derivative: x.polygamma(1),
+            domain: 0.3..5.0, kinks: [], special: [1.0 => (-0.577_215_664_901_532_9, PI * PI / 6.0)]
+        }
         /// Polygamma function, the n-th derivative of digamma.
-        Polygamma polygamma(x; n: i32 = 1) { value: x.through_f64(|x| special::polygamma(n, x)), derivative: x.polygamma(n + 1), domain: 0.5..5.0, kinks: [], special: [0.5 => (PI * PI / 2.0, -16.828_796_644_234_32)] }
+        Polygamma polygamma(x; n: i32 = 1) {
+            value: x.through_f64(|x| special::polygamma(n, x)), derivative: x.polygamma(n + 1),
+            domain: 0.5..5.0, kinks: [], special: [0.5 => (PI * PI / 2.0, -16.828_796_644_234_32)]
+        }
         /// sin(πx)/(πx), with sinc(0) = 1.
-        Sinc sinc(x) { value: x.through_f64(|x| special::sinc_derivative(0, x)), derivative: x.sinc_derivative(1), domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 0.0), 0.5 => (2.0 / PI, -4.0 / PI)] }
+        Sinc sinc(x) {
+            value: x.through_f64(|x| special::sinc_derivative(0, x)), derivative: x.sinc_derivative(1),
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 0.0), 0.5 => (2.0 / PI, -4.0 / PI)]
+        }
         /// The n-th derivative of sinc, smooth through 0.
-        SincDerivative sinc_derivative(x; n: i32 = 2) { value: x.through_f64(|x| special::sinc_derivative(n, x)), derivative: x.sinc_derivative(n + 1), domain: -2.0..2.0, kinks: [], special: [0.0 => (-PI * PI / 3.0, 0.0)] }
+        SincDerivative sinc_derivative(x; n: i32 = 2) {
+            value: x.through_f64(|x| special::sinc_derivative(n, x)), derivative: x.sinc_derivative(n + 1),
+            domain: -2.0..2.0, kinks: [], special: [0.0 => (-PI * PI / 3.0, 0.0)]
+        }
         /// Absolute value; its derivative at 0 is 0.
-        Abs abs(x) { value: x.abs(), derivative: x.sign(), domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.0), -0.0 => (0.0, 0.0), -3.0 => (3.0, -1.0)] }
+        Abs abs(x) {
+            value: x.abs(), derivative: x.sign(),
+            domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.0), -0.0 => (0.0, 0.0), -3.0 => (3.0, -1.0)]
+        }
         /// Sign: -1, 0 or 1, and flat everywhere.
-        Sign sign(x) { value: sign(x), derivative: c(0.0), domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.0), -3.0 => (-1.0, 0.0)] }
+        Sign sign(x) {
+            value: sign(x), derivative: c(0.0),
+            domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.0), -3.0 => (-1.0, 0.0)]
+        }
         /// Hard threshold: 1 from the threshold upwards, 0 below, and flat everywhere.
-        Step step(x; threshold: f64 = 0.0) { value: if x >= c(threshold) { c(1.0) } else if x < c(threshold) { c(0.0) } else { x }, derivative: c(0.0), domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (1.0, 0.0), -1.0 => (0.0, 0.0)] }
+        Step step(x; threshold: f64 = 0.0) {
+            value: if x >= c(threshold) { c(1.0) } else if x < c(threshold) { c(0.0) } else { x }, derivative: c(0.0),
+            domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (1.0, 0.0), -1.0 => (0.0, 0.0)]
+        }
         /// Largest integer not above x; flat everywhere.
-        Floor floor(x) { value: x.floor(), derivative: c(0.0), domain: -2.0..2.0, kinks: [-2.0, -1.0, 0.0, 1.0, 2.0], special: [0.0 => (0.0, 0.0), -0.5 => (-1.0, 0.0)] }
+        Floor floor(x) {
+            value: x.floor(), derivative: c(0.0),
+            domain: -2.0..2.0, kinks: [-2.0, -1.0, 0.0, 1.0, 2.0], special: [0.0 => (0.0, 0.0), -0.5 => (-1.0, 0.0)]
+        }
         /// Smallest integer not below x; flat everywhere.
-        Ceil ceil(x) { value: x.ceil(), derivative: c(0.0), domain: -2.0..2.0, kinks: [-2.0, -1.0, 0.0, 1.0, 2.0], special: [0.0 => (0.0, 0.0), 0.5 => (1.0, 0.0)] }
+        Ceil ceil(x) {
+            value: x.ceil(), derivative: c(0.0),
+            domain: -2.0..2.0, kinks: [-2.0, -1.0, 0.0, 1.0, 2.0], special: [0.0 => (0.0, 0.0), 0.5 => (1.0, 0.0)]
+        }
         /// Nearest integer, halves away from 0 as in the standard library; flat everywhere.
-        Round round(x) { value: x.round(), derivative: c(0.0), domain: -2.0..2.0, kinks: [-1.5, -0.5, 0.5, 1.5], special: [0.5 => (1.0, 0.0), -1.2 => (-1.0, 0.0)] }
+        Round round(x) {
+            value: x.round(), derivative: c(0.0),
+            domain: -2.0..2.0, kinks: [-1.5, -0.5, 0.5, 1.5], special: [0.5 => (1.0, 0.0), -1.2 => (-1.0, 0.0)]
+        }
     }
     arithmetic {
         /// Sum.
-        Add add(a, b) { value: a + b, derivatives: [c(1.0), c(1.0)], domain: (-2.0..2.0, -2.0..2.0), kinks: [], special: [(1.0, 2.0) => (3.0, 1.0, 1.0)] }
+        Add add(a, b) {
+            value: a + b, derivatives: [c(1.0), c(1.0)],
+            domain: (-2.0..2.0, -2.0..2.0), kinks: [], special: [(1.0, 2.0) => (3.0, 1.0, 1.0)]
+        }
         /// Difference.
-        Sub sub(a, b) { value: a - b, derivatives: [c(1.0), c(-1.0)], domain: (-2.0..2.0, -2.0..2.0), kinks: [], special: [(1.0, 2.0) => (-1.0, 1.0, -1.0)] }
+        Sub sub(a, b) {
+            value: a - b, derivatives: [c(1.0), c(-1.0)],
+            domain: (-2.0..2.0, -2.0..2.0), kinks: [], special: [(1.0, 2.0) => (-1.0, 1.0, -1.0)]
+        }
         /// Product.
-        Mul mul(a, b) { value: a * b, derivatives: [b, a], domain: (-2.0..2.0, -2.0..2.0), kinks: [], special: [(0.0, 2.0) => (0.0, 2.0, 0.0)] }
+        Mul mul(a, b) {
+            value: a * b, derivatives: [b, a],
+            domain: (-2.0..2.0, -2.0..2.0), kinks: [], special: [(0.0, 2.0) => (0.0, 2.0, 0.0)]
+        }
         /// Quotient.
-        Div div(a, b => y) { value: a / b, derivatives: [c(1.0) / b, -(y / b)], domain: (-2.0..2.0, 0.4..3.0), kinks: [], special: [(3.0, 2.0) => (1.5, 0.5, -0.75)] }
+        Div div(a, b => y) {
+            value: a / b, derivatives: [c(1.0) / b, -(y / b)],
+            domain: (-2.0..2.0, 0.4..3.0), kinks: [], special: [(3.0, 2.0) => (1.5, 0.5, -0.75)]
+        }
     }
     binary {
         /// Power with both arguments variable. x⁰ is flat in x also at 0, and 0ʸ is flat in y.
-        Pow pow(a, b => y) { value: a.powf(b), derivatives: [T::select(a.equals(c(0.0)) & b.equals(c(0.0)), || c(0.0), || b * a.pow(b - c(1.0))), T::select(a.equals(c(0.0)), || c(0.0), || y * a.ln())], domain: (0.3..3.0, -2.0..2.0), kinks: [], special: [(0.0, 0.0) => (1.0, 0.0, 0.0), (0.0, 2.0) => (0.0, 0.0, 0.0), (0.0, 1.0) => (0.0, 1.0, 0.0), (0.0, 0.5) => (0.0, f64::INFINITY, 0.0), (2.0, 3.0) => (8.0, 12.0, 8.0 * LN_2)] }
+        Pow pow(a, b => y) {
+            value: a.powf(b),
+            derivatives: [
+                T::select(a.equals(c(0.0)) & b.equals(c(0.0)), || c(0.0), || b * a.pow(b - c(1.0))),
+                T::select(a.equals(c(0.0)), || c(0.0), || y * a.ln())
+            ],
+            domain: (0.3..3.0, -2.0..2.0), kinks: [],
+            special: [(0.0, 0.0) => (1.0, 0.0, 0.0), (0.0, 2.0) => (0.0, 0.0, 0.0), (0.0, 1.0) => (0.0, 1.0, 0.0),
+                (0.0, 0.5) => (0.0, f64::INFINITY, 0.0), (2.0, 3.0) => (8.0, 12.0, 8.0 * LN_2)]
+        }
         /// Angle of the point (b, a), in all four quadrants.
-        Atan2 atan2(a, b) { value: a.atan2(b), derivatives: [{ let r = a.hypot(b); b / r / r }, { let r = a.hypot(b); -(a / r / r) }], domain: (-2.0..2.0, 0.3..2.0), kinks: [], special: [(1.0, 0.0) => (PI / 2.0, 0.0, -1.0), (0.0, -2.0) => (PI, -0.5, 0.0)] }
+        Atan2 atan2(a, b) {
+            value: a.atan2(b), derivatives: [{ let r = a.hypot(b); b / r / r }, { let r = a.hypot(b); -(a / r / r) }],
+            domain: (-2.0..2.0, 0.3..2.0), kinks: [],
+            special: [(1.0, 0.0) => (PI / 2.0, 0.0, -1.0), (0.0, -2.0) => (PI, -0.5, 0.0)]
+        }
         /// Length of the vector (a, b); its derivative at the origin is 0.
-        Hypot hypot(a, b => y) { value: a.hypot(b), derivatives: [T::select(y.equals(c(0.0)), || c(0.0), || a / y), T::select(y.equals(c(0.0)), || c(0.0), || b / y)], domain: (0.3..2.0, -2.0..2.0), kinks: [], special: [(0.0, 0.0) => (0.0, 0.0, 0.0), (3.0, 4.0) => (5.0, 0.6, 0.8)] }
+        Hypot hypot(a, b => y) {
+            value: a.hypot(b),
+            derivatives: [
+                T::select(y.equals(c(0.0)), || c(0.0), || a / y),
+                T::select(y.equals(c(0.0)), || c(0.0), || b / y)
+            ],
+            domain: (0.3..2.0, -2.0..2.0), kinks: [],
+            special: [(0.0, 0.0) => (0.0, 0.0, 0.0), (3.0, 4.0) => (5.0, 0.6, 0.8)]
+        }
         /// The larger of two numbers; equal ones share the derivative evenly, NaN wins.
-        Max max(a, b) { value: larger(a, b), derivatives: [share(a.greater(b), a.less(b)), share(b.greater(a), b.less(a))], domain: (-2.0..2.0, -2.0..2.0), kinks: [0.0], special: [(1.0, 1.0) => (1.0, 0.5, 0.5), (2.0, 1.0) => (2.0, 1.0, 0.0)] }
+        Max max(a, b) {
+            value: larger(a, b), derivatives: [share(a.greater(b), a.less(b)), share(b.greater(a), b.less(a))],
+            domain: (-2.0..2.0, -2.0..2.0), kinks: [0.0],
+            special: [(1.0, 1.0) => (1.0, 0.5, 0.5), (2.0, 1.0) => (2.0, 1.0, 0.0)]
+        }
         /// The smaller of two numbers; equal ones share the derivative evenly, NaN wins.
-        Min min(a, b) { value: -larger(-a, -b), derivatives: [share(a.less(b), a.greater(b)), share(b.less(a), b.greater(a))], domain: (-2.0..2.0, -2.0..2.0), kinks: [0.0], special: [(1.0, 1.0) => (1.0, 0.5, 0.5), (2.0, 1.0) => (1.0, 0.0, 1.0)] }
+        Min min(a, b) {
+            value: -larger(-a, -b), derivatives: [share(a.less(b), a.greater(b)), share(b.less(a), b.greater(a))],
+            domain: (-2.0..2.0, -2.0..2.0), kinks: [0.0],
+            special: [(1.0, 1.0) => (1.0, 0.5, 0.5), (2.0, 1.0) => (1.0, 0.0, 1.0)]
+        }
         /// Remainder of the division with the sign of the dividend, as `%` in Rust.
-        Rem rem(a, b => y) { value: a % b, derivatives: [c(1.0), -((a - y) / b).round()], domain: (0.1..0.9, 1.1..2.0), kinks: [], special: [(7.5, 2.0) => (1.5, 1.0, -3.0), (-3.5, 2.0) => (-1.5, 1.0, 1.0)] }
+        Rem rem(a, b => y) {
+            value: a % b, derivatives: [c(1.0), -((a - y) / b).round()],
+            domain: (0.1..0.9, 1.1..2.0), kinks: [],
+            special: [(7.5, 2.0) => (1.5, 1.0, -3.0), (-3.5, 2.0) => (-1.5, 1.0, 1.0)]
+        }
     }
     } };
 }

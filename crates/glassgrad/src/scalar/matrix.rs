@@ -60,7 +60,11 @@ impl<T: Copy> Matrix<T> {
 
     /// Applies a function to every element.
     pub fn map<U>(&self, function: impl FnMut(T) -> U) -> Matrix<U> {
-        Matrix { rows: self.rows, columns: self.columns, elements: self.elements.iter().copied().map(function).collect() }
+        Matrix {
+            rows: self.rows,
+            columns: self.columns,
+            elements: self.elements.iter().copied().map(function).collect(),
+        }
     }
 
     /// Combines two matrices of one shape element by element.
@@ -150,14 +154,24 @@ impl<T: Real> Matrix<T> {
 impl<T> Index<(usize, usize)> for Matrix<T> {
     type Output = T;
     fn index(&self, (row, column): (usize, usize)) -> &T {
-        assert!(row < self.rows && column < self.columns, "no element ({row}, {column}) in a {}×{} matrix", self.rows, self.columns);
+        assert!(
+            row < self.rows && column < self.columns,
+            "no element ({row}, {column}) in a {}×{} matrix",
+            self.rows,
+            self.columns
+        );
         &self.elements[row * self.columns + column]
     }
 }
 
 impl<T> IndexMut<(usize, usize)> for Matrix<T> {
     fn index_mut(&mut self, (row, column): (usize, usize)) -> &mut T {
-        assert!(row < self.rows && column < self.columns, "no element ({row}, {column}) in a {}×{} matrix", self.rows, self.columns);
+        assert!(
+            row < self.rows && column < self.columns,
+            "no element ({row}, {column}) in a {}×{} matrix",
+            self.rows,
+            self.columns
+        );
         &mut self.elements[row * self.columns + column]
     }
 }
@@ -193,7 +207,8 @@ mod tests {
     #[test]
     fn the_backward_pass_of_a_product_is_two_products() {
         let tape = Tape::new();
-        let (left, right) = (Matrix::from_fn(2, 3, |i, j| (i + 2 * j) as f64), Matrix::from_fn(3, 2, |i, j| (3 * i) as f64 - j as f64));
+        let (left, right) =
+            (Matrix::from_fn(2, 3, |i, j| (i + 2 * j) as f64), Matrix::from_fn(3, 2, |i, j| (3 * i) as f64 - j as f64));
         let (a, b) = (left.map(|x| tape.input(x)), right.map(|x| tape.input(x)));
         let product = a.matmul(&b);
         let adjoint = Matrix::from_fn(2, 2, |i, j| (1 + i + j) as f64);

@@ -136,7 +136,6 @@ pub mod operators;
 pub mod sparse;
 pub mod tape;
 mod taylor;
-pub mod trace;
 
 pub use dual::Dual;
 pub use matrix::Matrix;

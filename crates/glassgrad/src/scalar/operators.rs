@@ -64,8 +64,7 @@ impl<T: Real> Recorded<T> {
         let variables = tape.inputs(x);
         let mut outputs = vec![Var::constant(c(0.0)); results];
         function(&variables, &mut outputs);
-        let outputs =
-            outputs.into_iter().map(|y| y.id().map_or(Operand::Constant(y.value()), Operand::Node)).collect();
+        let outputs = outputs.into_iter().map(|y| y.id().map_or(Operand::Constant(y.value()), Operand::Node)).collect();
         let inputs = variables.into_iter().map(NodeId::from).collect();
         Recorded { tape, inputs, outputs }
     }
@@ -199,10 +198,7 @@ pub fn gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t,
 }
 
 /// The value and the gradient of a function.
-pub fn value_and_gradient<T: Real>(
-    function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>,
-    x: &[T],
-) -> (T, Vec<T>) {
+pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> (T, Vec<T>) {
     let recorded = Recorded::new(function, x);
     (recorded.value(), recorded.gradient())
 }
@@ -245,11 +241,7 @@ pub fn derivatives<T: Real>(
 /// use glassgrad::scalar::taylor;
 /// assert_eq!(taylor(|x| (1.0 - x).recip(), 0.0, 3), [1.0, 1.0, 1.0, 1.0]);
 /// ```
-pub fn taylor<T: Real>(
-    function: impl for<'p> FnOnce(Taylor<'p, T>) -> Taylor<'p, T>,
-    x: T,
-    order: usize,
-) -> Vec<T> {
+pub fn taylor<T: Real>(function: impl for<'p> FnOnce(Taylor<'p, T>) -> Taylor<'p, T>, x: T, order: usize) -> Vec<T> {
     let pool = TaylorPool::new(order);
     let mut coefficients = function(pool.variable(x)).coefficients();
     coefficients.resize(order + 1, c(0.0));

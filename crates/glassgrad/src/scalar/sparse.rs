@@ -327,7 +327,8 @@ fn colour_star(pattern: &Pattern) -> (Vec<usize>, usize) {
                 if second_colour == usize::MAX || forbidden_for[second_colour] == node {
                     continue;
                 }
-                let closes_path = || pattern[*second].iter().any(|third| third != neighbour && colour_of[*third] == colour);
+                let closes_path =
+                    || pattern[*second].iter().any(|third| third != neighbour && colour_of[*third] == colour);
                 if colour == usize::MAX || closes_path() {
                     forbidden_for[second_colour] = node;
                 }
@@ -351,4 +352,3 @@ fn lowest_allowed(forbidden_for: &mut Vec<usize>, line: usize) -> usize {
         forbidden_for.len() - 1
     })
 }
-

@@ -94,9 +94,7 @@ impl<T: Real> Tape<T> {
                 None => node.partials[slot],
             };
             let (parents, partials, value) = match node.operation {
-                Operation::Input => {
-                    (node.parents, node.partials, inputs.next().copied().unwrap_or(node.value))
-                }
+                Operation::Input => (node.parents, node.partials, inputs.next().copied().unwrap_or(node.value)),
                 Operation::Where => {
                     choices += 1;
                     recording.choose_again(choices - 1)
@@ -111,7 +109,9 @@ impl<T: Real> Tape<T> {
                     let (a, b) = (operand(0), operand(1));
                     let y = operation.apply_binary(a, b).unwrap_or(node.value);
                     let [first, second] = operation.partials(a, b, y).unwrap_or(node.partials);
-                    let keep = |slot: usize, partial: T| if node.parents[slot].is_some() { partial } else { node.partials[slot] };
+                    let keep = |slot: usize, partial: T| {
+                        if node.parents[slot].is_some() { partial } else { node.partials[slot] }
+                    };
                     (node.parents, [keep(0, first), keep(1, second)], y)
                 }
             };

@@ -55,13 +55,7 @@ impl<T: Real> Nodes<T> {
     }
 
     #[inline]
-    pub(super) fn push(
-        &mut self,
-        operation: Operation,
-        parents: [u32; 2],
-        partials: [T; 2],
-        value: T,
-    ) -> u32 {
+    pub(super) fn push(&mut self, operation: Operation, parents: [u32; 2], partials: [T; 2], value: T) -> u32 {
         let index = self.length;
         if index / BLOCK == self.blocks.len() {
             self.grow();
