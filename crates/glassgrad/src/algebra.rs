@@ -14,12 +14,13 @@ pub trait Literal: Copy {
 
 /// Lifts a literal into a formula.
 ///
-/// Rust cannot make `1.0 - y` generic in `y`, so formulas write `c(1.0) - y`.
+/// Rust cannot make `1.0 - y` generic in `y`. On the right of an operator the type is inferred from
+/// the left; where a literal stands first, name it once with `let c = T::literal;`.
 ///
 /// ```
 /// use glassgrad::{Real, c};
 /// fn parabola<T: Real>(x: T) -> T {
-///     c(3.0) * x * x - c(1.0)
+///     x * x * c(3.0) - c(1.0)
 /// }
 /// assert_eq!(parabola(2.0_f64), 11.0);
 /// assert_eq!(parabola(2.0_f32), 11.0);

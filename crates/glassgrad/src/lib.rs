@@ -42,6 +42,8 @@ pub mod trace;
 
 pub mod picture;
 
+pub mod certify;
+
 pub use algebra::{Literal, c};
 pub use ops::{Algebra, Operation, Real};
 

@@ -1,1 +1,36 @@
-//! Language.
+//! The expression language of the command line.
+//!
+//! ```text
+//! program    = statement { ";" statement }
+//! statement  = [ name "=" ] sum
+//! sum        = product { ("+" | "-") product }
+//! product    = unary { ("*" | "/" | "%") unary }
+//! unary      = "-" unary | power
+//! power      = atom [ ("^" | "**") unary ]                 right-associative, binds before the sign: -x^2 = -(x^2)
+//! atom       = number | "pi" | "e" | name | function "(" arguments ")" | "(" sum ")"
+//!            | "where" "(" condition "," sum "," sum ")"
+//! condition  = conjunction { "or" conjunction }
+//! conjunction = negation { "and" negation }
+//! negation   = "not" negation | sum relation sum | "(" condition ")"
+//! relation   = "<" | "<=" | ">" | ">=" | "==" | "!="
+//! ```
+//!
+//! The functions are those of the table of operations, and `log` for the natural logarithm. A name
+//! that is given a value with `=` stands for it in the statements that follow; any other name is an
+//! input. The results are the statements without a name, or the last one if all have names.
+//!
+//! - [`Expression`] is the program as a flat list of nodes, evaluated in any algebra;
+//! - [`SyntaxError`] points at the place and says what to do;
+//! - [`Symbol`] is an algebra of formulas: differentiating in it is symbolic differentiation.
+
+mod expression;
+mod lexer;
+mod parser;
+mod print;
+mod symbol;
+
+pub use expression::{Expression, Node, Span};
+pub use lexer::{MAXIMUM_LENGTH, SyntaxError, underline};
+pub use parser::{MAXIMUM_DEPTH, parse};
+pub use print::number;
+pub use symbol::{Symbol, Symbols, symbolic_derivative};

@@ -252,12 +252,7 @@ pub fn taylor<T: Real>(function: impl for<'p> FnOnce(Taylor<'p, T>) -> Taylor<'p
 ///
 /// ```
 /// use glassgrad::scalar::{Matrix, Mode, jacobian};
-/// let polar = |x: &[glassgrad::scalar::Var<'_>], y: &mut [_]| {
-///     y[0] = 2.0 * x[0];
-///     y[1] = x[0] * x[1];
-/// };
-/// # let _ = polar;
-/// let j = jacobian(|x, y| { y[0] = 2.0 * x[0]; y[1] = x[0] * x[1]; }, &[3.0, 4.0], 2, Mode::Auto);
+/// let j = jacobian(|x, y| (y[0], y[1]) = (2.0 * x[0], x[0] * x[1]), &[3.0, 4.0], 2, Mode::Auto);
 /// assert_eq!(j, Matrix::from_rows([[2.0, 0.0], [4.0, 3.0]]));
 /// ```
 pub fn jacobian<T: Real>(

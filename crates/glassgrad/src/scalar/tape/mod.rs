@@ -159,8 +159,12 @@ impl<T: Real> Tape<T> {
     /// The name of a node: the one it was given, or `v` and its place.
     pub fn name_of(&self, node: impl Into<NodeId>) -> String {
         let id = node.into();
-        let given = self.recording.borrow().names.get(&id.0).cloned();
-        given.unwrap_or_else(|| format!("v{}", id.0))
+        self.given_name(id).unwrap_or_else(|| format!("v{}", id.0))
+    }
+
+    /// The name that a node was given, if it was.
+    pub fn given_name(&self, node: impl Into<NodeId>) -> Option<String> {
+        self.recording.borrow().names.get(&node.into().0).cloned()
     }
 
     /// The number of nodes.

@@ -1,0 +1,6 @@
+//! The commands, one file each.
+
+pub(crate) mod check;
+pub(crate) mod grad;
+pub(crate) mod graph;
+pub(crate) mod operations;

@@ -1,0 +1,40 @@
+//! How a command can fail, and with which exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// A failure, with the message that people read.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The input is wrong: exit code 2.
+    Input(String),
+    /// The input is right, but the result is not finite or a check did not pass: exit code 1.
+    Result(String),
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Input(_) => ExitCode::from(2),
+            Failure::Result(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::Input(message) | Failure::Result(message)) = self;
+        formatter.write_str(message)
+    }
+}
+
+/// Writes text to standard output. A reader that has gone away, as `head` does, is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Result(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
