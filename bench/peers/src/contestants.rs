@@ -1,18 +1,20 @@
 //! How each library computes a gradient, as a user of it would in a loop that runs often.
 
 use std::hint::black_box;
+use std::time::Instant;
 
+use ad_trait::forward_ad::adfn::adfn;
 use ad_trait::reverse_ad::adr::adr;
-use glassgrad::scalar::{Recorded, Sweep, Tape};
+use glassgrad::scalar::{self, Recorded, Sweep, Workspace};
 use num_dual::DualSVec64;
 
+use crate::number::Tangents;
 use crate::workloads::Workload;
-
-/// Tangents that num-dual carries through one evaluation.
-const LANES: usize = 8;
 
 /// Forward mode measures at most this many passes through the function, and extrapolates.
 const PASSES: usize = 256;
+/// Trial runs of each number of lanes.
+const TRIALS: usize = 3;
 
 /// What a contestant does in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +37,28 @@ pub(crate) struct Contestant<'w> {
     pub(crate) form: Form,
     /// How it does it, in the library's words.
     pub(crate) how: String,
-    /// How many derivatives a call computes; the time is scaled from these to all of them.
-    pub(crate) directions: usize,
-    /// Computes the first `directions` derivatives.
+    /// The inputs by which a call differentiates; the time is scaled from these to all of them.
+    pub(crate) inputs: Vec<usize>,
+    /// Computes the derivatives by these inputs.
     pub(crate) gradient: Box<dyn FnMut(&mut Vec<f64>) + 'w>,
 }
+
+/// Forward mode with the number of lanes that turns out fastest, as a user would tune it.
+macro_rules! tuned {
+    ($library:literal, $workload:ident, $Type:ident) => {
+        tuned!($library, $workload, $Type, [2, 4, 8, 16, 32])
+    };
+    ($library:literal, $workload:ident, $Type:ident, [$($lanes:literal),*]) => {
+        fastest(vec![$(forward::<_, $Type<$lanes>>(
+            $library,
+            concat!("`", stringify!($Type), "<", $lanes, ">`, the fastest of 2 to 32 lanes"),
+            $workload,
+        )),*])
+    };
+}
+
+type Dual<const N: usize> = scalar::Dual<f64, N>;
+type DualVec<const N: usize> = echidna::DualVec<f64, N>;
 
 /// Every way to compute the gradient of a workload; the plain function comes first, then Glassgrad.
 pub(crate) fn contestants<W: Workload>(workload: &W) -> Vec<Contestant<'_>> {
@@ -50,8 +69,11 @@ pub(crate) fn contestants<W: Workload>(workload: &W) -> Vec<Contestant<'_>> {
         echidna_record(workload),
         echidna_replay(workload),
         ad_trait_record(workload),
-        num_dual_forward(workload),
-        autodiff_forward(workload),
+        tuned!("glassgrad", workload, Dual),
+        tuned!("echidna", workload, DualVec),
+        tuned!("ad_trait", workload, adfn),
+        tuned!("num-dual", workload, DualSVec64),
+        forward::<_, autodiff::FT<f64>>("autodiff", "`FT<f64>`, one input at a time", workload),
     ]
 }
 
@@ -60,49 +82,51 @@ fn plain<W: Workload>(workload: &W) -> Contestant<'_> {
     let gradient = Box::new(move |_: &mut Vec<f64>| {
         black_box(workload.evaluate::<f64>(black_box(&x)));
     });
-    Contestant { library: "f64", form: Form::Plain, how: "the function alone".into(), directions: 0, gradient }
+    Contestant { library: "f64", form: Form::Plain, how: "the function alone".into(), inputs: Vec::new(), gradient }
 }
 
 fn glassgrad_record<W: Workload>(workload: &W) -> Contestant<'_> {
     let x = workload.point();
-    let directions = x.len();
-    let mut sweep = Sweep::new();
-    let mut spare = Some(Tape::new());
+    let inputs = (0..x.len()).collect();
+    let mut workspace = Workspace::new();
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
-        let recorded = Recorded::on(spare.take().unwrap_or_default(), |x| workload.evaluate(x), black_box(&x));
-        recorded.gradient_into(&mut sweep, gradient);
-        spare = Some(recorded.into_tape());
+        let (_, slope) = workspace.value_and_gradient(|x| workload.evaluate(x), black_box(&x));
+        gradient.clear();
+        gradient.extend_from_slice(slope);
     });
-    let how = "`Recorded::on` a reused tape, `gradient_into`".into();
-    Contestant { library: "glassgrad", form: Form::Record, how, directions, gradient }
+    let how = "`Workspace::value_and_gradient`".into();
+    Contestant { library: "glassgrad", form: Form::Record, how, inputs, gradient }
 }
 
 fn glassgrad_replay<W: Workload>(workload: &W) -> Contestant<'_> {
     let x = workload.point();
-    let directions = x.len();
+    let inputs = (0..x.len()).collect();
     let mut sweep = Sweep::new();
     let mut recorded = Recorded::new(|x| workload.evaluate(x), &x);
+    let output = recorded.output().expect("every workload depends on its inputs");
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
         recorded.replay(black_box(&x)).expect("the workloads compare no variables, so no branch can change");
-        recorded.gradient_into(&mut sweep, gradient);
+        recorded.tape().reverse_into(&[(output, 1.0)], &mut sweep);
+        gradient.clear();
+        gradient.extend(recorded.inputs().iter().map(|input| sweep[*input]));
     });
-    let how = "`Recorded::replay`, `gradient_into`".into();
-    Contestant { library: "glassgrad", form: Form::Replay, how, directions, gradient }
+    let how = "`Recorded::replay`, `reverse_into`".into();
+    Contestant { library: "glassgrad", form: Form::Replay, how, inputs, gradient }
 }
 
 fn echidna_record<W: Workload>(workload: &W) -> Contestant<'_> {
     let x = workload.point();
-    let directions = x.len();
+    let inputs = (0..x.len()).collect();
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
         *gradient = echidna::grad(|x: &[echidna::Reverse<f64>]| workload.evaluate(x), black_box(&x));
     });
     let how = "`grad`, its pooled tape".into();
-    Contestant { library: "echidna", form: Form::Record, how, directions, gradient }
+    Contestant { library: "echidna", form: Form::Record, how, inputs, gradient }
 }
 
 fn echidna_replay<W: Workload>(workload: &W) -> Contestant<'_> {
     let x = workload.point();
-    let directions = x.len();
+    let inputs = (0..x.len()).collect();
     let (mut tape, _) = echidna::record(|x: &[echidna::BReverse<f64>]| workload.evaluate(x), &x);
     tape.optimize();
     let mut adjoints = Vec::new();
@@ -110,60 +134,62 @@ fn echidna_replay<W: Workload>(workload: &W) -> Contestant<'_> {
         *gradient = tape.gradient_with_buf(black_box(&x), &mut adjoints);
     });
     let how = "optimised `BytecodeTape`, `gradient_with_buf`".into();
-    Contestant { library: "echidna", form: Form::Replay, how, directions, gradient }
+    Contestant { library: "echidna", form: Form::Replay, how, inputs, gradient }
 }
 
 fn ad_trait_record<W: Workload>(workload: &W) -> Contestant<'_> {
     let x = workload.point();
-    let directions = x.len();
-    let mut inputs = Vec::with_capacity(directions);
+    let inputs = (0..x.len()).collect();
+    let mut variables = Vec::with_capacity(x.len());
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
-        inputs.clear();
-        inputs.extend(black_box(&x).iter().enumerate().map(|(k, x)| adr::new_variable(*x, k == 0)));
-        let adjoints = workload.evaluate::<adr>(&inputs).get_backwards_mode_grad();
+        variables.clear();
+        variables.extend(black_box(&x).iter().enumerate().map(|(k, x)| adr::new_variable(*x, k == 0)));
+        let adjoints = workload.evaluate::<adr>(&variables).get_backwards_mode_grad();
         gradient.clear();
-        gradient.extend(inputs.iter().map(|input| adjoints.wrt(input)));
+        gradient.extend(variables.iter().map(|variable| adjoints.wrt(variable)));
     });
     let how = "`adr`, its thread's graph reset for each call".into();
-    Contestant { library: "ad_trait", form: Form::Record, how, directions, gradient }
+    Contestant { library: "ad_trait", form: Form::Record, how, inputs, gradient }
 }
 
-fn num_dual_forward<W: Workload>(workload: &W) -> Contestant<'_> {
+fn forward<'w, W: Workload, T: Tangents + 'w>(library: &'static str, how: &str, workload: &'w W) -> Contestant<'w> {
     let x = workload.point();
-    let directions = x.len().min(PASSES * LANES);
-    let mut duals: Vec<DualSVec64<LANES>> = x.iter().map(|x| DualSVec64::from_re(*x)).collect();
+    // Spread over all inputs, because a library may skip the tangents of what does not move yet.
+    let passes = x.len().div_ceil(T::LANES).min(PASSES);
+    let all = passes * T::LANES >= x.len();
+    let starts: Vec<usize> = (0..passes).map(|p| if all { p * T::LANES } else { p * x.len() / passes }).collect();
+    let chunk = move |start: usize, end: usize| start..(start + T::LANES).min(end);
+    let inputs: Vec<usize> = starts.iter().flat_map(|start| chunk(*start, x.len())).collect();
+    let mut duals: Vec<T> = x.iter().map(|x| T::fixed(*x)).collect();
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
         gradient.clear();
-        for start in (0..directions).step_by(LANES) {
-            let end = (start + LANES).min(directions);
-            for lane in start..end {
-                duals[lane] = duals[lane].derivative(lane - start);
+        for start in &starts {
+            for input in chunk(*start, x.len()) {
+                duals[input] = T::along(x[input], input - start);
             }
             let result = workload.evaluate(black_box(&duals));
-            gradient.extend((0..end - start).map(|lane| result.eps.0.map_or(0.0, |tangents| tangents[lane])));
-            for lane in start..end {
-                duals[lane] = DualSVec64::from_re(x[lane]);
+            for input in chunk(*start, x.len()) {
+                gradient.push(result.tangent(input - start));
+                duals[input] = T::fixed(x[input]);
             }
         }
     });
-    let how = format!("`DualSVec64<{LANES}>`, {LANES} inputs a pass");
-    Contestant { library: "num-dual", form: Form::Forward, how, directions, gradient }
+    Contestant { library, form: Form::Forward, how: how.into(), inputs, gradient }
 }
 
-fn autodiff_forward<W: Workload>(workload: &W) -> Contestant<'_> {
-    let x = workload.point();
-    let directions = x.len().min(PASSES);
-    let mut duals: Vec<autodiff::FT<f64>> = x.iter().map(|x| autodiff::F::cst(*x)).collect();
-    let gradient = Box::new(move |gradient: &mut Vec<f64>| {
-        gradient.clear();
-        for input in 0..directions {
-            duals[input] = autodiff::F::var(x[input]);
-            gradient.push(workload.evaluate(black_box(&duals)).deriv());
-            duals[input] = autodiff::F::cst(x[input]);
-        }
+/// The contestant with the smallest time for each input.
+fn fastest(candidates: Vec<Contestant<'_>>) -> Contestant<'_> {
+    let timed = candidates.into_iter().map(|mut candidate| {
+        let mut gradient = Vec::new();
+        let mut once = || {
+            let start = Instant::now();
+            (candidate.gradient)(&mut gradient);
+            start.elapsed().as_secs_f64() / candidate.inputs.len() as f64
+        };
+        let best = (0..TRIALS).map(|_| once()).fold(f64::INFINITY, f64::min);
+        (best, candidate)
     });
-    let how = "`FT<f64>`, one input a pass".into();
-    Contestant { library: "autodiff", form: Form::Forward, how, directions, gradient }
+    timed.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates").1
 }
 
 /// The largest relative disagreement of two gradients. Derivatives that are tiny beside the largest

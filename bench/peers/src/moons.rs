@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use glassgrad::scalar::{Recorded, Sweep, Tape};
+use glassgrad::scalar::{Recorded, Sweep, Workspace};
 use glassgrad::{Real, c};
 
 use crate::race::quantile;
@@ -30,13 +30,10 @@ pub(crate) struct Training {
 /// Trains for some steps, recording the loss anew in each.
 pub(crate) fn train_recording(steps: usize) -> Training {
     let (points, mut parameters) = (points(), parameters());
-    let (mut tape, mut sweep, mut gradient) = (Tape::new(), Sweep::new(), Vec::new());
+    let mut workspace = Workspace::new();
     train(steps, || {
-        let recorded = Recorded::on(std::mem::take(&mut tape), |p| loss(p, &points), &parameters);
-        recorded.gradient_into(&mut sweep, &mut gradient);
-        descend(&mut parameters, &gradient);
-        let value = recorded.value();
-        tape = recorded.into_tape();
+        let (value, gradient) = workspace.value_and_gradient(|p| loss(p, &points), &parameters);
+        descend(&mut parameters, gradient);
         value
     })
 }
@@ -44,12 +41,14 @@ pub(crate) fn train_recording(steps: usize) -> Training {
 /// Trains for some steps, replaying one recording of the loss.
 pub(crate) fn train_replaying(steps: usize) -> Training {
     let (points, mut parameters) = (points(), parameters());
-    let (mut sweep, mut gradient) = (Sweep::new(), Vec::new());
+    let mut sweep = Sweep::new();
     let mut recorded = Recorded::new(|p| loss(p, &points), &parameters);
+    let output = recorded.output().expect("the loss depends on the parameters");
     train(steps, || {
         recorded.replay(&parameters).expect("the loss has no branches");
-        recorded.gradient_into(&mut sweep, &mut gradient);
-        descend(&mut parameters, &gradient);
+        recorded.tape().reverse_into(&[(output, 1.0)], &mut sweep);
+        // The parameters are the first nodes of the tape.
+        descend(&mut parameters, sweep.as_slice());
         recorded.value()
     })
 }

@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) spread: f64,
     /// The number of repetitions.
     pub(crate) rounds: usize,
-    /// The measured directions, if the time was extrapolated from fewer than all.
+    /// The number of inputs measured, if the time was extrapolated from fewer than all.
     pub(crate) extrapolated_from: Option<usize>,
     /// The relative disagreement with Glassgrad's gradient.
     pub(crate) disagreement: f64,
@@ -50,6 +50,14 @@ impl Race {
     pub(crate) fn glassgrad(&self, form: Form) -> f64 {
         let own = |entry: &&Entry| entry.library == "glassgrad" && entry.form == form;
         self.entries.iter().find(own).map_or(f64::NAN, |entry| entry.seconds)
+    }
+
+    /// The median of Glassgrad in its fastest form.
+    pub(crate) fn fastest_glassgrad(&self) -> f64 {
+        [Form::Record, Form::Replay, Form::Forward]
+            .map(|form| self.glassgrad(form))
+            .into_iter()
+            .fold(f64::NAN, f64::min)
     }
 
     /// The median of the plain function.
@@ -99,14 +107,13 @@ fn check(workload: &str, contestants: &mut [Contestant<'_>]) -> Result<Vec<f64>,
     let reference = &gradients[1];
     let mut disagreements = Vec::new();
     for (contestant, gradient) in contestants.iter().zip(&gradients) {
-        let Contestant { library, form, directions, .. } = contestant;
-        if gradient.len() != *directions {
-            return Err(format!(
-                "{workload}: {library} ({form:?}) gave {} of {directions} derivatives",
-                gradient.len()
-            ));
+        let Contestant { library, form, inputs, .. } = contestant;
+        if gradient.len() != inputs.len() {
+            let (given, expected) = (gradient.len(), inputs.len());
+            return Err(format!("{workload}: {library} ({form:?}) gave {given} of {expected} derivatives"));
         }
-        let worst = disagreement(gradient, reference);
+        let expected: Vec<f64> = inputs.iter().map(|input| reference[*input]).collect();
+        let worst = disagreement(gradient, &expected);
         if worst.is_nan() || worst > TOLERANCE {
             return Err(format!(
                 "{workload}: the gradient of {library} ({form:?}) differs from Glassgrad's by {worst:.1e}, \
@@ -137,9 +144,9 @@ fn time(contestant: &mut Contestant<'_>, calls: usize) -> f64 {
 }
 
 fn summarise(contestant: Contestant<'_>, mut times: Vec<f64>, disagreement: f64, inputs: usize) -> Entry {
-    let Contestant { library, form, how, directions, .. } = contestant;
-    let partial = form == Form::Forward && directions < inputs;
-    let scale = if partial { inputs as f64 / directions as f64 } else { 1.0 };
+    let Contestant { library, form, how, inputs: measured, .. } = contestant;
+    let partial = form == Form::Forward && measured.len() < inputs;
+    let scale = if partial { inputs as f64 / measured.len() as f64 } else { 1.0 };
     times.sort_by(f64::total_cmp);
     let middle = quantile(&times, 0.5);
     Entry {
@@ -149,7 +156,7 @@ fn summarise(contestant: Contestant<'_>, mut times: Vec<f64>, disagreement: f64,
         seconds: middle * scale,
         spread: 0.5 * (quantile(&times, 0.75) - quantile(&times, 0.25)) / middle,
         rounds: times.len(),
-        extrapolated_from: partial.then_some(directions),
+        extrapolated_from: partial.then_some(measured.len()),
         disagreement,
     }
 }

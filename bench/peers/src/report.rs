@@ -36,8 +36,7 @@ pub(crate) fn markdown(races: &[Race]) -> String {
              All gradients agree with Glassgrad's to the relative error in the last column.\n";
     for race in races {
         text += &format!("\n## {}\n\n", race.workload);
-        text +=
-            "| library | form | how | time | × f64 | × Glassgrad record | × Glassgrad replay | repetitions | error |\n";
+        text += "| library | form | how | time | × f64 | × Glassgrad, same form | × Glassgrad, best form | repetitions | error |\n";
         text += "|---|---|---|--:|--:|--:|--:|--:|--:|\n";
         for entry in &race.entries {
             text += &row(race, entry);
@@ -49,7 +48,7 @@ pub(crate) fn markdown(races: &[Race]) -> String {
 fn row(race: &Race, entry: &Entry) -> String {
     let ratio = |reference: f64| format!("{:.2}", entry.seconds / reference);
     let how = match entry.extrapolated_from {
-        Some(directions) => format!("{}; extrapolated from {directions} of {} inputs", entry.how, race.inputs),
+        Some(measured) => format!("{}; extrapolated from {measured} of {} inputs", entry.how, race.inputs),
         None => entry.how.clone(),
     };
     let error = if entry.form == Form::Plain { String::new() } else { format!("{:.0e}", entry.disagreement) };
@@ -60,8 +59,8 @@ fn row(race: &Race, entry: &Entry) -> String {
         duration(entry.seconds),
         100.0 * entry.spread,
         ratio(race.plain()),
-        ratio(race.glassgrad(Form::Record)),
-        ratio(race.glassgrad(Form::Replay)),
+        if entry.form == Form::Plain { String::new() } else { ratio(race.glassgrad(entry.form)) },
+        ratio(race.fastest_glassgrad()),
         entry.rounds,
     )
 }
@@ -79,8 +78,8 @@ pub(crate) fn json(races: &[Race]) -> Value {
             "extrapolated_from_inputs": entry.extrapolated_from,
             "disagreement": entry.disagreement,
             "ratio_to_f64": entry.seconds / race.plain(),
-            "ratio_to_glassgrad_record": entry.seconds / race.glassgrad(Form::Record),
-            "ratio_to_glassgrad_replay": entry.seconds / race.glassgrad(Form::Replay),
+            "ratio_to_glassgrad_same_form": (entry.form != Form::Plain).then(|| entry.seconds / race.glassgrad(entry.form)),
+            "ratio_to_glassgrad_best_form": entry.seconds / race.fastest_glassgrad(),
         })
     };
     let workload = |race: &Race| {

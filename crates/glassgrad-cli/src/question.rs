@@ -142,6 +142,11 @@ impl Problem {
     /// Why a result or its gradient is not finite, with the node where that began.
     pub(crate) fn not_finite(&self, trace: &Trace<'_>, output: NodeId) -> Option<Failure> {
         let tape = trace.tape();
+        let adjoints = tape.reverse(output);
+        let fine = |id: NodeId| adjoints.of(id).is_finite();
+        if tape.value(output).is_finite() && tape.ids().take(self.point.len()).all(fine) {
+            return None;
+        }
         if let Some(node) = trace.first_not_finite(output) {
             let (label, value) = (trace.label(node), tape.value(node));
             let place = self.place(node, tape);

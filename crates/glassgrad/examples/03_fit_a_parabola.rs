@@ -3,9 +3,9 @@
 //! Both start from the same guess and minimise the mean squared error. Brute force perturbs the
 //! parameters at random and keeps what is better. Gradient descent asks the tape which way is down.
 //! The cost is counted in evaluations of the loss; a gradient by one reverse sweep is charged as
-//! four, the bound of the cheap-gradient principle (Baur and Strassen), whatever the number of
-//! parameters. With three of them the blind search still gets somewhere; the second table shows how
-//! it falls behind when there are more.
+//! four, the bound of Griewank's cheap-gradient principle, whatever the number of parameters. With
+//! three of them the blind search still gets somewhere; the second table shows how it falls behind
+//! when there are more.
 //!
 //! Run it with `cargo run --release --example 03_fit_a_parabola`; it writes a picture into
 //! `target/pictures`, or into the folder given as an argument.

@@ -18,7 +18,7 @@ mod random;
 
 use std::time::Instant;
 
-use glassgrad::scalar::{Recorded, Sweep, Tape};
+use glassgrad::scalar::Workspace;
 use glassgrad::{Real, c};
 use picture::{Panel, Point, linear, save};
 use random::Random;
@@ -69,23 +69,21 @@ fn main() {
     let mut parameters = initial_parameters(&mut Random::new(1337));
     assert_eq!(parameters.len(), 337);
 
-    let (mut tape, mut sweep, mut slope) = (Tape::new(), Sweep::new(), Vec::new());
+    let mut workspace = Workspace::new();
     let mut seconds = 0.0;
     for step in 0..STEPS {
         let report = (step % 10 == 0 || step + 1 == STEPS).then(|| accuracy(&parameters, &points));
         let started = Instant::now();
-        let recorded = Recorded::on(tape, |parameters| loss(parameters, &points), &parameters);
-        recorded.gradient_into(&mut sweep, &mut slope);
-        let value = recorded.value();
-        tape = recorded.into_tape();
+        let (value, slope) = workspace.value_and_gradient(|parameters| loss(parameters, &points), &parameters);
         let rate = 1.0 - 0.9 * step as f64 / STEPS as f64;
-        parameters.iter_mut().zip(&slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
+        parameters.iter_mut().zip(slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
         seconds += started.elapsed().as_secs_f64();
         if let Some(accuracy) = report {
             println!("step {step:>2}  loss {value:.6}  accuracy {:>3.0} %", 100.0 * accuracy);
         }
     }
     let milliseconds = 1e3 * seconds / STEPS as f64;
+    let tape = workspace.tape();
     println!("{} nodes, {:.1} MB of tape, {milliseconds:.2} ms a step", tape.len(), tape.bytes() as f64 / 1e6);
     assert_eq!(accuracy(&parameters, &points), 1.0, "every point is on its side");
 

@@ -16,8 +16,7 @@ mod data;
 mod picture;
 mod random;
 
-use glassgrad::scalar::tape::Operand;
-use glassgrad::scalar::{Recorded, Sweep, Tape};
+use glassgrad::scalar::{Recorded, Workspace};
 use glassgrad::{Real, c};
 use picture::{Panel, Point, linear, save};
 use random::Random;
@@ -65,8 +64,7 @@ impl Wiring {
     /// How many parameters have a path to the output, read off the tape of one evaluation.
     fn connected(&self, parameters: &[f64]) -> usize {
         let recorded = Recorded::new(|parameters| self.score(parameters, [1.0, 0.5]), parameters);
-        let Operand::Node(output) = recorded.outputs()[0] else { return 0 };
-        let ancestors = recorded.tape().ancestors(output);
+        let ancestors = recorded.output().map_or(Vec::new(), |output| recorded.tape().ancestors(output));
         let connected: Vec<bool> = recorded.inputs().iter().map(|input| ancestors.contains(input)).collect();
         let slopes = recorded.gradient();
         assert!(connected.iter().zip(slopes).all(|(connected, slope)| *connected || slope == 0.0));
@@ -77,13 +75,11 @@ impl Wiring {
         let neuron =
             |wires: &Vec<usize>| -> Vec<f64> { wires.iter().map(|_| random.uniform(-1.0, 1.0)).chain([0.0]).collect() };
         let mut parameters: Vec<f64> = self.0.iter().flatten().flat_map(neuron).collect();
-        let (mut tape, mut sweep, mut slope) = (Tape::new(), Sweep::new(), Vec::new());
+        let mut workspace = Workspace::new();
         for step in 0..STEPS {
-            let recorded = Recorded::on(tape, |parameters| self.loss(parameters, points), &parameters);
-            recorded.gradient_into(&mut sweep, &mut slope);
-            tape = recorded.into_tape();
+            let (_, slope) = workspace.value_and_gradient(|parameters| self.loss(parameters, points), &parameters);
             let rate = 1.0 - 0.9 * step as f64 / STEPS as f64;
-            parameters.iter_mut().zip(&slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
+            parameters.iter_mut().zip(slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
         }
         parameters
     }

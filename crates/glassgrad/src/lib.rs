@@ -44,6 +44,12 @@ pub mod picture;
 
 pub mod certify;
 
+/// What most programs import: the traits of numbers, and the literal helper.
+pub mod prelude {
+    pub use crate::algebra::{Literal, c};
+    pub use crate::ops::{Algebra, Real};
+}
+
 pub use algebra::{Literal, c};
 pub use ops::{Algebra, Operation, Real};
 

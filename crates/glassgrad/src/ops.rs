@@ -567,6 +567,30 @@ macro_rules! define_operations {
                 }
             }
 
+            /// Value and derivative at once, which replay needs of every node.
+            #[inline]
+            pub(crate) fn unary_with_derivative<T: Algebra>(self, x: T, parameter: f64) -> Option<(T, T)> {
+                match self {
+                    $(Operation::$Name => {
+                        let y = x.unary::<rule::$Name>(parameter);
+                        Some((y, <rule::$Name as Unary>::derivative(x, y, parameter)))
+                    })*
+                    _ => None,
+                }
+            }
+
+            /// Value and both partial derivatives at once, which replay needs of every node.
+            #[inline]
+            pub(crate) fn binary_with_partials<T: Algebra>(self, a: T, b: T) -> Option<(T, [T; 2])> {
+                match self {
+                    $($(Operation::$BName => {
+                        let y = a.binary::<rule::$BName>(b);
+                        Some((y, [<rule::$BName as Binary>::first(a, b, y), <rule::$BName as Binary>::second(a, b, y)]))
+                    })*)*
+                    _ => None,
+                }
+            }
+
             /// The parameter of the row, if it has one.
             pub fn parameter(self) -> Option<Parameter> {
                 match self {

@@ -136,12 +136,10 @@ fn page(entries: &[Entry]) -> String {
     page
 }
 
-/// The part of the values that a picture shows: without the extremes of poles.
+/// The values that a picture shows, with a margin, and always the axis.
 fn shown_range(curves: &[Vec<(f64, f64)>; 2]) -> (f64, f64) {
-    let mut values: Vec<f64> = curves.iter().flatten().map(|(_, y)| *y).filter(|y| y.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    let quantile = |fraction: f64| values[((values.len() - 1) as f64 * fraction) as usize];
-    let (low, high) = (quantile(0.02).min(0.0), quantile(0.98).max(0.0));
+    let values = || curves.iter().flatten().map(|(_, y)| *y).filter(|y| y.is_finite());
+    let (low, high) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
     let margin = 0.08 * (high - low).max(1e-3);
     (low - margin, high + margin)
 }
@@ -179,22 +177,7 @@ fn draw(svg: &mut String, entry: &Entry, curves: &[Vec<(f64, f64)>; 2]) -> Resul
     Ok(())
 }
 
-/// A curve without its jumps and poles: pieces that stay near the visible part.
+/// A curve cut at its jumps, where a line would be false.
 fn pieces(curve: &[(f64, f64)], low: f64, high: f64) -> Vec<Vec<(f64, f64)>> {
-    let height = high - low;
-    let mut pieces: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
-    let mut previous = f64::NAN;
-    for (x, y) in curve {
-        let visible = y.is_finite() && *y > low - height && *y < high + height;
-        if !visible || (y - previous).abs() > 0.12 * height {
-            pieces.push(Vec::new());
-        }
-        if visible {
-            if let Some(piece) = pieces.last_mut() {
-                piece.push((*x, y.clamp(low, high)));
-            }
-        }
-        previous = *y;
-    }
-    pieces.into_iter().filter(|piece| !piece.is_empty()).collect()
+    curve.chunk_by(|(_, y), (_, next)| (y - next).abs() <= 0.12 * (high - low)).map(<[_]>::to_vec).collect()
 }

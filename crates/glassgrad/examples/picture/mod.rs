@@ -55,9 +55,9 @@ impl Axis {
         if (place - place.round()).abs() > 1e-6 {
             return String::new();
         }
-        let raised = |sign: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(sign as usize - '0' as usize).unwrap_or('⁻');
-        let exponent = format!("{}", place.round() as i64);
-        format!("10{}", exponent.chars().map(|sign| if sign == '-' { '⁻' } else { raised(sign) }).collect::<String>())
+        let raised = |digit: char| digit.to_digit(10).and_then(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize));
+        let exponent = format!("{:.0}", place.round() + 0.0);
+        format!("10{}", exponent.chars().map(|sign| raised(sign).unwrap_or('⁻')).collect::<String>())
     }
 
     fn ticks(&self) -> usize {

@@ -391,7 +391,8 @@ impl Parser {
         let mut branches = [0; 2];
         for branch in &mut branches {
             if !self.accept(",") {
-                return Err(self.unexpected().help("where takes a condition and two numbers: where(x > 0, x, 0)"));
+                let error = self.error_here("where takes a condition and two numbers");
+                return Err(error.help("write for example where(x > 0, x, 0)"));
             }
             *branch = self.nested(Parser::number)?;
         }
@@ -500,7 +501,15 @@ impl Parser {
     fn unexpected(&self) -> SyntaxError {
         let token = self.peek();
         if token == &Token::Symbol(")") {
-            return self.error_here("this parenthesis was never opened");
+            let count = |symbol| {
+                self.tokens[..self.position].iter().filter(|(token, _)| *token == Token::Symbol(symbol)).count()
+            };
+            let open = count("(") > count(")");
+            return self.error_here(if open {
+                "an operand is missing here"
+            } else {
+                "this parenthesis was never opened"
+            });
         }
         if token == &Token::End {
             return self.error_here("the expression ends where an operand is missing");

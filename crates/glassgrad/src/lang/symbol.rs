@@ -377,18 +377,20 @@ pub fn symbolic_derivative<'s>(
     let inputs: Vec<Symbol<'s>> = expression.variables().iter().map(|name| symbols.variable(name)).collect();
     let values = expression.evaluate_all(&inputs);
     let mut tangents: Vec<Symbol<'s>> = Vec::with_capacity(values.len());
+    let zero = Symbol::literal(0.0);
+    // What does not move contributes nothing, also where the slope is not a number.
+    let strong = |slope: Symbol<'s>, tangent: Symbol<'s>| if tangent.is_number(0.0) { zero } else { slope * tangent };
     for (index, node) in expression.nodes().iter().enumerate() {
-        let zero = Symbol::literal(0.0);
         tangents.push(match *node {
             Node::Number(_) => zero,
             Node::Variable(input) => Symbol::literal(if input == variable { 1.0 } else { 0.0 }),
             Node::Unary(operation, x, parameter) => {
                 let slope = operation.derivative(values[x], values[index], parameter).unwrap_or(zero);
-                slope * tangents[x]
+                strong(slope, tangents[x])
             }
             Node::Binary(operation, a, b) => {
                 let [first, second] = operation.partials(values[a], values[b], values[index]).unwrap_or([zero; 2]);
-                first * tangents[a] + second * tangents[b]
+                strong(first, tangents[a]) + strong(second, tangents[b])
             }
             Node::Choose(left, relation, right, taken, otherwise) => Symbol::select(
                 values[left].compare(relation, values[right]),

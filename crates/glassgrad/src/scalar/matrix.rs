@@ -38,6 +38,15 @@ impl<T: Copy> Matrix<T> {
         Matrix { rows: M, columns: N, elements: rows.as_flattened().to_vec() }
     }
 
+    /// A matrix with these elements, row by row.
+    ///
+    /// # Panics
+    /// If their number is not that of the matrix.
+    pub fn from_elements(rows: usize, columns: usize, elements: Vec<T>) -> Self {
+        assert!(elements.len() == rows * columns, "{} elements for a {rows}×{columns} matrix", elements.len());
+        Matrix { rows, columns, elements }
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows

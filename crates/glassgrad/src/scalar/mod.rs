@@ -140,9 +140,9 @@ mod taylor;
 pub use dual::Dual;
 pub use matrix::Matrix;
 pub use operators::{
-    Mode, Recorded, derivative, derivatives, gradient, hessian, hvp, jacobian, jacobian_forward, jvp, taylor,
-    value_and_gradient, vjp,
+    Mode, Recorded, Workspace, derivative, derivatives, gradient, hessian, hvp, jacobian, jacobian_forward, jvp,
+    taylor, value_and_gradient, vjp,
 };
 pub use sparse::{SparseMatrix, sparse_hessian, sparse_jacobian};
-pub use tape::{NodeId, ReplayError, Sweep, Tape, Var};
+pub use tape::{Choice, Guard, Node, NodeId, Operand, ReplayError, Sweep, Tape, Var};
 pub use taylor::{Taylor, TaylorPool};

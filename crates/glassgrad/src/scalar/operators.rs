@@ -84,6 +84,14 @@ impl<T: Real> Recorded<T> {
         &self.inputs
     }
 
+    /// The node of the only result, or of the first; `None` if it depends on no input.
+    pub fn output(&self) -> Option<NodeId> {
+        match self.outputs[0] {
+            Operand::Node(id) => Some(id),
+            Operand::Constant(_) => None,
+        }
+    }
+
     /// The outputs: nodes, or constants where a result depends on no input.
     pub fn outputs(&self) -> &[Operand<T>] {
         &self.outputs
@@ -115,15 +123,15 @@ impl<T: Real> Recorded<T> {
         self.vjp(&weights)
     }
 
-    /// The gradient into memory that is used again: `sweep` for the adjoints, `gradient` for the result.
+    /// The gradient into memory that is used again, for loops that replay.
     pub fn gradient_into(&self, sweep: &mut Sweep<T>, gradient: &mut Vec<T>) {
         gradient.clear();
-        match self.outputs[0] {
-            Operand::Node(id) => {
-                self.tape.reverse_into(&[(id, c(1.0))], sweep);
+        match self.output() {
+            None => gradient.resize(self.inputs.len(), c(0.0)),
+            Some(output) => {
+                self.tape.reverse_into(&[(output, c(1.0))], sweep);
                 gradient.extend(self.inputs.iter().map(|input| sweep.of(*input)));
             }
-            Operand::Constant(_) => gradient.resize(self.inputs.len(), c(0.0)),
         }
     }
 
@@ -201,6 +209,67 @@ pub fn gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t,
 pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> (T, Vec<T>) {
     let recorded = Recorded::new(function, x);
     (recorded.value(), recorded.gradient())
+}
+
+/// Memory for gradients in a loop: tape, adjoints and result are used again, so that nothing is
+/// allocated once the loop runs.
+///
+/// ```
+/// use glassgrad::scalar::Workspace;
+/// let mut workspace = Workspace::new();
+/// let mut x = [3.0_f64, -2.0];
+/// for _ in 0..100 {
+///     let (_, slope) = workspace.value_and_gradient(|x| x[0].square() + 2.0 * x[1].square(), &x);
+///     x = [x[0] - 0.1 * slope[0], x[1] - 0.1 * slope[1]];
+/// }
+/// assert!(x[0].abs() < 1e-9 && x[1].abs() < 1e-9);
+/// ```
+#[derive(Debug)]
+pub struct Workspace<T = f64> {
+    tape: Tape<T>,
+    sweep: Sweep<T>,
+    gradient: Vec<T>,
+}
+
+impl<T: Real> Default for Workspace<T> {
+    fn default() -> Self {
+        Workspace::new()
+    }
+}
+
+impl<T: Real> Workspace<T> {
+    /// An empty workspace.
+    pub fn new() -> Self {
+        Workspace { tape: Tape::new(), sweep: Sweep::new(), gradient: Vec::new() }
+    }
+
+    /// The value and the gradient of a function.
+    pub fn value_and_gradient(
+        &mut self,
+        function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>,
+        x: &[T],
+    ) -> (T, &[T]) {
+        self.tape.clear();
+        let (value, output) = {
+            let variables = self.tape.inputs(x);
+            let output = function(&variables);
+            (output.value(), output.id())
+        };
+        self.gradient.clear();
+        match output {
+            None => self.gradient.resize(x.len(), c(0.0)),
+            Some(output) => {
+                self.tape.reverse_into(&[(output, c(1.0))], &mut self.sweep);
+                self.gradient.extend_from_slice(&self.sweep.as_slice()[..x.len()]);
+            }
+        }
+        (value, &self.gradient)
+    }
+
+    /// The recording of the last function, with every node of the computation.
+    pub fn tape(&self) -> &Tape<T> {
+        &self.tape
+    }
 }
 
 /// The derivative of a function of one number, forwards.

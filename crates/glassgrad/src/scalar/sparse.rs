@@ -43,6 +43,18 @@ impl<T: Real> SparseMatrix<T> {
         self.indices[range.clone()].iter().copied().zip(self.values[range].iter().copied())
     }
 
+    /// One element; zero where none is stored.
+    pub fn get(&self, row: usize, column: usize) -> T {
+        let range = self.starts[row]..self.starts[row + 1];
+        let found = self.indices[range.clone()].binary_search(&column);
+        found.map_or_else(|_| c(0.0), |place| self.values[range.start + place])
+    }
+
+    /// The product with a vector.
+    pub fn matvec(&self, vector: &[T]) -> Vec<T> {
+        (0..self.rows()).map(|row| self.row(row).map(|(column, value)| value * vector[column]).sum()).collect()
+    }
+
     /// The matrix with its zeros.
     pub fn to_dense(&self) -> Matrix<T> {
         let mut dense = Matrix::zeros(self.rows(), self.columns);

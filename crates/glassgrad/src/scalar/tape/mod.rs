@@ -122,6 +122,7 @@ pub struct Tape<T = f64> {
 #[derive(Debug)]
 struct Recording<T> {
     nodes: Nodes<T>,
+    inputs: Vec<u32>,
     guards: Vec<Guard<T>>,
     choices: Vec<Choice<T>>,
     names: BTreeMap<u32, String>,
@@ -136,14 +137,21 @@ impl<T: Real> Default for Tape<T> {
 impl<T: Real> Tape<T> {
     /// An empty tape. It allocates with the first node.
     pub fn new() -> Self {
-        let recording =
-            Recording { nodes: Nodes::new(), guards: Vec::new(), choices: Vec::new(), names: BTreeMap::new() };
+        let recording = Recording {
+            nodes: Nodes::new(),
+            inputs: Vec::new(),
+            guards: Vec::new(),
+            choices: Vec::new(),
+            names: BTreeMap::new(),
+        };
         Tape { recording: RefCell::new(recording) }
     }
 
     /// Records an input and returns its handle.
     pub fn input(&self, value: T) -> Var<'_, T> {
-        Var::on_tape(self, self.push(Operation::Input, [NONE; 2], [crate::c(0.0); 2], value), value)
+        let index = self.push(Operation::Input, [NONE; 2], [crate::c(0.0); 2], value);
+        self.recording.borrow_mut().inputs.push(index);
+        Var::on_tape(self, index, value)
     }
 
     /// Records several inputs.
@@ -188,6 +196,7 @@ impl<T: Real> Tape<T> {
     pub fn clear(&mut self) {
         let recording = self.recording.get_mut();
         recording.nodes.clear();
+        recording.inputs.clear();
         recording.guards.clear();
         recording.choices.clear();
         recording.names.clear();
@@ -214,10 +223,10 @@ impl<T: Real> Tape<T> {
         };
         // An operand that is not a node left its number in the slot of the partial derivative.
         let operands = (0..arity).map(|slot| match stored.parents[slot] {
-            Some(parent) => Operand::Node(NodeId(parent)),
-            None => Operand::Constant(stored.partials[slot]),
+            NONE => Operand::Constant(stored.partials[slot]),
+            parent => Operand::Node(NodeId(parent)),
         });
-        let partials = (0..arity).filter(|slot| stored.parents[*slot].is_some()).map(|slot| stored.partials[slot]);
+        let partials = (0..arity).filter(|slot| stored.parents[*slot] != NONE).map(|slot| stored.partials[slot]);
         Node {
             id,
             value: stored.value,
@@ -232,10 +241,7 @@ impl<T: Real> Tape<T> {
     pub fn children(&self, node: impl Into<NodeId>) -> Vec<NodeId> {
         let id = node.into();
         let recording = self.recording.borrow();
-        let uses = |child: &NodeId| {
-            let parents = recording.nodes.get(child.0).parents;
-            parents.iter().filter(|parent| **parent == Some(id.0)).count()
-        };
+        let uses = |child: &NodeId| recording.nodes.get(child.0).parents().filter(|parent| *parent == id.0).count();
         (id.0 + 1..recording.nodes.len() as u32)
             .map(NodeId)
             .flat_map(|child| std::iter::repeat_n(child, uses(&child)))

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::storage::NONE;
 use super::{Guard, NodeId, Operand, Recording, Tape};
 use crate::algebra::c;
 use crate::ops::{Operation, Real};
@@ -32,7 +33,9 @@ impl fmt::Display for ReplayError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReplayError::WrongInputs { expected, given } => {
-                write!(formatter, "the recording has {expected} inputs, but {given} were given")
+                let inputs = if *expected == 1 { "input" } else { "inputs" };
+                let were = if *given == 1 { "was" } else { "were" };
+                write!(formatter, "the recording has {expected} {inputs}, but {given} {were} given")
             }
             ReplayError::BranchChanged { comparison, description, recorded } => write!(
                 formatter,
@@ -65,58 +68,21 @@ impl<T: Real> Tape<T> {
     /// assert_eq!(tape.value(y), 4.0);
     /// ```
     pub fn replay(&mut self, inputs: &[T]) -> Result<(), ReplayError> {
-        let previous: Vec<T> = self.recorded_inputs();
-        if previous.len() != inputs.len() {
-            return Err(ReplayError::WrongInputs { expected: previous.len(), given: inputs.len() });
+        let recording = self.recording.get_mut();
+        if recording.inputs.len() != inputs.len() {
+            return Err(ReplayError::WrongInputs { expected: recording.inputs.len(), given: inputs.len() });
         }
-        self.evaluate(inputs);
+        // Without guards nothing can go wrong, and the old inputs need not be kept.
+        let previous: Vec<T> = match recording.guards.is_empty() {
+            true => Vec::new(),
+            false => recording.inputs.iter().map(|index| recording.nodes.value(*index)).collect(),
+        };
+        recording.evaluate(inputs);
         if let Err(error) = self.check_guards() {
-            self.evaluate(&previous);
+            self.recording.get_mut().evaluate(&previous);
             return Err(error);
         }
         Ok(())
-    }
-
-    fn recorded_inputs(&self) -> Vec<T> {
-        let recording = self.recording.borrow();
-        let nodes = (0..recording.nodes.len() as u32).map(|index| recording.nodes.get(index));
-        nodes.filter(|node| node.operation == Operation::Input).map(|node| node.value).collect()
-    }
-
-    fn evaluate(&mut self, inputs: &[T]) {
-        let recording = self.recording.get_mut();
-        let mut inputs = inputs.iter();
-        let mut choices = 0;
-        for index in 0..recording.nodes.len() as u32 {
-            let node = recording.nodes.get(index);
-            let operand = |slot: usize| match node.parents[slot] {
-                Some(parent) => recording.nodes.value(parent),
-                None => node.partials[slot],
-            };
-            let (parents, partials, value) = match node.operation {
-                Operation::Input => (node.parents, node.partials, inputs.next().copied().unwrap_or(node.value)),
-                Operation::Where => {
-                    choices += 1;
-                    recording.choose_again(choices - 1)
-                }
-                operation if operation.arity() == 1 => {
-                    let (x, parameter) = (operand(0), node.partials[1].primal());
-                    let y = operation.apply_unary(x, parameter).unwrap_or(node.value);
-                    let slope = operation.derivative(x, y, parameter).unwrap_or(node.partials[0]);
-                    (node.parents, [slope, node.partials[1]], y)
-                }
-                operation => {
-                    let (a, b) = (operand(0), operand(1));
-                    let y = operation.apply_binary(a, b).unwrap_or(node.value);
-                    let [first, second] = operation.partials(a, b, y).unwrap_or(node.partials);
-                    let keep = |slot: usize, partial: T| {
-                        if node.parents[slot].is_some() { partial } else { node.partials[slot] }
-                    };
-                    (node.parents, [keep(0, first), keep(1, second)], y)
-                }
-            };
-            recording.nodes.set(index, parents, partials, value);
-        }
     }
 
     fn check_guards(&self) -> Result<(), ReplayError> {
@@ -150,6 +116,42 @@ impl<T: Real> Tape<T> {
 }
 
 impl<T: Real> Recording<T> {
+    /// Renews every value and every partial derivative, in the order of recording.
+    fn evaluate(&mut self, inputs: &[T]) {
+        for (index, input) in self.inputs.iter().zip(inputs) {
+            self.nodes.set_value(*index, *input);
+        }
+        let mut choices = 0;
+        for index in 0..self.nodes.len() as u32 {
+            let node = self.nodes.get(index);
+            // An operand that is no node left its number in the slot of the partial derivative.
+            let operand = |slot: usize| match node.parents[slot] {
+                NONE => node.partials[slot],
+                parent => self.nodes.value(parent),
+            };
+            match node.operation {
+                Operation::Input => {}
+                Operation::Where => {
+                    let (parent, partial, value) = self.choose_again(choices);
+                    choices += 1;
+                    self.nodes.set(index, [parent, NONE], [partial, c(0.0)], value);
+                }
+                operation if node.parents[1] == NONE && operation.arity() == 1 => {
+                    if let Some((y, slope)) = operation.unary_with_derivative(operand(0), node.partials[1].primal()) {
+                        self.nodes.set(index, node.parents, [slope, node.partials[1]], y);
+                    }
+                }
+                operation => {
+                    if let Some((y, [first, second])) = operation.binary_with_partials(operand(0), operand(1)) {
+                        let first = if node.parents[0] == NONE { node.partials[0] } else { first };
+                        let second = if node.parents[1] == NONE { node.partials[1] } else { second };
+                        self.nodes.set(index, node.parents, [first, second], y);
+                    }
+                }
+            }
+        }
+    }
+
     fn operand_value(&self, operand: Operand<T>) -> T {
         match operand {
             Operand::Node(NodeId(index)) => self.nodes.value(index),
@@ -157,8 +159,8 @@ impl<T: Real> Recording<T> {
         }
     }
 
-    /// Decides a choice at the present values, and returns its parents, partials and value.
-    fn choose_again(&mut self, number: usize) -> ([Option<u32>; 2], [T; 2], T) {
+    /// Decides a choice at the present values, and returns its parent, its partial and its value.
+    fn choose_again(&mut self, number: usize) -> (u32, T, T) {
         let mut choice = self.choices[number];
         let (left, right) = (self.operand_value(choice.guard.left), self.operand_value(choice.guard.right));
         choice.guard.outcome = choice.guard.relation.holds(left, right);
@@ -166,8 +168,8 @@ impl<T: Real> Recording<T> {
         let chosen = if choice.guard.outcome { choice.taken } else { choice.otherwise };
         let value = self.operand_value(chosen);
         match chosen {
-            Operand::Node(NodeId(parent)) => ([Some(parent), None], [c(1.0), c(0.0)], value),
-            Operand::Constant(_) => ([None, None], [value, c(0.0)], value),
+            Operand::Node(NodeId(parent)) => (parent, c(1.0), value),
+            Operand::Constant(_) => (NONE, value, value),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Block<T> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<T> {
     pub(super) operation: Operation,
-    pub(super) parents: [Option<u32>; 2],
+    pub(super) parents: [u32; 2],
     pub(super) partials: [T; 2],
     pub(super) value: T,
 }
@@ -35,6 +35,13 @@ pub(super) struct Stored<T> {
 pub(super) struct Nodes<T> {
     blocks: Vec<Box<Block<T>>>,
     length: usize,
+}
+
+impl<T> Stored<T> {
+    /// The slots that hold nodes.
+    pub(super) fn parents(&self) -> impl Iterator<Item = u32> + use<T> {
+        self.parents.into_iter().filter(|parent| *parent != NONE)
+    }
 }
 
 impl<T: Real> Nodes<T> {
@@ -82,30 +89,37 @@ impl<T: Real> Nodes<T> {
         }));
     }
 
+    #[inline]
     fn locate(&self, index: u32) -> (&Block<T>, usize) {
         assert!((index as usize) < self.length, "node {index} is not on this tape, which has {} nodes", self.length);
         (&self.blocks[index as usize / BLOCK], index as usize % BLOCK)
     }
 
+    #[inline]
     pub(super) fn value(&self, index: u32) -> T {
         let (block, place) = self.locate(index);
         block.values[place]
     }
 
+    #[inline]
     pub(super) fn get(&self, index: u32) -> Stored<T> {
         let (block, place) = self.locate(index);
         Stored {
             operation: block.operations[place],
-            parents: block.parents[place].map(|parent| (parent != NONE).then_some(parent)),
+            parents: block.parents[place],
             partials: block.partials[place],
             value: block.values[place],
         }
     }
 
-    pub(super) fn set(&mut self, index: u32, parents: [Option<u32>; 2], partials: [T; 2], value: T) {
+    pub(super) fn set_value(&mut self, index: u32, value: T) {
+        self.blocks[index as usize / BLOCK].values[index as usize % BLOCK] = value;
+    }
+
+    pub(super) fn set(&mut self, index: u32, parents: [u32; 2], partials: [T; 2], value: T) {
         let block = &mut *self.blocks[index as usize / BLOCK];
         let place = index as usize % BLOCK;
-        block.parents[place] = parents.map(|parent| parent.unwrap_or(NONE));
+        block.parents[place] = parents;
         block.partials[place] = partials;
         block.values[place] = value;
     }

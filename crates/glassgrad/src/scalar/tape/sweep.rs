@@ -124,8 +124,7 @@ impl<T: Real> Tape<T> {
         let mut reached = vec![false; recording.nodes.len()];
         reached[root.index()] = true;
         for index in root.0 + 1..recording.nodes.len() as u32 {
-            let parents = recording.nodes.get(index).parents;
-            reached[index as usize] = parents.iter().flatten().any(|parent| reached[*parent as usize]);
+            reached[index as usize] = recording.nodes.get(index).parents().any(|parent| reached[parent as usize]);
         }
         marked(&reached)
     }
@@ -136,11 +135,9 @@ impl<T: Real> Tape<T> {
         let recording = self.recording.borrow();
         let mut needed = vec![false; recording.nodes.len()];
         needed[root.index()] = true;
-        for index in (0..=root.0).rev().filter(|index| *index <= root.0) {
+        for index in (0..=root.0).rev() {
             if needed[index as usize] {
-                for parent in recording.nodes.get(index).parents.into_iter().flatten() {
-                    needed[parent as usize] = true;
-                }
+                recording.nodes.get(index).parents().for_each(|parent| needed[parent as usize] = true);
             }
         }
         marked(&needed)

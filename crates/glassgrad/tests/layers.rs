@@ -1,0 +1,69 @@
+//! The layers of the library: a module uses only what stands above it.
+
+use std::path::{Path, PathBuf};
+
+/// The modules from the bottom of the library to its top.
+const LAYERS: [&str; 8] = ["algebra", "special", "ops", "scalar", "lang", "trace", "picture", "certify"];
+
+/// What the root re-exports: the vocabulary of the lowest layers.
+const VOCABULARY: [&str; 5] = ["Literal", "c", "Algebra", "Operation", "Real"];
+
+fn rank(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| *layer == module)
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
+/// The modules that a source text names after `crate::`, outside of comments.
+fn used_modules(text: &str) -> Vec<(usize, String)> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    lines
+        .flat_map(|(number, line)| {
+            line.split("crate::").skip(1).map(move |rest| {
+                let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                (number + 1, name)
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn modules_use_only_what_stands_above_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut checked = 0;
+    for path in sources(&root) {
+        let inside = path.strip_prefix(&root).expect("inside").with_extension("");
+        let module = inside.components().next().expect("a name").as_os_str().to_str().expect("text").to_owned();
+        if module == "lib" {
+            continue;
+        }
+        let own = rank(&module).unwrap_or_else(|| panic!("module {module} has no place in the layers"));
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for (line, used) in used_modules(&text).into_iter().filter(|(_, used)| !VOCABULARY.contains(&used.as_str())) {
+            let place = format!("{}:{line}", path.display());
+            let other =
+                rank(&used).unwrap_or_else(|| panic!("{place} names crate::{used}, which has no place in the layers"));
+            assert!(other <= own, "{place}: {module} uses {used}, which stands below it");
+            checked += 1;
+        }
+    }
+    assert!(checked > 30, "only {checked} uses were found");
+}
+
+#[test]
+fn derivative_formulas_stand_in_the_table_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for path in sources(&root).iter().filter(|path| !path.ends_with("ops.rs")) {
+        let text = std::fs::read_to_string(path).expect("readable");
+        // Tests may plant wrong rules; everything before them may not state any.
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        assert!(
+            !code.contains("impl Unary for") && !code.contains("impl Binary for"),
+            "{} states a rule",
+            path.display()
+        );
+    }
+}
