@@ -1,7 +1,8 @@
 //! Any text is read or refused, what was read evaluates and differentiates, and what is written reads back.
 #![no_main]
 
-use glassgrad::lang::{Symbols, parse};
+use glassgrad::formula::Symbols;
+use glassgrad::lang::parse;
 use glassgrad::scalar::gradient;
 use libfuzzer_sys::fuzz_target;
 

@@ -29,6 +29,9 @@ pub(crate) enum Form {
     Forward,
 }
 
+/// Writes derivatives into memory that is used again.
+pub(crate) type Gradient<'w> = Box<dyn FnMut(&mut Vec<f64>) + 'w>;
+
 /// One way to compute a gradient.
 pub(crate) struct Contestant<'w> {
     /// The crate, as in the lock file, or `f64`.
@@ -40,7 +43,7 @@ pub(crate) struct Contestant<'w> {
     /// The inputs by which a call differentiates; the time is scaled from these to all of them.
     pub(crate) inputs: Vec<usize>,
     /// Computes the derivatives by these inputs.
-    pub(crate) gradient: Box<dyn FnMut(&mut Vec<f64>) + 'w>,
+    pub(crate) gradient: Gradient<'w>,
 }
 
 /// Forward mode with the number of lanes that turns out fastest, as a user would tune it.

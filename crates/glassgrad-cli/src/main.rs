@@ -30,6 +30,7 @@ enum Command {
     Graph(commands::graph::Graph),
     Check(commands::check::Check),
     Operations(commands::operations::Operations),
+    Train(commands::train::Train),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Graph(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Operations(command) => command.run(),
+        Command::Train(command) => command.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -98,8 +98,8 @@ fn unknown_variable(name: &str, expression: &Expression) -> Failure {
 
 fn missing_value(expression: &Expression, variable: usize) -> Failure {
     let name = &expression.variables()[variable];
-    let nodes = expression.nodes();
-    let node = nodes.iter().position(|node| *node == glassgrad::lang::Node::Variable(variable)).unwrap_or(0);
+    let nodes = &expression.formula().nodes;
+    let node = nodes.iter().position(|node| *node == glassgrad::formula::Node::Variable(variable)).unwrap_or(0);
     let place = underlined(expression, expression.span(node));
     Failure::Input(format!("there is no value for {name}\n{place}\n  = help: give it one with --at {name}=..."))
 }
@@ -134,7 +134,7 @@ impl Problem {
     pub(crate) fn point_text(&self) -> String {
         let pairs = self.expression.variables().iter().zip(&self.point);
         pairs
-            .map(|(name, value)| format!("{name} = {}", glassgrad::lang::number(*value)))
+            .map(|(name, value)| format!("{name} = {}", glassgrad::formula::number(*value)))
             .collect::<Vec<_>>()
             .join(", ")
     }
@@ -172,7 +172,7 @@ impl Problem {
         // Recording once more tells which node of the expression became which node of the tape.
         let again = Tape::new();
         let variables: Vec<Var<'_>> = self.point.iter().map(|value| again.input(*value)).collect();
-        let recorded = self.expression.evaluate_all(&variables);
+        let recorded = self.expression.formula().evaluate_all(&variables);
         debug_assert!(again.len() <= tape.len());
         let found = recorded.iter().position(|number| number.id() == Some(node));
         found.map_or(String::new(), |found| format!("\n{}", underlined(&self.expression, self.expression.span(found))))

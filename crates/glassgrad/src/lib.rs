@@ -26,13 +26,33 @@
 //!
 //! The layers, from the bottom up: [`algebra`] and [`ops`] state the mathematics in one table;
 //! [`scalar`] holds the engines (dual numbers, Taylor numbers, the tape) and the operators on
-//! functions; [`lang`] reads expressions that people type and writes symbolic derivatives; [`trace`]
+//! functions; [`formula`] writes rules down; [`lang`] reads expressions that people type; [`trace`]
 //! tells what a tape did, step by step, and [`picture`] draws it.
 
+// The derive macro names the crate by its name, also inside of it.
+extern crate self as glassgrad;
+
 pub mod algebra;
+pub mod array;
+pub mod dtype;
+pub mod einsum;
+pub mod rng;
+pub mod shape;
 mod special;
 
 pub mod ops;
+
+pub mod formula;
+
+pub mod error;
+
+pub mod expr;
+
+pub mod exec;
+
+pub mod tree;
+
+pub mod diff;
 
 pub mod scalar;
 
@@ -51,6 +71,9 @@ pub mod prelude {
 }
 
 pub use algebra::{Literal, c};
+pub use diff::{grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, vjp, vmap};
+pub use expr::Tensor;
+pub use glassgrad_derive::Tree;
 pub use ops::{Algebra, Operation, Real};
 
 #[cfg(doctest)]

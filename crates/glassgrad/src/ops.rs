@@ -210,11 +210,12 @@ macro_rules! operations {
         /// Gaussian error linear unit in the tanh approximation.
         GeluTanh gelu_tanh(x) {
             value: x * sigmoid(c(2.0 * SQRT_2_OVER_PI) * x * (c(1.0) + c(0.044715) * x * x)),
-            derivative: {
+            // Beyond 100 the slope is exactly 0 or 1, but the cube of x and its derivatives overflow.
+            derivative: T::select(x.abs().greater(c(100.0)), || x.step(0.0), || {
                 let u = c(2.0 * SQRT_2_OVER_PI) * x * (c(1.0) + c(0.044715) * x * x);
                 let s = u.sigmoid();
                 s + c(2.0 * SQRT_2_OVER_PI) * x * s * (-u).sigmoid() * (c(1.0) + c(3.0 * 0.044715) * x * x)
-            },
+            }),
             domain: -3.0..3.0, kinks: [], special: [0.0 => (0.0, 0.5), 1000.0 => (1000.0, 1.0), -1000.0 => (0.0, 0.0)]
         }
         /// Sigmoid linear unit x·sigmoid(x), also called swish.
@@ -567,22 +568,31 @@ macro_rules! define_operations {
                 }
             }
 
-            /// Value and derivative at once, which replay needs of every node.
-            #[inline]
-            pub(crate) fn unary_with_derivative<T: Algebra>(self, x: T, parameter: f64) -> Option<(T, T)> {
+            /// Value and partial derivatives of any row at once, which replay needs of every node. The second
+            /// operand of a rule of one argument is its parameter.
+            ///
+            /// The four operators are inlined; the other rows stand apart, so that their code does not crowd
+            /// the loop that the operators run in.
+            #[inline(always)]
+            pub(crate) fn renew<T: Real>(self, a: T, b: T) -> Option<(T, [T; 2])> {
                 match self {
-                    $(Operation::$Name => {
-                        let y = x.unary::<rule::$Name>(parameter);
-                        Some((y, <rule::$Name as Unary>::derivative(x, y, parameter)))
-                    })*
-                    _ => None,
+                    Operation::Input | Operation::Where => None,
+                    $($(Operation::$BName if <rule::$BName as Binary>::ARITHMETIC => {
+                        let y = a.binary::<rule::$BName>(b);
+                        Some((y, [<rule::$BName as Binary>::first(a, b, y), <rule::$BName as Binary>::second(a, b, y)]))
+                    })*)*
+                    _ => self.renew_function(a, b),
                 }
             }
 
-            /// Value and both partial derivatives at once, which replay needs of every node.
-            #[inline]
-            pub(crate) fn binary_with_partials<T: Algebra>(self, a: T, b: T) -> Option<(T, [T; 2])> {
+            #[inline(never)]
+            fn renew_function<T: Real>(self, a: T, b: T) -> Option<(T, [T; 2])> {
                 match self {
+                    $(Operation::$Name => {
+                        let parameter = b.primal();
+                        let y = a.unary::<rule::$Name>(parameter);
+                        Some((y, [<rule::$Name as Unary>::derivative(a, y, parameter), b]))
+                    })*
                     $($(Operation::$BName => {
                         let y = a.binary::<rule::$BName>(b);
                         Some((y, [<rule::$BName as Binary>::first(a, b, y), <rule::$BName as Binary>::second(a, b, y)]))
@@ -739,6 +749,16 @@ macro_rules! define_algebra {
             fn unary<R: Unary>(self, parameter: f64) -> Self;
             /// Applies a rule of two arguments.
             fn binary<R: Binary>(self, other: Self) -> Self;
+            /// Applies a rule whose second argument is a constant.
+            #[inline(always)]
+            fn with_constant<R: Binary>(self, constant: f64) -> Self {
+                self.binary::<R>(Self::literal(constant))
+            }
+            /// Applies a rule whose first argument is a constant.
+            #[inline(always)]
+            fn after_constant<R: Binary>(self, constant: f64) -> Self {
+                Self::literal(constant).binary::<R>(self)
+            }
             /// Compares two numbers.
             fn compare(self, relation: Relation, other: Self) -> Self::Mask;
             /// Chooses by a condition. The branch not taken contributes nothing to any derivative.

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::lang::{Expression, Symbol, Symbols};
+use crate::formula::{Symbol, Symbols};
+use crate::lang::Expression;
 use crate::ops::Operation;
 use crate::scalar::tape::{Choice, Node, Operand};
 use crate::scalar::{NodeId, Sweep, Tape, Var};
@@ -140,7 +141,7 @@ impl Expression {
     pub fn record<'t>(&self, tape: &'t Tape<f64>, inputs: &[f64]) -> Vec<Var<'t>> {
         let variables: Vec<Var<'t>> =
             inputs.iter().zip(self.variables()).map(|(value, name)| tape.input(*value).named(name)).collect();
-        let numbers = self.evaluate_all(&variables);
+        let numbers = self.formula().evaluate_all(&variables);
         for (index, number) in numbers.iter().enumerate() {
             if let Some(name) = self.name(index) {
                 number.named(name);

@@ -1,6 +1,7 @@
 //! The expression language: what it means, what it refuses, and that nothing makes it panic.
 
-use glassgrad::lang::{MAXIMUM_DEPTH, MAXIMUM_LENGTH, Symbols, parse, symbolic_derivative};
+use glassgrad::formula::Symbols;
+use glassgrad::lang::{MAXIMUM_DEPTH, MAXIMUM_LENGTH, parse};
 use glassgrad::ops::Operation;
 use glassgrad::scalar::{Dual, gradient};
 use proptest::prelude::*;
@@ -161,7 +162,7 @@ fn symbolic_derivatives_are_written_readably() {
         ("(-4)^0.5 + x", "1"),
     ] {
         let symbols = Symbols::new();
-        let (_, derivative) = symbolic_derivative(&parse(source).unwrap(), 0, &symbols);
+        let (_, derivative) = parse(source).unwrap().derivative(0, &symbols);
         assert_eq!(
             derivative.to_string().replace("x^(x - 1)", "pow(x, x - 1)").replace("x^x", "pow(x, x)"),
             expected,
@@ -234,7 +235,7 @@ proptest! {
             let forward = expression.evaluate(&seeded)[0].tangent();
             prop_assert!(same(forward, reverse[variable]) || !forward.is_finite(), "{source}: {forward} {}", reverse[variable]);
             let symbols = Symbols::new();
-            let symbolic = symbolic_derivative(&expression, variable, &symbols).1.evaluate(&point);
+            let symbolic = expression.derivative(variable, &symbols).1.evaluate(&point);
             prop_assert!(same(forward, symbolic) || !forward.is_finite(), "{source}: {forward} {symbolic}");
         }
     }

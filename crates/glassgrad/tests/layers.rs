@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 8] = ["algebra", "special", "ops", "scalar", "lang", "trace", "picture", "certify"];
+const LAYERS: [&str; 19] = [
+    "algebra", "special", "dtype", "shape", "array", "einsum", "rng", "ops", "formula", "error", "expr", "exec",
+    "tree", "diff", "scalar", "lang", "trace", "picture", "certify",
+];
 
 /// What the root re-exports: the vocabulary of the lowest layers.
 const VOCABULARY: [&str; 5] = ["Literal", "c", "Algebra", "Operation", "Real"];

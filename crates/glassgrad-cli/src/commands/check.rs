@@ -2,7 +2,7 @@
 
 use clap::Args;
 use glassgrad::certify::{Certificate, certify};
-use glassgrad::lang::{Symbols, number, symbolic_derivative};
+use glassgrad::formula::{Symbols, number};
 use glassgrad::scalar::{Tape, gradient};
 use glassgrad::trace::{Trace, json_number, short};
 use serde_json::{Value, json};
@@ -101,7 +101,8 @@ fn differences(problem: &Problem, exact: f64) -> Vec<Difference> {
 /// The size of the symbolic derivatives with respect to the first variable.
 fn growth(problem: &Problem) -> Vec<Growth> {
     let symbols = Symbols::new();
-    let (value, mut derivative) = symbolic_derivative(&problem.expression, 0, &symbols);
+    let inputs: Vec<_> = problem.expression.variables().iter().map(|name| symbols.variable(name)).collect();
+    let (value, mut derivative) = problem.expression.derivative(0, &symbols);
     let mut rows =
         vec![Growth { order: 0, written_out: value.operations_written_out(), shared: value.operations_shared() }];
     for order in 1..=ORDERS {
@@ -111,8 +112,8 @@ fn growth(problem: &Problem) -> Vec<Growth> {
         if order == ORDERS || shared > 20_000 {
             break;
         }
-        let Some(formula) = derivative.to_expression() else { break };
-        derivative = symbolic_derivative(&formula, 0, &symbols).1;
+        let Some(formula) = derivative.to_formula() else { break };
+        derivative = formula.derivative(&inputs, 0)[0].1;
     }
     rows
 }
@@ -121,7 +122,7 @@ fn symbolic_values(problem: &Problem) -> Vec<(String, f64)> {
     (0..problem.point.len())
         .map(|variable| {
             let symbols = Symbols::new();
-            let (_, derivative) = symbolic_derivative(&problem.expression, variable, &symbols);
+            let (_, derivative) = problem.expression.derivative(variable, &symbols);
             (derivative.to_string(), derivative.evaluate(&problem.point))
         })
         .collect()

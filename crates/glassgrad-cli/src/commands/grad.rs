@@ -1,7 +1,7 @@
 //! `glassgrad grad`: value, gradient, Hessian, higher derivatives, and the tables behind them.
 
 use clap::{Args, ValueEnum};
-use glassgrad::lang::number;
+use glassgrad::formula::number;
 use glassgrad::scalar::{Dual, Matrix, NodeId, Tape, derivatives, hessian};
 use glassgrad::trace::{Trace, adjoint_of, json_number, short, tangent_of};
 use serde_json::{Map, Value, json};

@@ -4,3 +4,4 @@ pub(crate) mod check;
 pub(crate) mod grad;
 pub(crate) mod graph;
 pub(crate) mod operations;
+pub(crate) mod train;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use glassgrad::lang::{Symbols, number};
+use glassgrad::formula::{Symbols, number};
 use glassgrad::ops::{Binary, Row, Unary, Visitor, visit};
 use plotters::prelude::*;
 

@@ -1,6 +1,7 @@
-//! A program as data: a flat list of nodes in which operands stand before what uses them.
+//! A program as data: a formula, the text that it was read from, and the names that it gives.
 
-use crate::ops::{Algebra, Operation, Relation};
+use crate::formula::{Formula, Symbol, Symbols};
+use crate::ops::Algebra;
 
 /// A range of bytes in the source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,46 +19,6 @@ impl Span {
     }
 }
 
-/// One node of a program. Numbers refer to earlier nodes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Node {
-    /// A literal number.
-    Number(f64),
-    /// An input, by its number.
-    Variable(usize),
-    /// An operation of one argument, with its parameter.
-    Unary(Operation, usize, f64),
-    /// An operation of two arguments.
-    Binary(Operation, usize, usize),
-    /// A choice by a comparison: left, relation, right, the node taken if it holds, the other one.
-    Choose(usize, Relation, usize, usize, usize),
-}
-
-impl Node {
-    /// The nodes that this one uses.
-    pub fn operands(&self) -> impl Iterator<Item = usize> + use<> {
-        let operands: [Option<usize>; 4] = match *self {
-            Node::Number(_) | Node::Variable(_) => [None; 4],
-            Node::Unary(_, argument, _) => [Some(argument), None, None, None],
-            Node::Binary(_, first, second) => [Some(first), Some(second), None, None],
-            Node::Choose(left, _, right, taken, otherwise) => [Some(left), Some(right), Some(taken), Some(otherwise)],
-        };
-        operands.into_iter().flatten()
-    }
-
-    /// The same node with its operands renumbered.
-    pub(super) fn renumbered(self, number: impl Fn(usize) -> usize) -> Node {
-        match self {
-            Node::Number(_) | Node::Variable(_) => self,
-            Node::Unary(operation, argument, parameter) => Node::Unary(operation, number(argument), parameter),
-            Node::Binary(operation, first, second) => Node::Binary(operation, number(first), number(second)),
-            Node::Choose(left, relation, right, taken, otherwise) => {
-                Node::Choose(number(left), relation, number(right), number(taken), number(otherwise))
-            }
-        }
-    }
-}
-
 /// A program read from text, ready to be evaluated in any [`Algebra`].
 ///
 /// ```
@@ -72,10 +33,9 @@ impl Node {
 pub struct Expression {
     pub(super) source: String,
     pub(super) variables: Vec<String>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) formula: Formula,
     pub(super) spans: Vec<Span>,
     pub(super) names: Vec<Option<String>>,
-    pub(super) outputs: Vec<usize>,
 }
 
 impl Expression {
@@ -89,9 +49,9 @@ impl Expression {
         &self.variables
     }
 
-    /// The nodes: operands before what uses them, and nodes of one height next to one another.
-    pub fn nodes(&self) -> &[Node] {
-        &self.nodes
+    /// The program as a formula: operands before what uses them, nodes of one height side by side.
+    pub fn formula(&self) -> &Formula {
+        &self.formula
     }
 
     /// Where a node stands in the text.
@@ -106,72 +66,46 @@ impl Expression {
 
     /// The nodes of the results.
     pub fn outputs(&self) -> &[usize] {
-        &self.outputs
+        &self.formula.outputs
     }
 
     /// Evaluates all results. There must be one input for each variable.
     pub fn evaluate<T: Algebra>(&self, inputs: &[T]) -> Vec<T> {
-        let numbers = self.evaluate_all(inputs);
-        self.outputs.iter().map(|output| numbers[*output]).collect()
+        self.formula.evaluate(inputs)
     }
 
-    /// Evaluates every node. There must be one input for each variable.
+    /// The first result and its symbolic derivative with respect to one variable, as formulas.
     ///
-    /// # Panics
-    /// If there are fewer inputs than variables.
-    pub fn evaluate_all<T: Algebra>(&self, inputs: &[T]) -> Vec<T> {
-        assert!(inputs.len() >= self.variables.len(), "{} inputs for {} variables", inputs.len(), self.variables.len());
-        let mut numbers: Vec<T> = Vec::with_capacity(self.nodes.len());
-        for node in &self.nodes {
-            let number = match *node {
-                Node::Number(number) => T::literal(number),
-                Node::Variable(variable) => inputs[variable],
-                // The parser pairs operations with their number of arguments.
-                Node::Unary(operation, argument, parameter) => {
-                    operation.apply_unary(numbers[argument], parameter).unwrap_or(numbers[argument])
-                }
-                Node::Binary(operation, first, second) => {
-                    operation.apply_binary(numbers[first], numbers[second]).unwrap_or(numbers[first])
-                }
-                Node::Choose(left, relation, right, taken, otherwise) => {
-                    T::choose(numbers[left], relation, numbers[right], numbers[taken], numbers[otherwise])
-                }
-            };
-            numbers.push(number);
-        }
-        numbers
-    }
-
-    /// A program without text, with one result.
-    pub(super) fn from_nodes(nodes: Vec<Node>, variables: Vec<String>, output: usize) -> Expression {
-        let count = nodes.len();
-        Expression {
-            source: String::new(),
-            variables,
-            nodes,
-            spans: vec![Span { start: 0, end: 0 }; count],
-            names: vec![None; count],
-            outputs: vec![output],
-        }
+    /// ```
+    /// use glassgrad::formula::Symbols;
+    /// use glassgrad::lang::parse;
+    /// let symbols = Symbols::new();
+    /// let (_, derivative) = parse("ln(x) + x*y").unwrap().derivative(0, &symbols);
+    /// assert_eq!(derivative.to_string(), "1 / x + y");
+    /// ```
+    pub fn derivative<'s>(&self, variable: usize, symbols: &'s Symbols) -> (Symbol<'s>, Symbol<'s>) {
+        let inputs: Vec<Symbol<'s>> = self.variables.iter().map(|name| symbols.variable(name)).collect();
+        self.formula.derivative(&inputs, variable)[0]
     }
 
     /// Orders the nodes by height, so that they are numbered as in a picture: first the inputs, then
     /// what is computed from inputs alone, and so on.
     pub(super) fn ordered_by_height(mut self) -> Expression {
-        let mut heights: Vec<usize> = Vec::with_capacity(self.nodes.len());
-        for node in &self.nodes {
+        let mut heights: Vec<usize> = Vec::with_capacity(self.formula.nodes.len());
+        for node in &self.formula.nodes {
             heights.push(node.operands().map(|operand| heights[operand] + 1).max().unwrap_or(0));
         }
-        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        let mut order: Vec<usize> = (0..self.formula.nodes.len()).collect();
         order.sort_by_key(|node| heights[*node]);
         let mut place = vec![0; order.len()];
         for (new, old) in order.iter().enumerate() {
             place[*old] = new;
         }
-        self.nodes = order.iter().map(|old| self.nodes[*old].renumbered(|operand| place[operand])).collect();
+        self.formula.nodes =
+            order.iter().map(|old| self.formula.nodes[*old].renumbered(|operand| place[operand])).collect();
         self.spans = order.iter().map(|old| self.spans[*old]).collect();
         self.names = order.iter().map(|old| self.names[*old].take()).collect();
-        self.outputs = self.outputs.iter().map(|old| place[*old]).collect();
+        self.formula.outputs = self.formula.outputs.iter().map(|old| place[*old]).collect();
         self
     }
 }

@@ -19,18 +19,13 @@
 //! that is given a value with `=` stands for it in the statements that follow; any other name is an
 //! input. The results are the statements without a name, or the last one if all have names.
 //!
-//! - [`Expression`] is the program as a flat list of nodes, evaluated in any algebra;
-//! - [`SyntaxError`] points at the place and says what to do;
-//! - [`Symbol`] is an algebra of formulas: differentiating in it is symbolic differentiation.
+//! - [`Expression`] is the program as a [`Formula`](crate::formula::Formula), with the text and the names;
+//! - [`SyntaxError`] points at the place and says what to do.
 
 mod expression;
 mod lexer;
 mod parser;
-mod print;
-mod symbol;
 
-pub use expression::{Expression, Node, Span};
+pub use expression::{Expression, Span};
 pub use lexer::{MAXIMUM_LENGTH, SyntaxError, underline};
 pub use parser::{MAXIMUM_DEPTH, parse};
-pub use print::number;
-pub use symbol::{Symbol, Symbols, symbolic_derivative};

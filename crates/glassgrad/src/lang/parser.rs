@@ -2,8 +2,9 @@
 
 use std::f64::consts;
 
-use super::expression::{Expression, Node, Span};
+use super::expression::{Expression, Span};
 use super::lexer::{SyntaxError, Token, tokenize};
+use crate::formula::{Formula, Node};
 use crate::ops::{Operation, Relation};
 
 /// The deepest nesting of parentheses, signs and powers that is read.
@@ -24,10 +25,9 @@ pub fn parse(source: &str) -> Result<Expression, SyntaxError> {
     let expression = Expression {
         source: source.to_owned(),
         variables: Vec::new(),
-        nodes: Vec::new(),
+        formula: Formula::default(),
         spans: Vec::new(),
         names: Vec::new(),
-        outputs: Vec::new(),
     };
     let mut parser = Parser { tokens, position: 0, depth: 0, expression, constants: Vec::new(), bindings: Vec::new() };
     parser.program()?;
@@ -74,15 +74,15 @@ impl Parser {
                 self.expression.names[node].get_or_insert_with(|| name.clone());
                 self.bindings.push((name, node));
             } else {
-                self.expression.outputs.push(node);
+                self.expression.formula.outputs.push(node);
             }
             last = Some(node);
             if !self.accept(";") && self.peek() != &Token::End {
                 return Err(self.unexpected());
             }
         }
-        if self.expression.outputs.is_empty() {
-            self.expression.outputs.extend(last);
+        if self.expression.formula.outputs.is_empty() {
+            self.expression.formula.outputs.extend(last);
         }
         Ok(())
     }
@@ -233,10 +233,10 @@ impl Parser {
         let meaning = self.nested(Parser::unary)?;
         let argument = self.expect_number(meaning, start)?;
         // A negative literal is one number, not a negation of one.
-        if let Node::Number(number) = self.expression.nodes[argument]
-            && argument + 1 == self.expression.nodes.len()
+        if let Node::Number(number) = self.expression.formula.nodes[argument]
+            && argument + 1 == self.expression.formula.nodes.len()
         {
-            self.expression.nodes[argument] = Node::Number(-number);
+            self.expression.formula.nodes[argument] = Node::Number(-number);
             self.expression.spans[argument].start = start.start;
             self.constants[argument] = Some(-number);
             return Ok(Meaning::Number(argument));
@@ -317,7 +317,7 @@ impl Parser {
         let known = self.expression.variables.iter().position(|variable| variable == name);
         if let Some(variable) = known {
             // Every use of an input is the same node.
-            let found = self.expression.nodes.iter().position(|node| *node == Node::Variable(variable));
+            let found = self.expression.formula.nodes.iter().position(|node| *node == Node::Variable(variable));
             if let Some(node) = found {
                 return Ok(node);
             }
@@ -441,11 +441,11 @@ impl Parser {
     }
 
     fn push(&mut self, node: Node, constant: Option<f64>, span: Span) -> usize {
-        self.expression.nodes.push(node);
+        self.expression.formula.nodes.push(node);
         self.expression.spans.push(span);
         self.expression.names.push(None);
         self.constants.push(constant);
-        self.expression.nodes.len() - 1
+        self.expression.formula.nodes.len() - 1
     }
 
     /// Goes one level deeper, if the limit allows it.
@@ -570,37 +570,30 @@ fn edit_distance(a: &str, b: &str) -> usize {
 impl Expression {
     /// Drops nodes that nothing uses: the exponent of a power whose rule carries it as a parameter.
     /// Named nodes and inputs stay, because the user wrote them.
-    fn without_unused(mut self) -> Expression {
-        let mut used = vec![false; self.nodes.len()];
-        for output in &self.outputs {
+    fn without_unused(self) -> Expression {
+        let mut used = vec![false; self.formula.nodes.len()];
+        for output in &self.formula.outputs {
             used[*output] = true;
         }
-        for index in (0..self.nodes.len()).rev() {
-            used[index] |= self.names[index].is_some() || matches!(self.nodes[index], Node::Variable(_));
+        for index in (0..self.formula.nodes.len()).rev() {
+            used[index] |= self.names[index].is_some() || matches!(self.formula.nodes[index], Node::Variable(_));
             if used[index] {
-                for operand in self.nodes[index].operands() {
+                for operand in self.formula.nodes[index].operands() {
                     used[operand] = true;
                 }
             }
         }
-        let mut place = vec![0; self.nodes.len()];
-        let mut kept = 0;
-        for (index, used) in used.iter().enumerate() {
-            place[index] = kept;
-            kept += usize::from(*used);
+        let mut place = Vec::with_capacity(used.len());
+        let mut kept = Expression { formula: Formula::default(), spans: Vec::new(), names: Vec::new(), ..self };
+        for (index, node) in self.formula.nodes.iter().enumerate() {
+            place.push(kept.spans.len());
+            if used[index] {
+                kept.formula.nodes.push(node.renumbered(|operand| place[operand]));
+                kept.spans.push(self.spans[index]);
+                kept.names.push(self.names[index].clone());
+            }
         }
-        let mut keep = used.iter();
-        self.nodes = self
-            .nodes
-            .iter()
-            .zip(&used)
-            .filter(|(_, used)| **used)
-            .map(|(node, _)| node.renumbered(|old| place[old]))
-            .collect();
-        self.spans.retain(|_| *keep.next().unwrap_or(&true));
-        let mut keep = used.iter();
-        self.names.retain(|_| *keep.next().unwrap_or(&true));
-        self.outputs = self.outputs.iter().map(|output| place[*output]).collect();
-        self
+        kept.formula.outputs = self.formula.outputs.iter().map(|output| place[*output]).collect();
+        kept
     }
 }

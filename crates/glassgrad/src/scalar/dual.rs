@@ -74,6 +74,25 @@ pub(crate) fn strong_product<T: Real>(partial: T, tangent: T) -> T {
     if tangent.is_exactly_zero() { tangent } else { product }
 }
 
+/// How a rule multiplies partials with tangents: the four operators plainly, the others strongly.
+#[inline(always)]
+fn product_of<T: Real, R: Binary>() -> fn(T, T) -> T {
+    if R::ARITHMETIC { |partial, tangent| partial * tangent } else { strong_product }
+}
+
+impl<T: Real, const N: usize> Dual<T, N> {
+    /// The result of an operation with this value and slope. A loop over the lanes, because the closures
+    /// of `array::map` are not always inlined for many lanes.
+    #[inline(always)]
+    fn moved(self, value: T, slope: T, product: fn(T, T) -> T) -> Self {
+        let mut tangents = self.tangents;
+        for tangent in &mut tangents {
+            *tangent = product(slope, *tangent);
+        }
+        Dual { value, tangents }
+    }
+}
+
 impl<T: Real, const N: usize> Algebra for Dual<T, N> {
     type Mask = bool;
 
@@ -81,7 +100,7 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
     fn unary<R: Unary>(self, parameter: f64) -> Self {
         let value = self.value.unary::<R>(parameter);
         let slope = R::derivative(self.value, value, parameter);
-        Dual { value, tangents: self.tangents.map(|tangent| strong_product(slope, tangent)) }
+        self.moved(value, slope, strong_product)
     }
 
     #[inline(always)]
@@ -89,10 +108,27 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
         let value = self.value.binary::<R>(other.value);
         let first = R::first(self.value, other.value, value);
         let second = R::second(self.value, other.value, value);
-        let product = if R::ARITHMETIC { |partial, tangent| partial * tangent } else { strong_product };
-        let tangents =
-            std::array::from_fn(|lane| product(first, self.tangents[lane]) + product(second, other.tangents[lane]));
+        let product = product_of::<T, R>();
+        let mut tangents = self.tangents;
+        for (tangent, other) in tangents.iter_mut().zip(&other.tangents) {
+            *tangent = product(first, *tangent) + product(second, *other);
+        }
         Dual { value, tangents }
+    }
+
+    /// A constant has no tangents to multiply.
+    #[inline(always)]
+    fn with_constant<R: Binary>(self, constant: f64) -> Self {
+        let constant = c(constant);
+        let value = self.value.binary::<R>(constant);
+        self.moved(value, R::first(self.value, constant, value), product_of::<T, R>())
+    }
+
+    #[inline(always)]
+    fn after_constant<R: Binary>(self, constant: f64) -> Self {
+        let constant: T = c(constant);
+        let value = constant.binary::<R>(self.value);
+        self.moved(value, R::second(constant, self.value, value), product_of::<T, R>())
     }
 
     #[inline(always)]

@@ -54,14 +54,14 @@ macro_rules! number_operators {
             type Output = Self;
             #[inline(always)]
             fn $method(self, other: f64) -> Self {
-                std::ops::$Trait::$method(self, <Self as $crate::Literal>::literal(other))
+                $crate::ops::Algebra::with_constant::<$crate::ops::rule::$Trait>(self, other)
             }
         }
         impl<$($generics)*> std::ops::$Trait<$Type> for f64 {
             type Output = $Type;
             #[inline(always)]
             fn $method(self, other: $Type) -> $Type {
-                std::ops::$Trait::$method(<$Type as $crate::Literal>::literal(self), other)
+                $crate::ops::Algebra::after_constant::<$crate::ops::rule::$Trait>(other, self)
             }
         }
         impl<$($generics)*> std::ops::$Assign for $Type {

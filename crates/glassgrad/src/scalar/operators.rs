@@ -211,8 +211,8 @@ pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) 
     (recorded.value(), recorded.gradient())
 }
 
-/// Memory for gradients in a loop: tape, adjoints and result are used again, so that nothing is
-/// allocated once the loop runs.
+/// Memory for gradients in a loop: tape, adjoints and result are used again, so that only the list of
+/// variables that the function sees is allocated once the loop runs.
 ///
 /// ```
 /// use glassgrad::scalar::Workspace;
@@ -348,6 +348,7 @@ pub fn jacobian_forward<T: Real, const N: usize>(
     let mut jacobian = Matrix::zeros(results, x.len());
     let mut y = vec![Dual::constant(c(0.0)); results];
     for start in (0..x.len()).step_by(N) {
+        y.fill(Dual::constant(c(0.0))); // A function may add up its results in place.
         let seeded: Vec<Dual<T, N>> =
             x.iter().enumerate().map(|(k, x)| Dual::along(*x, k.wrapping_sub(start))).collect();
         function(&seeded, &mut y);

@@ -8,7 +8,7 @@ const HALVINGS: i32 = 8;
 /// The limit of a difference quotient at step 0, if its error is a series in the squared step.
 ///
 /// Neville's scheme removes one power after the other. Of all estimates in the triangle the one with
-/// the smallest error is taken: what the last improvement changed, and what rounding values of this
+/// the smallest error is taken: what the last improvement changed, and what rounding numbers of this
 /// size contributes to a quotient of this order.
 fn extrapolated(order: i32, size: f64, quotient: impl Fn(f64) -> f64) -> f64 {
     let mut previous: Vec<f64> = Vec::new();
@@ -42,12 +42,12 @@ fn moved(x: &[f64], steps: &[(usize, f64)]) -> Vec<f64> {
 
 /// The partial derivative in one argument.
 pub(crate) fn partial(f: impl Fn(&[f64]) -> f64, x: &[f64], i: usize) -> f64 {
-    extrapolated(1, f(x).abs(), |h| (f(&moved(x, &[(i, h)])) - f(&moved(x, &[(i, -h)]))) / (2.0 * h))
+    extrapolated(1, f(x).abs().max(1.0), |h| (f(&moved(x, &[(i, h)])) - f(&moved(x, &[(i, -h)]))) / (2.0 * h))
 }
 
 /// The second partial derivative in two arguments, which may be one.
 pub(crate) fn second_partial(f: impl Fn(&[f64]) -> f64, x: &[f64], i: usize, j: usize) -> f64 {
-    extrapolated(2, f(x).abs(), |h| {
+    extrapolated(2, f(x).abs().max(1.0), |h| {
         if i == j {
             return ((f(&moved(x, &[(i, h)])) - f(x)) - (f(x) - f(&moved(x, &[(i, -h)])))) / (h * h);
         }

@@ -121,33 +121,44 @@ impl<T: Real> Recording<T> {
         for (index, input) in self.inputs.iter().zip(inputs) {
             self.nodes.set_value(*index, *input);
         }
-        let mut choices = 0;
-        for index in 0..self.nodes.len() as u32 {
-            let node = self.nodes.get(index);
-            // An operand that is no node left its number in the slot of the partial derivative.
-            let operand = |slot: usize| match node.parents[slot] {
-                NONE => node.partials[slot],
-                parent => self.nodes.value(parent),
-            };
-            match node.operation {
-                Operation::Input => {}
-                Operation::Where => {
-                    let (parent, partial, value) = self.choose_again(choices);
-                    choices += 1;
-                    self.nodes.set(index, [parent, NONE], [partial, c(0.0)], value);
+        let mut choices = self.choices.iter_mut();
+        // The values once more, in one piece: operands are found without looking for their block.
+        self.values.resize(self.nodes.len(), c(0.0));
+        let values = &mut self.values[..];
+        let mut index = 0;
+        let mut previous = c(0.0);
+        for (count, block) in self.nodes.blocks_mut() {
+            let (parents, partials) = (&mut block.parents[..count], &mut block.partials[..count]);
+            let (own, operations) = (&mut block.values[..count], &block.operations[..count]);
+            for (((parents, partials), own), operation) in parents.iter_mut().zip(partials).zip(own).zip(operations) {
+                let operand = |slot: usize| match parents[slot] {
+                    NONE => partials[slot],
+                    parent if parent as usize + 1 == index => previous,
+                    parent => values[parent as usize],
+                };
+                let (a, b) = (operand(0), operand(1));
+                if let Some((y, [first, second])) = operation.renew(a, b) {
+                    *partials =
+                        [if parents[0] == NONE { a } else { first }, if parents[1] == NONE { b } else { second }];
+                    *own = y;
+                } else if *operation == Operation::Where {
+                    let choice = choices.next().expect("every choice is a node");
+                    let value = |operand: Operand<T>| match operand {
+                        Operand::Node(NodeId(index)) => values[index as usize],
+                        Operand::Constant(value) => value,
+                    };
+                    choice.guard.outcome =
+                        choice.guard.relation.holds(value(choice.guard.left), value(choice.guard.right));
+                    let chosen = if choice.guard.outcome { choice.taken } else { choice.otherwise };
+                    *own = value(chosen);
+                    (*parents, *partials) = match chosen {
+                        Operand::Node(NodeId(parent)) => ([parent, NONE], [c(1.0), c(0.0)]),
+                        Operand::Constant(value) => ([NONE; 2], [value, c(0.0)]),
+                    };
                 }
-                operation if node.parents[1] == NONE && operation.arity() == 1 => {
-                    if let Some((y, slope)) = operation.unary_with_derivative(operand(0), node.partials[1].primal()) {
-                        self.nodes.set(index, node.parents, [slope, node.partials[1]], y);
-                    }
-                }
-                operation => {
-                    if let Some((y, [first, second])) = operation.binary_with_partials(operand(0), operand(1)) {
-                        let first = if node.parents[0] == NONE { node.partials[0] } else { first };
-                        let second = if node.parents[1] == NONE { node.partials[1] } else { second };
-                        self.nodes.set(index, node.parents, [first, second], y);
-                    }
-                }
+                previous = *own;
+                values[index] = previous;
+                index += 1;
             }
         }
     }
@@ -156,20 +167,6 @@ impl<T: Real> Recording<T> {
         match operand {
             Operand::Node(NodeId(index)) => self.nodes.value(index),
             Operand::Constant(value) => value,
-        }
-    }
-
-    /// Decides a choice at the present values, and returns its parent, its partial and its value.
-    fn choose_again(&mut self, number: usize) -> (u32, T, T) {
-        let mut choice = self.choices[number];
-        let (left, right) = (self.operand_value(choice.guard.left), self.operand_value(choice.guard.right));
-        choice.guard.outcome = choice.guard.relation.holds(left, right);
-        self.choices[number] = choice;
-        let chosen = if choice.guard.outcome { choice.taken } else { choice.otherwise };
-        let value = self.operand_value(chosen);
-        match chosen {
-            Operand::Node(NodeId(parent)) => (parent, c(1.0), value),
-            Operand::Constant(_) => (NONE, value, value),
         }
     }
 }

@@ -61,13 +61,13 @@ impl<T: Real> Nodes<T> {
         self.length = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, operation: Operation, parents: [u32; 2], partials: [T; 2], value: T) -> u32 {
         let index = self.length;
-        if index / BLOCK == self.blocks.len() {
-            self.grow();
-        }
-        let block = &mut *self.blocks[index / BLOCK];
+        let block = match self.blocks.get_mut(index / BLOCK) {
+            Some(block) => block,
+            None => self.grow(),
+        };
         let place = index % BLOCK;
         block.parents[place] = parents;
         block.partials[place] = partials;
@@ -79,7 +79,7 @@ impl<T: Real> Nodes<T> {
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) {
+    fn grow(&mut self) -> &mut Block<T> {
         assert!(self.length + BLOCK < NONE as usize, "a tape holds at most {} nodes; clear it or use more tapes", NONE);
         self.blocks.push(Box::new(Block {
             parents: [[NONE; 2]; BLOCK],
@@ -87,6 +87,7 @@ impl<T: Real> Nodes<T> {
             values: [c(0.0); BLOCK],
             operations: [Operation::Input; BLOCK],
         }));
+        self.blocks.last_mut().expect("just pushed")
     }
 
     #[inline]
@@ -116,12 +117,14 @@ impl<T: Real> Nodes<T> {
         self.blocks[index as usize / BLOCK].values[index as usize % BLOCK] = value;
     }
 
-    pub(super) fn set(&mut self, index: u32, parents: [u32; 2], partials: [T; 2], value: T) {
-        let block = &mut *self.blocks[index as usize / BLOCK];
-        let place = index as usize % BLOCK;
-        block.parents[place] = parents;
-        block.partials[place] = partials;
-        block.values[place] = value;
+    /// The blocks that hold nodes, each with the number of nodes in it.
+    pub(super) fn blocks_mut(&mut self) -> impl Iterator<Item = (usize, &mut Block<T>)> {
+        let length = self.length;
+        let count = length.div_ceil(BLOCK);
+        self.blocks[..count]
+            .iter_mut()
+            .enumerate()
+            .map(move |(number, block)| ((length - number * BLOCK).min(BLOCK), &mut **block))
     }
 
     /// The blocks that hold nodes below `end`, each with the index of its first node and the number

@@ -100,18 +100,31 @@ impl<T: Real> Tape<T> {
             adjoints[node.index()] += *seed;
             end = end.max(node.index() + 1);
         }
+        // What the node just before receives waits here, not in memory: in a chain the next adjoint
+        // would otherwise have to wait for the store of this one.
+        let mut ahead: Option<T> = None;
         for (start, count, block) in recording.nodes.blocks_below(end).rev() {
-            for place in (0..count).rev() {
-                let adjoint = adjoints[start + place];
+            let nodes = block.parents[..count].iter().zip(&block.partials[..count]);
+            for (place, (parents, partials)) in nodes.enumerate().rev() {
+                let index = start + place;
+                let mut adjoint = adjoints[index];
+                if let Some(share) = ahead.take() {
+                    adjoint += share;
+                    adjoints[index] = adjoint;
+                }
                 if adjoint.is_exactly_zero() {
                     continue;
                 }
-                let [first, second] = block.parents[place];
-                if first != NONE {
-                    adjoints[first as usize] += adjoint * block.partials[place][0];
-                }
-                if second != NONE {
-                    adjoints[second as usize] += adjoint * block.partials[place][1];
+                for slot in 0..2 {
+                    let parent = parents[slot];
+                    if parent != NONE {
+                        let share = adjoint * partials[slot];
+                        if parent as usize + 1 == index {
+                            ahead = Some(ahead.map_or(share, |other| other + share));
+                        } else {
+                            adjoints[parent as usize] += share;
+                        }
+                    }
                 }
             }
         }

@@ -41,7 +41,11 @@ impl<'t, T: Real> Var<'t, T> {
     }
 
     /// The same number as a node of the tape: a constant becomes an input of its own.
+    ///
+    /// # Panics
+    /// If the number is on another tape.
     pub fn recorded_on(self, tape: &'t Tape<T>) -> Self {
+        same_tape(self.tape, Some(tape));
         if self.tape.is_some() { self } else { tape.input(self.value) }
     }
 
@@ -60,10 +64,7 @@ impl<'t, T: Real> Var<'t, T> {
     /// The tape of either number. Numbers of two tapes cannot meet.
     #[inline(always)]
     fn common_tape(self, other: Self) -> Option<&'t Tape<T>> {
-        match (self.tape, other.tape) {
-            (Some(mine), Some(theirs)) if !std::ptr::eq(mine, theirs) => two_tapes_meet(),
-            (mine, theirs) => mine.or(theirs),
-        }
+        same_tape(self.tape, other.tape)
     }
 
     #[inline]
@@ -74,6 +75,14 @@ impl<'t, T: Real> Var<'t, T> {
             tape.recording.borrow_mut().guards.push(guard);
         }
         outcome
+    }
+}
+
+#[inline(always)]
+fn same_tape<'t, T>(mine: Option<&'t Tape<T>>, theirs: Option<&'t Tape<T>>) -> Option<&'t Tape<T>> {
+    match (mine, theirs) {
+        (Some(mine), Some(theirs)) if !std::ptr::eq(mine, theirs) => two_tapes_meet(),
+        (mine, theirs) => mine.or(theirs),
     }
 }
 
@@ -108,6 +117,8 @@ impl<'t, T: Real> Algebra for Var<'t, T> {
 
     #[inline(always)]
     fn unary<R: Unary>(self, parameter: f64) -> Self {
+        // As a replay will read it from the tape, where it is rounded to the number's precision.
+        let parameter = c::<T>(parameter).primal();
         let value = self.value.unary::<R>(parameter);
         let Some(tape) = self.tape else {
             return Var::constant(value);
@@ -119,13 +130,19 @@ impl<'t, T: Real> Algebra for Var<'t, T> {
     #[inline(always)]
     fn binary<R: Binary>(self, other: Self) -> Self {
         let value = self.value.binary::<R>(other.value);
-        let Some(tape) = self.common_tape(other) else {
-            return Var::constant(value);
-        };
         let (a, b) = (self.value, other.value);
-        let first = if self.index != NONE { R::first(a, b, value) } else { a };
-        let second = if other.index != NONE { R::second(a, b, value) } else { b };
-        Var::on_tape(tape, tape.push(R::OPERATION, [self.index, other.index], [first, second], value), value)
+        let (tape, partials) = match (self.tape, other.tape) {
+            (Some(tape), Some(theirs)) => {
+                if !std::ptr::eq(tape, theirs) {
+                    two_tapes_meet()
+                }
+                (tape, [R::first(a, b, value), R::second(a, b, value)])
+            }
+            (Some(tape), None) => (tape, [R::first(a, b, value), b]),
+            (None, Some(tape)) => (tape, [a, R::second(a, b, value)]),
+            (None, None) => return Var::constant(value),
+        };
+        Var::on_tape(tape, tape.push(R::OPERATION, [self.index, other.index], partials, value), value)
     }
 
     #[inline]
@@ -141,7 +158,7 @@ impl<'t, T: Real> Algebra for Var<'t, T> {
     fn choose(left: Self, relation: Relation, right: Self, taken: Self, otherwise: Self) -> Self {
         let outcome = relation.holds(left.value, right.value);
         let chosen = if outcome { taken } else { otherwise };
-        let Some(tape) = left.common_tape(right).or(taken.common_tape(otherwise)) else {
+        let Some(tape) = same_tape(left.common_tape(right), taken.common_tape(otherwise)) else {
             return chosen;
         };
         let slope = if chosen.tape.is_some() { c(1.0) } else { chosen.value };
@@ -184,7 +201,12 @@ impl<T: Real> PartialOrd for Var<'_, T> {
             Some(std::cmp::Ordering::Less) => Relation::Less,
             Some(std::cmp::Ordering::Greater) => Relation::Greater,
             Some(std::cmp::Ordering::Equal) => Relation::Equal,
-            None => return None,
+            // No order holds, which is so only with NaN.
+            None => {
+                self.guard(Relation::Less, *other);
+                self.guard(Relation::GreaterOrEqual, *other);
+                return None;
+            }
         };
         self.guard(relation, *other);
         order

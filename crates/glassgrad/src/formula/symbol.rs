@@ -1,10 +1,10 @@
-//! Symbolic formulas as an algebra: the rules of the table, written down instead of evaluated.
+//! Formulas as an algebra.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-use super::expression::{Expression, Node};
+use super::node::{Formula, Node};
 use super::print::write_node;
 use crate::algebra::Literal;
 use crate::ops::{Algebra, Binary, Operation, Relation, Unary, rule};
@@ -105,7 +105,7 @@ impl Symbols {
 ///
 /// ```
 /// use glassgrad::Algebra;
-/// use glassgrad::lang::Symbols;
+/// use glassgrad::formula::Symbols;
 /// let symbols = Symbols::new();
 /// let x = symbols.variable("x");
 /// assert_eq!((x * x.sin()).to_string(), "x * sin(x)");
@@ -139,14 +139,15 @@ impl<'s> Symbol<'s> {
         }
     }
 
-    fn as_number(self) -> Option<f64> {
+    /// The number, if the formula is one.
+    pub fn as_number(self) -> Option<f64> {
         match self.0 {
             Content::Number(value) => Some(value),
             Content::Node(..) => None,
         }
     }
 
-    fn is_number(self, value: f64) -> bool {
+    pub(super) fn is_number(self, value: f64) -> bool {
         self.as_number() == Some(value)
     }
 
@@ -188,15 +189,14 @@ impl<'s> Symbol<'s> {
     pub fn evaluate(self, inputs: &[f64]) -> f64 {
         match self.0 {
             Content::Number(value) => value,
-            Content::Node(..) => self.to_expression().map_or(f64::NAN, |expression| expression.evaluate(inputs)[0]),
+            Content::Node(..) => self.to_formula().map_or(f64::NAN, |formula| formula.evaluate(inputs)[0]),
         }
     }
 
-    /// The formula as a program that can be evaluated and differentiated again; a number is none.
-    pub fn to_expression(self) -> Option<Expression> {
+    /// The formula as data, which can be evaluated and differentiated again; a number is none.
+    pub fn to_formula(self) -> Option<Formula> {
         let Content::Node(symbols, root) = self.0 else { return None };
-        let nodes = symbols.nodes.borrow()[..=root].to_vec();
-        Some(Expression::from_nodes(nodes, symbols.names.borrow().clone(), root))
+        Some(Formula { nodes: symbols.nodes.borrow()[..=root].to_vec(), outputs: vec![root] })
     }
 }
 
@@ -354,51 +354,4 @@ impl Not for Mask<'_> {
             Mask::Open(symbols, condition) => symbols.condition(Condition::Not(condition)),
         }
     }
-}
-
-/// The symbolic derivative of an expression's first result with respect to one variable, and the
-/// result itself, as formulas.
-///
-/// It applies the rules of the table to formulas, node by node: symbolic differentiation is forward
-/// mode in the algebra of symbols.
-///
-/// ```
-/// use glassgrad::lang::{Symbols, parse, symbolic_derivative};
-/// let symbols = Symbols::new();
-/// let f = parse("ln(x) + x*y").unwrap();
-/// let (_, derivative) = symbolic_derivative(&f, 0, &symbols);
-/// assert_eq!(derivative.to_string(), "1 / x + y");
-/// ```
-pub fn symbolic_derivative<'s>(
-    expression: &Expression,
-    variable: usize,
-    symbols: &'s Symbols,
-) -> (Symbol<'s>, Symbol<'s>) {
-    let inputs: Vec<Symbol<'s>> = expression.variables().iter().map(|name| symbols.variable(name)).collect();
-    let values = expression.evaluate_all(&inputs);
-    let mut tangents: Vec<Symbol<'s>> = Vec::with_capacity(values.len());
-    let zero = Symbol::literal(0.0);
-    // What does not move contributes nothing, also where the slope is not a number.
-    let strong = |slope: Symbol<'s>, tangent: Symbol<'s>| if tangent.is_number(0.0) { zero } else { slope * tangent };
-    for (index, node) in expression.nodes().iter().enumerate() {
-        tangents.push(match *node {
-            Node::Number(_) => zero,
-            Node::Variable(input) => Symbol::literal(if input == variable { 1.0 } else { 0.0 }),
-            Node::Unary(operation, x, parameter) => {
-                let slope = operation.derivative(values[x], values[index], parameter).unwrap_or(zero);
-                strong(slope, tangents[x])
-            }
-            Node::Binary(operation, a, b) => {
-                let [first, second] = operation.partials(values[a], values[b], values[index]).unwrap_or([zero; 2]);
-                strong(first, tangents[a]) + strong(second, tangents[b])
-            }
-            Node::Choose(left, relation, right, taken, otherwise) => Symbol::select(
-                values[left].compare(relation, values[right]),
-                || tangents[taken],
-                || tangents[otherwise],
-            ),
-        });
-    }
-    let output = expression.outputs()[0];
-    (values[output], tangents[output])
 }

@@ -1,8 +1,8 @@
-//! Writing expressions, in the language that the parser reads.
+//! Writing formulas, in the language that people type.
 
 use std::fmt::Write as _;
 
-use super::expression::Node;
+use super::Node;
 use crate::ops::Operation;
 
 /// How tightly a written piece binds; a piece that binds less needs parentheses.

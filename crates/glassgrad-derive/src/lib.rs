@@ -1,0 +1,106 @@
+//! `#[derive(Tree)]`: any struct or enum of tensors and trees as a tree with named leaves.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Result, parse_macro_input, parse_quote};
+
+/// Makes a structure a tree: its fields are trees, except those marked `#[tree(static)]`, which are cloned.
+#[proc_macro_derive(Tree, attributes(tree))]
+pub fn derive_tree(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    expand(input).unwrap_or_else(|error| error.to_compile_error()).into()
+}
+
+fn expand(mut input: DeriveInput) -> Result<TokenStream> {
+    let variants: Vec<(TokenStream, Fields)> = match &input.data {
+        Data::Struct(data) => vec![(quote!(Self), data.fields.clone())],
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .map(|variant| {
+                let name = &variant.ident;
+                (quote!(Self::#name), variant.fields.clone())
+            })
+            .collect(),
+        Data::Union(_) => {
+            let message = "a union cannot be a tree: which of its fields is there is not known";
+            return Err(Error::new_spanned(&input.ident, message));
+        }
+    };
+    for parameter in input.generics.type_params_mut() {
+        parameter.bounds.push(parse_quote!(::glassgrad::tree::Tree));
+    }
+    let mut visits = Vec::new();
+    let mut rebuilds = Vec::new();
+    for (constructor, fields) in &variants {
+        let (visit, rebuild) = arms(constructor, fields)?;
+        visits.push(visit);
+        rebuilds.push(rebuild);
+    }
+    let name = &input.ident;
+    let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
+    Ok(quote! {
+        #[automatically_derived]
+        impl #impl_generics ::glassgrad::tree::Tree for #name #type_generics #where_clause {
+            #[allow(unused_variables)]
+            fn visit(
+                &self,
+                path: &::glassgrad::tree::Path,
+                visitor: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Path, &::glassgrad::Tensor),
+            ) {
+                match self { #(#visits)* }
+            }
+            #[allow(unused_variables)]
+            fn rebuild(
+                &self,
+                path: &::glassgrad::tree::Path,
+                leaf: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Path, &::glassgrad::Tensor) -> ::glassgrad::Tensor,
+            ) -> Self {
+                match self { #(#rebuilds)* }
+            }
+        }
+    })
+}
+
+/// The two match arms of one variant: one that visits its fields, one that rebuilds them.
+fn arms(constructor: &TokenStream, fields: &Fields) -> Result<(TokenStream, TokenStream)> {
+    let mut members = Vec::new();
+    let mut bindings: Vec<Ident> = Vec::new();
+    let (mut visits, mut rebuilt) = (Vec::new(), Vec::new());
+    for (number, field) in fields.iter().enumerate() {
+        let binding = format_ident!("field_{number}");
+        let label = field
+            .ident
+            .as_ref()
+            .map_or_else(|| number.to_string(), |name| name.to_string().trim_start_matches("r#").to_owned());
+        let member =
+            syn::Member::from(field.ident.clone().map_or_else(|| syn::Member::from(number), syn::Member::from));
+        if is_static(field)? {
+            rebuilt.push(quote!(::std::clone::Clone::clone(#binding)));
+        } else {
+            visits.push(quote!(::glassgrad::tree::Tree::visit(#binding, &path.child(#label), visitor);));
+            rebuilt.push(quote!(::glassgrad::tree::Tree::rebuild(#binding, &path.child(#label), leaf)));
+        }
+        members.push(member);
+        bindings.push(binding);
+    }
+    Ok((
+        quote!(#constructor { #(#members: #bindings),* } => { #(#visits)* }),
+        quote!(#constructor { #(#members: #bindings),* } => #constructor { #(#members: #rebuilt),* },),
+    ))
+}
+
+/// Whether a field is marked `#[tree(static)]`.
+fn is_static(field: &Field) -> Result<bool> {
+    let mut found = false;
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("tree")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("static") {
+                found = true;
+                return Ok(());
+            }
+            Err(meta.error("unknown attribute of a tree; there is #[tree(static)], for fields that are no trees"))
+        })?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,240 @@
+//! Arrays: elements in memory, row by row, that tensors evaluate to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::dtype::{DType, Element};
+use crate::shape::Shape;
+
+/// The elements of an array, of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Buffer {
+    /// 32-bit floating point.
+    F32(Vec<f32>),
+    /// 64-bit floating point.
+    F64(Vec<f64>),
+    /// 64-bit integers.
+    I64(Vec<i64>),
+    /// Truth values.
+    Bool(Vec<bool>),
+}
+
+/// Runs a piece of code with the elements of a buffer as a slice of their own type.
+macro_rules! with_elements {
+    ($buffer:expr, $elements:ident => $body:expr) => {
+        match $buffer {
+            $crate::array::Buffer::F32($elements) => $body,
+            $crate::array::Buffer::F64($elements) => $body,
+            $crate::array::Buffer::I64($elements) => $body,
+            $crate::array::Buffer::Bool($elements) => $body,
+        }
+    };
+}
+
+impl Buffer {
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Buffer::F32(_) => DType::F32,
+            Buffer::F64(_) => DType::F64,
+            Buffer::I64(_) => DType::I64,
+            Buffer::Bool(_) => DType::Bool,
+        }
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        with_elements!(self, elements => elements.len())
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Elements computed one by one, as 64-bit numbers, in a type chosen at run time.
+    pub fn from_fn(dtype: DType, length: usize, element: impl FnMut(usize) -> f64) -> Buffer {
+        fn make<E: Element>(length: usize, mut element: impl FnMut(usize) -> f64) -> Vec<E> {
+            (0..length).map(|k| E::from_f64(element(k))).collect()
+        }
+        match dtype {
+            DType::F32 => Buffer::F32(make(length, element)),
+            DType::F64 => Buffer::F64(make(length, element)),
+            DType::I64 => Buffer::I64(make(length, element)),
+            DType::Bool => Buffer::Bool(make(length, element)),
+        }
+    }
+
+    /// The element at a place as a 64-bit number.
+    pub fn get(&self, place: usize) -> f64 {
+        with_elements!(self, elements => elements[place].to_f64())
+    }
+
+    /// The elements at some places, in their order; a place may occur often. `None` stands for zero.
+    pub fn pick(&self, places: impl Iterator<Item = Option<usize>>) -> Buffer {
+        fn pick<E: Element>(elements: &[E], places: impl Iterator<Item = Option<usize>>) -> Vec<E> {
+            places.map(|place| place.map_or_else(|| E::from_f64(0.0), |place| elements[place])).collect()
+        }
+        match self {
+            Buffer::F32(elements) => Buffer::F32(pick(elements, places)),
+            Buffer::F64(elements) => Buffer::F64(pick(elements, places)),
+            Buffer::I64(elements) => Buffer::I64(pick(elements, places)),
+            Buffer::Bool(elements) => Buffer::Bool(pick(elements, places)),
+        }
+    }
+}
+
+/// An element type whose buffer can be opened.
+pub trait Stored: Element {
+    /// Wraps elements.
+    fn wrap(elements: Vec<Self>) -> Buffer;
+    /// The elements, if they are of this type.
+    fn open(buffer: &Buffer) -> Option<&[Self]>;
+}
+
+macro_rules! stored {
+    ($($Type:ty => $Variant:ident),*) => {$(
+        impl Stored for $Type {
+            fn wrap(elements: Vec<Self>) -> Buffer {
+                Buffer::$Variant(elements)
+            }
+            fn open(buffer: &Buffer) -> Option<&[Self]> {
+                match buffer {
+                    Buffer::$Variant(elements) => Some(elements),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
+
+/// A shape and its elements, shared until changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    shape: Shape,
+    buffer: Arc<Buffer>,
+}
+
+impl Array {
+    /// An array of a shape; the number of elements must be that of the shape.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn new(shape: Shape, buffer: Buffer) -> Array {
+        assert!(buffer.len() == shape.elements(), "{} elements for the shape {shape}", buffer.len());
+        Array { shape, buffer: Arc::new(buffer) }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.buffer.dtype()
+    }
+
+    /// The elements.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// The same elements in another shape.
+    pub fn reshaped(&self, shape: Shape) -> Array {
+        assert!(self.shape.elements() == shape.elements(), "{} cannot take the shape {shape}", self.shape);
+        Array { shape, buffer: Arc::clone(&self.buffer) }
+    }
+}
+
+/// Elements in brackets, as people expect of arrays: aligned columns, long axes shortened in the middle.
+impl fmt::Display for Array {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let precision = formatter.precision().unwrap_or(4);
+        let text = |place: usize| match &*self.buffer {
+            Buffer::F32(elements) => float_text(f64::from(elements[place]), precision),
+            Buffer::F64(elements) => float_text(elements[place], precision),
+            Buffer::I64(elements) => elements[place].to_string(),
+            Buffer::Bool(elements) => elements[place].to_string(),
+        };
+        let mut shown = Vec::new();
+        visible_places(&self.shape, 0, 0, &self.shape.strides(), &mut shown);
+        let width = shown.iter().map(|place| text(*place).len()).max().unwrap_or(0);
+        let mut places = shown.into_iter();
+        write_axis(formatter, &self.shape, 0, &mut |formatter| {
+            places.next().map_or(Ok(()), |place| write!(formatter, "{:>width$}", text(place)))
+        })
+    }
+}
+
+/// How many elements of a long axis are shown at each end.
+const EDGE: usize = 4;
+
+fn shown_indices(size: usize) -> Vec<Option<usize>> {
+    if size <= 2 * EDGE + 2 {
+        return (0..size).map(Some).collect();
+    }
+    (0..EDGE).map(Some).chain([None]).chain((size - EDGE..size).map(Some)).collect()
+}
+
+fn visible_places(shape: &[usize], axis: usize, place: usize, strides: &[usize], shown: &mut Vec<usize>) {
+    if axis == shape.len() {
+        shown.push(place);
+        return;
+    }
+    for index in shown_indices(shape[axis]).into_iter().flatten() {
+        visible_places(shape, axis + 1, place + index * strides[axis], strides, shown);
+    }
+}
+
+fn write_axis(
+    formatter: &mut fmt::Formatter<'_>,
+    shape: &[usize],
+    axis: usize,
+    element: &mut impl FnMut(&mut fmt::Formatter<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if axis == shape.len() {
+        return element(formatter);
+    }
+    let inner = shape.len() - axis - 1;
+    let separator =
+        if inner == 0 { ", ".to_owned() } else { format!(",{}{}", "\n".repeat(inner), " ".repeat(axis + 1)) };
+    formatter.write_str("[")?;
+    for (number, index) in shown_indices(shape[axis]).into_iter().enumerate() {
+        if number > 0 {
+            formatter.write_str(&separator)?;
+        }
+        match index {
+            Some(_) => write_axis(formatter, shape, axis + 1, element)?,
+            None => formatter.write_str("…")?,
+        }
+    }
+    formatter.write_str("]")
+}
+
+fn float_text(value: f64, precision: usize) -> String {
+    let magnitude = value.abs();
+    if value != 0.0 && value.is_finite() && !(1e-4..1e7).contains(&magnitude) {
+        return format!("{value:.precision$e}");
+    }
+    let text = format!("{value:.precision$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_written_as_people_expect() {
+        let matrix = Array::new(Shape::from([2, 3]), Buffer::F64(vec![1.0, -2.5, 3.0, 4.0, 50.25, 6.0]));
+        assert_eq!(matrix.to_string(), "[[    1,  -2.5,     3],\n [    4, 50.25,     6]]");
+        let number = Array::new(Shape::scalar(), Buffer::I64(vec![7]));
+        assert_eq!(number.to_string(), "7");
+        let empty = Array::new(Shape::from([0, 3]), Buffer::F32(Vec::new()));
+        assert_eq!(empty.to_string(), "[]");
+        let long = Array::new(Shape::from(100), Buffer::from_fn(DType::I64, 100, |k| k as f64));
+        assert_eq!(long.to_string(), "[ 0,  1,  2,  3, …, 96, 97, 98, 99]");
+    }
+}

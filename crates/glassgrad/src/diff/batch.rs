@@ -1,0 +1,141 @@
+//! Batching: a leading axis carried through a graph that was made without it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::expr::{Node, Op, Span, Tensor};
+use crate::shape::Shape;
+
+/// The outputs with a leading axis of `size`, when some placeholders are replaced by tensors that have one.
+pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size: usize) -> Vec<Tensor> {
+    let mut known: HashMap<u64, Tensor> =
+        replaced.iter().map(|(placeholder, tensor)| (placeholder.0.id, tensor.clone())).collect();
+    let first = known.keys().min().copied().unwrap_or(u64::MAX);
+    for node in nodes_behind(outputs, first) {
+        if known.contains_key(&node.id) {
+            continue;
+        }
+        let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+        let with_axis: Vec<bool> = inputs.iter().map(|input| known.contains_key(&input.0.id)).collect();
+        if with_axis.contains(&true) {
+            let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
+            known.insert(node.id, rule(&node, &led, &with_axis, size));
+        }
+    }
+    let spread = |output: &Tensor| spread(output, size);
+    outputs.iter().map(|output| known.get(&output.0.id).cloned().unwrap_or_else(|| spread(output))).collect()
+}
+
+/// A tensor repeated along a new leading axis.
+fn spread(tensor: &Tensor, size: usize) -> Tensor {
+    tensor.broadcast_to(Shape::from(size).followed_by(tensor.shape()))
+}
+
+fn nodes_behind(roots: &[&Tensor], first: u64) -> Vec<Arc<Node>> {
+    let mut seen = std::collections::HashSet::new();
+    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
+    let mut found = Vec::new();
+    while let Some(node) = stack.pop() {
+        if node.id >= first && seen.insert(node.id) {
+            stack.extend(node.inputs());
+            found.push(node);
+        }
+    }
+    found.sort_unstable_by_key(|node| node.id);
+    found
+}
+
+fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Tensor {
+    let led = |shape: &[usize]| Shape::from(size).followed_by(shape);
+    let led_spans =
+        |spans: &[Span]| std::iter::once(Span::whole(size)).chain(spans.iter().copied()).collect::<Vec<_>>();
+    let all = || -> Vec<Tensor> {
+        inputs
+            .iter()
+            .zip(with_axis)
+            .map(|(input, has)| if *has { input.clone() } else { spread(input, size) })
+            .collect()
+    };
+    let x = &inputs[0];
+    match &node.op {
+        Op::Variable => x.clone(),
+        Op::Stop => x.stop_gradient(),
+        Op::Map(formula) => Tensor::map_formula("map", formula.clone(), &all().iter().collect::<Vec<_>>()),
+        Op::Einsum(einsum) => Tensor::contract(einsum.batched(size, with_axis), &inputs.iter().collect::<Vec<_>>()),
+        Op::Add => Tensor::add_all("add", &all().iter().collect::<Vec<_>>()),
+        Op::Cast => x.cast(node.dtype),
+        Op::Reshape => x.reshape(led(&node.shape)),
+        Op::Slice(spans) => x.slice_spans(led_spans(spans)),
+        Op::Embed(spans) => x.embed_spans(led_spans(spans), led(&node.shape)),
+        Op::Concatenate(axis) => Tensor::concatenate(&all().iter().collect::<Vec<_>>(), axis + 1),
+        Op::Gather(axis) => match with_axis {
+            [true, false] => x.gather(&inputs[1], axis + 1),
+            [false, true] => move_axis(&x.gather(&inputs[1], *axis), *axis, 0),
+            _ => gather_each(x, &inputs[1], *axis, size),
+        },
+        Op::ScatterAdd(axis) => match with_axis {
+            [true, false] => x.scatter_add(&inputs[1], axis + 1, node.shape[*axis]),
+            _ => scatter_each(&all()[0], &all()[1], *axis, node.shape[*axis], size),
+        },
+        Op::Flip(axes) => x.flip(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
+        Op::Compare(relation) => {
+            let all = all();
+            all[0].compare(*relation, &all[1])
+        }
+        Op::Logic(logic) => Tensor::logic(*logic, "logic", &all().iter().collect::<Vec<_>>()),
+        Op::Select => {
+            let all = all();
+            all[0].choose(&all[1], &all[2])
+        }
+        Op::Largest(axis) => x.largest(axis + 1, false),
+        Op::LargestPlace(axis) => x.largest(axis + 1, true),
+        Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
+        Op::Leaf | Op::Placeholder | Op::Failed(_) => x.clone(),
+    }
+}
+
+/// The tensor with one axis moved to another place.
+pub(super) fn move_axis(tensor: &Tensor, from: usize, to: usize) -> Tensor {
+    if tensor.error().is_some() || from == to {
+        return tensor.clone();
+    }
+    let mut order: Vec<usize> = (0..tensor.rank()).collect();
+    let axis = order.remove(from);
+    order.insert(to, axis);
+    tensor.permute(&order)
+}
+
+/// Indices into a table of `size` blocks of `length` places, each example into its own block.
+fn shifted(indices: &Tensor, size: usize, length: usize) -> Tensor {
+    let offsets = Tensor::arange(size as i64) * length as i64;
+    let mut shape = vec![1; indices.rank()];
+    shape[0] = size;
+    indices + offsets.reshape(shape)
+}
+
+/// A gather in which table and indices both have the leading axis.
+fn gather_each(table: &Tensor, indices: &Tensor, axis: usize, size: usize) -> Tensor {
+    // The axis moves to the front of each example, and all tables become one.
+    let front = move_axis(table, axis + 1, 1);
+    let length = front.shape()[1];
+    let merged = front.reshape(Shape::from(size * length).followed_by(&front.shape()[2..]));
+    let taken = merged.gather(&shifted(indices, size, length), 0);
+    // The axes of the indices stand behind the leading one; they go back to where the axis was.
+    let count = indices.rank() - 1;
+    let mut order: Vec<usize> = (0..taken.rank()).collect();
+    let moved: Vec<usize> = order.drain(1..=count).collect();
+    order.splice(1 + axis..1 + axis, moved);
+    taken.permute(&order)
+}
+
+/// A scatter in which entries and indices both have the leading axis.
+fn scatter_each(entries: &Tensor, indices: &Tensor, axis: usize, length: usize, size: usize) -> Tensor {
+    let count = indices.rank() - 1;
+    let mut order: Vec<usize> = (0..entries.rank()).collect();
+    let moved: Vec<usize> = order.drain(1 + axis..1 + axis + count).collect();
+    order.splice(1..1, moved);
+    let front = entries.permute(&order);
+    let sums = front.scatter_add(&shifted(indices, size, length), 0, size * length);
+    let split = sums.reshape(Shape::from([size, length]).followed_by(&sums.shape()[1..]));
+    move_axis(&split, 1, axis + 1)
+}

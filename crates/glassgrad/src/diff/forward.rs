@@ -1,0 +1,82 @@
+//! Forward mode: tangents from variables on to outputs.
+
+use std::collections::HashMap;
+
+use super::reverse::{dependent_nodes, product_with, shares, slope};
+use crate::expr::{Op, Partial, Span, Tensor, partial};
+use crate::shape::Shape;
+
+/// The tangents of some outputs, from those of some variables, which have leading axes of these sizes in
+/// front. `None` for an output that depends on no variable.
+pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], lead: &[usize]) -> Vec<Option<Tensor>> {
+    let wrt: Vec<&Tensor> = variables.iter().map(|(variable, _)| *variable).collect();
+    let mut tangents: HashMap<u64, Tensor> =
+        variables.iter().map(|(variable, tangent)| (variable.0.id, tangent.clone())).collect();
+    for node in dependent_nodes(outputs, &wrt) {
+        if tangents.contains_key(&node.id) {
+            continue;
+        }
+        let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+        let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
+        let contributions = rule(&node, &inputs, &moved, lead);
+        if !contributions.is_empty() {
+            tangents.insert(node.id, Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>()));
+        }
+    }
+    outputs.iter().map(|output| tangents.get(&output.0.id).cloned()).collect()
+}
+
+/// The contributions of the inputs' tangents to that of a node.
+fn rule(
+    node: &std::sync::Arc<crate::expr::Node>,
+    inputs: &[Tensor],
+    moved: &[Option<Tensor>],
+    lead: &[usize],
+) -> Vec<Tensor> {
+    let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
+    let led_spans =
+        |spans: &[Span]| lead.iter().map(|size| Span::whole(*size)).chain(spans.iter().copied()).collect::<Vec<_>>();
+    let zeros = |input: &Tensor| Tensor::full(led(input.shape()), 0.0, input.dtype());
+    let or_zeros = |number: usize| moved[number].clone().unwrap_or_else(|| zeros(&inputs[number]));
+    let present =
+        || moved.iter().enumerate().filter_map(|(number, tangent)| tangent.as_ref().map(|tangent| (number, tangent)));
+    let only = |linear: &dyn Fn(&Tensor) -> Tensor| moved[0].iter().map(linear).collect::<Vec<_>>();
+    match &node.op {
+        Op::Variable => only(&Tensor::clone),
+        Op::Add => present().map(|(_, tangent)| tangent.clone()).collect(),
+        Op::Map(formula) => present()
+            .filter_map(|(number, tangent)| match partial(formula, inputs.len(), number) {
+                Partial::Number(0.0) => None,
+                Partial::Number(number) => Some(tangent.scaled(number)),
+                Partial::Formula { formula, inputs: used } => {
+                    Some(product_with(tangent, &slope(node, inputs, formula, &used), lead, false))
+                }
+            })
+            .collect(),
+        Op::Einsum(einsum) => present()
+            .map(|(number, tangent)| {
+                let pushed = einsum.pushforward(number, lead.len()).with_lead(lead);
+                let operands: Vec<&Tensor> =
+                    inputs.iter().enumerate().map(|(k, input)| if k == number { tangent } else { input }).collect();
+                Tensor::contract(pushed, &operands)
+            })
+            .collect(),
+        Op::Cast if node.dtype.is_float() => only(&|tangent| tangent.cast(node.dtype)),
+        Op::Reshape => only(&|tangent| tangent.reshape(led(&node.shape))),
+        Op::Slice(spans) => only(&|tangent| tangent.slice_spans(led_spans(spans))),
+        Op::Embed(spans) => only(&|tangent| tangent.embed_spans(led_spans(spans), led(&node.shape))),
+        Op::Concatenate(axis) => {
+            let tangents: Vec<Tensor> = (0..inputs.len()).map(or_zeros).collect();
+            vec![Tensor::concatenate(&tangents.iter().collect::<Vec<_>>(), lead.len() + axis)]
+        }
+        Op::Gather(axis) => only(&|tangent| tangent.gather(&inputs[1], lead.len() + axis)),
+        Op::ScatterAdd(axis) => only(&|tangent| tangent.scatter_add(&inputs[1], lead.len() + axis, node.shape[*axis])),
+        Op::Flip(axes) => only(&|tangent| tangent.flip(&axes.iter().map(|axis| axis + lead.len()).collect::<Vec<_>>())),
+        Op::Select => vec![inputs[0].broadcast_to(led(&node.shape)).choose(&or_zeros(1), &or_zeros(2))],
+        Op::Largest(axis) => {
+            let weights = shares(node, &inputs[0], *axis);
+            only(&|tangent| product_with(tangent, &weights, lead, false).sum_over((lead.len() + axis) as isize))
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,19 @@
+//! Differentiation as a pass from graph to graph.
+//!
+//! A derivative is an ordinary graph, so any order, printing and running need nothing new. Every rule
+//! takes a (co)tangent with a set of leading axes: none of them is backpropagation, a unit tensor as the
+//! seed gives a whole Jacobian, a batch axis a batched derivative. Rules return contributions; the
+//! engines alone accumulate.
+//!
+//! - `reverse` pulls cotangents back, `forward` pushes tangents, `batch` carries a leading axis through;
+//! - `transforms` turns functions of trees into functions of trees: [`grad`], [`jvp`], [`vmap`], ….
+
+mod batch;
+mod forward;
+mod reverse;
+mod transforms;
+
+pub use transforms::{
+    Fallible, Gradients, Outcome, grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, value_and_grad_aux,
+    vjp, vmap, vmap_axes,
+};

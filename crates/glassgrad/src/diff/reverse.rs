@@ -1,0 +1,164 @@
+//! Reverse mode: cotangents from outputs back to variables.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::einsum::Einsum;
+use crate::expr::{Node, Op, Partial, Span, Tensor, partial};
+use crate::shape::Shape;
+
+/// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it meets.
+struct Cotangent {
+    contributions: Vec<Tensor>,
+    masked: bool,
+}
+
+/// The cotangents of some variables, from those of some outputs, which have leading axes of these sizes in
+/// front. `None` for a variable that no output depends on.
+pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lead: &[usize]) -> Vec<Option<Tensor>> {
+    let roots: Vec<&Tensor> = outputs.iter().map(|(output, _)| *output).collect();
+    let order = dependent_nodes(&roots, variables);
+    let dependent: HashSet<u64> = order.iter().map(|node| node.id).collect();
+    let wanted: HashSet<u64> = variables.iter().map(|variable| variable.0.id).collect();
+    let mut cotangents: BTreeMap<u64, Cotangent> = BTreeMap::new();
+    for (output, cotangent) in outputs.iter().filter(|(output, _)| dependent.contains(&output.0.id)) {
+        let entry = cotangents.entry(output.0.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
+        entry.contributions.push(cotangent.clone());
+    }
+    let mut found: HashMap<u64, Tensor> = HashMap::new();
+    for node in order.iter().rev() {
+        let Some(Cotangent { contributions, masked }) = cotangents.remove(&node.id) else { continue };
+        let total = Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>());
+        if wanted.contains(&node.id) {
+            found.insert(node.id, total);
+            continue;
+        }
+        let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+        for (number, input) in inputs.iter().enumerate().filter(|(_, input)| dependent.contains(&input.0.id)) {
+            if let Some((contribution, masked)) = rule(node, &inputs, number, &total, lead, masked) {
+                let entry =
+                    cotangents.entry(input.0.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
+                entry.contributions.push(contribution);
+                entry.masked |= masked;
+            }
+        }
+    }
+    variables.iter().map(|variable| found.get(&variable.0.id).cloned()).collect()
+}
+
+/// The nodes behind some roots that depend on some variables, in the order of creation.
+pub(super) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<Arc<Node>> {
+    let wanted: HashSet<u64> = variables.iter().map(|variable| variable.0.id).collect();
+    let first = wanted.iter().min().copied().unwrap_or(u64::MAX);
+    let mut seen = HashSet::new();
+    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
+    let mut behind = Vec::new();
+    while let Some(node) = stack.pop() {
+        // What was made before the first variable cannot depend on any.
+        if node.id < first || !node.had_variable || !seen.insert(node.id) {
+            continue;
+        }
+        if !wanted.contains(&node.id) {
+            stack.extend(node.inputs());
+        }
+        behind.push(node);
+    }
+    behind.sort_unstable_by_key(|node| node.id);
+    let mut dependent: HashSet<u64> = HashSet::new();
+    behind.retain(|node| {
+        let depends = wanted.contains(&node.id)
+            || (!is_flat(&node.op) && node.inputs().iter().any(|input| dependent.contains(&input.id)));
+        if depends {
+            dependent.insert(node.id);
+        }
+        depends
+    });
+    behind
+}
+
+/// Operations through which no derivative passes.
+fn is_flat(op: &Op) -> bool {
+    matches!(op, Op::Compare(_) | Op::Logic(_) | Op::LargestPlace(_) | Op::OneHot | Op::Stop)
+}
+
+/// The contribution of a node's cotangent to that of one input.
+fn rule(
+    node: &Arc<Node>,
+    inputs: &[Tensor],
+    number: usize,
+    g: &Tensor,
+    lead: &[usize],
+    masked: bool,
+) -> Option<(Tensor, bool)> {
+    let input = &inputs[number];
+    let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
+    let led_spans =
+        |spans: &[Span]| lead.iter().map(|size| Span::whole(*size)).chain(spans.iter().copied()).collect::<Vec<_>>();
+    let contribution = match &node.op {
+        Op::Variable | Op::Add => g.clone(),
+        Op::Map(formula) => {
+            let slope = match partial(formula, inputs.len(), number) {
+                Partial::Number(0.0) => return None,
+                Partial::Number(number) => return Some((g.scaled(number), masked)),
+                Partial::Formula { formula, inputs: used } => slope(node, inputs, formula, &used),
+            };
+            product_with(g, &slope, lead, masked)
+        }
+        Op::Einsum(einsum) => {
+            let pulled = einsum.pullback(number, lead.len()).with_lead(lead).strong_in(0, masked);
+            let strong = pulled.is_strong();
+            let others = inputs.iter().enumerate().filter(|(k, _)| *k != number).map(|(_, other)| other);
+            let operands: Vec<&Tensor> = std::iter::once(g).chain(others).collect();
+            return Some((Tensor::contract(pulled, &operands), strong));
+        }
+        Op::Cast => g.cast(input.dtype()),
+        Op::Reshape => g.reshape(led(input.shape())),
+        Op::Slice(spans) => g.embed_spans(led_spans(spans), led(input.shape())),
+        Op::Embed(spans) => g.slice_spans(led_spans(spans)),
+        Op::Concatenate(axis) => {
+            let start: usize = inputs[..number].iter().map(|earlier| earlier.shape()[*axis]).sum();
+            let mut spans: Vec<Span> = led(input.shape()).iter().map(|size| Span::whole(*size)).collect();
+            spans[lead.len() + axis].start = start;
+            g.slice_spans(spans)
+        }
+        Op::Gather(axis) => g.scatter_add(&inputs[1], lead.len() + axis, input.shape()[*axis]),
+        Op::ScatterAdd(axis) => g.gather(&inputs[1], lead.len() + axis),
+        Op::Flip(axes) => g.flip(&axes.iter().map(|axis| axis + lead.len()).collect::<Vec<_>>()),
+        Op::Select => {
+            let (condition, zero) = (inputs[0].broadcast_to(led(&node.shape)), g.zeros_like());
+            let chosen = if number == 1 { condition.choose(g, &zero) } else { condition.choose(&zero, g) };
+            return Some((chosen, true));
+        }
+        Op::Largest(axis) => {
+            let weights = shares(node, input, *axis);
+            let expanded = g.expand(lead.len() + axis).broadcast_to(led(input.shape()));
+            product_with(&expanded, &weights, lead, masked)
+        }
+        _ => return None,
+    };
+    Some((contribution, masked))
+}
+
+/// The partial derivative of a pointwise node as a tensor.
+pub(super) fn slope(node: &Arc<Node>, inputs: &[Tensor], formula: crate::formula::Formula, used: &[usize]) -> Tensor {
+    let output = Tensor::onto(Arc::clone(node));
+    let operands: Vec<&Tensor> = used.iter().map(|k| inputs.get(*k).unwrap_or(&output)).collect();
+    Tensor::map_formula("derivative", formula, &operands)
+}
+
+/// The product of a (co)tangent with leading axes and a factor without them, element by element.
+pub(super) fn product_with(tangent: &Tensor, factor: &Tensor, lead: &[usize], strong: bool) -> Tensor {
+    let rank = factor.rank();
+    let labels: Vec<usize> = (0..rank).collect();
+    let led: Vec<usize> = (rank..rank + lead.len()).chain(0..rank).collect();
+    let extents = factor.shape().iter().chain(lead).copied().collect();
+    Tensor::contract(Einsum::new(vec![led.clone(), labels], led, extents).strong_in(0, strong), &[tangent, factor])
+}
+
+/// How the derivative of a largest element is shared: evenly among those that equal it.
+pub(super) fn shares(node: &Arc<Node>, input: &Tensor, axis: usize) -> Tensor {
+    let largest = Tensor::onto(Arc::clone(node)).expand(axis).broadcast_to(input.shape());
+    let winners = input.equal(&largest).cast(input.dtype());
+    let count = winners.sum_over(crate::expr::Axes::from(axis).keep());
+    winners / count
+}

@@ -1,0 +1,340 @@
+//! Transforms: from functions of trees to functions of trees.
+//!
+//! A transform wraps its arguments in fresh variables (or placeholders), calls the function, and makes the
+//! derivative as a graph. Fresh variables keep nested derivatives apart: a derivative by an inner variable
+//! cannot see an outer one. Closures name the type of their argument: `grad(|x: &Tensor| x.sin().sum())`.
+//! Failures travel inside the tensors, so transforms return trees and not results.
+
+use std::collections::HashMap;
+
+use super::batch::{batched, move_axis};
+use super::forward::pushforward;
+use super::reverse::pullback;
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::error::Error;
+use crate::expr::{Op, Tensor};
+use crate::shape::Shape;
+use crate::tree::Tree;
+
+/// What a function of tensors may return: a tree, or a result with one, so that `?` works inside.
+pub trait Outcome {
+    /// The tree.
+    type Tree: Tree;
+    /// The tree; an error becomes failed tensors in it.
+    fn outcome(self) -> Self::Tree;
+}
+
+impl<T: Tree> Outcome for T {
+    type Tree = T;
+    fn outcome(self) -> T {
+        self
+    }
+}
+
+impl<T: Fallible> Outcome for Result<T, Error> {
+    type Tree = T;
+    fn outcome(self) -> T {
+        self.unwrap_or_else(|error| T::failed(&error))
+    }
+}
+
+/// A tree that can be made of an error alone, because its structure is known from its type.
+pub trait Fallible: Tree {
+    /// The tree whose every leaf is a failed tensor.
+    fn failed(error: &Error) -> Self;
+}
+
+impl Fallible for Tensor {
+    fn failed(error: &Error) -> Tensor {
+        let origin = error.origin().unwrap_or(std::panic::Location::caller());
+        Tensor::make(Op::Failed(error.clone()), Vec::new(), Shape::scalar(), DType::F32, None, origin)
+    }
+}
+
+impl<A: Fallible, B: Fallible> Fallible for (A, B) {
+    fn failed(error: &Error) -> Self {
+        (A::failed(error), B::failed(error))
+    }
+}
+
+impl<A: Fallible, B: Fallible, C: Fallible> Fallible for (A, B, C) {
+    fn failed(error: &Error) -> Self {
+        (A::failed(error), B::failed(error), C::failed(error))
+    }
+}
+
+impl<T: Fallible, const N: usize> Fallible for [T; N] {
+    fn failed(error: &Error) -> Self {
+        std::array::from_fn(|_| T::failed(error))
+    }
+}
+
+/// A function's arguments as fresh variables, and what it made of them.
+struct Traced<X, Y> {
+    variables: X,
+    result: Y,
+}
+
+fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) -> Traced<X, R::Tree> {
+    let variables = x.map(Tensor::wrapped);
+    let result = function(&variables).outcome();
+    Traced { variables, result }
+}
+
+/// A tree like `x` in which every leaf carries an error.
+fn failed_like<X: Tree>(x: &X, error: &Error) -> X {
+    x.map(|_| Tensor::failed(error))
+}
+
+/// The gradient of a traced result with respect to every leaf; integers and truth values get zeros.
+fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
+    if let Some(error) = result.error() {
+        return failed_like(variables, &error.clone());
+    }
+    if result.shape().elements() != 1 || !result.is_float() {
+        let message =
+            format!("the function must return one floating-point number, not {}{}", result.dtype(), result.shape());
+        let error = Error::new(operation, message).with_operands(vec![result.describe()]).at(result.origin());
+        return failed_like(variables, &error.help("sum the result, or ask for its jacobian"));
+    }
+    let leaves = variables.flatten();
+    let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
+    let mut found = pullback(&[(result, result.ones_like())], &wanted, &[]).into_iter();
+    let gradients = leaves.iter().map(|leaf| match leaf.is_float() {
+        true => found.next().flatten().unwrap_or_else(|| leaf.zeros_like()),
+        false => leaf.zeros_like(),
+    });
+    variables.with_leaves(gradients.collect())
+}
+
+/// The gradient of a function, as a function.
+///
+/// ```
+/// use glassgrad::{Tensor, grad};
+/// let slope = grad(|x: &Tensor| x.sin().sum());
+/// assert_eq!(slope(&Tensor::from([0.0])).to_string(), "[1]");
+/// let curvature = grad(|x: &Tensor| grad(|x: &Tensor| x.sin().sum())(x).sum());
+/// assert_eq!(curvature(&Tensor::from(0.5)).item().unwrap(), -0.5_f64.sin());
+/// ```
+pub fn grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> X {
+    move |x| {
+        let traced = trace(&function, x);
+        gradient_of(&traced.result, &traced.variables, "grad")
+    }
+}
+
+/// The value and the gradient of a function.
+pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> (Tensor, X) {
+    move |x| {
+        let traced = trace(&function, x);
+        let gradient = gradient_of(&traced.result, &traced.variables, "value_and_grad");
+        (traced.result, gradient)
+    }
+}
+
+/// The value, the gradient, and auxiliary results of a function that returns a number and something more.
+pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> impl Fn(&X) -> (Tensor, X, A) {
+    move |x| {
+        let variables = x.map(Tensor::wrapped);
+        let (result, auxiliary) = function(&variables);
+        let gradient = gradient_of(&result, &variables, "value_and_grad_aux");
+        (result, gradient, auxiliary)
+    }
+}
+
+/// The value of a function, and its pullback: from a cotangent of the result to one of the argument.
+///
+/// ```
+/// use glassgrad::{Tensor, vjp};
+/// let (y, pullback) = vjp(|x: &Tensor| x.square(), &Tensor::from([1.0, 2.0, 3.0]));
+/// assert_eq!(y.to_string(), "[1, 4, 9]");
+/// assert_eq!(pullback(&Tensor::from([1.0, 10.0, 100.0])).to_string(), "[  2,  40, 600]");
+/// ```
+pub fn vjp<X: Tree, R: Outcome, F: FnOnce(&X) -> R>(
+    function: F,
+    x: &X,
+) -> (R::Tree, impl Fn(&R::Tree) -> X + use<X, R, F>)
+where
+    R::Tree: Clone,
+{
+    let traced = trace(function, x);
+    let value = traced.result.clone();
+    (value, move |cotangent: &R::Tree| pull_tree(&traced.variables, &traced.result, cotangent))
+}
+
+fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
+    let (results, seeds) = (result.flatten(), cotangent.flatten());
+    if let Some(error) = results.iter().chain(&seeds).find_map(Tensor::error) {
+        return failed_like(variables, &error.clone());
+    }
+    let outputs: Vec<(&Tensor, Tensor)> = results.iter().zip(seeds).filter(|(y, _)| y.is_float()).collect();
+    let leaves = variables.flatten();
+    let found = pullback(&outputs, &leaves.iter().collect::<Vec<_>>(), &[]);
+    variables
+        .with_leaves(leaves.iter().zip(found).map(|(leaf, found)| found.unwrap_or_else(|| leaf.zeros_like())).collect())
+}
+
+/// The value of a function and its derivative along a direction.
+///
+/// ```
+/// use glassgrad::{Tensor, jvp};
+/// let (y, dy) = jvp(|x: &Tensor| x.square(), &Tensor::from([1.0, 2.0]), &Tensor::from([1.0, 10.0]));
+/// assert_eq!((y.to_string(), dy.to_string()), ("[1, 4]".into(), "[ 2, 40]".into()));
+/// ```
+pub fn jvp<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X, direction: &X) -> (R::Tree, R::Tree) {
+    let traced = trace(function, x);
+    let tangent = push_tree(&traced.variables, &traced.result, direction);
+    (traced.result, tangent)
+}
+
+fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X) -> Y {
+    let (leaves, tangents, results) = (variables.flatten(), direction.flatten(), result.flatten());
+    if let Some(error) = results.iter().chain(&tangents).find_map(Tensor::error) {
+        return failed_like(result, &error.clone());
+    }
+    let moved: Vec<(&Tensor, Tensor)> = leaves.iter().zip(tangents).filter(|(leaf, _)| leaf.is_float()).collect();
+    let found = pushforward(&results.iter().collect::<Vec<_>>(), &moved, &[]);
+    result.with_leaves(results.iter().zip(found).map(|(y, found)| found.unwrap_or_else(|| y.zeros_like())).collect())
+}
+
+/// The value of a function, and its derivative at that point as a linear function of directions.
+pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
+    function: F,
+    x: &X,
+) -> (Y, impl Fn(&X) -> Y + use<X, Y, F>) {
+    let variables = x.map(Tensor::wrapped);
+    let result = function(&variables);
+    let value = result.clone();
+    (value, move |direction| push_tree(&variables, &result, direction))
+}
+
+/// The Jacobian of a function of one tensor, by one sweep with the unit tensor as its seed: the axes of the
+/// result, followed by those of the argument.
+///
+/// ```
+/// use glassgrad::{Tensor, jacobian};
+/// let j = jacobian(|x: &Tensor| x.square())(&Tensor::from([1.0, 2.0]));
+/// assert_eq!(j.to_string(), "[[2, 0],\n [0, 4]]");
+/// ```
+pub fn jacobian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
+    move |x| {
+        let traced = trace(&function, x);
+        let result = &traced.result;
+        if let Some(error) = result.error() {
+            return Tensor::failed(&error.clone());
+        }
+        let lead = result.shape().to_vec();
+        let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
+        let found = pullback(&[(result, seed)], &[&traced.variables], &lead).remove(0);
+        found.unwrap_or_else(|| Tensor::full(result.shape().followed_by(x.shape()), 0.0, x.dtype()))
+    }
+}
+
+/// The Hessian of a function of one tensor that returns one number: the axes of the argument, twice.
+///
+/// ```
+/// use glassgrad::{Tensor, hessian};
+/// let h = hessian(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0, 2.0]));
+/// assert_eq!(h.to_string(), "[[ 6,  0],\n [ 0, 12]]");
+/// ```
+pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
+    jacobian(grad(function))
+}
+
+/// The product of the Hessian with a direction, without the Hessian.
+pub fn hvp<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R, x: &X, direction: &X) -> X {
+    jvp(grad(function), x, direction).1
+}
+
+/// A function of one example, as a function of many: arguments and results have a leading axis more.
+///
+/// ```
+/// use glassgrad::{Tensor, grad, vmap};
+/// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+/// let per_example = vmap(grad(|row: &Tensor| row.square().sum()));
+/// assert_eq!(per_example(&x).to_string(), "[[2, 4],\n [6, 8]]");
+/// ```
+pub fn vmap<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
+    vmap_axes(function, Some(0), 0)
+}
+
+/// [`vmap`] over another axis of the arguments (`None`: they are shared), and with another axis in the results.
+pub fn vmap_axes<X: Tree, R: Outcome>(
+    function: impl Fn(&X) -> R,
+    in_axis: Option<usize>,
+    out_axis: usize,
+) -> impl Fn(&X) -> R::Tree {
+    move |x| {
+        let leaves = x.flatten();
+        let axis = in_axis.unwrap_or(0);
+        let size = leaves.iter().find(|leaf| leaf.rank() > axis).map_or(0, |leaf| leaf.shape()[axis]);
+        let uneven = leaves.iter().find(|leaf| leaf.rank() <= axis || leaf.shape()[axis] != size);
+        let examples = x.map(|leaf| {
+            let mut shape = leaf.shape().to_vec();
+            if uneven.is_none() {
+                shape.remove(axis);
+            }
+            Tensor::placeholder(shape.into(), leaf.dtype())
+        });
+        let result = function(&examples).outcome();
+        if let Some(leaf) = uneven {
+            let message = format!("axis {axis} must have the same size in every argument; one has {size}");
+            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]);
+            return failed_like(&result, &error);
+        }
+        let results = result.flatten();
+        let placeholders = examples.flatten();
+        let replaced: Vec<(&Tensor, Tensor)> =
+            placeholders.iter().zip(&leaves).map(|(example, leaf)| (example, move_axis(leaf, axis, 0))).collect();
+        let whole = batched(&results.iter().collect::<Vec<_>>(), &replaced, size);
+        result.with_leaves(whole.iter().map(|tensor| move_axis(tensor, 0, out_axis)).collect())
+    }
+}
+
+/// The gradients of one number with respect to every live variable behind it, asked by tensor.
+#[derive(Debug)]
+pub struct Gradients {
+    found: HashMap<u64, Tensor>,
+}
+
+impl Gradients {
+    /// The gradient with respect to a variable; zeros if the number does not depend on it.
+    #[track_caller]
+    pub fn of(&self, variable: &Tensor) -> Tensor {
+        self.found.get(&variable.0.id).cloned().unwrap_or_else(|| variable.zeros_like())
+    }
+}
+
+impl Tensor {
+    /// The gradients of this number with respect to the variables behind it.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).variable();
+    /// let loss = x.square().sum();
+    /// assert_eq!(loss.item().unwrap(), 5.0);
+    /// assert_eq!(loss.backward().of(&x).to_string(), "[2, 4]");
+    /// ```
+    #[track_caller]
+    pub fn backward(&self) -> Gradients {
+        let mut stack = vec![std::sync::Arc::clone(&self.0)];
+        let mut seen = std::collections::HashSet::new();
+        let mut variables = Vec::new();
+        while let Some(node) = stack.pop() {
+            if node.had_variable && seen.insert(node.id) {
+                stack.extend(node.inputs());
+                if node.op == Op::Variable && node.dtype.is_float() {
+                    variables.push(Tensor::onto(node));
+                }
+            }
+        }
+        // One sweep for each variable that stands behind no other, so that one may depend on another.
+        let mut found = HashMap::new();
+        for variable in &variables {
+            let one = pullback(&[(self, self.ones_like())], &[variable], &[]).remove(0);
+            found.extend(one.map(|gradient| (variable.0.id, gradient)));
+        }
+        Gradients { found }
+    }
+}

@@ -1,0 +1,82 @@
+//! The types of elements that a tensor can have.
+
+use std::fmt;
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// 32-bit floating point, the default.
+    #[default]
+    F32,
+    /// 64-bit floating point.
+    F64,
+    /// 64-bit integers, for indices and counts.
+    I64,
+    /// Truth values, for masks.
+    Bool,
+}
+
+impl DType {
+    /// Whether derivatives exist: only floating-point numbers have neighbours.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            DType::F32 => "f32",
+            DType::F64 => "f64",
+            DType::I64 => "i64",
+            DType::Bool => "bool",
+        })
+    }
+}
+
+/// A Rust type that can be an element of a tensor.
+pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
+    /// Its type as data.
+    const DTYPE: DType;
+    /// The element from a 64-bit number, rounded or truncated as `as` does; non-zero is true.
+    fn from_f64(value: f64) -> Self;
+    /// The element as a 64-bit number.
+    fn to_f64(self) -> f64;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for i64 {}
+    impl Sealed for bool {}
+}
+
+macro_rules! numeric_elements {
+    ($($Type:ty => $dtype:ident),*) => {$(
+        impl Element for $Type {
+            const DTYPE: DType = DType::$dtype;
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                value as $Type
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+        }
+    )*};
+}
+numeric_elements!(f32 => F32, f64 => F64, i64 => I64);
+
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value != 0.0
+    }
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(u8::from(self))
+    }
+}

@@ -1,0 +1,288 @@
+//! Einstein notation: the one multiplication of tensors.
+//!
+//! An [`Einsum`] multiplies its operands element by element over all labels, and sums over the labels
+//! that the output does not have. It is closed under transposition because nothing is forbidden: a
+//! label may repeat inside an operand (a diagonal is read), repeat in the output (a delta: off the
+//! diagonal the result is zero), or stand in the output alone (the result does not depend on it). So
+//! products, contractions, outer products, transposes, sums, broadcasts, diagonals and unit tensors
+//! are all einsums, and the pullback of an einsum is one: operand and output change places.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::shape::Shape;
+
+/// A label: its number is its place in the list of extents.
+pub type Label = usize;
+
+/// A product of tensors in Einstein notation, with sizes.
+///
+/// ```
+/// use glassgrad::einsum::Einsum;
+/// let product = Einsum::parse("ij,jk->ik", &[&[2, 3], &[3, 4]]).unwrap();
+/// assert_eq!(product.output_shape().to_string(), "[2, 4]");
+/// // The pullback of the second operand: the cotangent takes the place of the output.
+/// assert_eq!(product.pullback(1, 0).to_string(), "ik,ij->jk");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Einsum {
+    /// A factor of the whole product, from rules; numbers of the user are operands.
+    pub coefficient: f64,
+    /// The labels of each operand's axes.
+    pub operands: Vec<Vec<Label>>,
+    /// For each operand, whether its exact zeros win over infinite and NaN factors. Rules use this for
+    /// the (co)tangent behind a choice; products across it are not re-associated.
+    pub strong: Vec<bool>,
+    /// The labels of the output's axes.
+    pub output: Vec<Label>,
+    /// The size of each label.
+    pub extents: Vec<usize>,
+}
+
+/// What is wrong with a product in Einstein notation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EinsumError(pub String);
+
+impl fmt::Display for EinsumError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl Einsum {
+    /// Reads a notation such as `ij,jk->ik` for operands of these shapes.
+    ///
+    /// A label of the output that no operand has needs a size, given after an equals sign: `i->ij=3`
+    /// repeats a vector in three columns.
+    pub fn parse(notation: &str, shapes: &[&[usize]]) -> Result<Einsum, EinsumError> {
+        let error = |message: String| Err(EinsumError(format!("einsum \"{notation}\": {message}")));
+        let compact: String = notation.chars().filter(|character| !character.is_whitespace()).collect();
+        let Some((inputs, output)) = compact.split_once("->") else {
+            return error("an arrow is missing; write for example \"ij,jk->ik\"".to_owned());
+        };
+        let inputs: Vec<&str> =
+            if inputs.is_empty() && shapes.is_empty() { Vec::new() } else { inputs.split(',').collect() };
+        if inputs.len() != shapes.len() {
+            return error(format!("it names {} operands, but there are {}", inputs.len(), shapes.len()));
+        }
+        let mut labels: BTreeMap<char, Label> = BTreeMap::new();
+        let mut extents: Vec<usize> = Vec::new();
+        let mut operands = Vec::new();
+        for (number, (names, shape)) in inputs.iter().zip(shapes).enumerate() {
+            if names.chars().count() != shape.len() {
+                let shape = Shape::from(*shape);
+                return error(format!("operand {} has the labels \"{names}\", but the shape {shape}", number + 1));
+            }
+            let mut operand = Vec::new();
+            for (name, size) in names.chars().zip(*shape) {
+                if !name.is_alphabetic() {
+                    return error(format!("'{name}' is no label; labels are letters"));
+                }
+                let label = *labels.entry(name).or_insert_with(|| {
+                    extents.push(*size);
+                    extents.len() - 1
+                });
+                if extents[label] != *size {
+                    return error(format!("label '{name}' has size {} and size {size}", extents[label]));
+                }
+                operand.push(label);
+            }
+            operands.push(operand);
+        }
+        let mut result = Vec::new();
+        let mut names = output.chars().peekable();
+        while let Some(name) = names.next() {
+            if !name.is_alphabetic() {
+                return error(format!("'{name}' is no label; labels are letters"));
+            }
+            let mut size = String::new();
+            if names.next_if_eq(&'=').is_some() {
+                while let Some(digit) = names.next_if(char::is_ascii_digit) {
+                    size.push(digit);
+                }
+            }
+            let label = match (labels.get(&name), size.parse::<usize>()) {
+                (Some(label), Ok(size)) if extents[*label] != size => {
+                    return error(format!("label '{name}' has size {} and size {size}", extents[*label]));
+                }
+                (Some(label), _) => *label,
+                (None, Ok(size)) => {
+                    extents.push(size);
+                    labels.insert(name, extents.len() - 1);
+                    extents.len() - 1
+                }
+                (None, Err(_)) => {
+                    return error(format!("label '{name}' of the output is in no operand; give its size: {name}=3"));
+                }
+            };
+            result.push(label);
+        }
+        Ok(Einsum::new(operands, result, extents))
+    }
+
+    /// A product from lists of labels; each operand's axes must agree with the extents.
+    pub fn new(operands: Vec<Vec<Label>>, output: Vec<Label>, extents: Vec<usize>) -> Einsum {
+        let strong = vec![false; operands.len()];
+        Einsum { coefficient: 1.0, operands, strong, output, extents }
+    }
+
+    /// The same product times a number.
+    pub fn scaled(mut self, factor: f64) -> Einsum {
+        self.coefficient *= factor;
+        self
+    }
+
+    /// The unit tensor of a shape: δ with the shape twice, the seed of a whole Jacobian.
+    pub fn unit(shape: &[usize]) -> Einsum {
+        let labels: Vec<Label> = (0..shape.len()).collect();
+        Einsum::new(Vec::new(), labels.iter().chain(&labels).copied().collect(), shape.to_vec())
+    }
+
+    /// A permutation of axes: axis k of the result is axis `order[k]` of the operand.
+    pub fn permutation(shape: &[usize], order: &[usize]) -> Einsum {
+        Einsum::new(vec![(0..shape.len()).collect()], order.to_vec(), shape.to_vec())
+    }
+
+    /// A broadcast to a shape, by the rules of [`Shape::broadcast`]; axes of size 1 are summed away,
+    /// which for one element is no sum at all.
+    pub fn broadcast(from: &[usize], to: &[usize]) -> Einsum {
+        let missing = to.len() - from.len();
+        let mut extents = to.to_vec();
+        let mut operand = Vec::new();
+        for (axis, size) in from.iter().enumerate() {
+            if *size == to[missing + axis] {
+                operand.push(missing + axis);
+            } else {
+                extents.push(1);
+                operand.push(extents.len() - 1);
+            }
+        }
+        Einsum::new(vec![operand], (0..to.len()).collect(), extents)
+    }
+
+    /// The sum over some axes of a shape.
+    pub fn sum(shape: &[usize], axes: &[usize]) -> Einsum {
+        let kept = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
+        Einsum::new(vec![(0..shape.len()).collect()], kept, shape.to_vec())
+    }
+
+    /// The product element by element of two operands of one shape.
+    pub fn elementwise(shape: &[usize], count: usize) -> Einsum {
+        let labels: Vec<Label> = (0..shape.len()).collect();
+        Einsum::new(vec![labels.clone(); count], labels, shape.to_vec())
+    }
+
+    /// The shape of the output.
+    pub fn output_shape(&self) -> Shape {
+        Shape::from(self.output.iter().map(|label| self.extents[*label]).collect::<Vec<_>>())
+    }
+
+    /// The shape that an operand must have.
+    pub fn operand_shape(&self, operand: usize) -> Shape {
+        Shape::from(self.operands[operand].iter().map(|label| self.extents[*label]).collect::<Vec<_>>())
+    }
+
+    /// The labels that are summed over: in an operand, not in the output.
+    pub fn summed(&self) -> Vec<Label> {
+        let mut summed: Vec<Label> =
+            self.operands.iter().flatten().copied().filter(|l| !self.output.contains(l)).collect();
+        summed.sort_unstable();
+        summed.dedup();
+        summed
+    }
+
+    /// The pullback of one operand: its cotangent from that of the output, which stands first and has
+    /// `lead` axes more in front. The sizes of these are filled in by [`Einsum::with_lead`].
+    ///
+    /// Operand and output change places; all else stays. The cotangent of a label that only the operand
+    /// has is spread, and one that only the output has is summed.
+    pub fn pullback(&self, operand: usize, lead: usize) -> Einsum {
+        let leading: Vec<Label> = (self.extents.len()..self.extents.len() + lead).collect();
+        let prefixed = |labels: &[Label]| leading.iter().chain(labels).copied().collect::<Vec<_>>();
+        let mut operands = vec![prefixed(&self.output)];
+        operands
+            .extend(self.operands.iter().enumerate().filter(|(k, _)| *k != operand).map(|(_, labels)| labels.clone()));
+        let strong = std::iter::once(self.is_strong())
+            .chain((0..self.strong.len()).filter(|k| *k != operand).map(|k| self.strong[k]));
+        let output = prefixed(&self.operands[operand]);
+        let extents = self.extents.iter().copied().chain(std::iter::repeat_n(0, lead)).collect();
+        Einsum { coefficient: self.coefficient, operands, strong: strong.collect(), output, extents }
+    }
+
+    /// The pushforward of one operand: its tangent, with `lead` axes more in front, takes its place.
+    pub fn pushforward(&self, operand: usize, lead: usize) -> Einsum {
+        let leading: Vec<Label> = (self.extents.len()..self.extents.len() + lead).collect();
+        let prefixed = |labels: &[Label]| leading.iter().chain(labels).copied().collect::<Vec<_>>();
+        let mut operands = self.operands.clone();
+        operands[operand] = prefixed(&operands[operand]);
+        let mut strong = self.strong.clone();
+        strong[operand] |= self.is_strong();
+        let extents = self.extents.iter().copied().chain(std::iter::repeat_n(0, lead)).collect();
+        Einsum { coefficient: self.coefficient, operands, strong, output: prefixed(&self.output), extents }
+    }
+
+    /// Fills in the sizes of the leading labels that a pullback or pushforward added.
+    pub fn with_lead(mut self, sizes: &[usize]) -> Einsum {
+        let start = self.extents.len() - sizes.len();
+        self.extents[start..].copy_from_slice(sizes);
+        self
+    }
+
+    /// A common leading axis of `size` for the output and for those operands that have one.
+    pub fn batched(&self, size: usize, has_axis: &[bool]) -> Einsum {
+        let label = self.extents.len();
+        let prefixed = |labels: &[Label]| std::iter::once(label).chain(labels.iter().copied()).collect::<Vec<_>>();
+        let operands = self.operands.iter().zip(has_axis).map(|(l, has)| if *has { prefixed(l) } else { l.clone() });
+        Einsum {
+            coefficient: self.coefficient,
+            operands: operands.collect(),
+            strong: self.strong.clone(),
+            output: prefixed(&self.output),
+            extents: self.extents.iter().copied().chain([size]).collect(),
+        }
+    }
+
+    /// Whether the zeros of some operand win.
+    pub fn is_strong(&self) -> bool {
+        self.strong.contains(&true)
+    }
+
+    /// The same product in which the zeros of one operand win, if they should.
+    pub fn strong_in(mut self, operand: usize, strong: bool) -> Einsum {
+        self.strong[operand] |= strong;
+        self
+    }
+
+    /// Whether this is a product of one operand with itself left as it is.
+    pub fn is_identity(&self) -> bool {
+        self.coefficient == 1.0 && self.operands.len() == 1 && self.operands[0] == self.output && {
+            let mut labels = self.output.clone();
+            labels.sort_unstable();
+            labels.windows(2).all(|pair| pair[0] != pair[1])
+        }
+    }
+}
+
+/// The notation, with letters in the order of appearance; a coefficient stands in front, and an operand
+/// whose zeros win has an exclamation mark.
+impl fmt::Display for Einsum {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Labels that came from a notation keep the alphabet from i, as people write it.
+        let letter = |label: &Label| {
+            let alphabet: Vec<char> = ('i'..='z').chain('a'..='h').chain('A'..='Z').chain('α'..='ω').collect();
+            alphabet.get(*label).map_or_else(|| format!("({label})"), char::to_string)
+        };
+        let written = |labels: &Vec<Label>| labels.iter().map(letter).collect::<String>();
+        if self.coefficient != 1.0 {
+            write!(formatter, "{} ", self.coefficient)?;
+        }
+        let mark = |strong: &bool| if *strong { "!" } else { "" };
+        let operands: Vec<String> = self
+            .operands
+            .iter()
+            .zip(&self.strong)
+            .map(|(labels, strong)| mark(strong).to_owned() + &written(labels))
+            .collect();
+        write!(formatter, "{}->{}", operands.join(","), written(&self.output))
+    }
+}

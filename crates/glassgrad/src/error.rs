@@ -1,0 +1,84 @@
+//! What went wrong with a tensor, in the user's names and source lines.
+
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Why a tensor has no value: the operation, its operands, and the line of the user that asked for it.
+///
+/// ```text
+/// matmul: 3 columns meet 4 rows
+///   operands: x f32[2, 3], weight f32[4, 5]
+///   at src/main.rs:12:20
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Error(Arc<Details>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Details {
+    operation: String,
+    message: String,
+    operands: Vec<String>,
+    origin: Option<&'static Location<'static>>,
+    help: Option<String>,
+}
+
+impl Error {
+    /// An error of an operation.
+    pub fn new(operation: impl Into<String>, message: impl Into<String>) -> Error {
+        let (operation, message) = (operation.into(), message.into());
+        Error(Arc::new(Details { operation, message, operands: Vec::new(), origin: None, help: None }))
+    }
+
+    /// The same error with descriptions of the operands.
+    pub fn with_operands(mut self, operands: Vec<String>) -> Error {
+        Arc::make_mut(&mut self.0).operands = operands;
+        self
+    }
+
+    /// The same error with the place in the user's source.
+    pub fn at(mut self, origin: &'static Location<'static>) -> Error {
+        Arc::make_mut(&mut self.0).origin = Some(origin);
+        self
+    }
+
+    /// The same error with advice.
+    pub fn help(mut self, help: impl Into<String>) -> Error {
+        Arc::make_mut(&mut self.0).help = Some(help.into());
+        self
+    }
+
+    /// The operation that failed.
+    pub fn operation(&self) -> &str {
+        &self.0.operation
+    }
+
+    /// What was wrong.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The line that asked for the operation.
+    pub fn origin(&self) -> Option<&'static Location<'static>> {
+        self.0.origin
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { operation, message, operands, origin, help } = &*self.0;
+        write!(formatter, "{operation}: {message}")?;
+        if !operands.is_empty() {
+            write!(formatter, "\n  operands: {}", operands.join(", "))?;
+        }
+        if let Some(origin) = origin {
+            write!(formatter, "\n  at {}:{}:{}", origin.file(), origin.line(), origin.column())?;
+        }
+        if let Some(help) = help {
+            write!(formatter, "\n  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,10 @@
+//! From graph to numbers.
+//!
+//! The reference executor is slow and right: it is the judge of every faster one. [`read`](self) holds
+//! the methods of [`Tensor`](crate::expr::Tensor) that ask for values.
+
+mod read;
+mod reference;
+mod schedule;
+
+pub(crate) use schedule::evaluate;

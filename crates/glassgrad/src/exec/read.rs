@@ -1,0 +1,70 @@
+//! Reading values.
+
+use std::fmt;
+
+use super::evaluate;
+use crate::array::{Array, Stored};
+use crate::error::Error;
+use crate::expr::Tensor;
+
+impl Tensor {
+    /// Computes the value.
+    pub fn eval(&self) -> Result<Array, Error> {
+        evaluate(&[self]).map(|mut values| values.remove(0))
+    }
+
+    /// Computes several values together; what they share is computed once.
+    pub fn eval_all(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
+        evaluate(tensors)
+    }
+
+    /// The only element, as a 64-bit number.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.5, 2.5]).sum().item().unwrap(), 4.0);
+    /// let error = Tensor::from([1.5, 2.5]).item().unwrap_err();
+    /// assert!(error.to_string().starts_with("item: the tensor has 2 elements"));
+    /// ```
+    #[track_caller]
+    pub fn item(&self) -> Result<f64, Error> {
+        let value = self.eval()?;
+        if value.shape().elements() != 1 {
+            let error = Error::new("item", format!("the tensor has {} elements", value.shape().elements()));
+            return Err(error.with_operands(vec![self.describe()]).at(std::panic::Location::caller()));
+        }
+        Ok(value.buffer().get(0))
+    }
+
+    /// All elements, row by row. They must be of this type.
+    #[track_caller]
+    pub fn to_vec<E: Stored>(&self) -> Result<Vec<E>, Error> {
+        let value = self.eval()?;
+        E::open(value.buffer()).map(<[E]>::to_vec).ok_or_else(|| {
+            let error = Error::new("to_vec", format!("the elements are {}, not {}", self.dtype(), E::DTYPE));
+            error.with_operands(vec![self.describe()]).at(std::panic::Location::caller())
+        })
+    }
+
+    /// All elements as 64-bit numbers, row by row, whatever their type.
+    pub fn to_f64_vec(&self) -> Result<Vec<f64>, Error> {
+        let value = self.eval()?;
+        Ok((0..value.buffer().len()).map(|k| value.buffer().get(k)).collect())
+    }
+
+    /// The same value as a leaf without history.
+    #[track_caller]
+    pub fn detach(&self) -> Result<Tensor, Error> {
+        self.eval().map(Tensor::leaf)
+    }
+}
+
+/// The elements, or the error.
+impl fmt::Display for Tensor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.eval() {
+            Ok(value) => value.fmt(formatter),
+            Err(error) => write!(formatter, "error: {error}"),
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! The reference executor: every operation by its definition, one element at a time.
+
+use crate::array::{Array, Buffer};
+use crate::dtype::{DType, Element};
+use crate::einsum::Einsum;
+use crate::error::Error;
+use crate::expr::{Logic, Node, Op, Span};
+use crate::formula::Formula;
+use crate::ops::Algebra;
+use crate::shape::Shape;
+
+/// The most elements that one array may have, so that a slip of the pen is an error and not a crash.
+const LARGEST: usize = 1 << 34;
+
+/// The value of a node from those of its inputs.
+pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
+    let length = node.shape.elements();
+    if length > LARGEST {
+        let error = Error::new("read", format!("an array of the shape {} has too many elements", node.shape));
+        return Err(error.at(node.origin));
+    }
+    let buffer = match &node.op {
+        Op::Variable | Op::Stop | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
+        Op::Map(formula) => map(formula, inputs, length),
+        Op::Einsum(einsum) => contract(einsum, inputs, node.dtype, length),
+        Op::Add => Buffer::from_fn_typed(
+            node.dtype,
+            length,
+            |k| inputs.iter().map(|input| input.buffer().get(k)).sum(),
+            |k| inputs.iter().map(|input| integer(input, k)).fold(0, i64::wrapping_add),
+        ),
+        Op::Cast => Buffer::from_fn(node.dtype, length, |k| inputs[0].buffer().get(k)),
+        Op::Slice(spans) => {
+            let places = spanned(&node.shape, inputs[0].shape(), spans);
+            inputs[0].buffer().pick(places.into_iter().map(Some))
+        }
+        Op::Embed(spans) => {
+            let mut source = vec![None; length];
+            for (from, to) in spanned(inputs[0].shape(), &node.shape, spans).into_iter().enumerate() {
+                source[to] = Some(from);
+            }
+            inputs[0].buffer().pick(source.into_iter())
+        }
+        Op::Concatenate(axis) => concatenate(inputs, *axis, &node.shape),
+        Op::Gather(axis) => gather(&inputs[0], &inputs[1], *axis, node)?,
+        Op::ScatterAdd(axis) => scatter_add(&inputs[0], &inputs[1], *axis, node)?,
+        Op::Flip(axes) => {
+            let places = every_index(&node.shape).map(|index| {
+                let flipped: Vec<usize> = index
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, k)| if axes.contains(&axis) { node.shape[axis] - 1 - k } else { *k })
+                    .collect();
+                Some(place(&flipped, &node.shape))
+            });
+            inputs[0].buffer().pick(places.collect::<Vec<_>>().into_iter())
+        }
+        Op::Compare(relation) => Buffer::Bool(
+            (0..length).map(|k| relation.holds(inputs[0].buffer().get(k), inputs[1].buffer().get(k))).collect(),
+        ),
+        Op::Logic(logic) => {
+            let holds = |input: usize, k: usize| inputs[input].buffer().get(k) != 0.0;
+            Buffer::Bool(
+                (0..length)
+                    .map(|k| match logic {
+                        Logic::And => holds(0, k) && holds(1, k),
+                        Logic::Or => holds(0, k) || holds(1, k),
+                        Logic::Not => !holds(0, k),
+                    })
+                    .collect(),
+            )
+        }
+        Op::Select => {
+            let chosen = |k: usize| &inputs[if inputs[0].buffer().get(k) != 0.0 { 1 } else { 2 }];
+            Buffer::from_fn_typed(node.dtype, length, |k| chosen(k).buffer().get(k), |k| integer(chosen(k), k))
+        }
+        Op::Largest(axis) => {
+            let places = largest_places(&inputs[0], *axis);
+            inputs[0].buffer().pick(places.into_iter().map(|(_, place)| Some(place)))
+        }
+        Op::LargestPlace(axis) => {
+            Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect())
+        }
+        Op::OneHot => {
+            let size = node.shape[node.shape.rank() - 1];
+            Buffer::from_fn(node.dtype, length, |k| {
+                f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
+            })
+        }
+        Op::Leaf | Op::Placeholder => return Err(Error::new("read", "a leaf has no value").at(node.origin)),
+        Op::Failed(error) => return Err(error.clone()),
+    };
+    Ok(Array::new(node.shape.clone(), buffer))
+}
+
+impl Buffer {
+    /// Elements of a floating-point type from 64-bit numbers, of an integer type from integers.
+    fn from_fn_typed(
+        dtype: DType,
+        length: usize,
+        number: impl FnMut(usize) -> f64,
+        whole: impl FnMut(usize) -> i64,
+    ) -> Buffer {
+        match dtype {
+            DType::I64 => Buffer::I64((0..length).map(whole).collect()),
+            dtype => Buffer::from_fn(dtype, length, number),
+        }
+    }
+}
+
+fn integer(array: &Array, k: usize) -> i64 {
+    match array.buffer() {
+        Buffer::I64(elements) => elements[k],
+        other => other.get(k) as i64,
+    }
+}
+
+/// All indices of a shape, row by row.
+fn every_index(shape: &Shape) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let (shape, strides) = (shape.clone(), shape.strides());
+    (0..shape.elements()).map(move |k| (0..shape.rank()).map(|axis| k / strides[axis] % shape[axis]).collect())
+}
+
+fn place(index: &[usize], shape: &Shape) -> usize {
+    index.iter().zip(shape.strides()).map(|(k, stride)| k * stride).sum()
+}
+
+/// For each element of a part, its place in the whole.
+fn spanned(part: &Shape, whole: &Shape, spans: &[Span]) -> Vec<usize> {
+    let strides = whole.strides();
+    let axis_place = |(axis, k): (usize, &usize)| (spans[axis].start + k * spans[axis].step) * strides[axis];
+    every_index(part).map(|index| index.iter().enumerate().map(axis_place).sum()).collect()
+}
+
+fn map(formula: &Formula, inputs: &[Array], length: usize) -> Buffer {
+    fn run<E: Element + Algebra>(formula: &Formula, inputs: &[&[E]], length: usize) -> Vec<E> {
+        let mut operands: Vec<E> = Vec::with_capacity(inputs.len());
+        (0..length)
+            .map(|k| {
+                operands.clear();
+                operands.extend(inputs.iter().map(|input| input[k]));
+                formula.evaluate(&operands)[0]
+            })
+            .collect()
+    }
+    match inputs[0].dtype() {
+        DType::F32 => {
+            let opened: Vec<&[f32]> =
+                inputs.iter().filter_map(|input| crate::array::Stored::open(input.buffer())).collect();
+            Buffer::F32(run(formula, &opened, length))
+        }
+        _ => {
+            let opened: Vec<&[f64]> =
+                inputs.iter().filter_map(|input| crate::array::Stored::open(input.buffer())).collect();
+            Buffer::F64(run(formula, &opened, length))
+        }
+    }
+}
+
+/// The product by its definition: for every value of the output's labels, the sum over all values of the
+/// others of the product of the operands. Sums are taken in 64 bits.
+fn contract(einsum: &Einsum, inputs: &[Array], dtype: DType, length: usize) -> Buffer {
+    let walk = Walk::new(einsum);
+    if dtype == DType::I64 {
+        let mut result = vec![0_i64; length];
+        walk.run(|output, places| {
+            let product =
+                inputs.iter().zip(places).map(|(input, place)| integer(input, *place)).fold(1_i64, i64::wrapping_mul);
+            result[output] = result[output].wrapping_add(product.wrapping_mul(einsum.coefficient as i64));
+        });
+        return Buffer::I64(result);
+    }
+    let mut result = vec![0.0_f64; length];
+    walk.run(|output, places| {
+        let mut product = einsum.coefficient;
+        for (operand, (input, place)) in inputs.iter().zip(places).enumerate() {
+            let factor = input.buffer().get(*place);
+            if einsum.strong[operand] && factor == 0.0 {
+                return;
+            }
+            product *= factor;
+        }
+        result[output] += product;
+    });
+    Buffer::from_fn(dtype, length, |k| result[k])
+}
+
+/// A walk over all values of all labels, with the place in the output and in each operand.
+struct Walk {
+    extents: Vec<usize>,
+    output_strides: Vec<usize>,
+    operand_strides: Vec<Vec<usize>>,
+}
+
+impl Walk {
+    fn new(einsum: &Einsum) -> Walk {
+        // Labels that occur nowhere are not walked; those in the output come first, so that each output
+        // element is finished before the next.
+        let used = |label: &usize| {
+            einsum.output.contains(label) || einsum.operands.iter().any(|labels| labels.contains(label))
+        };
+        let (outer, inner): (Vec<usize>, Vec<usize>) =
+            (0..einsum.extents.len()).filter(used).partition(|label| einsum.output.contains(label));
+        let labels: Vec<usize> = outer.into_iter().chain(inner).collect();
+        let strides = |axes: &[usize], shape: &Shape| -> Vec<usize> {
+            let memory = shape.strides();
+            // A label that repeats walks its diagonal: the strides add.
+            labels
+                .iter()
+                .map(|label| {
+                    axes.iter().zip(&memory).filter(|(axis, _)| *axis == label).map(|(_, stride)| stride).sum()
+                })
+                .collect()
+        };
+        Walk {
+            extents: labels.iter().map(|label| einsum.extents[*label]).collect(),
+            output_strides: strides(&einsum.output, &einsum.output_shape()),
+            operand_strides: (0..einsum.operands.len())
+                .map(|k| strides(&einsum.operands[k], &einsum.operand_shape(k)))
+                .collect(),
+        }
+    }
+
+    fn run(&self, mut visit: impl FnMut(usize, &[usize])) {
+        if self.extents.contains(&0) {
+            return;
+        }
+        let mut counters = vec![0; self.extents.len()];
+        let mut output = 0;
+        let mut places = vec![0; self.operand_strides.len()];
+        loop {
+            visit(output, &places);
+            let mut axis = self.extents.len();
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                counters[axis] += 1;
+                output += self.output_strides[axis];
+                for (place, strides) in places.iter_mut().zip(&self.operand_strides) {
+                    *place += strides[axis];
+                }
+                if counters[axis] < self.extents[axis] {
+                    break;
+                }
+                counters[axis] = 0;
+                output -= self.output_strides[axis] * self.extents[axis];
+                for (place, strides) in places.iter_mut().zip(&self.operand_strides) {
+                    *place -= strides[axis] * self.extents[axis];
+                }
+            }
+        }
+    }
+}
+
+fn concatenate(inputs: &[Array], axis: usize, shape: &Shape) -> Buffer {
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let mut sources = Vec::with_capacity(shape.elements());
+    for block in 0..outer {
+        for (number, input) in inputs.iter().enumerate() {
+            let width = input.shape()[axis] * inner;
+            sources.extend((block * width..(block + 1) * width).map(|place| (number, place)));
+        }
+    }
+    let dtype = inputs[0].dtype();
+    Buffer::from_fn_typed(
+        dtype,
+        sources.len(),
+        |k| inputs[sources[k].0].buffer().get(sources[k].1),
+        |k| integer(&inputs[sources[k].0], sources[k].1),
+    )
+}
+
+/// For each element of a gathered array, its place in the array it is gathered from.
+fn gathered_places(whole: &Shape, indices: &Array, axis: usize, node: &Node) -> Result<Vec<usize>, Error> {
+    let size = whole[axis];
+    let inner: usize = whole[axis + 1..].iter().product();
+    let outer: usize = whole[..axis].iter().product();
+    let count = indices.shape().elements();
+    let mut places = Vec::with_capacity(outer * count * inner);
+    for block in 0..outer {
+        for k in 0..count {
+            let index = integer(indices, k);
+            let from_front = if index < 0 { index + size as i64 } else { index };
+            if !(0..size as i64).contains(&from_front) {
+                let error = Error::new("gather", format!("index {index} is not on axis {axis}, which has size {size}"));
+                return Err(error.at(node.origin));
+            }
+            let start = (block * size + from_front as usize) * inner;
+            places.extend(start..start + inner);
+        }
+    }
+    Ok(places)
+}
+
+fn gather(source: &Array, indices: &Array, axis: usize, node: &Node) -> Result<Buffer, Error> {
+    let places = gathered_places(source.shape(), indices, axis, node)?;
+    Ok(source.buffer().pick(places.into_iter().map(Some)))
+}
+
+fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Node) -> Result<Buffer, Error> {
+    let places = gathered_places(&node.shape, indices, axis, node)?;
+    let mut sums = vec![0.0; node.shape.elements()];
+    for (k, place) in places.into_iter().enumerate() {
+        sums[place] += entries.buffer().get(k);
+    }
+    Ok(Buffer::from_fn(node.dtype, sums.len(), |k| sums[k]))
+}
+
+/// For each line along an axis, the index of its first largest element and that element's place. NaN wins.
+fn largest_places(array: &Array, axis: usize) -> Vec<(usize, usize)> {
+    let shape = array.shape();
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let mut found = Vec::with_capacity(outer * inner);
+    for block in 0..outer {
+        for offset in 0..inner {
+            let place_of = |k: usize| (block * shape[axis] + k) * inner + offset;
+            let mut best = 0;
+            for k in 1..shape[axis] {
+                let (value, largest) = (array.buffer().get(place_of(k)), array.buffer().get(place_of(best)));
+                if value > largest || (value.is_nan() && !largest.is_nan()) {
+                    best = k;
+                }
+            }
+            found.push((best, place_of(best)));
+        }
+    }
+    found
+}

@@ -1,0 +1,143 @@
+//! What is computed when a value is read, what is kept, and what is let go of.
+//!
+//! Reading computes the roots that were asked for, and keeps their values and those of all nodes to which
+//! someone holds a handle. A node that was computed and has no live variable behind it lets go of its
+//! inputs; one that has keeps them, so that it can still be differentiated. A variable is live as long as
+//! someone holds a handle to it, be it the user or a transform in progress.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::reference;
+use crate::array::Array;
+use crate::error::Error;
+use crate::expr::{Node, Op, Tensor};
+
+/// How many unevaluated nodes may stand behind a tensor that nobody reads.
+const PATIENCE: usize = 4096;
+
+/// Computes the values of some tensors.
+pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
+    if let Some(error) = roots.iter().find_map(|root| root.error()) {
+        return Err(error.clone());
+    }
+    let order = unevaluated(roots);
+    if let Some(placeholder) = order.iter().find(|node| node.op == Op::Placeholder) {
+        let tensor = Tensor::onto(Arc::clone(placeholder));
+        let error = Error::new("read", "the value of an argument is not known while its function is transformed");
+        return Err(error.with_operands(vec![tensor.describe()]).at(placeholder.origin));
+    }
+    let mut uses: HashMap<u64, usize> = HashMap::new();
+    for node in &order {
+        node.inputs().iter().for_each(|input| *uses.entry(input.id).or_default() += 1);
+    }
+    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
+    let mut values: HashMap<u64, Array> = HashMap::new();
+    for node in &order {
+        let inputs = node.inputs();
+        let operands: Vec<Array> = inputs
+            .iter()
+            .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
+            .collect::<Option<_>>()
+            .ok_or_else(|| Error::new("read", "an input was let go of before it was computed"))?;
+        let value = reference::compute(node, &operands)?;
+        drop(operands);
+        for input in &inputs {
+            let left = uses.entry(input.id).or_insert(1);
+            *left -= 1;
+            if *left == 0 && !asked.contains(&input.id) {
+                values.remove(&input.id);
+            }
+        }
+        if asked.contains(&node.id) || node.is_held() {
+            node.state().value = Some(value.clone());
+        }
+        values.insert(node.id, value);
+    }
+    release(&order);
+    roots.iter().map(|root| root.0.value().ok_or_else(|| Error::new("read", "the value was not kept"))).collect()
+}
+
+/// The nodes behind some roots that have no value yet, inputs before what uses them.
+fn unevaluated(roots: &[&Tensor]) -> Vec<Arc<Node>> {
+    let mut seen = HashSet::new();
+    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
+    let mut found = Vec::new();
+    while let Some(node) = stack.pop() {
+        if !seen.insert(node.id) {
+            continue;
+        }
+        let state = node.state();
+        if state.value.is_none() {
+            stack.extend(state.inputs.iter().cloned());
+            drop(state);
+            found.push(node);
+        }
+    }
+    // Numbers ascend with creation, and a node is created after its inputs.
+    found.sort_unstable_by_key(|node| node.id);
+    found
+}
+
+/// Lets nodes with a value and without a live variable behind them go of their inputs.
+fn release(order: &[Arc<Node>]) {
+    let mut live = LiveSearch::default();
+    for node in order {
+        if node.value().is_some() && !(node.had_variable && live.is_live(node)) {
+            let inputs = std::mem::take(&mut node.state().inputs);
+            drop(inputs);
+        }
+    }
+}
+
+/// Finds out whether a live variable stands behind nodes, remembering what it found.
+#[derive(Default)]
+struct LiveSearch {
+    known: HashMap<u64, bool>,
+}
+
+impl LiveSearch {
+    fn is_live(&mut self, root: &Arc<Node>) -> bool {
+        let mut stack: Vec<(Arc<Node>, bool)> = vec![(Arc::clone(root), false)];
+        while let Some((node, returned)) = stack.pop() {
+            if self.known.contains_key(&node.id) {
+                continue;
+            }
+            if !node.had_variable || node.op == Op::Stop {
+                self.known.insert(node.id, false);
+                continue;
+            }
+            if matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held() {
+                self.known.insert(node.id, true);
+                continue;
+            }
+            let inputs = node.inputs();
+            if returned {
+                let live = inputs.iter().any(|input| self.known.get(&input.id).copied().unwrap_or(false));
+                self.known.insert(node.id, live);
+            } else {
+                stack.push((Arc::clone(&node), true));
+                stack.extend(inputs.into_iter().map(|input| (input, false)));
+            }
+        }
+        self.known.get(&root.id).copied().unwrap_or(false)
+    }
+}
+
+impl Tensor {
+    /// Work that nobody reads must not grow without bound: past a size it is computed where it stands,
+    /// unless a live variable needs its history.
+    pub(crate) fn compute_if_overdue(&self) {
+        let node = &self.0;
+        if node.pending <= PATIENCE.max(node.patience()) {
+            return;
+        }
+        if node.had_variable && LiveSearch::default().is_live(node) {
+            // Looking again only when the history has doubled keeps the cost of looking linear.
+            node.set_patience(node.pending.saturating_mul(2));
+        } else {
+            // An error stays in the graph and is told when someone reads.
+            let _ = evaluate(&[self]);
+        }
+    }
+}

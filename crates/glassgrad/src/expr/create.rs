@@ -1,0 +1,187 @@
+//! Leaves: tensors from numbers, slices, nested arrays, ranges and random keys.
+
+use super::node::Tensor;
+use crate::array::{Array, Buffer, Stored};
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::error::Error;
+use crate::rng::Key;
+use crate::shape::Shape;
+
+impl Tensor {
+    /// A tensor of a shape with these elements, row by row.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::new(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]).to_string(), "[[1, 2],\n [3, 4]]");
+    /// ```
+    #[track_caller]
+    pub fn new<E: Stored>(elements: &[E], shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        if elements.len() != shape.elements() {
+            return Tensor::refused(
+                Error::new("new", format!("{} elements do not fill the shape {shape}", elements.len())),
+                &[],
+            );
+        }
+        Tensor::leaf(Array::new(shape, E::wrap(elements.to_vec())))
+    }
+
+    /// A tensor with one value everywhere. It takes no memory until it is read.
+    #[track_caller]
+    pub fn full(shape: impl Into<Shape>, value: f64, dtype: DType) -> Tensor {
+        let shape = shape.into();
+        let labels = (0..shape.rank()).collect();
+        if dtype == DType::Bool {
+            return Tensor::leaf(Array::new(shape.clone(), Buffer::from_fn(dtype, shape.elements(), |_| value)));
+        }
+        Tensor::unbound(Einsum::new(Vec::new(), labels, shape.to_vec()).scaled(value), dtype)
+    }
+
+    /// Zeros, 32-bit.
+    #[track_caller]
+    pub fn zeros(shape: impl Into<Shape>) -> Tensor {
+        Tensor::full(shape, 0.0, DType::F32)
+    }
+
+    /// Ones, 32-bit.
+    #[track_caller]
+    pub fn ones(shape: impl Into<Shape>) -> Tensor {
+        Tensor::full(shape, 1.0, DType::F32)
+    }
+
+    /// Zeros of the shape and type of another tensor.
+    #[track_caller]
+    pub fn zeros_like(&self) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        Tensor::full(self.shape(), 0.0, self.dtype())
+    }
+
+    /// Ones of the shape and type of another tensor.
+    #[track_caller]
+    pub fn ones_like(&self) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        Tensor::full(self.shape(), 1.0, self.dtype())
+    }
+
+    /// The identity matrix, 32-bit.
+    #[track_caller]
+    pub fn eye(size: usize) -> Tensor {
+        Tensor::unbound(Einsum::unit(&[size]), DType::F32)
+    }
+
+    /// The numbers 0, 1, 2, … below `end`, in the type of `end`.
+    #[track_caller]
+    pub fn arange<E: Stored>(end: E) -> Tensor {
+        let count = end.to_f64().ceil().max(0.0) as usize;
+        Tensor::leaf(Array::new(Shape::from(count), Buffer::from_fn(E::DTYPE, count, |k| k as f64)))
+    }
+
+    /// `count` numbers from `start` to `end`, both included, at equal distances.
+    #[track_caller]
+    pub fn linspace<E: Stored>(start: E, end: E, count: usize) -> Tensor {
+        let (start, end) = (start.to_f64(), end.to_f64());
+        let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
+        Tensor::leaf(Array::new(Shape::from(count), Buffer::from_fn(E::DTYPE, count, |k| start + step * k as f64)))
+    }
+
+    /// Random numbers from 0 up to but not including 1, 32-bit.
+    #[track_caller]
+    pub fn uniform(key: Key, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        let buffer = Buffer::from_fn(DType::F32, shape.elements(), |k| key.uniform(k as u64));
+        Tensor::leaf(Array::new(shape, buffer))
+    }
+
+    /// Random numbers with the standard normal distribution, 32-bit.
+    #[track_caller]
+    pub fn normal(key: Key, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        let buffer = Buffer::from_fn(DType::F32, shape.elements(), |k| key.normal(k as u64));
+        Tensor::leaf(Array::new(shape, buffer))
+    }
+
+    /// The same value as a live variable: what is computed from it can be differentiated later with
+    /// [`Tensor::backward`], as long as a handle to it is held.
+    #[track_caller]
+    pub fn variable(&self) -> Tensor {
+        self.wrapped()
+    }
+}
+
+impl<E: Stored> From<E> for Tensor {
+    #[track_caller]
+    fn from(number: E) -> Tensor {
+        Tensor::new(&[number], ())
+    }
+}
+
+impl<E: Stored> From<&[E]> for Tensor {
+    #[track_caller]
+    fn from(elements: &[E]) -> Tensor {
+        Tensor::new(elements, elements.len())
+    }
+}
+
+impl<E: Stored> From<Vec<E>> for Tensor {
+    #[track_caller]
+    fn from(elements: Vec<E>) -> Tensor {
+        Tensor::leaf(Array::new(Shape::from(elements.len()), E::wrap(elements)))
+    }
+}
+
+impl<E: Stored, const N: usize> From<[E; N]> for Tensor {
+    #[track_caller]
+    fn from(elements: [E; N]) -> Tensor {
+        Tensor::new(&elements, N)
+    }
+}
+
+impl<E: Stored, const M: usize, const N: usize> From<[[E; N]; M]> for Tensor {
+    #[track_caller]
+    fn from(rows: [[E; N]; M]) -> Tensor {
+        Tensor::new(rows.as_flattened(), [M, N])
+    }
+}
+
+impl<E: Stored, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M]; L]> for Tensor {
+    #[track_caller]
+    fn from(layers: [[[E; N]; M]; L]) -> Tensor {
+        Tensor::new(layers.as_flattened().as_flattened(), [L, M, N])
+    }
+}
+
+/// What can stand beside a tensor in an operation: a tensor, or a number that takes its type.
+pub trait IntoTensor {
+    /// The tensor itself, or the number in the element type of `beside`.
+    fn into_tensor(self, beside: &Tensor) -> Tensor;
+}
+
+impl IntoTensor for &Tensor {
+    fn into_tensor(self, _: &Tensor) -> Tensor {
+        self.clone()
+    }
+}
+
+impl IntoTensor for Tensor {
+    fn into_tensor(self, _: &Tensor) -> Tensor {
+        self
+    }
+}
+
+macro_rules! numbers_beside_tensors {
+    ($($Number:ty),*) => {$(
+        impl IntoTensor for $Number {
+            #[track_caller]
+            fn into_tensor(self, beside: &Tensor) -> Tensor {
+                let number = self as f64;
+                Tensor::leaf(Array::new(Shape::scalar(), Buffer::from_fn(beside.dtype(), 1, |_| number)))
+            }
+        }
+    )*};
+}
+numbers_beside_tensors!(f64, f32, i64, i32);

@@ -1,0 +1,25 @@
+//! The tensor graph: lazy, define-by-run, immutable.
+//!
+//! A [`Tensor`] is a handle onto a node; ordinary Rust control flow makes the graph. There are four
+//! kinds of operation: pointwise ([`Op::Map`], rows of the table and formulas of them), multilinear
+//! ([`Op::Einsum`], the only multiplication), linear with a named transpose (add, cast, reshape, slice
+//! and embed, concatenate, gather and scatter-add, flip), and flat (comparisons, places, rounding).
+//! Choice and the largest element have rules of their own. Everything else is composed from these.
+//!
+//! - `node` is the graph itself: nodes, handles, and how they go;
+//! - `build` makes checked nodes, and failed ones where a check does not pass;
+//! - `create` makes leaves, `operators` the operators of Rust, `index` slices, `compose` the rest.
+
+mod build;
+mod compose;
+mod create;
+mod index;
+mod node;
+mod operators;
+
+pub(crate) use build::{Partial, partial};
+pub use compose::Axes;
+pub use create::IntoTensor;
+pub use index::{Index, s};
+pub(crate) use node::Node;
+pub use node::{Logic, Op, Span, Tensor};

@@ -1,0 +1,118 @@
+//! Shapes: the sizes of a tensor's axes.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// The sizes of the axes of a tensor. A number has the empty shape.
+///
+/// ```
+/// use glassgrad::shape::Shape;
+/// let matrix = Shape::from([2, 3]);
+/// assert_eq!((matrix.rank(), matrix.elements(), matrix.to_string()), (2, 6, "[2, 3]".to_string()));
+/// assert_eq!(matrix.broadcast(&Shape::from([3])), Some(matrix.clone()));
+/// assert_eq!(matrix.broadcast(&Shape::from([2])), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// The shape of a number.
+    pub fn scalar() -> Self {
+        Shape(Vec::new())
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of elements; saturates instead of overflowing, so that a limit can refuse it.
+    pub fn elements(&self) -> usize {
+        self.0.iter().fold(1, |product: usize, size| product.saturating_mul(*size))
+    }
+
+    /// The distance in memory between neighbours along each axis, rows first.
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1_usize; self.rank()];
+        for axis in (1..self.rank()).rev() {
+            strides[axis - 1] = strides[axis].saturating_mul(self.0[axis].max(1));
+        }
+        strides
+    }
+
+    /// The shape that two shapes broadcast to: aligned at the last axis, a size of 1 stretches.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        let rank = self.rank().max(other.rank());
+        let size = |shape: &Shape, axis: usize| (axis + shape.rank()).checked_sub(rank).map_or(1, |own| shape.0[own]);
+        (0..rank)
+            .map(|axis| match (size(self, axis), size(other, axis)) {
+                (a, b) if a == b => Some(a),
+                (1, b) => Some(b),
+                (a, 1) => Some(a),
+                _ => None,
+            })
+            .collect::<Option<Vec<usize>>>()
+            .map(Shape)
+    }
+
+    /// The axes of `self`, followed by those of `other`.
+    pub fn followed_by(&self, other: &[usize]) -> Shape {
+        Shape(self.0.iter().chain(other).copied().collect())
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        write!(formatter, "[{}]", sizes.join(", "))
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(sizes: Vec<usize>) -> Self {
+        Shape(sizes)
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(sizes: &[usize]) -> Self {
+        Shape(sizes.to_vec())
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(sizes: [usize; N]) -> Self {
+        Shape(sizes.to_vec())
+    }
+}
+
+impl<const N: usize> From<&[usize; N]> for Shape {
+    fn from(sizes: &[usize; N]) -> Self {
+        Shape(sizes.to_vec())
+    }
+}
+
+impl From<()> for Shape {
+    fn from((): ()) -> Self {
+        Shape::scalar()
+    }
+}
+
+impl From<usize> for Shape {
+    fn from(size: usize) -> Self {
+        Shape(vec![size])
+    }
+}
+
+impl From<&Shape> for Shape {
+    fn from(shape: &Shape) -> Self {
+        shape.clone()
+    }
+}

@@ -1,0 +1,238 @@
+//! Trees: structures of tensors as vector spaces with named leaves.
+//!
+//! A tensor is a tree of one leaf; tuples, arrays, vectors, options, boxes and maps of trees are trees;
+//! `#[derive(Tree)]` makes one of any struct or enum. Gradients and updates then have the user's own type.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::error::Error;
+use crate::expr::Tensor;
+use crate::rng::Key;
+
+/// The place of a leaf in its tree, such as `layers.0.weight`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Path(Vec<String>);
+
+impl Path {
+    /// The path of a part inside this one.
+    pub fn child(&self, name: impl ToString) -> Path {
+        Path(self.0.iter().cloned().chain([name.to_string()]).collect())
+    }
+
+    /// Whether this path is `prefix` or leads on from it.
+    pub fn starts_with(&self, prefix: &str) -> bool {
+        let text = self.to_string();
+        text == prefix || prefix.is_empty() || text.starts_with(&format!("{prefix}."))
+    }
+}
+
+impl std::fmt::Display for Path {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0.join("."))
+    }
+}
+
+/// A structure of tensors.
+///
+/// Implementations say how to visit and how to rebuild the leaves, in one fixed order; everything else
+/// follows.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// use glassgrad::tree::Tree;
+/// let pair = (Tensor::from([1.0, 2.0]), vec![Tensor::from(3.0)]);
+/// let paths: Vec<String> = pair.leaves().iter().map(|(path, _)| path.to_string()).collect();
+/// assert_eq!(paths, ["0", "1.0"]);
+/// let doubled = pair.add(&pair);
+/// assert_eq!(doubled.0.to_string(), "[2, 4]");
+/// assert_eq!(pair.inner_product(&doubled).item().unwrap(), 28.0);
+/// ```
+pub trait Tree: Sized {
+    /// Shows every leaf with its path.
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor));
+
+    /// The same structure with every leaf replaced.
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self;
+
+    /// All leaves with their paths.
+    fn leaves(&self) -> Vec<(Path, Tensor)> {
+        let mut leaves = Vec::new();
+        self.visit(&Path::default(), &mut |path, leaf| leaves.push((path.clone(), leaf.clone())));
+        leaves
+    }
+
+    /// The leaves without their paths.
+    fn flatten(&self) -> Vec<Tensor> {
+        self.leaves().into_iter().map(|(_, leaf)| leaf).collect()
+    }
+
+    /// The same structure with these leaves, in the order of [`Tree::flatten`]; missing ones stay.
+    fn with_leaves(&self, leaves: Vec<Tensor>) -> Self {
+        let mut leaves = leaves.into_iter();
+        self.rebuild(&Path::default(), &mut |_, leaf| leaves.next().unwrap_or_else(|| leaf.clone()))
+    }
+
+    /// Applies a function to every leaf.
+    fn map(&self, mut function: impl FnMut(&Tensor) -> Tensor) -> Self {
+        self.rebuild(&Path::default(), &mut |_, leaf| function(leaf))
+    }
+
+    /// Applies a function to every leaf and its path.
+    fn map_with_path(&self, mut function: impl FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        self.rebuild(&Path::default(), &mut |path, leaf| function(path, leaf))
+    }
+
+    /// Combines two trees of one structure leaf by leaf.
+    fn zip(&self, other: &Self, mut function: impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
+        let others = other.flatten();
+        let mut others = others.iter();
+        self.rebuild(&Path::default(), &mut |_, leaf| {
+            others.next().map_or_else(|| leaf.clone(), |other| function(leaf, other))
+        })
+    }
+
+    /// The sum of two trees.
+    fn add(&self, other: &Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+
+    /// The tree times a number.
+    fn scale(&self, factor: f64) -> Self {
+        self.map(|leaf| leaf * factor)
+    }
+
+    /// The sum of the products of all corresponding elements.
+    fn inner_product(&self, other: &Self) -> Tensor {
+        let products: Vec<Tensor> = self.flatten().iter().zip(other.flatten()).map(|(a, b)| a.inner(&b)).collect();
+        products.into_iter().sum()
+    }
+
+    /// Zeros of the same structure.
+    fn zeros_like(&self) -> Self {
+        self.map(Tensor::zeros_like)
+    }
+
+    /// Random numbers with the standard normal distribution in the same structure.
+    fn random_like(&self, key: Key) -> Self {
+        let mut number = 0;
+        self.map(|leaf| {
+            number += 1;
+            Tensor::normal(key.fold(number), leaf.shape()).cast(leaf.dtype())
+        })
+    }
+
+    /// The leaves for which a condition holds stay as they are; the others become constants through which
+    /// no derivative passes.
+    fn freeze_except(&self, mut trained: impl FnMut(&Path) -> bool) -> Self {
+        self.map_with_path(|path, leaf| if trained(path) { leaf.clone() } else { leaf.stop_gradient() })
+    }
+
+    /// One tree with the leaves for which a condition holds and zeros elsewhere, and one with the others.
+    fn partition(&self, mut condition: impl FnMut(&Path) -> bool) -> (Self, Self) {
+        let chosen: Vec<bool> = self.leaves().iter().map(|(path, _)| condition(path)).collect();
+        let part = |wanted: bool| {
+            let mut chosen = chosen.iter();
+            self.map(|leaf| if chosen.next() == Some(&wanted) { leaf.clone() } else { leaf.zeros_like() })
+        };
+        (part(true), part(false))
+    }
+
+    /// Computes all leaves together, and returns them as leaves without history.
+    fn realise(&self) -> Result<Self, Error> {
+        let leaves = self.flatten();
+        let values = Tensor::eval_all(&leaves.iter().collect::<Vec<_>>())?;
+        Ok(self.with_leaves(values.into_iter().map(Tensor::leaf).collect()))
+    }
+
+    /// The number of elements in all leaves.
+    fn element_count(&self) -> usize {
+        self.flatten().iter().map(|leaf| leaf.shape().elements()).sum()
+    }
+}
+
+impl Tree for Tensor {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        visitor(path, self);
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        leaf(path, self)
+    }
+}
+
+impl Tree for () {
+    fn visit(&self, _: &Path, _: &mut dyn FnMut(&Path, &Tensor)) {}
+    fn rebuild(&self, _: &Path, _: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {}
+}
+
+impl<T: Tree> Tree for Box<T> {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        (**self).visit(path, visitor);
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        Box::new((**self).rebuild(path, leaf))
+    }
+}
+
+impl<T: Tree> Tree for Option<T> {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        if let Some(tree) = self {
+            tree.visit(path, visitor);
+        }
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        self.as_ref().map(|tree| tree.rebuild(path, leaf))
+    }
+}
+
+impl<T: Tree> Tree for Vec<T> {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        self.iter().enumerate().for_each(|(k, tree)| tree.visit(&path.child(k), visitor));
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        self.iter().enumerate().map(|(k, tree)| tree.rebuild(&path.child(k), leaf)).collect()
+    }
+}
+
+impl<T: Tree, const N: usize> Tree for [T; N] {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        self.iter().enumerate().for_each(|(k, tree)| tree.visit(&path.child(k), visitor));
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        std::array::from_fn(|k| self[k].rebuild(&path.child(k), leaf))
+    }
+}
+
+impl<K: Ord + Clone + ToString, T: Tree> Tree for BTreeMap<K, T> {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        self.iter().for_each(|(key, tree)| tree.visit(&path.child(key.to_string()), visitor));
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        self.iter().map(|(key, tree)| (key.clone(), tree.rebuild(&path.child(key.to_string()), leaf))).collect()
+    }
+}
+
+/// The leaves of a hash map are in the order of their keys, whatever order the map has.
+impl<K: Ord + Clone + std::hash::Hash + ToString, T: Tree> Tree for HashMap<K, T> {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        let sorted: BTreeMap<&K, &T> = self.iter().collect();
+        sorted.into_iter().for_each(|(key, tree)| tree.visit(&path.child(key.to_string()), visitor));
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        let sorted: BTreeMap<&K, &T> = self.iter().collect();
+        sorted.into_iter().map(|(key, tree)| (key.clone(), tree.rebuild(&path.child(key.to_string()), leaf))).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($(($($T:ident $number:tt),+))*) => {$(
+        impl<$($T: Tree),+> Tree for ($($T,)+) {
+            fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+                $(self.$number.visit(&path.child($number), visitor);)+
+            }
+            fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+                ($(self.$number.rebuild(&path.child($number), leaf),)+)
+            }
+        }
+    )*};
+}
+tuples! { (A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3) (A 0, B 1, C 2, D 3, E 4) (A 0, B 1, C 2, D 3, E 4, F 5) }
