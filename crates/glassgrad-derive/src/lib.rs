@@ -73,8 +73,7 @@ fn arms(constructor: &TokenStream, fields: &Fields) -> Result<(TokenStream, Toke
             .ident
             .as_ref()
             .map_or_else(|| number.to_string(), |name| name.to_string().trim_start_matches("r#").to_owned());
-        let member =
-            syn::Member::from(field.ident.clone().map_or_else(|| syn::Member::from(number), syn::Member::from));
+        let member = field.ident.clone().map_or_else(|| syn::Member::from(number), syn::Member::from);
         if is_static(field)? {
             rebuilt.push(quote!(::std::clone::Clone::clone(#binding)));
         } else {

@@ -229,11 +229,11 @@ proptest! {
         let expression = parse(&source).unwrap();
         let point: Vec<f64> = expression.variables().iter().map(|name| if name == "x" { x } else { y }).collect();
         let reverse = gradient(|x| expression.evaluate(x)[0], &point);
-        for variable in 0..point.len() {
+        for (variable, slope) in reverse.iter().enumerate() {
             let seeded: Vec<Dual<f64>> =
                 (0..).zip(&point).map(|(k, x)| if k == variable { Dual::variable(*x) } else { Dual::constant(*x) }).collect();
             let forward = expression.evaluate(&seeded)[0].tangent();
-            prop_assert!(same(forward, reverse[variable]) || !forward.is_finite(), "{source}: {forward} {}", reverse[variable]);
+            prop_assert!(same(forward, *slope) || !forward.is_finite(), "{source}: {forward} {slope}");
             let symbols = Symbols::new();
             let symbolic = expression.derivative(variable, &symbols).1.evaluate(&point);
             prop_assert!(same(forward, symbolic) || !forward.is_finite(), "{source}: {forward} {symbolic}");
