@@ -431,8 +431,7 @@ pub trait Binary {
     const OPERATION: Operation;
     /// Whether a derivative formula mentions the output.
     const USES_OUTPUT: bool;
-    /// Whether the row is one of the four operators, whose partials are finite at finite arguments
-    /// (but for a division by zero), so that engines need not guard a zero tangent.
+    /// Whether the row is one of the four operators.
     const ARITHMETIC: bool;
     /// The value at machine numbers.
     fn value<F: Float>(a: F, b: F) -> F;

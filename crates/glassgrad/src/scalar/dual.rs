@@ -1,7 +1,7 @@
 //! Dual numbers: a value and its tangents, for forward mode.
 
 use crate::algebra::{Literal, c};
-use crate::ops::{Algebra, Binary, Real, Relation, Unary};
+use crate::ops::{Algebra, Binary, Operation, Real, Relation, Unary};
 
 /// A number with `N` tangents: its directional derivatives along `N` chosen directions.
 ///
@@ -74,10 +74,13 @@ pub(crate) fn strong_product<T: Real>(partial: T, tangent: T) -> T {
     if tangent.is_exactly_zero() { tangent } else { product }
 }
 
-/// How a rule multiplies partials with tangents: the four operators plainly, the others strongly.
+/// How a rule multiplies partials with tangents: strongly, except in sums, whose partials are always finite.
 #[inline(always)]
 fn product_of<T: Real, R: Binary>() -> fn(T, T) -> T {
-    if R::ARITHMETIC { |partial, tangent| partial * tangent } else { strong_product }
+    match R::OPERATION {
+        Operation::Add | Operation::Sub => |partial, tangent| partial * tangent,
+        _ => strong_product,
+    }
 }
 
 impl<T: Real, const N: usize> Dual<T, N> {
@@ -175,6 +178,23 @@ mod tests {
         let x = Dual::variable(2.0);
         let f = x + Dual::constant(0.0).sqrt() + Dual::constant(-2.0).pow(Dual::constant(3.0));
         assert_eq!(f.tangent(), 1.0);
+    }
+
+    #[test]
+    fn at_a_pole_forward_and_reverse_agree() {
+        use crate::scalar::{derivatives, gradient};
+        // Written with lifted literals, whose zero tangents meet infinite partials.
+        fn half_logarithm<T: Real>(x: T) -> T {
+            T::literal(0.5) * x.ln()
+        }
+        fn reciprocal<T: Real>(x: T) -> T {
+            T::literal(1.0) / x
+        }
+        let forward = [half_logarithm(Dual::variable(0.0)).tangent(), reciprocal(Dual::variable(0.0)).tangent()];
+        assert_eq!(forward, [f64::INFINITY, f64::NEG_INFINITY]);
+        assert_eq!(gradient(|x| half_logarithm(x[0]), &[0.0]), [forward[0]]);
+        assert_eq!(gradient(|x| reciprocal(x[0]), &[0.0]), [forward[1]]);
+        assert_eq!(derivatives(|x| half_logarithm(x), 0.0, 1)[1], forward[0]);
     }
 
     #[test]

@@ -154,6 +154,10 @@ impl<T: Real> Algebra for Taylor<'_, T> {
         match R::OPERATION {
             Operation::Add => pool.push(|k| self.coefficient(k) + other.coefficient(k)),
             Operation::Sub => pool.push(|k| self.coefficient(k) - other.coefficient(k)),
+            // A constant has no higher coefficients, which as zeros would meet infinite ones.
+            Operation::Mul if other.pool.is_none() => pool.push(|k| self.coefficient(k) * other.value),
+            Operation::Mul if self.pool.is_none() => pool.push(|k| self.value * other.coefficient(k)),
+            Operation::Div if other.pool.is_none() => pool.push(|k| self.coefficient(k) / other.value),
             Operation::Mul => pool.push(|k| (0..=k).map(|j| self.coefficient(j) * other.coefficient(k - j)).sum()),
             Operation::Div => {
                 let start = pool.coefficients.borrow().len();
