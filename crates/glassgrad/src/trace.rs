@@ -191,7 +191,8 @@ impl<'t> Trace<'t> {
 
     /// The choice that made a node, if one did.
     pub fn choice(&self, node: NodeId) -> Option<&Choice<f64>> {
-        self.choices.iter().find(|choice| choice.node == node)
+        // Choices were recorded in the order of their nodes.
+        self.choices.binary_search_by_key(&node, |choice| choice.node).ok().map(|place| &self.choices[place])
     }
 
     /// The expression that made a node, in labels.
@@ -317,14 +318,15 @@ impl<'t> Trace<'t> {
 
     /// The edges between the given nodes, as pairs of labels, in the order of the tape.
     pub fn edges_within(&self, nodes: &[NodeId]) -> Vec<(String, String)> {
-        let mut edges = Vec::new();
-        for child in nodes {
-            for (parent, _) in self.tape.node(*child).parents().filter(|(parent, _)| nodes.contains(parent)) {
-                edges.push((self.label(parent).to_owned(), self.label(*child).to_owned()));
-            }
-        }
-        edges.sort_by_key(|(parent, _)| self.find(parent));
-        edges
+        let inside: HashSet<NodeId> = nodes.iter().copied().collect();
+        let parents = |child: &NodeId| self.tape.node(*child).parents().map(|(parent, _)| parent).collect::<Vec<_>>();
+        let mut edges: Vec<(NodeId, NodeId)> = nodes
+            .iter()
+            .flat_map(|child| parents(child).into_iter().map(|parent| (parent, *child)))
+            .filter(|(parent, _)| inside.contains(parent))
+            .collect();
+        edges.sort();
+        edges.iter().map(|(parent, child)| (self.label(*parent).to_owned(), self.label(*child).to_owned())).collect()
     }
 
     /// The node at which a value that is not finite began, among the ancestors of an output.

@@ -67,6 +67,16 @@ struct Answer {
     derivatives: Option<(usize, Vec<f64>)>,
 }
 
+/// A question with its answer, ready to be shown.
+struct Work<'a> {
+    problem: &'a Problem,
+    trace: &'a Trace<'a>,
+    outputs: &'a [NodeId],
+    output: NodeId,
+    answer: Answer,
+    node: Option<NodeId>,
+}
+
 /// The node of a result, by its number.
 pub(crate) fn chosen(outputs: &[NodeId], number: usize) -> Result<NodeId, Failure> {
     let chosen = number.checked_sub(1).and_then(|index| outputs.get(index));
@@ -87,13 +97,10 @@ impl Grad {
             None => None,
             Some(label) => Some(trace.find(label).ok_or_else(|| no_such_node(&trace, label))?),
         };
-        if self.json {
-            let object = self.as_json(&problem, &trace, &outputs, output, &answer, node);
-            print(&format!("{}\n", Value::Object(object)))?;
-        } else {
-            print(&self.as_text(&problem, &trace, &outputs, output, &answer, node))?;
-        }
-        problem.not_finite(&trace, output).or_else(|| answer.not_finite(&problem)).map_or(Ok(()), Err)
+        let work = Work { problem: &problem, trace: &trace, outputs: &outputs, output, answer, node };
+        let shown = if self.json { format!("{}\n", Value::Object(self.as_json(&work))) } else { self.as_text(&work) };
+        print(&shown)?;
+        problem.not_finite(&trace, output).or_else(|| work.answer.not_finite(&problem)).map_or(Ok(()), Err)
     }
 
     fn answer(&self, problem: &Problem, tape: &Tape<f64>, output: NodeId) -> Result<Answer, Failure> {
@@ -149,21 +156,14 @@ impl Grad {
         Ok((variable, series))
     }
 
-    fn as_text(
-        &self,
-        problem: &Problem,
-        trace: &Trace<'_>,
-        outputs: &[NodeId],
-        output: NodeId,
-        answer: &Answer,
-        node: Option<NodeId>,
-    ) -> String {
+    fn as_text(&self, work: &Work<'_>) -> String {
+        let Work { problem, trace, outputs, output, answer, node } = work;
         let mut text = format!("f = {}\n", problem.expression.source());
         if !problem.point.is_empty() {
             text += &format!("at {}\n", problem.point_text());
         }
         if outputs.len() > 1 {
-            let (number, count, label) = (self.output, outputs.len(), trace.label(output));
+            let (number, count, label) = (self.output, outputs.len(), trace.label(*output));
             text += &format!("result {number} of {count}, {label} (choose another with --output)\n");
         }
         text += &format!("\nvalue     {}\n", number(answer.value));
@@ -182,10 +182,10 @@ impl Grad {
             text += &hessian_table(problem, answer, hessian).render();
         }
         if self.table {
-            text += &self.traces(problem, trace, output, &answer.variables);
+            text += &self.traces(problem, trace, *output, &answer.variables);
         }
         if let Some(node) = node {
-            text += &members(trace, node, output, self.mode, answer.variables.first().copied());
+            text += &members(trace, *node, *output, self.mode, answer.variables.first().copied());
         }
         text
     }
@@ -222,15 +222,8 @@ impl Grad {
         text
     }
 
-    fn as_json(
-        &self,
-        problem: &Problem,
-        trace: &Trace<'_>,
-        outputs: &[NodeId],
-        output: NodeId,
-        answer: &Answer,
-        node: Option<NodeId>,
-    ) -> Map<String, Value> {
+    fn as_json(&self, work: &Work<'_>) -> Map<String, Value> {
+        let Work { problem, trace, outputs, output, answer, node } = work;
         let numbers = |values: &[f64]| Value::from(values.iter().map(|value| json_number(*value)).collect::<Vec<_>>());
         let names: Vec<&str> = answer.variables.iter().map(|variable| problem.name(*variable)).collect();
         let gradient: Map<String, Value> =
@@ -254,10 +247,10 @@ impl Grad {
         }
         if self.table {
             object.insert("forward".into(), self.forward_json(problem, trace, answer));
-            object.insert("reverse".into(), reverse_json(trace, output));
+            object.insert("reverse".into(), reverse_json(trace, *output));
         }
         if let Some(node) = node {
-            let graph = trace.to_json(Some(output));
+            let graph = trace.to_json(Some(*output));
             object.insert("node".into(), graph["nodes"][node.index()].clone());
         }
         object
