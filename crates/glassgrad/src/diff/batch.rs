@@ -99,6 +99,14 @@ pub(super) fn move_axis(tensor: &Tensor, from: usize, to: usize) -> Tensor {
     if tensor.error().is_some() || from == to {
         return tensor.clone();
     }
+    if from.max(to) >= tensor.rank() {
+        let message = format!("there is no axis {} in the shape {}", from.max(to), tensor.shape());
+        return Tensor::refused(crate::error::Error::new("vmap", message), &[tensor]);
+    }
+    if from.max(to) >= tensor.rank() {
+        let message = format!("there is no axis {} in the shape {}", from.max(to), tensor.shape());
+        return Tensor::refused(crate::error::Error::new("vmap", message), &[tensor]);
+    }
     let mut order: Vec<usize> = (0..tensor.rank()).collect();
     let axis = order.remove(from);
     order.insert(to, axis);
@@ -110,7 +118,11 @@ fn shifted(indices: &Tensor, size: usize, length: usize) -> Tensor {
     let offsets = Tensor::arange(size as i64) * length as i64;
     let mut shape = vec![1; indices.rank()];
     shape[0] = size;
-    indices + offsets.reshape(shape)
+    // An index that leaves its own block must not read the neighbour's: it becomes one that is on no block.
+    let length = length as i64;
+    let from_front = indices.lt(0).choose(&(indices + length), indices);
+    let inside = from_front.ge(0).and(&from_front.lt(length));
+    inside.choose(&(from_front + offsets.reshape(shape)), &indices.literal(size as i64 * length))
 }
 
 /// A gather in which table and indices both have the leading axis.

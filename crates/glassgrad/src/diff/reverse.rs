@@ -66,8 +66,10 @@ pub(super) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<A
     behind.sort_unstable_by_key(|node| node.id);
     let mut dependent: HashSet<u64> = HashSet::new();
     behind.retain(|node| {
-        let depends = wanted.contains(&node.id)
-            || (!is_flat(&node.op) && node.inputs().iter().any(|input| dependent.contains(&input.id)));
+        // Integers and truth values have no neighbours: no derivative reaches or leaves them.
+        let depends = node.dtype.is_float()
+            && (wanted.contains(&node.id)
+                || (!is_flat(&node.op) && node.inputs().iter().any(|input| dependent.contains(&input.id))));
         if depends {
             dependent.insert(node.id);
         }

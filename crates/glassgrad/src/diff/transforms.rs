@@ -87,16 +87,24 @@ fn failed_like<X: Tree>(x: &X, error: &Error) -> X {
     x.map(|_| Tensor::failed(error))
 }
 
+/// Why a result has no gradient: it failed, or it is not one number.
+fn no_number(result: &Tensor, operation: &str) -> Option<Error> {
+    if let Some(error) = result.error() {
+        return Some(error.clone());
+    }
+    if result.shape().elements() == 1 && result.is_float() {
+        return None;
+    }
+    let message =
+        format!("the function must return one floating-point number, not {}{}", result.dtype(), result.shape());
+    let error = Error::new(operation, message).with_operands(vec![result.describe()]).at(result.origin());
+    Some(error.help("sum the result, or ask for its jacobian"))
+}
+
 /// The gradient of a traced result with respect to every leaf; integers and truth values get zeros.
 fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
-    if let Some(error) = result.error() {
-        return failed_like(variables, &error.clone());
-    }
-    if result.shape().elements() != 1 || !result.is_float() {
-        let message =
-            format!("the function must return one floating-point number, not {}{}", result.dtype(), result.shape());
-        let error = Error::new(operation, message).with_operands(vec![result.describe()]).at(result.origin());
-        return failed_like(variables, &error.help("sum the result, or ask for its jacobian"));
+    if let Some(error) = no_number(result, operation) {
+        return failed_like(variables, &error);
     }
     let leaves = variables.flatten();
     let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
@@ -168,11 +176,24 @@ fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
     if let Some(error) = results.iter().chain(&seeds).find_map(Tensor::error) {
         return failed_like(variables, &error.clone());
     }
+    if let Some(error) = unlike("vjp", "cotangent", &results, &seeds) {
+        return failed_like(variables, &error);
+    }
     let outputs: Vec<(&Tensor, Tensor)> = results.iter().zip(seeds).filter(|(y, _)| y.is_float()).collect();
     let leaves = variables.flatten();
     let found = pullback(&outputs, &leaves.iter().collect::<Vec<_>>(), &[]);
     variables
         .with_leaves(leaves.iter().zip(found).map(|(leaf, found)| found.unwrap_or_else(|| leaf.zeros_like())).collect())
+}
+
+/// What is wrong with directions that are not of the shapes and types of what they belong to.
+fn unlike(operation: &str, name: &str, tensors: &[Tensor], directions: &[Tensor]) -> Option<Error> {
+    let (tensor, direction) = tensors
+        .iter()
+        .zip(directions)
+        .find(|(tensor, direction)| tensor.shape() != direction.shape() || tensor.dtype() != direction.dtype())?;
+    let message = format!("a {name} of {} must be like it, not {}", tensor.describe(), direction.describe());
+    Some(Error::new(operation, message).with_operands(vec![direction.describe()]).at(direction.origin()))
 }
 
 /// The value of a function and its derivative along a direction.
@@ -192,6 +213,9 @@ fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X) -> Y {
     let (leaves, tangents, results) = (variables.flatten(), direction.flatten(), result.flatten());
     if let Some(error) = results.iter().chain(&tangents).find_map(Tensor::error) {
         return failed_like(result, &error.clone());
+    }
+    if let Some(error) = unlike("jvp", "tangent", &leaves, &tangents) {
+        return failed_like(result, &error);
     }
     let moved: Vec<(&Tensor, Tensor)> = leaves.iter().zip(tangents).filter(|(leaf, _)| leaf.is_float()).collect();
     let found = pushforward(&results.iter().collect::<Vec<_>>(), &moved, &[]);
@@ -278,6 +302,9 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
             Tensor::placeholder(shape.into(), leaf.dtype())
         });
         let result = function(&examples).outcome();
+        if let Some(error) = leaves.iter().find_map(Tensor::error) {
+            return failed_like(&result, &error.clone());
+        }
         if let Some(leaf) = uneven {
             let message = format!("axis {axis} must have the same size in every argument; one has {size}");
             let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]);
@@ -296,12 +323,16 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
 #[derive(Debug)]
 pub struct Gradients {
     found: HashMap<u64, Tensor>,
+    failed: Option<Error>,
 }
 
 impl Gradients {
     /// The gradient with respect to a variable; zeros if the number does not depend on it.
     #[track_caller]
     pub fn of(&self, variable: &Tensor) -> Tensor {
+        if let Some(error) = &self.failed {
+            return Tensor::failed(error);
+        }
         self.found.get(&variable.0.id).cloned().unwrap_or_else(|| variable.zeros_like())
     }
 }
@@ -318,13 +349,17 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn backward(&self) -> Gradients {
+        if let Some(error) = no_number(self, "backward") {
+            return Gradients { found: HashMap::new(), failed: Some(error) };
+        }
         let mut stack = vec![std::sync::Arc::clone(&self.0)];
         let mut seen = std::collections::HashSet::new();
         let mut variables = Vec::new();
         while let Some(node) = stack.pop() {
             if node.had_variable && seen.insert(node.id) {
                 stack.extend(node.inputs());
-                if node.op == Op::Variable && node.dtype.is_float() {
+                // Nobody can ask for the gradient of a variable to which nobody holds a handle.
+                if node.op == Op::Variable && node.dtype.is_float() && node.is_held() {
                     variables.push(Tensor::onto(node));
                 }
             }
@@ -335,6 +370,6 @@ impl Tensor {
             let one = pullback(&[(self, self.ones_like())], &[variable], &[]).remove(0);
             found.extend(one.map(|gradient| (variable.0.id, gradient)));
         }
-        Gradients { found }
+        Gradients { found, failed: None }
     }
 }

@@ -9,11 +9,13 @@ use crate::expr::Tensor;
 
 impl Tensor {
     /// Computes the value.
+    #[track_caller]
     pub fn eval(&self) -> Result<Array, Error> {
         evaluate(&[self]).map(|mut values| values.remove(0))
     }
 
     /// Computes several values together; what they share is computed once.
+    #[track_caller]
     pub fn eval_all(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
         evaluate(tensors)
     }
@@ -40,13 +42,15 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec<E: Stored>(&self) -> Result<Vec<E>, Error> {
         let value = self.eval()?;
-        E::open(value.buffer()).map(<[E]>::to_vec).ok_or_else(|| {
+        let Some(elements) = E::open(value.buffer()) else {
             let error = Error::new("to_vec", format!("the elements are {}, not {}", self.dtype(), E::DTYPE));
-            error.with_operands(vec![self.describe()]).at(std::panic::Location::caller())
-        })
+            return Err(error.with_operands(vec![self.describe()]).at(std::panic::Location::caller()));
+        };
+        Ok(elements.to_vec())
     }
 
     /// All elements as 64-bit numbers, row by row, whatever their type.
+    #[track_caller]
     pub fn to_f64_vec(&self) -> Result<Vec<f64>, Error> {
         let value = self.eval()?;
         Ok((0..value.buffer().len()).map(|k| value.buffer().get(k)).collect())

@@ -6,6 +6,7 @@
 //! someone holds a handle to it, be it the user or a transform in progress.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::reference;
@@ -17,15 +18,16 @@ use crate::expr::{Node, Op, Tensor};
 const PATIENCE: usize = 4096;
 
 /// Computes the values of some tensors.
+#[track_caller]
 pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     if let Some(error) = roots.iter().find_map(|root| root.error()) {
         return Err(error.clone());
     }
-    let order = unevaluated(roots);
+    let (order, known) = unevaluated(roots);
     if let Some(placeholder) = order.iter().find(|node| node.op == Op::Placeholder) {
         let tensor = Tensor::onto(Arc::clone(placeholder));
         let error = Error::new("read", "the value of an argument is not known while its function is transformed");
-        return Err(error.with_operands(vec![tensor.describe()]).at(placeholder.origin));
+        return Err(error.with_operands(vec![tensor.describe()]).at(Location::caller()));
     }
     let mut uses: HashMap<u64, usize> = HashMap::new();
     for node in &order {
@@ -34,7 +36,15 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
     let mut values: HashMap<u64, Array> = HashMap::new();
     for node in &order {
-        let inputs = node.inputs();
+        let (inputs, value) = {
+            let state = node.state();
+            (state.inputs.clone(), state.value.clone())
+        };
+        if let Some(value) = value {
+            // Another thread has computed it in the meantime, and may have let go of its inputs.
+            values.insert(node.id, value);
+            continue;
+        }
         let operands: Vec<Array> = inputs
             .iter()
             .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
@@ -55,28 +65,31 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
         values.insert(node.id, value);
     }
     release(&order);
+    release(&known);
     roots.iter().map(|root| root.0.value().ok_or_else(|| Error::new("read", "the value was not kept"))).collect()
 }
 
-/// The nodes behind some roots that have no value yet, inputs before what uses them.
-fn unevaluated(roots: &[&Tensor]) -> Vec<Arc<Node>> {
+/// The nodes behind some roots that have no value yet, inputs before what uses them, and the nodes with
+/// values at which they begin.
+fn unevaluated(roots: &[&Tensor]) -> (Vec<Arc<Node>>, Vec<Arc<Node>>) {
     let mut seen = HashSet::new();
     let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
-    let mut found = Vec::new();
+    let (mut found, mut known) = (Vec::new(), Vec::new());
     while let Some(node) = stack.pop() {
         if !seen.insert(node.id) {
             continue;
         }
         let state = node.state();
-        if state.value.is_none() {
+        let is_known = state.value.is_some();
+        if !is_known {
             stack.extend(state.inputs.iter().cloned());
-            drop(state);
-            found.push(node);
         }
+        drop(state);
+        if is_known { known.push(node) } else { found.push(node) }
     }
     // Numbers ascend with creation, and a node is created after its inputs.
     found.sort_unstable_by_key(|node| node.id);
-    found
+    (found, known)
 }
 
 /// Lets nodes with a value and without a live variable behind them go of their inputs.
@@ -125,6 +138,31 @@ impl LiveSearch {
 }
 
 impl Tensor {
+    /// Before a tensor becomes a variable: history without a live variable is computed and let go of, if
+    /// much of it may wait. Inside a transform there always is a live variable, so this is the place where
+    /// the history of training that nobody reads ends.
+    pub(crate) fn settle(&self) {
+        if self.0.pending <= PATIENCE {
+            return;
+        }
+        let mut live = LiveSearch::default();
+        let mut seen = HashSet::new();
+        let mut stack = vec![Arc::clone(&self.0)];
+        let mut dead: Vec<Tensor> = Vec::new();
+        while let Some(node) = stack.pop() {
+            if !seen.insert(node.id) || node.op == Op::Placeholder {
+                continue;
+            }
+            if node.had_variable && live.is_live(&node) {
+                stack.extend(node.inputs());
+            } else {
+                dead.push(Tensor::onto(node));
+            }
+        }
+        // An error stays in the graph and is told when someone reads.
+        let _ = evaluate(&dead.iter().collect::<Vec<_>>());
+    }
+
     /// Work that nobody reads must not grow without bound: past a size it is computed where it stands,
     /// unless a live variable needs its history.
     pub(crate) fn compute_if_overdue(&self) {
@@ -135,9 +173,9 @@ impl Tensor {
         if node.had_variable && LiveSearch::default().is_live(node) {
             // Looking again only when the history has doubled keeps the cost of looking linear.
             node.set_patience(node.pending.saturating_mul(2));
-        } else {
+        } else if evaluate(&[self]).is_err() {
             // An error stays in the graph and is told when someone reads.
-            let _ = evaluate(&[self]);
+            node.set_patience(node.pending.saturating_mul(2));
         }
     }
 }

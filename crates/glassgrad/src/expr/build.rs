@@ -30,9 +30,13 @@ impl Tensor {
     /// A tensor that could not be. Reading it, or anything made from it, returns this error.
     #[track_caller]
     pub(crate) fn refused(error: Error, operands: &[&Tensor]) -> Tensor {
-        let error =
-            error.with_operands(operands.iter().map(|operand| operand.describe()).collect()).at(Location::caller());
-        Tensor::make(Op::Failed(error), Vec::new(), Shape::scalar(), DType::F32, None, Location::caller())
+        Tensor::refused_at(error, operands, Location::caller())
+    }
+
+    /// [`Tensor::refused`] for closures, which do not pass the caller's line on.
+    pub(crate) fn refused_at(error: Error, operands: &[&Tensor], origin: &'static Location<'static>) -> Tensor {
+        let error = error.with_operands(operands.iter().map(|operand| operand.describe()).collect()).at(origin);
+        Tensor::make(Op::Failed(error), Vec::new(), Shape::scalar(), DType::F32, None, origin)
     }
 
     /// A node of these inputs, or the failure of the first that failed.
@@ -337,7 +341,7 @@ impl Tensor {
             return failed.clone();
         }
         let rank = indices.rank();
-        let fits = axis + rank <= self.rank() && self.shape()[axis..axis + rank] == **indices.shape();
+        let fits = axis.saturating_add(rank) <= self.rank() && self.shape()[axis..axis + rank] == **indices.shape();
         if !fits || indices.dtype() != DType::I64 {
             let message = format!(
                 "from axis {axis} on, the shape {} must be that of the indices, {} of type i64",
@@ -459,10 +463,19 @@ impl Tensor {
         Tensor::node(Op::Stop, &[self], self.shape().clone(), self.dtype())
     }
 
-    /// The same value as a variable to differentiate by.
-    #[track_caller]
+    /// The same value as a variable to differentiate by, which counts as made where this tensor was.
     pub(crate) fn wrapped(&self) -> Tensor {
-        Tensor::node(Op::Variable, &[self], self.shape().clone(), self.dtype())
+        self.wrapped_at(self.origin())
+    }
+
+    /// The same value as a variable to differentiate by.
+    pub(crate) fn wrapped_at(&self, origin: &'static Location<'static>) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        self.settle();
+        let inputs = vec![Arc::clone(&self.0)];
+        Tensor::make(Op::Variable, inputs, self.shape().clone(), self.dtype(), None, origin)
     }
 }
 

@@ -77,23 +77,24 @@ fn reduced(shape: &Shape, axes: &[usize], keep: bool) -> Shape {
 
 /// Sums and what follows from them.
 impl Tensor {
-    /// Applies a reduction over resolved axes and puts the kept axes back.
+    /// The axes of a reduction counted from the front, or the failure. No closure is called in between, as
+    /// closures do not pass the caller's line on.
     #[track_caller]
-    fn reduce(&self, operation: &str, axes: Axes, reduction: impl FnOnce(&Tensor, &[usize]) -> Tensor) -> Tensor {
+    fn resolved(&self, operation: &str, axes: &Axes) -> Result<Vec<usize>, Tensor> {
         if self.error().is_some() {
-            return self.clone();
+            return Err(self.clone());
         }
-        match axes.resolve(operation, self) {
-            Err(error) => Tensor::refused(error, &[self]),
-            Ok(resolved) => {
-                let result = reduction(self, &resolved);
-                if result.error().is_some() {
-                    result
-                } else {
-                    result.reshape(reduced(self.shape(), &resolved, axes.keep))
-                }
-            }
+        let origin = std::panic::Location::caller();
+        axes.resolve(operation, self).map_err(|error| Tensor::refused_at(error, &[self], origin))
+    }
+
+    /// Puts the axes that a reduction ran over back with size 1, if they are kept.
+    #[track_caller]
+    fn put_back(&self, result: &Tensor, axes: &Axes, resolved: &[usize]) -> Tensor {
+        if result.error().is_some() {
+            return result.clone();
         }
+        result.reshape(reduced(self.shape(), resolved, axes.keep))
     }
 
     /// All axes.
@@ -117,7 +118,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sum_over(&self, axes: impl Into<Axes>) -> Tensor {
-        self.reduce("sum", axes.into(), |x, axes| Tensor::contract(Einsum::sum(x.shape(), axes), &[x]))
+        let axes = axes.into();
+        match self.resolved("sum", &axes) {
+            Ok(resolved) => {
+                let sum = Tensor::contract(Einsum::sum(self.shape(), &resolved), &[self]);
+                self.put_back(&sum, &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// The mean of all elements.
@@ -129,10 +137,20 @@ impl Tensor {
     /// The mean over some axes.
     #[track_caller]
     pub fn mean_over(&self, axes: impl Into<Axes>) -> Tensor {
-        self.reduce("mean", axes.into(), |x, axes| {
-            let count: usize = axes.iter().map(|axis| x.shape()[*axis]).product();
-            Tensor::contract(Einsum::sum(x.shape(), axes).scaled(1.0 / count as f64), &[x])
-        })
+        let axes = axes.into();
+        match self.resolved("mean", &axes) {
+            Ok(_) if !self.is_float() => {
+                let message = format!("it is defined for floating-point numbers, not for {}", self.dtype());
+                let error = Error::new("mean", message).help("cast first, for example with .cast(DType::F32)");
+                Tensor::refused(error, &[self])
+            }
+            Ok(resolved) => {
+                let count: usize = resolved.iter().map(|axis| self.shape()[*axis]).product();
+                let einsum = Einsum::sum(self.shape(), &resolved).scaled(1.0 / count as f64);
+                self.put_back(&Tensor::contract(einsum, &[self]), &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// The variance over some axes: the mean of the squared distances from the mean.
@@ -170,7 +188,24 @@ impl Tensor {
     /// The largest elements over an axis.
     #[track_caller]
     pub fn max_over(&self, axis: impl Into<Axes>) -> Tensor {
-        self.reduce("max", axis.into(), |x, axes| axes.iter().rev().fold(x.clone(), |x, axis| x.largest(*axis, false)))
+        let axes = axis.into();
+        match self.resolved("max", &axes) {
+            Ok(resolved) => {
+                let largest = match &resolved[..] {
+                    [] => self.clone(),
+                    [axis] => self.largest(*axis, false),
+                    // Several axes become one, so that equal elements share evenly across all of them.
+                    several => {
+                        let kept: Vec<usize> = (0..self.rank()).filter(|axis| !several.contains(axis)).collect();
+                        let count: usize = several.iter().map(|axis| self.shape()[*axis]).product();
+                        let shape: Vec<usize> = kept.iter().map(|axis| self.shape()[*axis]).chain([count]).collect();
+                        self.permute(&[&kept[..], several].concat()).reshape(shape).largest(kept.len(), false)
+                    }
+                };
+                self.put_back(&largest, &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// The smallest element; equal ones share the derivative evenly.
@@ -188,7 +223,10 @@ impl Tensor {
     /// The place of the first largest element along an axis.
     #[track_caller]
     pub fn argmax(&self, axis: isize) -> Tensor {
-        self.reduce("argmax", Axes::from(axis), |x, axes| x.largest(axes[0], true))
+        match self.resolved("argmax", &Axes::from(axis)) {
+            Ok(resolved) => self.largest(resolved[0], true),
+            Err(failed) => failed,
+        }
     }
 
     /// The Euclidean length of all elements as one vector; its derivative at the origin is 0.
@@ -201,7 +239,7 @@ impl Tensor {
     #[track_caller]
     pub fn norm_over(&self, axes: impl Into<Axes>) -> Tensor {
         let squares = self.square().sum_over(axes);
-        squares.gt(0.0).choose(&squares.sqrt(), &squares.zeros_like())
+        squares.equal(0.0).choose(&squares.zeros_like(), &squares.sqrt())
     }
 
     /// ln Σ exp over some axes, without overflow.
@@ -314,7 +352,8 @@ impl Tensor {
         if let Some(failed) = [self, other].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
-        let fail = |message: String| Tensor::refused(Error::new("matmul", message), &[self, other]);
+        let origin = std::panic::Location::caller();
+        let fail = |message: String| Tensor::refused_at(Error::new("matmul", message), &[self, other], origin);
         if self.rank() == 0 || other.rank() == 0 {
             return fail("numbers are multiplied with *".to_owned());
         }
@@ -402,6 +441,9 @@ impl Tensor {
             let message = format!("{order:?} is no order of the axes of the shape {}", self.shape());
             return Tensor::refused(Error::new("permute", message), &[self]);
         }
+        if self.dtype() == DType::Bool {
+            return self.cast(DType::I64).permute(order).cast(DType::Bool);
+        }
         Tensor::contract(Einsum::permutation(self.shape(), order), &[self])
     }
 
@@ -420,7 +462,10 @@ impl Tensor {
     /// Tensors of one shape along a new axis.
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: usize) -> Tensor {
-        let expanded: Vec<Tensor> = tensors.iter().map(|tensor| tensor.expand(axis)).collect();
+        let mut expanded = Vec::new();
+        for tensor in tensors {
+            expanded.push(tensor.expand(axis));
+        }
         Tensor::concatenate(&expanded.iter().collect::<Vec<_>>(), axis)
     }
 
@@ -452,8 +497,12 @@ impl Tensor {
         }
         let spans =
             self.shape().iter().zip(widths).map(|(size, (before, _))| Span { start: *before, step: 1, length: *size });
-        let shape: Vec<usize> =
-            self.shape().iter().zip(widths).map(|(size, (before, after))| before + size + after).collect();
+        let shape: Vec<usize> = self
+            .shape()
+            .iter()
+            .zip(widths)
+            .map(|(size, (before, after))| size.saturating_add(*before).saturating_add(*after))
+            .collect();
         self.embed_spans(spans.collect(), shape.into())
     }
 

@@ -109,7 +109,7 @@ impl Tensor {
     /// [`Tensor::backward`], as long as a handle to it is held.
     #[track_caller]
     pub fn variable(&self) -> Tensor {
-        self.wrapped()
+        self.wrapped_at(std::panic::Location::caller())
     }
 }
 

@@ -108,7 +108,8 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        let error = |message: String| Tensor::refused(Error::new("slice", message), &[self]);
+        let origin = std::panic::Location::caller();
+        let error = |message: String| Tensor::refused_at(Error::new("slice", message), &[self], origin);
         let named = indices.iter().filter(|index| matches!(index, Index::At(_) | Index::Range(..))).count();
         if named > self.rank() {
             return error(format!("{named} entries for the {} axes of the shape {}", self.rank(), self.shape()));

@@ -196,7 +196,13 @@ impl Tensor {
         let node = Node {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             pending: inputs.iter().map(pending).fold(1, usize::saturating_add),
-            patience: AtomicUsize::new(inputs.iter().map(|input| input.patience()).max().unwrap_or(0)),
+            patience: AtomicUsize::new(
+                inputs
+                    .iter()
+                    .map(|input| if input.state().value.is_some() { 0 } else { input.patience() })
+                    .max()
+                    .unwrap_or(0),
+            ),
             had_variable: matches!(op, Op::Variable | Op::Placeholder)
                 || (op != Op::Stop && inputs.iter().any(|input| input.had_variable)),
             op,

@@ -1,0 +1,189 @@
+//! Training from the command line: what is learnt, that both engines agree, and that PyTorch does.
+
+use std::process::{Command, Output};
+
+use glassgrad::dtype::DType;
+use glassgrad::rng::Key;
+use glassgrad::tree::Tree as _;
+use glassgrad::{Tensor, Tree, value_and_grad};
+use serde_json::Value;
+
+fn glassgrad(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_glassgrad")).args(arguments).output().expect("the program starts")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = glassgrad(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{arguments:?} warns: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    list.as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
+}
+
+fn are_close(ours: &[f64], theirs: &[f64], tolerance: f64) {
+    assert_eq!(ours.len(), theirs.len());
+    for (k, (a, b)) in ours.iter().zip(theirs).enumerate() {
+        assert!((a - b).abs() <= tolerance * a.abs().max(b.abs()), "number {k}: {a} against {b}");
+    }
+}
+
+#[test]
+fn irises_are_learnt() {
+    let mut accuracies: Vec<f64> = (0..10)
+        .map(|seed| {
+            let result = json(&["train", "iris", "--seed", &seed.to_string(), "--json"]);
+            assert!(result["test_accuracy"].as_f64().expect("a number") > 0.8, "{result}");
+            result["train_accuracy"].as_f64().expect("a number")
+        })
+        .collect();
+    accuracies.sort_by(f64::total_cmp);
+    let median = (accuracies[4] + accuracies[5]) / 2.0;
+    assert!(median >= 0.98, "the median of {accuracies:?}");
+    assert!(accuracies[1] >= 0.97, "nine of ten of {accuracies:?}");
+    assert!(accuracies[0] >= 0.94, "the least of {accuracies:?}");
+}
+
+#[test]
+fn both_engines_give_the_same_curve() {
+    for seed in ["0", "3"] {
+        let curve = |engine: &str| {
+            let result = json(&["train", "iris", "--seed", seed, "--epochs", "10", "--engine", engine, "--json"]);
+            numbers(&result["losses"])
+        };
+        are_close(&curve("tensor"), &curve("scalar"), 1e-9);
+    }
+}
+
+#[test]
+fn the_json_object_has_all_fields() {
+    let result = json(&["train", "iris", "--seed", "4", "--epochs", "3", "--json"]);
+    let object = result.as_object().expect("an object");
+    let mut fields: Vec<&str> = object.keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    assert_eq!(fields, ["dataset", "epochs", "losses", "seed", "test_accuracy", "train_accuracy", "train_seconds"]);
+    assert_eq!((&result["dataset"], &result["seed"], &result["epochs"]), (&"iris".into(), &4.into(), &3.into()));
+    let losses = numbers(&result["losses"]);
+    assert!(losses.len() == 3 && losses.iter().all(|loss| loss.is_finite()));
+    // 120 flowers are seen in training and 30 are not, so accuracies are whole parts of them.
+    for (field, count) in [("train_accuracy", 120.0), ("test_accuracy", 30.0)] {
+        let right = result[field].as_f64().expect("a number") * count;
+        assert!((right - right.round()).abs() < 1e-9 && (0.0..=count).contains(&right), "{field}: {right}");
+    }
+    assert!(result["train_seconds"].as_f64().expect("a number") >= 0.0);
+}
+
+#[test]
+fn a_seed_gives_the_same_numbers_always() {
+    let losses = |seed: &str| json(&["train", "iris", "--seed", seed, "--epochs", "5", "--json"])["losses"].clone();
+    assert_eq!(losses("1"), losses("1"));
+    assert_ne!(losses("1"), losses("2"));
+    assert_eq!(json(&["train", "iris", "--epochs", "0", "--json"])["losses"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn people_get_a_table() {
+    let output = glassgrad(&["train", "iris", "--epochs", "20"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success() && text.starts_with("iris, 4-10-3 tanh network, seed 0\n"), "{text}");
+    let epochs: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|word| word.parse::<usize>().is_ok())
+        .collect();
+    assert_eq!(epochs, ["1", "3", "5", "7", "9", "11", "13", "15", "17", "19", "20"], "{text}");
+    assert!(text.contains("% in training") && text.contains("% on flowers not seen"), "{text}");
+}
+
+#[test]
+fn a_learning_rate_must_be_a_positive_number() {
+    for rate in ["0", "-0.1", "nan", "inf"] {
+        let output = glassgrad(&["train", "iris", &format!("--lr={rate}")]);
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "--lr={rate}: {text}");
+        assert!(output.stdout.is_empty() && text.contains("the learning rate must be a positive number"), "{text}");
+    }
+    for wrong in [["--lr", "fast"], ["--seed", "-1"], ["--engine", "abacus"], ["--epochs", "1.5"]] {
+        let output = glassgrad(&[&["train", "iris"], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+    assert_eq!(glassgrad(&["train", "tulips"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_learning_rate_that_is_too_large_ends_without_a_crash() {
+    let output = glassgrad(&["train", "iris", "--lr", "1e300", "--epochs", "5", "--json"]);
+    assert!(output.status.code().is_some_and(|code| code <= 2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+}
+
+// ------------------------------------------------------------------ PyTorch
+
+/// The network of the program, made anew.
+#[derive(Clone, Tree)]
+struct Network {
+    hidden_weight: Tensor,
+    hidden_bias: Tensor,
+    output_weight: Tensor,
+    output_bias: Tensor,
+}
+
+fn first_weights(seed: u64) -> Network {
+    let key = Key::new(seed).fold(1);
+    let layer = |number: u64, rows: usize, columns: usize, inputs: f64| {
+        let own = key.fold(number);
+        let element = |k: usize| (2.0 * own.uniform(k as u64) - 1.0) / inputs.sqrt();
+        Tensor::new(&(0..rows * columns).map(element).collect::<Vec<f64>>(), [rows, columns])
+    };
+    Network {
+        hidden_weight: layer(0, 4, 10, 4.0),
+        hidden_bias: layer(1, 1, 10, 4.0),
+        output_weight: layer(2, 10, 3, 10.0),
+        output_bias: layer(3, 1, 3, 10.0),
+    }
+}
+
+/// Standardised features and classes of the training part, by tensor operations throughout.
+fn training_part(seed: u64) -> (Tensor, Tensor) {
+    let table = include_str!("../../glassgrad/examples/data/iris.csv");
+    let cells: Vec<f64> =
+        table.lines().skip(1).flat_map(|line| line.split(',').map(|cell| cell.parse().expect("a number"))).collect();
+    let order: Vec<i64> = Key::new(seed).fold(0).permutation(150)[..120].iter().map(|row| *row as i64).collect();
+    let rows = Tensor::new(&cells, [150, 5]).gather(&Tensor::from(order), 0);
+    let features = rows.gather(&Tensor::from([0_i64, 1, 2, 3]), 1);
+    let classes = rows.gather(&Tensor::from(4_i64), 1).cast(DType::I64);
+    ((&features - features.mean_over(0)) / features.std_over(0), classes)
+}
+
+#[test]
+fn losses_and_gradients_are_those_of_pytorch() {
+    let golden: Value = serde_json::from_str(include_str!("golden/iris_torch.json")).expect("a golden file");
+    let (features, classes) = training_part(0);
+    let targets = classes.one_hot(3, DType::F64);
+    let (loss, slope) = value_and_grad(|network: &Network| {
+        let hidden = (features.matmul(&network.hidden_weight) + &network.hidden_bias).tanh();
+        let logits = hidden.matmul(&network.output_weight) + &network.output_bias;
+        -logits.log_softmax(-1).inner(&targets)
+    })(&first_weights(0));
+    let torch_losses = numbers(&golden["losses"]);
+    are_close(&[loss.item().expect("a loss")], &torch_losses[..1], 1e-13);
+    for (path, leaf) in slope.leaves() {
+        let ours = leaf.to_vec::<f64>().expect("a gradient");
+        let theirs = numbers(&golden["gradients"][path.to_string()]);
+        // Sums over 120 flowers cancel: the error is measured by the largest element.
+        let scale = theirs.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+        assert_eq!(ours.len(), theirs.len(), "{path}");
+        for (a, b) in ours.iter().zip(&theirs) {
+            assert!((a - b).abs() <= 1e-12 * scale, "{path}: {a} against {b}");
+        }
+    }
+    // The program itself, over ten steps; rounding grows with them.
+    for engine in ["tensor", "scalar"] {
+        let result = json(&["train", "iris", "--epochs", "10", "--engine", engine, "--json"]);
+        let losses = numbers(&result["losses"]);
+        are_close(&losses[..2], &torch_losses[..2], 1e-12);
+        are_close(&losses, &torch_losses, 1e-9);
+    }
+}

@@ -1,0 +1,893 @@
+//! Transforms of functions of tensors, against one another and against judges from outside.
+//!
+//! What one mode says another must confirm: forward, reverse, Jacobians by a unit seed, nested in every
+//! order, batched, and finite differences of values; at the places where conventions decide, the golden
+//! files of the scalar engines hold for tensors too.
+
+#[path = "judges/closeness.rs"]
+mod closeness;
+#[path = "judges/differences.rs"]
+mod differences;
+#[path = "judges/random.rs"]
+mod random;
+
+use std::f64::consts::{E, PI};
+
+use closeness::{agree, size_of_all};
+use glassgrad::diff::{value_and_grad_aux, vmap_axes};
+use glassgrad::dtype::DType;
+use glassgrad::expr::s;
+use glassgrad::rng::Key;
+use glassgrad::tree::Tree;
+use glassgrad::{Tensor, grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, vjp, vmap};
+use proptest::prelude::*;
+use random::Random;
+use serde_json::Value;
+
+/// How many roundings of numbers of the size of the results two modes may differ by.
+const ROUNDINGS: f64 = 256.0;
+
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    tensor.to_f64_vec().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[track_caller]
+fn assert_near(what: &str, actual: &[f64], expected: &[f64], roundings: f64) {
+    assert_eq!(actual.len(), expected.len(), "{what}: {actual:?} is not {expected:?}");
+    let finite: Vec<f64> = expected.iter().copied().filter(|number| number.is_finite()).collect();
+    let size = size_of_all(&finite);
+    for (a, b) in actual.iter().zip(expected) {
+        assert!(agree(*a, *b, size, roundings), "{what}: {actual:?} is not {expected:?}");
+    }
+}
+
+#[track_caller]
+fn assert_close(what: &str, actual: &[f64], expected: &[f64]) {
+    assert_near(what, actual, expected, ROUNDINGS);
+}
+
+#[track_caller]
+fn assert_tensors(what: &str, actual: &Tensor, expected: &Tensor) {
+    let (a, b) = (numbers(actual), numbers(expected));
+    assert_eq!(actual.shape(), expected.shape(), "{what}");
+    assert_close(what, &a, &b);
+}
+
+fn normal(seed: u64, shape: &[usize]) -> Tensor {
+    Tensor::normal(Key::new(seed), shape).cast(DType::F64)
+}
+
+fn vector(numbers: &[f64]) -> Tensor {
+    Tensor::new(numbers, numbers.len())
+}
+
+fn unit(size: usize, place: usize) -> Tensor {
+    vector(&(0..size).map(|k| f64::from(u8::from(k == place))).collect::<Vec<_>>())
+}
+
+// ------------------------------------------------------------------ every mode and every pair of modes
+
+/// A function of a vector with results of some shape.
+type Function<'f> = &'f dyn Fn(&Tensor) -> Tensor;
+
+/// The Jacobian of a function of a vector, row by row, in every mode.
+fn jacobians(f: Function<'_>, x: &Tensor) -> Vec<(&'static str, Vec<f64>)> {
+    let n = x.shape().elements();
+    let (y, pull) = vjp(f, x);
+    let m = y.shape().elements();
+    let seed = |place: usize| unit(m, place).reshape(y.shape());
+    let rows: Vec<f64> = (0..m).flat_map(|row| numbers(&pull(&seed(row)))).collect();
+    let columns: Vec<Vec<f64>> = (0..n).map(|column| numbers(&jvp(f, x, &unit(n, column)).1)).collect();
+    let (_, linear) = linearize(f, x);
+    let lines: Vec<Vec<f64>> = (0..n).map(|column| numbers(&linear(&unit(n, column)))).collect();
+    let transposed = |columns: &[Vec<f64>]| (0..m * n).map(|k| columns[k % n][k / n]).collect::<Vec<f64>>();
+    let gradients: Vec<f64> =
+        (0..m).flat_map(|row| numbers(&grad(|x: &Tensor| f(x).reshape([m]).slice(&[s(row as isize)]))(x))).collect();
+    let batched =
+        vmap(&pull)(&Tensor::eye(m).cast(DType::F64).reshape(glassgrad::shape::Shape::from(m).followed_by(y.shape())));
+    vec![
+        ("the unit seed", numbers(&jacobian(f)(x))),
+        ("pullbacks", rows),
+        ("pushforwards", transposed(&columns)),
+        ("the linear function", transposed(&lines)),
+        ("gradients", gradients),
+        ("a batched pullback", numbers(&batched)),
+    ]
+}
+
+/// The Hessian of a function of a vector to a number in every pair of modes.
+fn hessians(f: Function<'_>, x: &Tensor) -> Vec<(&'static str, Vec<f64>)> {
+    let n = x.shape().elements();
+    let directions: Vec<Tensor> = (0..n).map(|place| unit(n, place)).collect();
+    let along = |x: &Tensor, k: usize| jvp(f, x, &directions[k]).1;
+    let each = |row: &dyn Fn(usize) -> Tensor| (0..n).flat_map(|k| numbers(&row(k))).collect::<Vec<f64>>();
+    let pair = |i: usize, j: usize| jvp(|x: &Tensor| along(x, i), x, &directions[j]).1;
+    vec![
+        ("the Hessian", numbers(&hessian(f)(x))),
+        ("products with directions", each(&|k| hvp(f, x, &directions[k]))),
+        ("forward over reverse", each(&|k| jvp(grad(f), x, &directions[k]).1)),
+        ("reverse over forward", each(&|k| grad(|x: &Tensor| along(x, k).reshape(()))(x))),
+        ("reverse over reverse", each(&|k| grad(|x: &Tensor| grad(f)(x).slice(&[s(k as isize)]))(x))),
+        ("forward over forward", (0..n * n).flat_map(|k| numbers(&pair(k / n, k % n))).collect()),
+        ("the Jacobian of the Jacobian", numbers(&jacobian(jacobian(f))(x))),
+        (
+            "gradients of the Jacobian",
+            each(&|k| grad(|x: &Tensor| jacobian(f)(x).reshape([n]).slice(&[s(k as isize)]))(x)),
+        ),
+        ("a batched product", numbers(&vmap(|v: &Tensor| hvp(f, x, v))(&Tensor::eye(n).cast(DType::F64)))),
+    ]
+}
+
+fn value_at(f: Function<'_>, x: &[f64]) -> Vec<f64> {
+    numbers(&f(&vector(x)))
+}
+
+/// All modes agree with each other and with differences of the values.
+fn assert_modes_agree(what: &str, f: Function<'_>, x: &[f64]) {
+    let point = vector(x);
+    let m = value_at(f, x).len();
+    let found = jacobians(f, &point);
+    for (mode, jacobian) in &found {
+        assert_close(&format!("the Jacobian of {what} by {mode}"), jacobian, &found[0].1);
+    }
+    let differences: Vec<f64> =
+        (0..m * x.len()).map(|k| differences::partial(|x| value_at(f, x)[k / x.len()], x, k % x.len())).collect();
+    let roundings = ROUNDINGS * f64::EPSILON.powf(-0.25);
+    assert_near(&format!("the Jacobian of {what} by differences"), &found[0].1, &differences, roundings);
+    let total = |x: &Tensor| f(x).square().sum();
+    let found = hessians(&total, &point);
+    for (mode, hessian) in &found {
+        assert_close(&format!("the Hessian of {what} by {mode}"), hessian, &found[0].1);
+    }
+    let n = x.len();
+    let value = |x: &[f64]| value_at(&total, x)[0];
+    let differences: Vec<f64> = (0..n * n).map(|k| differences::second_partial(value, x, k / n, k % n)).collect();
+    // Differences of order two lose a third of the digits, and more where higher derivatives are large.
+    let roundings = 4.0 * ROUNDINGS * f64::EPSILON.powf(-1.0 / 3.0) * size_of_all(&value_at(&total, x));
+    assert_near(&format!("the Hessian of {what} by differences"), &found[0].1, &differences, roundings);
+    let transposed: Vec<f64> = (0..n * n).map(|k| found[0].1[k % n * n + k / n]).collect();
+    assert_close(&format!("the Hessian of {what}, transposed"), &found[0].1, &transposed);
+}
+
+#[test]
+fn every_mode_agrees_on_functions_of_linear_algebra() {
+    let x = [0.3, 1.7, 0.9, -1.2];
+    let constant = normal(1, &[4, 4]);
+    let matrix = |x: &Tensor| x.reshape([2, 2]);
+    let functions: &[(&str, Function<'_>)] = &[
+        ("a linear map", &|x| constant.matmul(x)),
+        ("a quadratic form", &|x| x.matmul(&constant).matmul(x).reshape([1])),
+        ("a layer", &|x| constant.matmul(x).tanh()),
+        ("softmax", &|x| x.softmax(0)),
+        ("log_softmax", &|x| x.log_softmax(0)),
+        ("a cube of a matrix", &|x| matrix(x).matmul(&matrix(x)).matmul(&matrix(x))),
+        ("kron", &|x| matrix(x).kron(&matrix(x).transpose())),
+        ("outer", &|x| x.outer(&x.sin())),
+        ("moments", &|x| Tensor::stack(&[&x.mean(), &x.var(), &x.std(), &x.norm(), &x.logsumexp()], 0)),
+        ("the largest", &|x| x.max() * x.min() * x),
+        ("pieces", &|x| Tensor::concatenate(&[&x.slice(&[s(..).step(-2)]), &x.exp(), &x.pad(&[(1, 0)])], 0)),
+        ("gathers", &|x| x.gather(&Tensor::new(&[3_i64, 0, 0, 1], [2, 2]), 0) * matrix(x)),
+        ("scatters", &|x| x.square().scatter_add(&Tensor::from([1_i64, 0, 1, 1]), 0, 3)),
+        ("a choice", &|x| x.gt(0.5).choose(&x.powi(3), &x.cos())),
+        ("diagonals", &|x| x.diag().matmul(&constant).diag() * matrix(x).trace()),
+        ("no dependence", &|_| constant.slice(&[s(0)])),
+        ("a constant part", &|x| Tensor::concatenate(&[&constant.slice(&[s(0)]), x], 0)),
+        ("a flat factor", &|x| x.floor() * x),
+        ("the same argument twice", &|x| x.square().pow(x.square()) + x / (x + 3.0).hypot(x)),
+        ("a function of one number", &|x| x.slice(&[s(1)]).lgamma()),
+        ("a tensor of results", &|x| x.sin().outer(&x.slice(&[s(..2)])).outer(&x.slice(&[s(2..)]))),
+    ];
+    for (name, f) in functions {
+        assert_modes_agree(name, *f, &x);
+    }
+}
+
+// ------------------------------------------------------------------ nesting
+
+#[test]
+fn perturbations_are_not_confused() {
+    // d/dx (x · d/dy (x + y)) = 1, in every pair of modes.
+    let one = Tensor::from(1.0);
+    type OfTwo<'f> = &'f dyn Fn(&Tensor, &Tensor) -> Tensor;
+    let inner: [OfTwo<'_>; 2] =
+        [&|x, y| grad(|y: &Tensor| x + y)(y), &|x, y| jvp(|y: &Tensor| x + y, y, &Tensor::from(1.0)).1];
+    for inner in inner {
+        let f = |x: &Tensor| x * inner(x, &Tensor::from(2.0));
+        assert_eq!(numbers(&grad(f)(&Tensor::from(3.0))), [1.0]);
+        assert_eq!(numbers(&jvp(f, &Tensor::from(3.0), &one).1), [1.0]);
+        // The inner function is differentiated at the outer variable itself.
+        let same = |x: &Tensor| x * inner(x, x);
+        assert_eq!(numbers(&grad(same)(&Tensor::from(3.0))), [1.0]);
+        assert_eq!(numbers(&jvp(same, &Tensor::from(3.0), &one).1), [1.0]);
+    }
+    // d/dx (x · d/dy (x·y²)) at y = x: the inner derivative is 2x·y = 2x², so x·2x² has slope 6x².
+    let cubic = |x: &Tensor| x * grad(|y: &Tensor| x * y.square())(x);
+    assert_eq!(numbers(&grad(cubic)(&Tensor::from(2.0))), [24.0]);
+    let cubic = |x: &Tensor| x * jvp(|y: &Tensor| x * y.square(), x, &Tensor::from(1.0)).1;
+    assert_eq!(numbers(&jvp(cubic, &Tensor::from(2.0), &one).1), [24.0]);
+    // A curried function: the tangent of the outer variable must not leak into the inner one.
+    let curried = jvp(|x: &Tensor| jvp(|y: &Tensor| x * y, &Tensor::from(5.0), &Tensor::from(1.0)).1, &one, &one).1;
+    assert_eq!(numbers(&curried), [1.0]);
+}
+
+#[test]
+fn closures_over_outer_tensors_are_differentiated_by_them() {
+    // f(w) = |∇ₓ (sin(w·x))|², a gradient penalty.
+    let x = vector(&[0.5, -0.3]);
+    let penalty = |w: &Tensor| grad(|x: &Tensor| w.inner(x).sin())(&x).square().sum();
+    let w = vector(&[1.2, 0.7]);
+    // |w|² cos²(w·x).
+    let direct = |w: &Tensor| w.square().sum() * w.inner(&x).cos().square();
+    assert_tensors("value", &penalty(&w), &direct(&w));
+    assert_tensors("gradient", &grad(penalty)(&w), &grad(direct)(&w));
+    assert_tensors("tangent", &jvp(penalty, &w, &x).1, &jvp(direct, &w, &x).1);
+    assert_tensors("Hessian", &hessian(penalty)(&w), &hessian(direct)(&w));
+    // An inner transform that does not use the outer variable is a constant to it.
+    let constant = |w: &Tensor| grad(|x: &Tensor| x.sin().sum())(&x).sum() + 0.0 * w.sum();
+    assert_eq!(numbers(&grad(constant)(&w)), [0.0, 0.0]);
+}
+
+#[test]
+fn derivatives_nest_to_high_order() {
+    let x = Tensor::from(0.7_f64);
+    let sine = |x: &Tensor| x.sin();
+    let first = |x: &Tensor| grad(sine)(x);
+    let second = |x: &Tensor| grad(first)(x);
+    let third = |x: &Tensor| grad(second)(x);
+    let fourth = |x: &Tensor| grad(third)(x);
+    let y = 0.7_f64;
+    assert_close("first", &numbers(&first(&x)), &[y.cos()]);
+    assert_close("second", &numbers(&second(&x)), &[-y.sin()]);
+    assert_close("third", &numbers(&third(&x)), &[-y.cos()]);
+    assert_close("fourth", &numbers(&fourth(&x)), &[y.sin()]);
+    let one = Tensor::from(1.0);
+    let forward = |x: &Tensor| jvp(sine, x, &one).1;
+    let forward = |x: &Tensor| jvp(forward, x, &one).1;
+    let forward = |x: &Tensor| jvp(forward, x, &one).1;
+    assert_close("third, forwards", &numbers(&forward(&x)), &[-y.cos()]);
+    assert_close("fourth, mixed", &numbers(&grad(forward)(&x)), &[y.sin()]);
+    // Third derivatives of a function of a vector: Σ xᵢ⁴ has 24x on the diagonal and nothing else.
+    let point = vector(&[1.0, -2.0]);
+    let tensor = jacobian(hessian(|x: &Tensor| x.powi(4).sum()))(&point);
+    assert_eq!(tensor.shape().to_vec(), [2, 2, 2]);
+    assert_eq!(numbers(&tensor), [24.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -48.0]);
+    // Those of x·x·y: mixed ones are symmetric in all places.
+    let mixed = jacobian(hessian(|x: &Tensor| x.slice(&[s(0)]).square() * x.slice(&[s(1)])))(&point);
+    assert_eq!(numbers(&mixed), [0.0, 2.0, 2.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn products_with_the_hessian_need_no_hessian() {
+    let constant = normal(1, &[3, 3]);
+    let f = |x: &Tensor| constant.matmul(x).tanh().square().sum() * x.exp().mean();
+    let (x, v) = (normal(2, &[3]), normal(3, &[3]));
+    let expected = hessian(f)(&x).matmul(&v);
+    assert_tensors("hvp", &hvp(f, &x, &v), &expected);
+    assert_tensors("jvp of grad", &jvp(grad(f), &x, &v).1, &expected);
+    assert_tensors("grad of jvp", &grad(|x: &Tensor| jvp(f, x, &v).1)(&x), &expected);
+    assert_tensors("vjp of grad", &vjp(grad(f), &x).1(&v), &expected);
+    assert_tensors("grad of a product", &grad(|x: &Tensor| grad(f)(x).inner(&v))(&x), &expected);
+    // Of a tree.
+    let pair = (normal(4, &[2]), vec![normal(5, &[3])]);
+    let direction = pair.random_like(Key::new(6));
+    let g = |p: &(Tensor, Vec<Tensor>)| (p.0.outer(&p.1[0]).sin()).sum() * p.0.norm();
+    let one = hvp(g, &pair, &direction);
+    let other = grad(|p: &(Tensor, Vec<Tensor>)| grad(g)(p).inner_product(&direction))(&pair);
+    assert_tensors("first leaf", &one.0, &other.0);
+    assert_tensors("second leaf", &one.1[0], &other.1[0]);
+}
+
+// ------------------------------------------------------------------ branches not taken
+
+#[test]
+fn a_branch_not_taken_contributes_nothing_in_any_mode_or_order() {
+    let logarithm = |x: &Tensor| x.gt(0.0).choose(&x.ln(), &x.zeros_like());
+    let root = |x: &Tensor| x.gt(0.0).choose(&x.sqrt(), &x.zeros_like());
+    let turned = |x: &Tensor| x.le(0.0).choose(&x.zeros_like(), &(x.ln() * x.sqrt()));
+    let nested = |x: &Tensor| (logarithm(&(x * 2.0)) * 3.0).sin();
+    let quotient = |x: &Tensor| x.equal(0.0).choose(&x.zeros_like(), &(x / x.abs().sqrt()));
+    let functions: [(&str, Function<'_>); 5] =
+        [("ln", &logarithm), ("sqrt", &root), ("ln·sqrt", &turned), ("nested", &nested), ("quotient", &quotient)];
+    let x = vector(&[0.0, 0.0]);
+    for (name, f) in functions {
+        assert_eq!(numbers(&f(&x)), [0.0, 0.0], "{name}");
+        for (mode, found) in jacobians(f, &x) {
+            assert!(found.iter().all(|slope| *slope == 0.0), "Jacobian of {name} by {mode}: {found:?}");
+        }
+        for (mode, found) in hessians(&|x| f(x).sum(), &x) {
+            assert!(found.iter().all(|slope| *slope == 0.0), "Hessian of {name} by {mode}: {found:?}");
+        }
+        for (mode, found) in hessians(&|x| f(x).square().sum() + f(x).sum().exp(), &x) {
+            assert!(found.iter().all(|slope| *slope == 0.0), "Hessian around {name} by {mode}: {found:?}");
+        }
+        let third = jacobian(hessian(|x: &Tensor| f(x).sum()))(&x);
+        assert!(numbers(&third).iter().all(|slope| *slope == 0.0), "third order of {name}: {third}");
+        let third =
+            grad(|x: &Tensor| grad(|x: &Tensor| jvp(|x: &Tensor| f(x).sum(), x, &vector(&[1.0, 2.0])).1)(x).sum())(&x);
+        assert!(numbers(&third).iter().all(|slope| *slope == 0.0), "third order of {name}: {third}");
+        let batched = vmap(grad(|x: &Tensor| f(x).sum()))(&x);
+        assert!(numbers(&batched).iter().all(|slope| *slope == 0.0), "batched gradient of {name}: {batched}");
+        let batched = vmap(hessian(|x: &Tensor| f(x).sum()))(&x);
+        assert!(numbers(&batched).iter().all(|slope| *slope == 0.0), "batched Hessian of {name}: {batched}");
+    }
+    // Where the branch is taken, it counts.
+    let x = vector(&[2.0, 0.0]);
+    for (mode, found) in hessians(&|x| logarithm(x).sum(), &x) {
+        assert_eq!(found, [-0.25, 0.0, 0.0, 0.0], "{mode}");
+    }
+}
+
+#[test]
+fn zeros_that_move_are_kept() {
+    // a·sin x at a = 0: the derivative in x is zero, the mixed second derivative is cos x.
+    let f = |z: &Tensor| z.slice(&[s(0)]) * z.slice(&[s(1)]).sin();
+    let x = vector(&[0.0, 0.7]);
+    for (mode, found) in hessians(&f, &x) {
+        assert_close(mode, &found, &[0.0, 0.7_f64.cos(), 0.7_f64.cos(), 0.0]);
+    }
+    // The same behind a choice that takes it.
+    let chosen = |z: &Tensor| z.slice(&[s(1)]).gt(0.0).choose(&f(z), &z.sum().ln());
+    for (mode, found) in hessians(&chosen, &x) {
+        assert_close(&format!("behind a choice: {mode}"), &found, &[0.0, 0.7_f64.cos(), 0.7_f64.cos(), 0.0]);
+    }
+}
+
+// ------------------------------------------------------------------ batches
+
+/// The function of each example, one after another.
+fn looped(f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor, in_axis: usize, out_axis: usize) -> Tensor {
+    let example = |k: usize| {
+        let mut indices = vec![s(..); x.rank()];
+        indices[in_axis] = s(k as isize);
+        f(&x.slice(&indices))
+    };
+    let results: Vec<Tensor> = (0..x.shape()[in_axis]).map(example).collect();
+    Tensor::stack(&results.iter().collect::<Vec<_>>(), out_axis)
+}
+
+#[test]
+fn a_batch_is_a_loop() {
+    let constant = normal(1, &[3, 3]);
+    let indices = Tensor::from([2_i64, 0, 2]);
+    let functions: &[(&str, Function<'_>)] = &[
+        ("a layer", &|x| constant.matmul(x).tanh()),
+        ("matrix times column", &|x| x.outer(x).matmul(&constant)),
+        ("softmax", &|x| x.softmax(0)),
+        ("norm", &|x| x.norm().reshape([1])),
+        ("largest", &|x| x.max() + x.argmax(0).cast(DType::F64) * x),
+        ("one_hot", &|x| x.argmax(0).one_hot(3, DType::F64) * x),
+        ("gather", &|x| x.gather(&indices, 0)),
+        ("gather by its own places", &|x| constant.gather(&x.argmax(0), 0)),
+        ("gather from itself by its own places", &|x| {
+            x.outer(x).gather(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0)], 0), 1)
+        }),
+        ("scatter", &|x| x.scatter_add(&indices, 0, 4)),
+        ("scatter by its own places", &|x| {
+            x.outer(x).slice(&[s(..), s(..2)]).scatter_add(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0)], 0), 1, 3)
+        }),
+        ("scatter a constant by its own places", &|x| {
+            constant.slice(&[s(0)]).scatter_add(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0), &x.argmax(0)], 0), 0, 3)
+        }),
+        ("slice and pad", &|x| x.slice(&[s(..).step(-2)]).pad(&[(1, 2)])),
+        ("concatenate", &|x| Tensor::concatenate(&[x, &constant.slice(&[s(1)]), &x.square()], 0)),
+        ("a choice", &|x| x.gt(0.0).choose(&x.sqrt(), &constant.slice(&[s(1)]))),
+        ("a mask and logic", &|x| x.gt(0.0).and(&x.lt(1.0)).not().or(&x.equal(0.5)).cast(DType::F64) * x),
+        ("flip", &|x| x.flip(&[0])),
+        ("diag", &|x| x.diag()),
+        ("no dependence", &|_| constant.clone()),
+        ("cast", &|x| x.cast(DType::F32).cast(DType::F64)),
+        ("stop_gradient", &|x| x.stop_gradient() * x),
+        ("gradient", &|x| grad(|x: &Tensor| constant.matmul(x).sin().sum())(x)),
+        ("Jacobian", &|x| jacobian(|x: &Tensor| constant.matmul(x).sin())(x)),
+        ("Hessian", &|x| hessian(|x: &Tensor| constant.matmul(x).sin().sum())(x)),
+        ("tangent", &|x| jvp(|x: &Tensor| constant.matmul(x).sin(), x, x).1),
+        ("gradient of the largest", &|x| grad(Tensor::max)(x)),
+        ("gradient through a gather", &|x| grad(|x: &Tensor| x.gather(&x.argmax(0), 0).square())(x)),
+    ];
+    let batch = normal(2, &[4, 3]);
+    let turned = batch.transpose();
+    for &(name, f) in functions {
+        let expected = looped(f, &batch, 0, 0);
+        assert_tensors(name, &vmap(f)(&batch), &expected);
+        assert_tensors(&format!("{name}, another axis in"), &vmap_axes(f, Some(1), 0)(&turned), &expected);
+        let last = f(&batch.slice(&[s(0)])).rank();
+        for axis in 0..=last {
+            let found = vmap_axes(f, Some(0), axis)(&batch);
+            assert_tensors(&format!("{name}, axis {axis} out"), &found, &looped(f, &batch, 0, axis));
+        }
+        let stacked = normal(3, &[2, 4, 3]);
+        let twice = vmap(vmap(f))(&stacked);
+        let expected = looped(&|x| looped(f, x, 0, 0), &stacked, 0, 0);
+        assert_tensors(&format!("{name}, twice"), &twice, &expected);
+        // Derivatives of the batched function are those of the loop.
+        let slope = grad(|x: &Tensor| vmap(f)(x).square().sum())(&batch);
+        let expected = grad(|x: &Tensor| looped(f, x, 0, 0).square().sum())(&batch);
+        assert_tensors(&format!("gradient of batched {name}"), &slope, &expected);
+        let v = normal(4, &[4, 3]);
+        let (pushed, expected) = (jvp(vmap(f), &batch, &v).1, jvp(|x: &Tensor| looped(f, x, 0, 0), &batch, &v).1);
+        assert_tensors(&format!("tangent of batched {name}"), &pushed, &expected);
+    }
+}
+
+#[test]
+fn batches_of_trees_and_of_closures() {
+    // Table and places both have the axis.
+    let (table, places) = (normal(1, &[4, 3, 2]), Tensor::new(&[0_i64, 2, 1, 1, 2, 2, 0, 1], [4, 2]));
+    let read = |x: &(Tensor, Tensor)| x.0.gather(&x.1, 0);
+    let found = vmap(read)(&(table.clone(), places.clone()));
+    let each: Vec<Tensor> = (0..4).map(|k| table.slice(&[s(k)]).gather(&places.slice(&[s(k)]), 0)).collect();
+    assert_tensors("gather", &found, &Tensor::stack(&each.iter().collect::<Vec<_>>(), 0));
+    let slope = grad(|table: &Tensor| vmap(read)(&(table.clone(), places.clone())).square().sum())(&table);
+    let by_hand = |table: &Tensor| {
+        (0..4).map(|k| table.slice(&[s(k)]).gather(&places.slice(&[s(k)]), 0).square().sum()).sum::<Tensor>()
+    };
+    assert_tensors("gradient through a batched gather", &slope, &grad(by_hand)(&table));
+    // A batched function closes over a variable that an outer transform differentiates by.
+    let (w, x) = (normal(2, &[3]), normal(3, &[5, 3]));
+    let loss = |w: &Tensor| vmap(|row: &Tensor| w.inner(row).tanh())(&x).sum();
+    assert_tensors("closure", &grad(loss)(&w), &grad(|w: &Tensor| x.matmul(w).tanh().sum())(&w));
+    // Per-example gradients by an argument that is shared.
+    let per_example = vmap(|row: &Tensor| grad(|w: &Tensor| w.inner(row).tanh())(&w))(&x);
+    assert_tensors("per example", &per_example, &jacobian(|w: &Tensor| x.matmul(w).tanh())(&w));
+    // An inner batch that uses the outer batch's example.
+    let grid = vmap(|a: &Tensor| vmap(|b: &Tensor| a.inner(b))(&x))(&x);
+    assert_tensors("nested closures", &grid, &x.matmul(&x.transpose()));
+    // An index from the end is that of the example's own table, and one beyond it reads no other's.
+    let pairs = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    let one = |x: &(Tensor, Tensor)| x.0.gather(&x.1, 0);
+    assert_eq!(numbers(&vmap(one)(&(pairs.clone(), Tensor::from([0_i64, -1])))), [1.0, 4.0]);
+    assert!(vmap(one)(&(pairs.clone(), Tensor::from([2_i64, 0]))).eval().is_err());
+    assert!(vmap(one)(&(pairs.clone(), Tensor::from([0_i64, -3]))).eval().is_err());
+    let add = |x: &(Tensor, Tensor)| x.0.scatter_add(&x.1, 0, 2);
+    let places = Tensor::from([[0_i64, -1], [-2, -2]]);
+    assert_eq!(numbers(&vmap(add)(&(pairs.clone(), places))), [1.0, 2.0, 7.0, 0.0]);
+    assert!(vmap(add)(&(pairs.clone(), Tensor::from([[0_i64, 2], [0, 0]]))).eval().is_err());
+    // Truth values have axes too, and there is no third axis to put the examples.
+    let positive = vmap_axes(|x: &Tensor| x.gt(1.5), Some(1), 1)(&pairs);
+    assert_eq!(positive.to_vec::<bool>().unwrap(), [false, true, true, true]);
+    assert!(vmap_axes(Tensor::sin, Some(0), 2)(&pairs).eval().is_err());
+    // No examples at all.
+    let none = vmap(|x: &Tensor| x.sin().sum())(&Tensor::new::<f64>(&[], [0, 3]));
+    assert_eq!((none.shape().to_vec(), numbers(&none)), (vec![0], Vec::new()));
+    // Uneven arguments are refused.
+    assert!(vmap(|x: &(Tensor, Tensor)| &x.0 + &x.1)(&(normal(1, &[2]), normal(1, &[3]))).eval().is_err());
+    assert!(vmap(Tensor::sin)(&Tensor::from(1.0)).eval().is_err());
+}
+
+// ------------------------------------------------------------------ what no derivative passes through
+
+#[test]
+fn nothing_passes_through_a_stop() {
+    let f = |x: &Tensor| (x.stop_gradient() * x).sum();
+    let x = vector(&[2.0, 3.0]);
+    assert_eq!(numbers(&grad(f)(&x)), [2.0, 3.0]);
+    assert_eq!(numbers(&jvp(f, &x, &x).1), [13.0]);
+    assert_eq!(numbers(&hessian(f)(&x)), [0.0; 4]);
+    assert_eq!(numbers(&grad(|x: &Tensor| x.stop_gradient().sum())(&x)), [0.0, 0.0]);
+    assert_eq!(numbers(&jvp(|x: &Tensor| x.stop_gradient(), &x, &x).1), [0.0, 0.0]);
+    let frozen = |p: &(Tensor, Tensor)| {
+        let p = p.freeze_except(|path| path.starts_with("1"));
+        (&p.0 * &p.1).sum()
+    };
+    let slopes = grad(frozen)(&(x.clone(), x.square()));
+    assert_eq!((numbers(&slopes.0), numbers(&slopes.1)), (vec![0.0, 0.0], vec![2.0, 3.0]));
+}
+
+#[test]
+fn integers_and_truth_values_get_zeros() {
+    let arguments = (vector(&[1.0, 2.0, 3.0]), (Tensor::from([2_i64, 0]), Tensor::from([true, false, true])));
+    type Arguments = (Tensor, (Tensor, Tensor));
+    let f = |x: &Arguments| {
+        let taken = x.0.gather(&x.1.0, 0) * x.1.0.cast(DType::F64);
+        taken.square().sum() + x.1.1.choose(&x.0, &x.0.zeros_like()).sum() + x.1.1.cast(DType::F64).sum()
+    };
+    let slopes = grad(f)(&arguments);
+    assert_eq!(numbers(&slopes.0), [1.0, 0.0, 25.0]);
+    assert_eq!((slopes.1.0.dtype(), numbers(&slopes.1.0)), (DType::I64, vec![0.0, 0.0]));
+    assert_eq!((slopes.1.1.dtype(), numbers(&slopes.1.1)), (DType::Bool, vec![0.0; 3]));
+    let (_, pull) = vjp(f, &arguments);
+    let pulled = pull(&Tensor::from(1.0));
+    assert_eq!(numbers(&pulled.0), [1.0, 0.0, 25.0]);
+    assert_eq!((pulled.1.0.dtype(), numbers(&pulled.1.0)), (DType::I64, vec![0.0, 0.0]));
+    assert_eq!((pulled.1.1.dtype(), numbers(&pulled.1.1)), (DType::Bool, vec![0.0; 3]));
+    let direction = (vector(&[1.0, 1.0, 1.0]), (Tensor::from([1_i64, 1]), Tensor::from([true, true, true])));
+    assert_eq!(numbers(&jvp(f, &arguments, &direction).1), [26.0]);
+    // A result that is an integer has a zero tangent.
+    let place = jvp(|x: &Tensor| x.argmax(0), &arguments.0, &direction.0).1;
+    assert_eq!((place.dtype(), numbers(&place)), (DType::I64, vec![0.0]));
+    // And no gradient.
+    assert!(grad(|x: &Tensor| x.argmax(0))(&arguments.0).eval().is_err());
+    assert!(grad(|x: &Tensor| x.sin())(&arguments.0).eval().is_err());
+}
+
+// ------------------------------------------------------------------ the other faces of a gradient
+
+#[test]
+fn gradients_have_several_faces() {
+    let x = vector(&[0.3, -0.8, 1.1]);
+    let f = |x: &Tensor| (x.sin() * x.exp()).sum();
+    let expected = grad(f)(&x);
+    let (value, slope) = value_and_grad(f)(&x);
+    assert_tensors("value", &value, &f(&x));
+    assert_tensors("value_and_grad", &slope, &expected);
+    let (value, slope, auxiliary) = value_and_grad_aux(|x: &Tensor| (f(x), ("note", x.square())))(&x);
+    assert_tensors("value", &value, &f(&x));
+    assert_tensors("value_and_grad_aux", &slope, &expected);
+    assert_eq!(auxiliary.0, "note");
+    assert_tensors("auxiliary result", &auxiliary.1, &x.square());
+    // A result in which `?` was used.
+    let fallible = |x: &Tensor| -> Result<Tensor, glassgrad::error::Error> {
+        let scale = x.stop_gradient().sum().item().unwrap_or(1.0);
+        Ok(f(x) * scale)
+    };
+    assert_tensors("a fallible function", &grad(fallible)(&x), &(&expected * x.sum()));
+    // By live variables.
+    let variable = x.variable();
+    let loss = f(&variable);
+    assert_tensors("backward", &loss.backward().of(&variable), &expected);
+    let value = loss.item().unwrap();
+    assert_eq!(value, numbers(&f(&x))[0]);
+    assert_tensors("backward after reading", &loss.backward().of(&variable), &expected);
+    let other = vector(&[1.0]).variable();
+    assert_eq!(numbers(&loss.backward().of(&other)), [0.0]);
+    // A gradient by live variables can be differentiated again.
+    let curvature = loss.backward().of(&variable).sum().backward().of(&variable);
+    assert_tensors("backward twice", &curvature, &grad(|x: &Tensor| grad(f)(x).sum())(&x));
+    // One variable that depends on another.
+    let a = Tensor::from(3.0).variable();
+    let inner = (&a * 2.0).variable();
+    let y = inner.square() + &a;
+    let gradients = y.backward();
+    assert_eq!(numbers(&gradients.of(&inner)), [12.0]);
+    assert_eq!(numbers(&gradients.of(&a)), [25.0]);
+}
+
+#[test]
+fn steps_of_descent_do_not_need_the_old_graph() {
+    let target = vector(&[1.0, -2.0]);
+    let mut p = vector(&[0.0, 0.0]);
+    for _ in 0..200 {
+        let slope = grad(|p: &Tensor| (p - &target).square().sum())(&p);
+        p -= 0.1 * slope;
+    }
+    assert_close("descent", &numbers(&p), &[1.0, -2.0]);
+}
+
+#[test]
+fn a_linear_function_is_that_of_the_point() {
+    let constant = normal(1, &[3, 3]);
+    let f = |x: &Tensor| constant.matmul(x).sin();
+    let x = normal(2, &[3]);
+    let (y, linear) = linearize(f, &x);
+    assert_tensors("value", &y, &f(&x));
+    for seed in 3..6 {
+        let v = normal(seed, &[3]);
+        assert_tensors("direction", &linear(&v), &jvp(f, &x, &v).1);
+        assert_tensors("linearity", &linear(&(2.0 * &v + &x)), &(2.0 * linear(&v) + linear(&x)));
+    }
+}
+
+// ------------------------------------------------------------------ random graphs
+
+/// A random function from vectors of three numbers to vectors of three numbers, smooth everywhere.
+fn random_function(seed: u64, length: usize) -> impl Fn(&Tensor) -> Tensor {
+    move |x| {
+        let mut random = Random::new(seed);
+        let mut pool: Vec<Tensor> = vec![x.clone()];
+        for step in 0..length {
+            let mut pick = || pool[random.next() as usize % pool.len()].clone();
+            let (a, b) = (pick(), pick());
+            let constant = normal(seed.wrapping_add(step as u64), &[3, 3]) * 0.5;
+            let next = match random.next() % 22 {
+                0 => &a + &b,
+                1 => &a - &b,
+                2 => a.tanh() * &b,
+                3 => a.sin(),
+                4 => a.sigmoid() / (1.5 + b.cos()),
+                5 => constant.matmul(&a),
+                6 => a.softmax(0),
+                7 => a.tanh().outer(&b.sin()).matmul(&constant).diag(),
+                8 => a.flip(&[0]),
+                9 => a.gather(&Tensor::from([1_i64, 2, 1]), 0),
+                10 => a.scatter_add(&Tensor::from([0_i64, 2, 0]), 0, 3),
+                11 => Tensor::concatenate(&[&a.slice(&[s(1..)]), &b.slice(&[s(..1)])], 0),
+                12 => a.slice(&[s(..).step(-2)]).pad(&[(0, 1)]),
+                13 => a.mean() + b.tanh(),
+                14 => a.softplus().sqrt(),
+                15 => (a.square() + 1.0).ln(),
+                16 => a.logsumexp() * b.sin(),
+                17 => (a.square().sum() + 1.0).sqrt() * &b * 0.3,
+                18 => Tensor::einsum("ij,i,j->j", &[&constant, &a.sin(), &b.tanh()]),
+                19 => a.tanh().pow(2.0) + a.atan2(2.0 + b.cos()),
+                20 => Tensor::stack(&[&a, &b], 1).permute(&[1, 0]).sum_over(0),
+                _ => constant.slice(&[s(0)]).gt(0.0).choose(&a.gelu(), &b.erf()),
+            };
+            pool.push(next);
+        }
+        let last = pool.len().saturating_sub(3);
+        pool[last..].iter().cloned().sum::<Tensor>().tanh()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_graphs_agree_in_every_mode(seed in 0_u64..1_000_000, length in 1_usize..9) {
+        let f = random_function(seed, length);
+        let mut random = Random::new(seed ^ 0x55);
+        let point: Vec<f64> = (0..3).map(|_| random.within(&(-1.0..1.0))).collect();
+        assert_modes_agree(&format!("random graph {seed} of {length} steps"), &f, &point);
+    }
+
+    #[test]
+    fn random_graphs_batched_are_loops(seed in 0_u64..1_000_000, length in 1_usize..9) {
+        let f = random_function(seed, length);
+        let what = format!("random graph {seed} of {length} steps");
+        let batch = normal(seed ^ 0x77, &[4, 3]);
+        assert_tensors(&what, &vmap(&f)(&batch), &looped(&f, &batch, 0, 0));
+        assert_tensors(&what, &vmap_axes(&f, Some(1), 1)(&batch.transpose()), &looped(&f, &batch, 0, 1));
+        let slope = grad(|x: &Tensor| f(x).square().sum());
+        assert_tensors(&what, &vmap(&slope)(&batch), &looped(&slope, &batch, 0, 0));
+        // Examples do not touch one another, so the gradient of the whole batch is that of each.
+        assert_tensors(&what, &grad(|x: &Tensor| vmap(&f)(x).square().sum())(&batch), &looped(&slope, &batch, 0, 0));
+        let h = hessian(|x: &Tensor| f(x).sum());
+        assert_tensors(&what, &vmap(&h)(&batch), &looped(&h, &batch, 0, 0));
+        let stacked = normal(seed ^ 0x99, &[2, 2, 3]);
+        let expected = looped(&|x| looped(&f, x, 0, 0), &stacked, 0, 0);
+        assert_tensors(&what, &vmap(vmap(&f))(&stacked), &expected);
+    }
+
+    #[test]
+    fn random_graphs_obey_the_adjoint_identity(seed in 0_u64..1_000_000, length in 1_usize..15) {
+        let f = random_function(seed, length);
+        let (x, v, w) = (normal(seed, &[3]), normal(seed ^ 1, &[3]), normal(seed ^ 2, &[3]));
+        let left = numbers(&w.inner(&jvp(&f, &x, &v).1))[0];
+        let right = numbers(&vjp(&f, &x).1(&w).inner(&v))[0];
+        let size = size_of_all(&numbers(&jacobian(&f)(&x))) * size_of_all(&numbers(&v)) * size_of_all(&numbers(&w));
+        prop_assert!(agree(left, right, size, ROUNDINGS), "{left:e} is not {right:e}");
+    }
+}
+
+// ------------------------------------------------------------------ numbers from outside
+
+/// Reads a file of cases. It was written by Python, which spells numbers that JSON does not have.
+fn cases(text: &str) -> Vec<Value> {
+    let quoted: Vec<String> = text
+        .lines()
+        .map(|line| match line.trim_end_matches(',') {
+            number @ ("NaN" | "Infinity" | "-Infinity") => line.replacen(number, &format!("\"{number}\""), 1),
+            _ => line.to_string(),
+        })
+        .collect();
+    let parsed: Value = serde_json::from_str(&quoted.join("\n")).expect("the golden file is JSON");
+    parsed["cases"].as_array().expect("a list of cases").clone()
+}
+
+fn all_numbers(value: &Value) -> Vec<f64> {
+    match value {
+        Value::Array(values) => values.iter().flat_map(all_numbers).collect(),
+        Value::String(name) => vec![name.parse().expect("NaN or an infinity")],
+        Value::Null => Vec::new(),
+        number => vec![number.as_f64().expect("a number")],
+    }
+}
+
+fn assert_golden(what: &str, actual: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(actual.len(), expected.len(), "{what}");
+    for (actual, expected) in actual.iter().zip(expected) {
+        let close = (actual - expected).abs() <= tolerance * expected.abs().max(1.0)
+            || actual == expected
+            || (actual.is_nan() && expected.is_nan());
+        assert!(close, "{what}: {actual:e} is not {expected:e}");
+    }
+}
+
+/// The product of all elements, one after another.
+fn product(x: &Tensor) -> Tensor {
+    running_products(x).pop().expect("a vector has elements")
+}
+
+fn running_products(x: &Tensor) -> Vec<Tensor> {
+    let at = |k: usize| x.slice(&[s(k as isize)]);
+    let mut products = vec![at(0)];
+    for k in 1..x.shape()[0] {
+        products.push(&products[k - 1] * at(k));
+    }
+    products
+}
+
+fn multivariate(name: &str, x: &Tensor) -> Option<Tensor> {
+    let at = |k: isize| x.slice(&[s(k)]);
+    let matrix = || x.reshape([3, 3]);
+    Some(match name {
+        "micrograd test_sanity_check" => {
+            let x = at(0);
+            let z = &x * 2.0 + 2.0 + &x;
+            let q = z.relu() + &z * &x;
+            let h = (&z * &z).relu();
+            h + &q + &q * x
+        }
+        "micrograd test_more_ops" => {
+            let (a, b) = (at(0), at(1));
+            let mut c = &a + &b;
+            let mut d = &a * &b + b.powi(3);
+            c += c.clone() + 1.0;
+            c += 1.0 + &c + (-&a);
+            d += &d * 2.0 + (&b + &a).relu();
+            d += 3.0 * &d + (&b - &a).relu();
+            let f = (c - d).powi(2);
+            let mut g = &f / 2.0;
+            g += 10.0 / f;
+            g
+        }
+        "Baydin 2018 Table 2/3 ln(x1)+x1*x2-sin(x2)" => at(0).ln() + at(0) * at(1) - at(1).sin(),
+        "micrograd lecture neuron tanh(x1*w1+x2*w2+b)" => (at(0) * at(2) + at(1) * at(3) + at(4)).tanh(),
+        "DiffTests vec2num_2 x1*x2+sin(x1)" => at(0) * at(1) + at(0).sin(),
+        "DiffTests vec2num_5 sum((-x)^3)" => (-x).powi(3).sum(),
+        "DiffTests vec2num_6 sum(relu)" => x.relu().sum(),
+        "DiffTests vec2num_7 sum(x1*x)" => (at(0) * x).sum(),
+        "DiffTests ackley" => {
+            let (squares, waves) = (x.square().mean(), (x * (2.0 * PI)).cos().mean());
+            -20.0 * (squares.sqrt() * -0.2).exp() - waves.exp() + 20.0 + E
+        }
+        "DiffTests nested_array_mul x1*(x2+x3)" => at(0) * (at(1) + at(2)),
+        "DiffTests var" => x.var(),
+        "DiffTests std" => x.std(),
+        "DiffTests di arr_to_num sum_ij x_i^4 x_j^6" => x.powi(4).outer(&x.powi(6)).sum(),
+        "DiffTests helmholtz-like speelpenning prod" => product(&x.sin()),
+        "DiffTests mat2num_3 sum(sqrt(|n|+n^2)*0.5)" => ((x.abs() + x.square()).sqrt() * 0.5).sum(),
+        "DiffTests mat2num_4 mean(sum(sin(x)*x,dims=2))" => matrix().sin().matmul(&matrix()).sum_over(1).mean(),
+        "DiffTests frobenius(A@A@A)" => matrix().matmul(&matrix()).matmul(&matrix()).square().sum(),
+        "array brown_almost_linear" => {
+            let n = x.shape()[0];
+            let row = (x + (x.sum() - (n as f64 + 1.0))).slice(&[s(..-1)]).sum();
+            Tensor::concatenate(&[&row.broadcast_to([n - 1]), &(product(x) - 1.0).reshape([1])], 0)
+        }
+        "array cumprod" => Tensor::stack(&running_products(x).iter().collect::<Vec<_>>(), 0),
+        "array log_softmax" => x.log_softmax(0),
+        // These need a factorisation or an order, which are not among the operations.
+        "DiffTests det"
+        | "DiffTests mat2num_1 det(x11*inv(x*x)+x)"
+        | "DiffTests logdet_chol(A A^T)"
+        | "array inv"
+        | "array sort"
+        | "array solve(A,B) wrt A" => return None,
+        _ => panic!("no function is written for the case {name:?}"),
+    })
+}
+
+#[test]
+fn functions_of_several_numbers_match_three_other_engines() {
+    for case in cases(include_str!("golden/multivar.json")) {
+        let name = case["f"].as_str().expect("the name of a function");
+        let x = vector(&all_numbers(&case["x"]));
+        let Some(y) = multivariate(name, &x) else { continue };
+        let f = |x: &Tensor| multivariate(name, x).expect("it was there before");
+        assert_golden(name, &numbers(&y), &all_numbers(&case["value"]), 1e-9);
+        let stated = if case["jac"].is_null() { &case["grad"] } else { &case["jac"] };
+        for (mode, found) in jacobians(&f, &x) {
+            assert_golden(&format!("the gradient of {name} by {mode}"), &found, &all_numbers(stated), 1e-9);
+        }
+        if !case["hess"].is_null() {
+            for (mode, found) in hessians(&f, &x) {
+                assert_golden(&format!("the Hessian of {name} by {mode}"), &found, &all_numbers(&case["hess"]), 1e-9);
+            }
+        }
+    }
+}
+
+/// What the engine promises about second derivatives at the point of a convention.
+enum Curvature {
+    /// None at all.
+    Zero,
+    /// A diagonal Hessian.
+    Diagonal(&'static [f64]),
+    /// A full one, row by row.
+    Full(&'static [f64]),
+    /// Nothing but that it is not a number that could pass for one.
+    Singular,
+}
+
+use Curvature::{Diagonal, Full, Singular, Zero};
+
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
+const ROOT: f64 = std::f64::consts::FRAC_1_SQRT_2;
+
+/// A convention as a function of tensors, with its gradient and curvature as in golden.rs.
+fn convention(name: &str, x: &Tensor) -> Option<(Tensor, &'static [f64], Curvature)> {
+    let clip = |low: f64, high: f64| x.maximum(low).minimum(high).sum();
+    let chosen = |taken: &Tensor| x.gt(0.0).choose(taken, &x.zeros_like()).sum();
+    Some(match name {
+        "relu" => (x.relu().sum(), &[0.0, 0.0, 1.0, 0.0], Zero),
+        "maximum(x,0)" => (x.maximum(0.0).sum(), &[0.5, 1.0, 0.0], Zero),
+        "abs" => (x.abs().sum(), &[0.0, 0.0], Zero),
+        "sqrt" => (x.sqrt().sum(), &[INF], Singular),
+        "x**0.5" => (x.pow(0.5).sum(), &[INF], Singular),
+        "x**2" => (x.pow(2.0).sum(), &[0.0], Diagonal(&[2.0])),
+        "x**0" => (x.pow(0.0).sum(), &[0.0, 0.0], Zero),
+        "x**1" => (x.pow(1.0).sum(), &[1.0], Zero),
+        "0**y" => (x.zeros_like().pow(x).sum(), &[0.0, 0.0, 0.0], Zero),
+        "sign" => (x.sign().sum(), &[0.0, 0.0], Zero),
+        "floor" => (x.floor().sum(), &[0.0, 0.0], Zero),
+        "clip(x,-1,1)" => (clip(-1.0, 1.0), &[0.5, 0.5, 1.0, 0.0], Zero),
+        "hard_tanh" => (clip(-1.0, 1.0), &[0.5, 0.5], Zero),
+        "relu6" => (clip(0.0, 6.0), &[0.5, 0.5, 1.0], Zero),
+        "max(vector) ties" | "amax ties" => (x.max(), &[0.0, 0.5, 0.5, 0.0], Zero),
+        "min ties" => (x.min(), &[0.5, 0.5, 0.0], Zero),
+        "prod with one zero" => (product(x), &[0.0, 6.0, 0.0], Full(&[0.0, 3.0, 0.0, 3.0, 0.0, 2.0, 0.0, 2.0, 0.0])),
+        "prod with two zeros" => (product(x), &[0.0, 0.0, 0.0], Full(&[0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 0.0, 2.0, 0.0])),
+        "cumprod with zero" => (
+            running_products(x).into_iter().sum(),
+            &[1.0, 32.0, 0.0, 0.0],
+            Full(&[0.0, 16.0, 0.0, 0.0, 16.0, 0.0, 10.0, 6.0, 0.0, 10.0, 0.0, 0.0, 0.0, 6.0, 0.0, 0.0]),
+        ),
+        "norm2 at 0" => (x.norm(), &[0.0, 0.0], Zero),
+        "norm2" => (x.norm(), &[0.6, 0.8], Full(&[0.128, -0.096, -0.096, 0.072])),
+        "where(x>0,log x,0) (NaN trap)" => (chosen(&x.ln()), &[0.0, 0.0, 0.5], Diagonal(&[0.0, 0.0, -0.25])),
+        "where(x>0,sqrt x,0)" => (chosen(&x.sqrt()), &[0.0, 0.5 * ROOT], Diagonal(&[0.0, -0.125 * ROOT])),
+        "logsumexp big" => {
+            (x.logsumexp(), &[0.5, 0.5, 0.0], Full(&[0.25, -0.25, 0.0, -0.25, 0.25, 0.0, 0.0, 0.0, 0.0]))
+        }
+        "logsumexp -inf,-inf" => (x.logsumexp(), &[NAN, NAN], Singular),
+        "softplus extremes" => (x.softplus().sum(), &[0.0, 0.5, 1.0], Diagonal(&[0.0, 0.25, 0.0])),
+        "log(softmax(x))[0] naive" => ((x.slice(&[s(0)]).exp() / x.exp().sum()).ln(), &[NAN, NAN], Singular),
+        "log_softmax[1]" => (x.log_softmax(0).slice(&[s(1)]), &[-1.0, 1.0], Zero),
+        "sigmoid extremes" => (x.sigmoid().sum(), &[0.0, 0.0], Zero),
+        "tanh extremes" => (x.tanh().sum(), &[0.0, 0.0], Zero),
+        "sinc" => (x.sinc().sum(), &[0.0, -4.0 / PI], Diagonal(&[-PI * PI / 3.0, 16.0 / PI - 2.0 * PI])),
+        "atan2(y,0) wrt y" => (x.atan2(0.0).sum(), &[0.0, 0.0], Zero),
+        "mod(x,2)" => (x.rem(2.0).sum(), &[1.0, 1.0], Zero),
+        "mod(7.5,y) wrt y" => ((7.5_f64 % x).sum(), &[-3.0, -2.0], Zero),
+        "leaky_relu(0.01)" => (x.leaky_relu(0.01).sum(), &[0.01, 0.01, 1.0], Zero),
+        "elu" => (x.elu(1.0).sum(), &[1.0], Diagonal(&[1.0])),
+        // These need an order, which is not among the operations.
+        "median even" | "sort().head(2) ties" => return None,
+        _ => panic!("no function is written for the convention {name:?}"),
+    })
+}
+
+#[test]
+fn the_conventions_hold_for_tensors_in_every_mode() {
+    let tolerance = 4.0 * f64::EPSILON;
+    let mut complaints = Vec::new();
+    for case in cases(include_str!("golden/conventions.json")) {
+        let name = case["f"].as_str().expect("the name of a function");
+        let x = vector(&all_numbers(&case["x"]));
+        let Some((_, gradient, curvature)) = convention(name, &x) else { continue };
+        let f = |x: &Tensor| convention(name, x).expect("it was there before").0;
+        let n = x.shape()[0];
+        let mut check = |what: String, found: &[f64], stated: &[f64]| {
+            let good = found
+                .iter()
+                .zip(stated)
+                .all(|(a, b)| (a - b).abs() <= tolerance * b.abs().max(1.0) || a == b || (a.is_nan() && b.is_nan()));
+            if !good {
+                complaints.push(format!("{what}: {found:?} is not {stated:?}"));
+            }
+        };
+        // A column of a Jacobian by a unit direction multiplies zeros with whatever stands beside them, so
+        // modes that do so are asked only where all partials are numbers.
+        let finite = gradient.iter().all(|slope| slope.is_finite());
+        for (mode, found) in jacobians(&f, &x) {
+            if finite || n == 1 {
+                check(format!("the gradient of {name} by {mode}"), &found, gradient);
+            }
+        }
+        check(format!("the gradient of {name}"), &numbers(&grad(f)(&x)), gradient);
+        for (mode, found) in hessians(&f, &x) {
+            let what = format!("the Hessian of {name} by {mode}");
+            match curvature {
+                Singular => assert!(found.iter().any(|element| !element.is_finite()), "{what}: {found:?}"),
+                Full(stated) => check(what, &found, stated),
+                Zero => check(what, &found, &vec![0.0; n * n]),
+                Diagonal(stated) => {
+                    let full: Vec<f64> = (0..n * n).map(|k| if k / n == k % n { stated[k % n] } else { 0.0 }).collect();
+                    check(what, &found, &full);
+                }
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
