@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::expr::{Node, Op, Span, Tensor};
+use crate::expr::{Node, Op, Span, Tensor, nodes_behind};
 use crate::shape::Shape;
 
 /// The outputs with a leading axis of `size`, when some placeholders are replaced by tensors that have one.
@@ -11,38 +11,55 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
     let mut known: HashMap<u64, Tensor> =
         replaced.iter().map(|(placeholder, tensor)| (placeholder.0.id, tensor.clone())).collect();
     let first = known.keys().min().copied().unwrap_or(u64::MAX);
+    let mut parts: HashMap<u64, Vec<Tensor>> = HashMap::new();
     for node in nodes_behind(outputs, first) {
         if known.contains_key(&node.id) {
+            continue;
+        }
+        if let Op::Part(number) = node.op {
+            let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)).map(|parts| parts[number].clone());
+            known.extend(found.map(|part| (node.id, part)));
             continue;
         }
         let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
         let with_axis: Vec<bool> = inputs.iter().map(|input| known.contains_key(&input.0.id)).collect();
         if with_axis.contains(&true) {
             let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
-            known.insert(node.id, rule(&node, &led, &with_axis, size));
+            match &node.op {
+                Op::Scan(body) => drop(parts.insert(node.id, super::scan::batch(body, &led, &with_axis, size))),
+                _ => drop(known.insert(node.id, rule(&node, &led, &with_axis, size))),
+            }
         }
     }
     let spread = |output: &Tensor| spread(output, size);
     outputs.iter().map(|output| known.get(&output.0.id).cloned().unwrap_or_else(|| spread(output))).collect()
 }
 
+/// Results of a function that knows no leading axes, for tensors that have them: the axes are taken as one, and
+/// the graph that the function made is batched over it.
+pub(super) fn over_lead(
+    tensors: &[Tensor],
+    lead: &[usize],
+    function: impl FnOnce(&[Tensor]) -> Vec<Option<Tensor>>,
+) -> Vec<Option<Tensor>> {
+    if lead.is_empty() {
+        return function(tensors);
+    }
+    let size = lead.iter().product();
+    let bare = |tensor: &Tensor| Shape::from(&tensor.shape()[lead.len()..]);
+    let plain: Vec<Tensor> = tensors.iter().map(|tensor| Tensor::placeholder(bare(tensor), tensor.dtype())).collect();
+    let made = function(&plain);
+    let merged = tensors.iter().map(|tensor| tensor.reshape(Shape::from(size).followed_by(&bare(tensor))));
+    let replaced: Vec<(&Tensor, Tensor)> = plain.iter().zip(merged).collect();
+    let present: Vec<&Tensor> = made.iter().flatten().collect();
+    let mut wide = batched(&present, &replaced, size).into_iter();
+    let split = |tensor: Tensor| tensor.reshape(Shape::from(lead).followed_by(&tensor.shape()[1..]));
+    made.iter().map(|found| found.as_ref().and_then(|_| wide.next()).map(split)).collect()
+}
+
 /// A tensor repeated along a new leading axis.
 fn spread(tensor: &Tensor, size: usize) -> Tensor {
     tensor.broadcast_to(Shape::from(size).followed_by(tensor.shape()))
-}
-
-fn nodes_behind(roots: &[&Tensor], first: u64) -> Vec<Arc<Node>> {
-    let mut seen = std::collections::HashSet::new();
-    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
-    let mut found = Vec::new();
-    while let Some(node) = stack.pop() {
-        if node.id >= first && seen.insert(node.id) {
-            stack.extend(node.inputs());
-            found.push(node);
-        }
-    }
-    found.sort_unstable_by_key(|node| node.id);
-    found
 }
 
 fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Tensor {
@@ -90,7 +107,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Largest(axis) => x.largest(axis + 1, false),
         Op::LargestPlace(axis) => x.largest(axis + 1, true),
         Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
-        Op::Leaf | Op::Placeholder | Op::Failed(_) => x.clone(),
+        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Part(_) => x.clone(),
     }
 }
 

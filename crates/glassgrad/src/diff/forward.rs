@@ -12,18 +12,40 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
     let wrt: Vec<&Tensor> = variables.iter().map(|(variable, _)| *variable).collect();
     let mut tangents: HashMap<u64, Tensor> =
         variables.iter().map(|(variable, tangent)| (variable.0.id, tangent.clone())).collect();
+    let mut parts: HashMap<u64, Vec<Tensor>> = HashMap::new();
     for node in dependent_nodes(outputs, &wrt) {
         if tangents.contains_key(&node.id) {
             continue;
         }
+        if let Op::Part(number) = node.op {
+            let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)).map(|parts| parts[number].clone());
+            tangents.extend(found.map(|part| (node.id, part)));
+            continue;
+        }
         let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
         let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
+        if let Op::Scan(body) = &node.op {
+            parts.insert(node.id, push_scan(body, &inputs, &moved, lead));
+            continue;
+        }
         let contributions = rule(&node, &inputs, &moved, lead);
         if !contributions.is_empty() {
             tangents.insert(node.id, Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>()));
         }
     }
     outputs.iter().map(|output| tangents.get(&output.0.id).cloned()).collect()
+}
+
+/// The tangents of a loop's parts.
+fn push_scan(body: &crate::expr::ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>], lead: &[usize]) -> Vec<Tensor> {
+    let present: Vec<Tensor> = moved.iter().flatten().cloned().collect();
+    let pushed = super::batch::over_lead(&present, lead, |plain| {
+        let mut plain = plain.iter();
+        let moved: Vec<Option<Tensor>> =
+            moved.iter().map(|tangent| tangent.as_ref().and_then(|_| plain.next().cloned())).collect();
+        super::scan::push(body, inputs, &moved).into_iter().map(Some).collect()
+    });
+    pushed.into_iter().flatten().collect()
 }
 
 /// The contributions of the inputs' tangents to that of a node.

@@ -6,13 +6,16 @@
 //! engines alone accumulate.
 //!
 //! - `reverse` pulls cotangents back, `forward` pushes tangents, `batch` carries a leading axis through;
+//! - `scan` is a loop whose body is in the graph once;
 //! - `transforms` turns functions of trees into functions of trees: [`grad`], [`jvp`], [`vmap`], ….
 
 mod batch;
 mod forward;
 mod reverse;
+mod scan;
 mod transforms;
 
+pub use scan::scan;
 pub use transforms::{
     Fallible, Gradients, Outcome, grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, value_and_grad_aux,
     vjp, vmap, vmap_axes,

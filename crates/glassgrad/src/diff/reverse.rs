@@ -26,11 +26,27 @@ pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lea
         entry.contributions.push(cotangent.clone());
     }
     let mut found: HashMap<u64, Tensor> = HashMap::new();
+    let mut parts: HashMap<u64, HashMap<usize, Tensor>> = HashMap::new();
     for node in order.iter().rev() {
+        if let (Op::Scan(body), Some(parts)) = (&node.op, parts.remove(&node.id)) {
+            for (input, contribution) in node.inputs().iter().zip(pull_scan(node, body, &parts, lead)) {
+                if let Some(contribution) = contribution.filter(|_| dependent.contains(&input.id)) {
+                    let entry =
+                        cotangents.entry(input.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
+                    entry.contributions.push(contribution);
+                }
+            }
+            continue;
+        }
         let Some(Cotangent { contributions, masked }) = cotangents.remove(&node.id) else { continue };
         let total = Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>());
         if wanted.contains(&node.id) {
             found.insert(node.id, total);
+            continue;
+        }
+        if let Op::Part(number) = node.op {
+            let scan = node.inputs().first().map_or(0, |scan| scan.id);
+            parts.entry(scan).or_default().insert(number, total);
             continue;
         }
         let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
@@ -44,6 +60,29 @@ pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lea
         }
     }
     variables.iter().map(|variable| found.get(&variable.0.id).cloned()).collect()
+}
+
+/// The cotangents of a loop's inputs; parts that nobody used have none.
+fn pull_scan(
+    node: &Arc<Node>,
+    body: &crate::expr::ScanBody,
+    parts: &HashMap<usize, Tensor>,
+    lead: &[usize],
+) -> Vec<Option<Tensor>> {
+    let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+    let shapes = body.carried.iter().map(|tensor| tensor.shape().clone());
+    let stacked = body.results.iter().map(|tensor| Shape::from(body.length).followed_by(tensor.shape()));
+    let dtypes = body.carried.iter().chain(&body.results).map(Tensor::dtype);
+    let cotangents: Vec<Tensor> = shapes
+        .chain(stacked)
+        .zip(dtypes)
+        .enumerate()
+        .map(|(k, (shape, dtype))| {
+            let zeros = || Tensor::full(Shape::from(lead).followed_by(&shape), 0.0, dtype);
+            parts.get(&k).cloned().unwrap_or_else(zeros)
+        })
+        .collect();
+    super::batch::over_lead(&cotangents, lead, |cotangents| super::scan::pull(body, &inputs, cotangents))
 }
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.

@@ -1,10 +1,13 @@
 //! The reference executor: every operation by its definition, one element at a time.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::array::{Array, Buffer};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Logic, Node, Op, Span};
+use crate::expr::{Logic, Node, Op, ScanBody, Span, Tensor, inner_nodes};
 use crate::formula::Formula;
 use crate::ops::Algebra;
 use crate::shape::Shape;
@@ -87,10 +90,72 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
                 f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
             })
         }
-        Op::Leaf | Op::Placeholder => return Err(Error::new("read", "a leaf has no value").at(node.origin)),
+        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Part(_) => {
+            return Err(Error::new("read", "a leaf has no value").at(node.origin));
+        }
         Op::Failed(error) => return Err(error.clone()),
     };
     Ok(Array::new(node.shape.clone(), buffer))
+}
+
+/// Runs a loop: the last carries, and the stacked results.
+pub(super) fn scan(body: &ScanBody, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Vec<Array>, Error> {
+    let order = inner_nodes(body);
+    let (starts, rest) = operands.split_at(body.carries.len());
+    let (sequences, outer) = rest.split_at(body.entries.len());
+    let constants = inputs[starts.len() + sequences.len()..].iter().map(|node| node.id).zip(outer.iter().cloned());
+    let mut values: HashMap<u64, Array> = constants.collect();
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    let mut carried = starts.to_vec();
+    let mut stacked: Vec<Vec<Array>> = vec![Vec::new(); body.results.len()];
+    let missing = || Error::new("scan", "a value inside the loop was not computed");
+    for step in 0..body.length {
+        for (placeholder, carry) in body.carries.iter().zip(&carried) {
+            values.insert(placeholder.0.id, carry.clone());
+        }
+        for (placeholder, sequence) in body.entries.iter().zip(sequences) {
+            let size = placeholder.shape().elements();
+            let entry = sequence.buffer().pick((step * size..(step + 1) * size).map(Some));
+            values.insert(placeholder.0.id, Array::new(placeholder.shape().clone(), entry));
+        }
+        for node in &order {
+            let behind = node.inputs();
+            if let Op::Part(number) = node.op {
+                let found =
+                    behind.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number)).cloned();
+                values.insert(node.id, found.ok_or_else(missing)?);
+                continue;
+            }
+            let operands: Vec<Array> = behind
+                .iter()
+                .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
+                .collect::<Option<_>>()
+                .ok_or_else(missing)?;
+            match &node.op {
+                Op::Scan(inner) => drop(parts.insert(node.id, scan(inner, &behind, &operands)?)),
+                _ => drop(values.insert(node.id, compute(node, &operands)?)),
+            }
+        }
+        let value =
+            |tensor: &Tensor| values.get(&tensor.0.id).cloned().or_else(|| tensor.0.value()).ok_or_else(missing);
+        for (stack, result) in stacked.iter_mut().zip(&body.results) {
+            stack.push(value(result)?);
+        }
+        carried = body.carried.iter().map(value).collect::<Result<_, _>>()?;
+    }
+    let joined = stacked.iter().zip(&body.results).map(|(entries, result)| {
+        let shape = Shape::from(body.length).followed_by(result.shape());
+        let size = result.shape().elements();
+        let buffer = Buffer::from_fn_typed(
+            result.dtype(),
+            shape.elements(),
+            |k| entries[k / size].buffer().get(k % size),
+            |k| integer(&entries[k / size], k % size),
+        );
+        Array::new(shape, buffer)
+    });
+    let joined: Vec<Array> = joined.collect();
+    Ok(carried.into_iter().chain(joined).collect())
 }
 
 impl Buffer {

@@ -35,6 +35,7 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     }
     let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
     let mut values: HashMap<u64, Array> = HashMap::new();
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
     for node in &order {
         let (inputs, value) = {
             let state = node.state();
@@ -45,11 +46,24 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
             values.insert(node.id, value);
             continue;
         }
+        if let Op::Part(number) = node.op {
+            let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
+            let value = found.ok_or_else(|| Error::new("read", "a part of a loop was not computed"))?.clone();
+            if asked.contains(&node.id) || node.is_held() {
+                node.state().value = Some(value.clone());
+            }
+            values.insert(node.id, value);
+            continue;
+        }
         let operands: Vec<Array> = inputs
             .iter()
             .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
             .collect::<Option<_>>()
             .ok_or_else(|| Error::new("read", "an input was let go of before it was computed"))?;
+        if let Op::Scan(body) = &node.op {
+            parts.insert(node.id, reference::scan(body, &inputs, &operands)?);
+            continue;
+        }
         let value = reference::compute(node, &operands)?;
         drop(operands);
         for input in &inputs {

@@ -16,10 +16,12 @@ mod create;
 mod index;
 mod node;
 mod operators;
+mod walk;
 
 pub(crate) use build::{Partial, partial};
 pub use compose::Axes;
 pub use create::IntoTensor;
 pub use index::{Index, s};
 pub(crate) use node::Node;
-pub use node::{Logic, Op, Span, Tensor};
+pub(crate) use walk::{inner_nodes, nodes_behind};
+pub use node::{Logic, Op, ScanBody, Span, Tensor};

@@ -58,8 +58,41 @@ pub enum Op {
     OneHot,
     /// The value without its history.
     Stop,
+    /// A loop along leading axes; its parts are the last carries and the stacked results.
+    Scan(Arc<ScanBody>),
+    /// One part of a loop.
+    Part(usize),
     /// An operation that could not be.
     Failed(Error),
+}
+
+/// The body of a loop: a graph from placeholders for the state and for one entry of the sequences to the next
+/// state and to results.
+#[derive(Clone)]
+pub struct ScanBody {
+    /// Placeholders of the state.
+    pub carries: Vec<Tensor>,
+    /// Placeholders of one entry of each sequence.
+    pub entries: Vec<Tensor>,
+    /// The next state.
+    pub carried: Vec<Tensor>,
+    /// What is stacked beside.
+    pub results: Vec<Tensor>,
+    /// How many entries there are.
+    pub length: usize,
+}
+
+impl fmt::Debug for ScanBody {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} steps of {} carries and {} results", self.length, self.carries.len(), self.results.len())
+    }
+}
+
+/// Bodies are the same if they are one and the same.
+impl PartialEq for ScanBody {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
 }
 
 /// A combination of truth values.

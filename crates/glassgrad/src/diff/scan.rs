@@ -1,0 +1,247 @@
+//! Loops whose body is in the graph once.
+//!
+//! A scan carries a tree through a function, once for each entry along the leading axis of another tree,
+//! and stacks what the function returns beside. The body is traced once with placeholders; tensors from
+//! outside that it uses become inputs of the scan. Its derivative in either mode, and its batched form,
+//! are scans again: the forward one carries tangents along, the reverse one runs backwards over the carries
+//! that the loop went through.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::batch::batched;
+use super::forward::pushforward;
+use super::reverse::pullback;
+use crate::error::Error;
+use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::shape::Shape;
+use crate::tree::Tree;
+
+/// Runs a function along the leading axis of `sequence`, carrying a state: from a state and one entry to the
+/// next state and a result. Returns the last state and the stacked results.
+///
+/// ```
+/// use glassgrad::{Tensor, grad, scan};
+/// // Running sums: the state is the sum so far.
+/// let sums = |x: &Tensor| scan(|sum: &Tensor, x: &Tensor| (sum + x, sum + x), &Tensor::from(0.0), x);
+/// let x = Tensor::from([1.0, 2.0, 3.0]);
+/// let (last, all) = sums(&x);
+/// assert_eq!((last.to_string(), all.to_string()), ("6".into(), "[1, 3, 6]".into()));
+/// assert_eq!(grad(|x: &Tensor| sums(x).1.sum())(&x).to_string(), "[3, 2, 1]");
+/// ```
+#[track_caller]
+pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), start: &C, sequence: &X) -> (C, Y) {
+    let (starts, sequences) = (start.flatten(), sequence.flatten());
+    let carries = start.map(|leaf| Tensor::placeholder(leaf.shape().clone(), leaf.dtype()));
+    let entries = sequence.map(|leaf| {
+        let shape = leaf.shape().get(1..).unwrap_or_default();
+        Tensor::placeholder(Shape::from(shape), leaf.dtype())
+    });
+    let (carried, results) = function(&carries, &entries);
+    let (carried_leaves, result_leaves) = (carried.flatten(), results.flatten());
+    let fail = |error: Error| (start.map(|_| error_tensor(&error)), results.map(|_| error_tensor(&error)));
+    if let Some(error) =
+        starts.iter().chain(&sequences).chain(&carried_leaves).chain(&result_leaves).find_map(Tensor::error)
+    {
+        return fail(error.clone());
+    }
+    let length = sequences.first().and_then(|leaf| leaf.shape().first().copied()).unwrap_or(0);
+    if let Some(leaf) = sequences.iter().find(|leaf| leaf.shape().first() != Some(&length)) {
+        let error = Error::new("scan", format!("every sequence must have {length} entries along its first axis"));
+        return fail(error.with_operands(vec![leaf.describe()]).at(std::panic::Location::caller()));
+    }
+    let changed = starts.iter().zip(&carried_leaves).find(|(a, b)| a.shape() != b.shape() || a.dtype() != b.dtype());
+    if let Some((before, after)) = changed {
+        let error = Error::new("scan", "the state must keep its shape and type from one entry to the next");
+        return fail(error.with_operands(vec![before.describe(), after.describe()]).at(std::panic::Location::caller()));
+    }
+    let body = ScanBody {
+        carries: carries.flatten(),
+        entries: entries.flatten(),
+        carried: carried_leaves,
+        results: result_leaves,
+        length,
+    };
+    let (last, stacked) = run(body, &starts, &sequences);
+    (start.with_leaves(last), results.with_leaves(stacked))
+}
+
+fn error_tensor(error: &Error) -> Tensor {
+    <Tensor as super::Fallible>::failed(error)
+}
+
+/// The outer tensors that a body uses: inputs of its nodes that do not depend on its placeholders.
+fn constants(body: &ScanBody) -> Vec<Tensor> {
+    let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
+    let inner: HashSet<u64> = inner_nodes(body).iter().map(|node| node.id).collect();
+    let placeholders: HashSet<u64> =
+        body.carries.iter().chain(&body.entries).map(|placeholder| placeholder.0.id).collect();
+    let mut seen = HashSet::new();
+    let mut found: Vec<Arc<Node>> = inner_nodes(body).iter().flat_map(|node| node.inputs()).collect();
+    found.extend(outputs.iter().map(|output| Arc::clone(&output.0)));
+    found.retain(|node| !inner.contains(&node.id) && !placeholders.contains(&node.id) && seen.insert(node.id));
+    found.into_iter().map(Tensor::onto).collect()
+}
+
+/// The node of a scan and its parts: the last carries, and the stacked results.
+fn run(body: ScanBody, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
+    let constants = constants(&body);
+    let inputs: Vec<&Tensor> = starts.iter().chain(sequences).chain(&constants).collect();
+    let (carries, length) = (body.carries.len(), body.length);
+    let outputs: Vec<(Shape, crate::dtype::DType)> = body
+        .carried
+        .iter()
+        .map(|tensor| (tensor.shape().clone(), tensor.dtype()))
+        .chain(body.results.iter().map(|tensor| (Shape::from(length).followed_by(tensor.shape()), tensor.dtype())))
+        .collect();
+    let node = Tensor::node(Op::Scan(Arc::new(body)), &inputs, Shape::scalar(), crate::dtype::DType::F32);
+    let mut parts: Vec<Tensor> = outputs
+        .into_iter()
+        .enumerate()
+        .map(|(k, (shape, dtype))| Tensor::node(Op::Part(k), &[&node], shape, dtype))
+        .collect();
+    let stacked = parts.split_off(carries);
+    (parts, stacked)
+}
+
+/// The inputs of a scan node, sorted: starts, sequences, constants.
+fn split<'i>(body: &ScanBody, inputs: &'i [Tensor]) -> (&'i [Tensor], &'i [Tensor], &'i [Tensor]) {
+    let (starts, rest) = inputs.split_at(body.carries.len());
+    let (sequences, constants) = rest.split_at(body.entries.len());
+    (starts, sequences, constants)
+}
+
+fn fresh(like: &Tensor) -> Tensor {
+    Tensor::placeholder(like.shape().clone(), like.dtype())
+}
+
+/// The tangents of all parts from those of the inputs, without leading axes.
+pub(super) fn push(body: &ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>]) -> Vec<Tensor> {
+    let tangent = |k: usize| moved[k].clone().unwrap_or_else(|| inputs[k].zeros_like());
+    let (starts, sequences, outer) = split(body, inputs);
+    let float = |tensor: &&Tensor| tensor.is_float();
+    let carry_tangents: Vec<Tensor> = body.carries.iter().map(fresh).collect();
+    let entry_tangents: Vec<Tensor> = body.entries.iter().map(fresh).collect();
+    let offset = starts.len() + sequences.len();
+    let variables: Vec<(&Tensor, Tensor)> = body
+        .carries
+        .iter()
+        .zip(&carry_tangents)
+        .chain(body.entries.iter().zip(&entry_tangents))
+        .map(|(variable, tangent)| (variable, tangent.clone()))
+        .chain(
+            outer
+                .iter()
+                .enumerate()
+                .filter_map(|(k, constant)| moved[offset + k].clone().map(|tangent| (constant, tangent))),
+        )
+        .filter(|(variable, _)| float(variable))
+        .collect();
+    let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
+    let pushed: Vec<Tensor> = pushforward(&outputs, &variables, &[])
+        .into_iter()
+        .zip(&outputs)
+        .map(|(found, output)| found.unwrap_or_else(|| output.zeros_like()))
+        .collect();
+    let (moved_carries, moved_results) = pushed.split_at(body.carried.len());
+    let wide = ScanBody {
+        carries: body.carries.iter().chain(&carry_tangents).cloned().collect(),
+        entries: body.entries.iter().chain(&entry_tangents).cloned().collect(),
+        carried: body.carried.iter().chain(moved_carries).cloned().collect(),
+        results: body.results.iter().chain(moved_results).cloned().collect(),
+        length: body.length,
+    };
+    let starts: Vec<Tensor> = starts.iter().cloned().chain((0..starts.len()).map(tangent)).collect();
+    let first = body.carries.len();
+    let sequences: Vec<Tensor> = sequences.iter().cloned().chain((first..offset).map(tangent)).collect();
+    let (last, stacked) = run(wide, &starts, &sequences);
+    last[body.carried.len()..].iter().chain(&stacked[body.results.len()..]).cloned().collect()
+}
+
+/// The cotangents of all inputs from those of the parts, without leading axes.
+pub(super) fn pull(body: &ScanBody, inputs: &[Tensor], cotangents: &[Tensor]) -> Vec<Option<Tensor>> {
+    let (starts, sequences, outer) = split(body, inputs);
+    // Once more forwards, to have the state before each entry.
+    let with_history = ScanBody { results: body.carries.clone(), ..body.clone() };
+    let (_, history) = run(with_history, starts, sequences);
+    let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
+    let carry_cotangents: Vec<Tensor> = body.carried.iter().map(fresh).collect();
+    let entry_cotangents: Vec<Tensor> = body.results.iter().map(fresh).collect();
+    let wanted: Vec<usize> = (0..outer.len()).filter(|k| outer[*k].is_float() && outer[*k].0.had_variable).collect();
+    let sums: Vec<Tensor> = wanted.iter().map(|k| fresh(&outer[*k])).collect();
+    let outputs: Vec<(&Tensor, Tensor)> = body
+        .carried
+        .iter()
+        .zip(&carry_cotangents)
+        .chain(body.results.iter().zip(&entry_cotangents))
+        .filter(|(output, _)| output.is_float())
+        .map(|(output, cotangent)| (output, cotangent.clone()))
+        .collect();
+    let variables: Vec<&Tensor> =
+        body.carries.iter().chain(&body.entries).chain(wanted.iter().map(|k| &outer[*k])).collect();
+    let pulled: Vec<Tensor> = pullback(&outputs, &variables, &[])
+        .into_iter()
+        .zip(&variables)
+        .map(|(found, variable)| found.unwrap_or_else(|| variable.zeros_like()))
+        .collect();
+    let (carry_part, rest) = pulled.split_at(body.carries.len());
+    let (entry_part, constant_part) = rest.split_at(body.entries.len());
+    let grown = sums.iter().zip(constant_part).map(|(sum, part)| sum + part);
+    let backwards = ScanBody {
+        carries: carry_cotangents.iter().chain(&sums).cloned().collect(),
+        entries: body.entries.iter().chain(&body.carries).chain(&entry_cotangents).cloned().collect(),
+        carried: carry_part.iter().cloned().chain(grown).collect(),
+        results: entry_part.to_vec(),
+        length: body.length,
+    };
+    let flipped = |tensor: &Tensor| tensor.flip(&[0]);
+    let zeros = wanted.iter().map(|k| outer[*k].zeros_like());
+    let starts: Vec<Tensor> = last_cotangents.iter().cloned().chain(zeros).collect();
+    let sequences: Vec<Tensor> = sequences.iter().chain(&history).chain(result_cotangents).map(flipped).collect();
+    let (last, stacked) = run(backwards, &starts, &sequences);
+    let (first_cotangents, constant_cotangents) = last.split_at(body.carries.len());
+    let mut found: Vec<Option<Tensor>> = first_cotangents.iter().cloned().map(Some).collect();
+    found.extend(stacked.iter().map(|tensor| Some(flipped(tensor))));
+    found.extend(
+        (0..outer.len()).map(|k| wanted.iter().position(|w| *w == k).map(|place| constant_cotangents[place].clone())),
+    );
+    found
+}
+
+/// All parts with a leading axis, when some inputs have one.
+pub(super) fn batch(body: &ScanBody, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Vec<Tensor> {
+    let (starts, sequences, outer) = split(body, inputs);
+    let widened = |like: &Tensor| Tensor::placeholder(Shape::from(size).followed_by(like.shape()), like.dtype());
+    let carries: Vec<Tensor> = body.carries.iter().map(widened).collect();
+    let entries: Vec<Tensor> = body.entries.iter().map(widened).collect();
+    let offset = starts.len() + sequences.len();
+    let originals = constants(body);
+    let replaced: Vec<(&Tensor, Tensor)> = body
+        .carries
+        .iter()
+        .zip(&carries)
+        .chain(body.entries.iter().zip(&entries))
+        .map(|(old, new)| (old, new.clone()))
+        .chain(
+            originals
+                .iter()
+                .zip(outer)
+                .enumerate()
+                .filter(|(k, _)| with_axis[offset + k])
+                .map(|(_, (old, new))| (old, new.clone())),
+        )
+        .collect();
+    let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
+    let mut wide = batched(&outputs, &replaced, size);
+    let results = wide.split_off(body.carried.len());
+    let spread = |k: usize| {
+        let input = &inputs[k];
+        if with_axis[k] { input.clone() } else { input.broadcast_to(Shape::from(size).followed_by(input.shape())) }
+    };
+    let starts: Vec<Tensor> = (0..starts.len()).map(spread).collect();
+    // The examples stand in front of the entries; inside the loop the entries come first.
+    let sequences: Vec<Tensor> = (starts.len()..offset).map(|k| super::batch::move_axis(&spread(k), 1, 0)).collect();
+    let (last, stacked) =
+        run(ScanBody { carries, entries, carried: wide, results, length: body.length }, &starts, &sequences);
+    last.into_iter().chain(stacked.iter().map(|tensor| super::batch::move_axis(tensor, 1, 0))).collect()
+}
