@@ -107,6 +107,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Largest(axis) => x.largest(axis + 1, false),
         Op::LargestPlace(axis) => x.largest(axis + 1, true),
         Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
+        Op::Custom(custom) => super::custom::batch(custom, inputs, with_axis, size),
         Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Part(_) => x.clone(),
     }
 }

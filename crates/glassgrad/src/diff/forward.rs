@@ -99,6 +99,17 @@ fn rule(
             let weights = shares(node, &inputs[0], *axis);
             only(&|tangent| product_with(tangent, &weights, lead, false).sum_over((lead.len() + axis) as isize))
         }
+        Op::Custom(custom) => {
+            let output = Tensor::onto(std::sync::Arc::clone(node));
+            let tangents: Vec<Tensor> = moved.iter().flatten().cloned().collect();
+            let pushed = super::batch::over_lead(&tangents, lead, |plain| {
+                let mut plain = plain.iter();
+                let moved: Vec<Option<Tensor>> =
+                    moved.iter().map(|tangent| tangent.as_ref().and_then(|_| plain.next().cloned())).collect();
+                vec![Some(super::custom::push(custom, inputs, &output, &moved))]
+            });
+            pushed.into_iter().flatten().collect()
+        }
         _ => Vec::new(),
     }
 }

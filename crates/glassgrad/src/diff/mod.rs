@@ -6,10 +6,12 @@
 //! engines alone accumulate.
 //!
 //! - `reverse` pulls cotangents back, `forward` pushes tangents, `batch` carries a leading axis through;
+//! - `custom` derives what the rule of a user's own operation leaves out;
 //! - `scan` is a loop whose body is in the graph once;
 //! - `transforms` turns functions of trees into functions of trees: [`grad`], [`jvp`], [`vmap`], ….
 
 mod batch;
+mod custom;
 mod forward;
 mod reverse;
 mod scan;

@@ -175,6 +175,13 @@ fn rule(
             let expanded = g.expand(lead.len() + axis).broadcast_to(led(input.shape()));
             product_with(&expanded, &weights, lead, masked)
         }
+        Op::Custom(custom) => {
+            let output = Tensor::onto(Arc::clone(node));
+            let pulled = super::batch::over_lead(std::slice::from_ref(g), lead, |g| {
+                super::custom::pull(custom, inputs, &output, &g[0])
+            });
+            return pulled.into_iter().nth(number).flatten().map(|contribution| (contribution, masked));
+        }
         _ => return None,
     };
     Some((contribution, masked))

@@ -93,6 +93,16 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
         Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Part(_) => {
             return Err(Error::new("read", "a leaf has no value").at(node.origin));
         }
+        Op::Custom(custom) => {
+            let fail = |message: String| Error::new(custom.0.name(), message).at(node.origin);
+            let value = custom.0.value(inputs).map_err(fail)?;
+            if *value.shape() != node.shape || value.dtype() != node.dtype {
+                let (promised, made) =
+                    (format!("{}{}", node.dtype, node.shape), format!("{}{}", value.dtype(), value.shape()));
+                return Err(fail(format!("it promised {promised} and made {made}")));
+            }
+            return Ok(value);
+        }
         Op::Failed(error) => return Err(error.clone()),
     };
     Ok(Array::new(node.shape.clone(), buffer))

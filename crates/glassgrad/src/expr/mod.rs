@@ -8,11 +8,12 @@
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
 //! - `build` makes checked nodes, and failed ones where a check does not pass;
-//! - `create` makes leaves, `operators` the operators of Rust, `index` slices, `compose` the rest.
+//! - `create` makes leaves, `custom` the user's own operations, `operators` the operators of Rust, `index` slices, `compose` the rest.
 
 mod build;
 mod compose;
 mod create;
+mod custom;
 mod index;
 mod node;
 mod operators;
@@ -21,6 +22,7 @@ mod walk;
 pub(crate) use build::{Partial, partial};
 pub use compose::Axes;
 pub use create::IntoTensor;
+pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub use index::{Index, s};
 pub(crate) use node::Node;
 pub(crate) use walk::{inner_nodes, nodes_behind};

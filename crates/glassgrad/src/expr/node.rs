@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use super::custom::Custom;
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -62,6 +63,8 @@ pub enum Op {
     Scan(Arc<ScanBody>),
     /// One part of a loop.
     Part(usize),
+    /// An operation of the user's own.
+    Custom(Custom),
     /// An operation that could not be.
     Failed(Error),
 }

@@ -1,0 +1,108 @@
+//! Operations of the user's own, whose derivative is a required item: one without does not compile.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::node::{Op, Tensor};
+use crate::array::Array;
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::shape::Shape;
+
+/// A pullback: from the cotangent of the output to one for each input, or none where there is no derivative.
+pub type PullbackFunction<'r> = Box<dyn Fn(&Tensor) -> Vec<Option<Tensor>> + 'r>;
+/// A pushforward: from the tangents of the inputs, where they move, to that of the output. It is linear.
+pub type PushforwardFunction<'r> = Box<dyn Fn(&[Option<Tensor>]) -> Tensor + 'r>;
+/// A formula: the same function of the inputs, written in other operations.
+pub type FormulaFunction<'r> = Box<dyn Fn(&[Tensor]) -> Tensor + 'r>;
+
+/// How an operation is differentiated. Any one of these is enough: the engine derives the others.
+pub enum Rule<'r> {
+    /// In reverse.
+    Pullback(PullbackFunction<'r>),
+    /// Forwards.
+    Pushforward(PushforwardFunction<'r>),
+    /// By differentiating a formula of it.
+    Formula(FormulaFunction<'r>),
+}
+
+/// An operation of the user's own. Every item is required but batching, which is by a loop otherwise.
+///
+/// ```
+/// use glassgrad::array::{Array, Buffer};
+/// use glassgrad::dtype::DType;
+/// use glassgrad::expr::{CustomOp, Rule};
+/// use glassgrad::shape::Shape;
+/// use glassgrad::{Tensor, grad};
+///
+/// /// ln Σ exp x, with the largest number taken out first, and its gradient exp(x - y).
+/// #[derive(Debug)]
+/// struct LogSumExp;
+///
+/// impl CustomOp for LogSumExp {
+///     fn name(&self) -> &str {
+///         "my_logsumexp"
+///     }
+///     fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+///         Ok((Shape::scalar(), inputs[0].dtype()))
+///     }
+///     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+///         let x = |k| inputs[0].buffer().get(k);
+///         let count = inputs[0].buffer().len();
+///         let largest = (0..count).map(x).fold(f64::NEG_INFINITY, f64::max);
+///         let sum: f64 = (0..count).map(|k| (x(k) - largest).exp()).sum();
+///         Ok(Array::new(Shape::scalar(), Buffer::from_fn(inputs[0].dtype(), 1, |_| largest + sum.ln())))
+///     }
+///     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r> {
+///         Rule::Pullback(Box::new(move |g| vec![Some(g * (&inputs[0] - output).exp())]))
+///     }
+/// }
+///
+/// let f = |x: &Tensor| Tensor::custom(LogSumExp, &[x]);
+/// let x = Tensor::from([1000.0, 1000.0, 0.0]);
+/// assert_eq!(grad(f)(&x).to_string(), "[0.5, 0.5,   0]");
+/// ```
+pub trait CustomOp: fmt::Debug + Send + Sync {
+    /// The name under which errors and pictures show it.
+    fn name(&self) -> &str;
+    /// The shape and the type of the output, or why there is none.
+    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String>;
+    /// The value, or why there is none.
+    fn value(&self, inputs: &[Array]) -> Result<Array, String>;
+    /// How it is differentiated, at these inputs and this output.
+    fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r>;
+    /// The output for many examples at once: inputs marked in `with_axis` have a leading axis. By default one
+    /// example at a time.
+    fn batched(&self, _inputs: &[Tensor], _with_axis: &[bool]) -> Option<Tensor> {
+        None
+    }
+}
+
+/// A shared operation of the user's own, the same as another only if it is one and the same.
+#[derive(Clone, Debug)]
+pub struct Custom(pub(crate) Arc<dyn CustomOp>);
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Tensor {
+    /// Applies an operation of the user's own.
+    #[track_caller]
+    pub fn custom(operation: impl CustomOp + 'static, inputs: &[&Tensor]) -> Tensor {
+        Tensor::custom_node(Custom(Arc::new(operation)), inputs)
+    }
+
+    #[track_caller]
+    pub(crate) fn custom_node(custom: Custom, inputs: &[&Tensor]) -> Tensor {
+        if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
+            return (*failed).clone();
+        }
+        match custom.0.output(inputs) {
+            Ok((shape, dtype)) => Tensor::node(Op::Custom(custom), inputs, shape, dtype),
+            Err(message) => Tensor::refused(Error::new(custom.0.name(), message), inputs),
+        }
+    }
+}
