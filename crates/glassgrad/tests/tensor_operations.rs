@@ -985,3 +985,11 @@ fn other_products_are_those_of_their_definitions() {
     assert_adjoint("outer", |x| x[0].outer(&x[1]), &x);
     assert_adjoint("inner", |x| x[0].inner(&x[0]), &x);
 }
+
+#[test]
+fn the_mean_of_nothing_is_no_number_and_a_fraction_does_not_become_an_integer() {
+    assert!(Tensor::from(Vec::<f64>::new()).mean().item().unwrap().is_nan());
+    let error = (Tensor::from([1_i64, 2]) * 0.5).eval().unwrap_err();
+    assert!(error.to_string().starts_with("literal: the number 0.5 cannot stand beside i64"), "{error}");
+    assert_eq!((Tensor::from([1_i64, 2]) * 3.0).to_vec::<i64>().unwrap(), [3, 6]);
+}

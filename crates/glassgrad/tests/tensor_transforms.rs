@@ -389,10 +389,10 @@ fn a_batch_is_a_loop() {
     for &(name, f) in functions {
         let expected = looped(f, &batch, 0, 0);
         assert_tensors(name, &vmap(f)(&batch), &expected);
-        assert_tensors(&format!("{name}, another axis in"), &vmap_axes(f, Some(1), 0)(&turned), &expected);
+        assert_tensors(&format!("{name}, another axis in"), &vmap_axes(f, 1, 0)(&turned), &expected);
         let last = f(&batch.slice(&[s(0)])).rank();
         for axis in 0..=last {
-            let found = vmap_axes(f, Some(0), axis)(&batch);
+            let found = vmap_axes(f, 0, axis)(&batch);
             assert_tensors(&format!("{name}, axis {axis} out"), &found, &looped(f, &batch, 0, axis));
         }
         let stacked = normal(3, &[2, 4, 3]);
@@ -443,9 +443,9 @@ fn batches_of_trees_and_of_closures() {
     assert_eq!(numbers(&vmap(add)(&(pairs.clone(), places))), [1.0, 2.0, 7.0, 0.0]);
     assert!(vmap(add)(&(pairs.clone(), Tensor::from([[0_i64, 2], [0, 0]]))).eval().is_err());
     // Truth values have axes too, and there is no third axis to put the examples.
-    let positive = vmap_axes(|x: &Tensor| x.gt(1.5), Some(1), 1)(&pairs);
+    let positive = vmap_axes(|x: &Tensor| x.gt(1.5), 1, 1)(&pairs);
     assert_eq!(positive.to_vec::<bool>().unwrap(), [false, true, true, true]);
-    assert!(vmap_axes(Tensor::sin, Some(0), 2)(&pairs).eval().is_err());
+    assert!(vmap_axes(Tensor::sin, 0, 2)(&pairs).eval().is_err());
     // No examples at all.
     let none = vmap(|x: &Tensor| x.sin().sum())(&Tensor::new::<f64>(&[], [0, 3]));
     assert_eq!((none.shape().to_vec(), numbers(&none)), (vec![0], Vec::new()));
@@ -626,7 +626,7 @@ proptest! {
         let what = format!("random graph {seed} of {length} steps");
         let batch = normal(seed ^ 0x77, &[4, 3]);
         assert_tensors(&what, &vmap(&f)(&batch), &looped(&f, &batch, 0, 0));
-        assert_tensors(&what, &vmap_axes(&f, Some(1), 1)(&batch.transpose()), &looped(&f, &batch, 0, 1));
+        assert_tensors(&what, &vmap_axes(&f, 1, 1)(&batch.transpose()), &looped(&f, &batch, 0, 1));
         let slope = grad(|x: &Tensor| f(x).square().sum());
         assert_tensors(&what, &vmap(&slope)(&batch), &looped(&slope, &batch, 0, 0));
         // Examples do not touch one another, so the gradient of the whole batch is that of each.

@@ -280,18 +280,18 @@ pub fn hvp<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R, x: &X
 /// assert_eq!(per_example(&x).to_string(), "[[2, 4],\n [6, 8]]");
 /// ```
 pub fn vmap<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
-    vmap_axes(function, Some(0), 0)
+    vmap_axes(function, 0, 0)
 }
 
-/// [`vmap`] over another axis of the arguments (`None`: they are shared), and with another axis in the results.
+/// [`vmap`] over another axis of the arguments, and with another axis in the results. What all examples share is
+/// not an argument: the function captures it.
 pub fn vmap_axes<X: Tree, R: Outcome>(
     function: impl Fn(&X) -> R,
-    in_axis: Option<usize>,
+    axis: usize,
     out_axis: usize,
 ) -> impl Fn(&X) -> R::Tree {
     move |x| {
         let leaves = x.flatten();
-        let axis = in_axis.unwrap_or(0);
         let size = leaves.iter().find(|leaf| leaf.rank() > axis).map_or(0, |leaf| leaf.shape()[axis]);
         let uneven = leaves.iter().find(|leaf| leaf.rank() <= axis || leaf.shape()[axis] != size);
         let examples = x.map(|leaf| {

@@ -146,8 +146,13 @@ impl Tensor {
             }
             Ok(resolved) => {
                 let count: usize = resolved.iter().map(|axis| self.shape()[*axis]).product();
-                let einsum = Einsum::sum(self.shape(), &resolved).scaled(1.0 / count as f64);
-                self.put_back(&Tensor::contract(einsum, &[self]), &axes, &resolved)
+                let einsum = Einsum::sum(self.shape(), &resolved);
+                let mean = match count {
+                    // The mean of nothing is not a number.
+                    0 => Tensor::full(einsum.output_shape(), f64::NAN, self.dtype()),
+                    _ => Tensor::contract(einsum.scaled(1.0 / count as f64), &[self]),
+                };
+                self.put_back(&mean, &axes, &resolved)
             }
             Err(failed) => failed,
         }

@@ -179,6 +179,11 @@ macro_rules! numbers_beside_tensors {
             #[track_caller]
             fn into_tensor(self, beside: &Tensor) -> Tensor {
                 let number = self as f64;
+                if !beside.dtype().is_float() && number.fract() != 0.0 {
+                    let message = format!("the number {number} cannot stand beside {}", beside.dtype());
+                    let error = Error::new("literal", message).help("cast the tensor to floating point first");
+                    return Tensor::refused(error, &[beside]);
+                }
                 Tensor::leaf(Array::new(Shape::scalar(), Buffer::from_fn(beside.dtype(), 1, |_| number)))
             }
         }

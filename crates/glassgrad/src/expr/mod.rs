@@ -25,5 +25,5 @@ pub use create::IntoTensor;
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub use index::{Index, s};
 pub(crate) use node::Node;
-pub(crate) use walk::{inner_nodes, nodes_behind};
 pub use node::{Logic, Op, ScanBody, Span, Tensor};
+pub(crate) use walk::{inner_nodes, nodes_behind};
