@@ -56,7 +56,7 @@ fn dynamic_control_flow() {
     let halved = |x: &Tensor| {
         let mut y = x.clone();
         while y.item()? > 1.0 {
-            y = y / 2.0;
+            y /= 2.0;
         }
         Ok::<Tensor, glassgrad::error::Error>(y)
     };
