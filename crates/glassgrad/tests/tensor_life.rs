@@ -3,9 +3,13 @@
 #[path = "judges/heap.rs"]
 mod heap;
 
-use std::sync::{Barrier, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 
+use glassgrad::array::Array;
 use glassgrad::dtype::DType;
+use glassgrad::expr::{CustomOp, Rule};
+use glassgrad::shape::Shape;
 use glassgrad::{Tensor, grad, hessian, value_and_grad, vmap};
 
 #[global_allocator]
@@ -232,7 +236,7 @@ fn a_chain_that_was_never_read_drops_without_recursion() {
 fn twenty_five_doublings_are_instant_and_exact() {
     let _alone = alone();
     let doubled = |x: &Tensor| (0..25).fold(x.clone(), |y, _| &y + &y);
-    let started = std::time::Instant::now();
+    // A walk along every path would take 2²⁵ steps for each of these, and this test would not end.
     assert_eq!(doubled(&Tensor::from(3.0)).item().expect("a value"), 3.0 * 2.0_f64.powi(25));
     assert_eq!(grad(doubled)(&Tensor::from(3.0)).item().expect("a slope"), 2.0_f64.powi(25));
     let x = Tensor::from(3.0).variable();
@@ -242,7 +246,6 @@ fn twenty_five_doublings_are_instant_and_exact() {
     // x² doubled: the second derivative goes through the same graph once more.
     let curvature = hessian(|x: &Tensor| doubled(&x.square()))(&Tensor::from(3.0));
     assert_eq!(curvature.item().expect("a curvature"), 2.0_f64.powi(26));
-    assert!(started.elapsed().as_secs_f64() < 2.0, "{:?}", started.elapsed());
 }
 
 #[test]
@@ -256,12 +259,11 @@ fn many_doublings_saturate_the_count_of_waiting_nodes() {
 #[test]
 fn a_failure_behind_a_long_chain_stays_cheap() {
     let _alone = alone();
-    let started = std::time::Instant::now();
+    // Trying again at every later node would take 5·10⁹ steps.
     let bad = Tensor::from([1.0, 2.0]).gather(&Tensor::from([7_i64]), 0);
     let y = (0..100_000).fold(bad, |y, _| y + 1.0);
     let error = y.to_f64_vec().expect_err("an index out of range");
     assert_eq!(error.operation(), "gather");
-    assert!(started.elapsed().as_secs_f64() < 10.0, "{:?}", started.elapsed());
 }
 
 // ------------------------------------------------------------------ what is kept
@@ -361,32 +363,41 @@ fn large_values_go_when_their_handles_do() {
     assert!(bytes < 5 * 8 * size, "{bytes} bytes for fifty arrays of {}, one after another", 8 * size);
 }
 
+/// The identity, which counts how often it is computed.
+#[derive(Clone, Debug, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl CustomOp for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+        Ok((inputs[0].shape().clone(), inputs[0].dtype()))
+    }
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(inputs[0].clone())
+    }
+    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+        Rule::Formula(Box::new(|inputs| inputs[0].clone()))
+    }
+}
+
 #[test]
 fn reading_several_values_together_shares_work() {
     let _alone = alone();
-    // Nobody holds the shared part, so reading one after another computes it twice; together, once.
-    let size = 1 << 14;
     let make = || {
-        let shared = (0..40).fold(Tensor::full(size, 0.5, DType::F64), |y, _| y.sin().exp().ln());
-        (shared.sum(), shared.square().sum())
+        let counter = Counted::default();
+        let shared = Tensor::custom(counter.clone(), &[&Tensor::from([1.0, 2.0])]);
+        (counter, shared.sum(), shared.square().sum())
     };
-    let timed = |work: &dyn Fn()| {
-        let started = std::time::Instant::now();
-        work();
-        started.elapsed().as_secs_f64()
-    };
-    let best = |work: &dyn Fn()| (0..5).map(|_| timed(work)).fold(f64::INFINITY, f64::min);
-    let together = best(&|| {
-        let (a, b) = make();
-        let values = Tensor::eval_all(&[&a, &b]).expect("values");
-        assert_eq!(values.len(), 2);
-    });
-    let apart = best(&|| {
-        let (a, b) = make();
-        a.item().expect("a value");
-        b.item().expect("a value");
-    });
-    assert!(together < 0.75 * apart, "{together} s together, {apart} s apart");
+    let (counter, a, b) = make();
+    assert_eq!(Tensor::eval_all(&[&a, &b]).expect("values").len(), 2);
+    assert_eq!(counter.0.load(Ordering::Relaxed), 1, "together, once");
+    // Nobody holds the shared part, so reading one after another computes it twice.
+    let (counter, a, b) = make();
+    assert_eq!((a.item().expect("a value"), b.item().expect("a value")), (3.0, 5.0));
+    assert_eq!(counter.0.load(Ordering::Relaxed), 2, "apart, twice");
 }
 
 #[test]
