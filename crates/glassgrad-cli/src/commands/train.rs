@@ -40,7 +40,7 @@ pub(crate) struct Train {
     epochs: usize,
 
     /// The learning rate
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, allow_negative_numbers = true)]
     lr: f64,
 
     /// What computes: the tensor graph, or a matrix in which every element is a node

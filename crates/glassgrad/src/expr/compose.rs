@@ -511,7 +511,7 @@ impl Tensor {
         self.embed_spans(spans.collect(), shape.into())
     }
 
-    /// The element types that the user's numbers take beside this tensor.
+    /// A number in the element type of this tensor.
     #[track_caller]
     pub fn literal(&self, number: impl IntoTensor) -> Tensor {
         number.into_tensor(self)
@@ -519,6 +519,6 @@ impl Tensor {
 
     /// Whether the elements are floating-point numbers.
     pub fn is_float(&self) -> bool {
-        matches!(self.dtype(), DType::F32 | DType::F64)
+        self.dtype().is_float()
     }
 }
