@@ -1,9 +1,13 @@
 //! The expression language: what it means, what it refuses, and that nothing makes it panic.
 
+#[path = "judges/cases.rs"]
+mod cases;
+
+use cases::random_cases;
 use glassgrad::formula::Symbols;
 use glassgrad::lang::{MAXIMUM_DEPTH, MAXIMUM_LENGTH, parse};
 use glassgrad::ops::Operation;
-use glassgrad::scalar::{Dual, gradient};
+use glassgrad::scalar::{Dual, Tape, gradient};
 use proptest::prelude::*;
 
 fn value(source: &str, x: f64, y: f64) -> f64 {
@@ -195,7 +199,7 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(random_cases(400))]
 
     #[test]
     fn text_of_any_kind_is_read_or_refused(source in "\\PC{0,80}") {
@@ -228,15 +232,22 @@ proptest! {
     fn symbolic_forward_and_reverse_derivatives_agree(source in random_source(), x in -2.0..2.0_f64, y in -2.0..2.0_f64) {
         let expression = parse(&source).unwrap();
         let point: Vec<f64> = expression.variables().iter().map(|name| if name == "x" { x } else { y }).collect();
+        // Beside a pole an engine that skips zero tangents and one that adds infinities rightly differ.
+        let tape = Tape::new();
+        expression.record(&tape, &point);
+        let regular = tape.ids().map(|id| tape.node(id)).all(|node| {
+            node.value.is_finite() && node.partials.iter().all(|partial| partial.is_finite())
+        });
+        prop_assume!(regular);
         let reverse = gradient(|x| expression.evaluate(x)[0], &point);
         for (variable, slope) in reverse.iter().enumerate() {
             let seeded: Vec<Dual<f64>> =
                 (0..).zip(&point).map(|(k, x)| if k == variable { Dual::variable(*x) } else { Dual::constant(*x) }).collect();
             let forward = expression.evaluate(&seeded)[0].tangent();
-            prop_assert!(same(forward, *slope) || !forward.is_finite(), "{source}: {forward} {slope}");
+            prop_assert!(same(forward, *slope), "{source}: {forward} {slope}");
             let symbols = Symbols::new();
             let symbolic = expression.derivative(variable, &symbols).1.evaluate(&point);
-            prop_assert!(same(forward, symbolic) || !forward.is_finite(), "{source}: {forward} {symbolic}");
+            prop_assert!(same(forward, symbolic), "{source}: {forward} {symbolic}");
         }
     }
 }

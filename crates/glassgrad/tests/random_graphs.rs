@@ -4,6 +4,8 @@
 //! domain, and its result is scaled so that value and slope stay near 1: then programs of any shape
 //! are smooth and tame, and what differs between two modes is rounding.
 
+#[path = "judges/cases.rs"]
+mod cases;
 #[path = "judges/differences.rs"]
 mod differences;
 #[path = "judges/modes.rs"]
@@ -14,6 +16,7 @@ mod random;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use cases::random_cases;
 use glassgrad::Real;
 use glassgrad::ops::{Binary, Operation, Row, Unary, Visitor, visit};
 use glassgrad::scalar::{
@@ -21,7 +24,6 @@ use glassgrad::scalar::{
 };
 use modes::{Function, hessians, jacobians, recorded, values};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use random::Random;
 
 // ------------------------------------------------------------------ rows that can be composed
@@ -128,11 +130,6 @@ fn points() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec((-1024..=1024i32).prop_map(|k| f64::from(k) / 1024.0), 1..5)
 }
 
-/// Programs are the same in every run: a test that fails must fail again.
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() }
-}
-
 // ------------------------------------------------------------------ sizes and tolerances
 
 /// What rounding can do to first derivatives: the adjoints with every partial taken by magnitude,
@@ -174,7 +171,7 @@ fn directions(seed: &[f64], length: usize) -> Vec<f64> {
 // ------------------------------------------------------------------ properties
 
 proptest! {
-    #![proptest_config(config(512))]
+    #![proptest_config(random_cases(512))]
 
     #[test]
     fn jacobians_agree_in_every_mode_and_with_finite_differences(program in programs(), x in points()) {
@@ -309,7 +306,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
 }
 
 proptest! {
-    #![proptest_config(config(128))]
+    #![proptest_config(random_cases(128))]
 
     #[test]
     fn sparse_derivatives_of_structured_problems_equal_the_dense_ones(

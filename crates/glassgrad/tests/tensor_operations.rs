@@ -4,11 +4,14 @@
 //! products in Einstein notation obey the adjoint identity; the lemmas and theorems of the tensor calculus
 //! hold under their names; composed operations keep their conventions at ties, zeros and extremes.
 
+#[path = "judges/cases.rs"]
+mod cases;
 #[path = "judges/closeness.rs"]
 mod closeness;
 #[path = "judges/random.rs"]
 mod random;
 
+use cases::random_cases;
 use closeness::{agree, size_of_all};
 use glassgrad::dtype::DType;
 use glassgrad::einsum::Einsum;
@@ -626,7 +629,7 @@ fn notation_of(operands: &[Vec<usize>], output: &[usize], sizes: &[usize]) -> (S
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(random_cases(64))]
 
     #[test]
     fn generated_products_are_what_they_say((operands, output, sizes) in any_product()) {
@@ -675,7 +678,7 @@ fn times(a: &Tensor, s1: &[usize], b: &Tensor, s2: &[usize], s3: &[usize]) -> Te
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(random_cases(64))]
 
     #[test]
     fn lemma_2_1_associativity(sets in any_sets()) {

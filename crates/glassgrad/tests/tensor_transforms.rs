@@ -4,6 +4,8 @@
 //! order, batched, and finite differences of values; at the places where conventions decide, the golden
 //! files of the scalar engines hold for tensors too.
 
+#[path = "judges/cases.rs"]
+mod cases;
 #[path = "judges/closeness.rs"]
 mod closeness;
 #[path = "judges/differences.rs"]
@@ -13,6 +15,7 @@ mod random;
 
 use std::f64::consts::{E, PI};
 
+use cases::random_cases;
 use closeness::{agree, size_of_all};
 use glassgrad::diff::{value_and_grad_aux, vmap_axes};
 use glassgrad::dtype::DType;
@@ -610,7 +613,7 @@ fn random_function(seed: u64, length: usize) -> impl Fn(&Tensor) -> Tensor {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(random_cases(48))]
 
     #[test]
     fn random_graphs_agree_in_every_mode(seed in 0_u64..1_000_000, length in 1_usize..9) {
