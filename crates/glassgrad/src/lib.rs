@@ -39,6 +39,7 @@ pub mod einsum;
 pub mod rng;
 pub mod shape;
 mod special;
+pub mod view;
 
 pub mod ops;
 
