@@ -55,6 +55,8 @@ pub mod tree;
 
 pub mod diff;
 
+pub mod operations;
+
 pub mod scalar;
 
 pub mod lang;

@@ -89,6 +89,12 @@ impl Tensor {
         axes.resolve(operation, self).map_err(|error| Tensor::refused_at(error, &[self], origin))
     }
 
+    /// One axis counted from the front, or the failure.
+    #[track_caller]
+    pub(crate) fn axis_from_front(&self, operation: &str, axis: isize) -> Result<usize, Tensor> {
+        Ok(self.resolved(operation, &Axes::from(axis))?[0])
+    }
+
     /// Puts the axes that a reduction ran over back with size 1, if they are kept.
     #[track_caller]
     fn put_back(&self, result: &Tensor, axes: &Axes, resolved: &[usize]) -> Tensor {
