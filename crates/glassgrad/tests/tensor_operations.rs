@@ -62,17 +62,11 @@ struct Scalar {
     second: Vec<Vec<f64>>,
 }
 
-/// A row with its rule, as plain functions.
-struct Subject {
-    row: Row,
-    value_single: fn(&[f32], f64) -> f32,
-    at: fn(&[f64], f64) -> Scalar,
-}
-
-fn scalar(x: &[f64], rule: impl Fn(&[Dual<Dual<f64, 2>, 2>]) -> Dual<Dual<f64, 2>, 2>) -> Scalar {
+/// The row at a point, differentiated twice by dual numbers.
+fn scalar(row: &Row, x: &[f64]) -> Scalar {
     let seeded: Vec<Dual<Dual<f64, 2>, 2>> =
         x.iter().enumerate().map(|(k, x)| Dual::along(Dual::along(*x, k), k)).collect();
-    let y = rule(&seeded);
+    let y = by_table(row, &seeded);
     Scalar {
         value: y.value.value,
         first: y.tangents[..x.len()].iter().map(|tangent| tangent.value).collect(),
@@ -80,98 +74,39 @@ fn scalar(x: &[f64], rule: impl Fn(&[Dual<Dual<f64, 2>, 2>]) -> Dual<Dual<f64, 2
     }
 }
 
-fn table() -> Vec<Subject> {
-    struct Collect(Vec<Subject>);
+/// The row in the number that a scalar engine works with.
+fn by_table<T: Algebra>(row: &Row, x: &[T]) -> T {
+    let y = match x {
+        [x] => row.operation.apply_unary(*x, parameter(row)),
+        [a, b] => row.operation.apply_binary(*a, *b),
+        _ => None,
+    };
+    y.unwrap_or_else(|| panic!("{} takes {} arguments", row.operation, row.domain.len()))
+}
+
+/// The row as a node of the graph.
+fn by_graph(row: &Row, x: &[Tensor]) -> Tensor {
+    Tensor::apply(row.operation, parameter(row), &x.iter().collect::<Vec<_>>())
+}
+
+fn parameter(row: &Row) -> f64 {
+    row.parameter.map_or(0.0, |parameter| parameter.default)
+}
+
+fn table() -> Vec<Row> {
+    struct Collect(Vec<Row>);
     impl Visitor for Collect {
         fn unary<R: Unary>(&mut self, row: &Row) {
-            self.0.push(Subject {
-                row: row.clone(),
-                value_single: |x, parameter| x[0].unary::<R>(parameter),
-                at: |x, parameter| scalar(x, |x| x[0].unary::<R>(parameter)),
-            });
+            self.0.push(row.clone());
         }
         fn binary<R: Binary>(&mut self, row: &Row) {
-            self.0.push(Subject {
-                row: row.clone(),
-                value_single: |x, _| x[0].binary::<R>(x[1]),
-                at: |x, _| scalar(x, |x| x[0].binary::<R>(x[1])),
-            });
+            self.0.push(row.clone());
         }
     }
     let mut collect = Collect(Vec::new());
     visit(&mut collect);
     assert_eq!(collect.0.len(), Operation::ALL.len(), "every row is visited once");
     collect.0
-}
-
-/// The row as a user of tensors writes it. A row that is added to the table must be added here.
-fn through_graph(operation: Operation, x: &[Tensor], p: f64) -> Tensor {
-    let n = p as i32;
-    let a = &x[0];
-    match operation.name() {
-        "neg" => -a,
-        "recip" => a.recip(),
-        "square" => a.square(),
-        "sqrt" => a.sqrt(),
-        "rsqrt" => a.rsqrt(),
-        "cbrt" => a.cbrt(),
-        "powi" => a.powi(n),
-        "powf" => a.powf(p),
-        "exp" => a.exp(),
-        "exp2" => a.exp2(),
-        "expm1" => a.expm1(),
-        "ln" => a.ln(),
-        "log2" => a.log2(),
-        "log10" => a.log10(),
-        "log1p" => a.log1p(),
-        "sin" => a.sin(),
-        "cos" => a.cos(),
-        "tan" => a.tan(),
-        "asin" => a.asin(),
-        "acos" => a.acos(),
-        "atan" => a.atan(),
-        "sinh" => a.sinh(),
-        "cosh" => a.cosh(),
-        "tanh" => a.tanh(),
-        "asinh" => a.asinh(),
-        "acosh" => a.acosh(),
-        "atanh" => a.atanh(),
-        "sigmoid" => a.sigmoid(),
-        "log_sigmoid" => a.log_sigmoid(),
-        "softplus" => a.softplus(),
-        "softsign" => a.softsign(),
-        "relu" => a.relu(),
-        "leaky_relu" => a.leaky_relu(p),
-        "elu" => a.elu(p),
-        "gelu" => a.gelu(),
-        "gelu_tanh" => a.gelu_tanh(),
-        "silu" => a.silu(),
-        "mish" => a.mish(),
-        "erf" => a.erf(),
-        "erfc" => a.erfc(),
-        "lgamma" => a.lgamma(),
-        "digamma" => a.digamma(),
-        "polygamma" => a.polygamma(n),
-        "sinc" => a.sinc(),
-        "sinc_derivative" => a.sinc_derivative(n),
-        "abs" => a.abs(),
-        "sign" => a.sign(),
-        "step" => a.step(p),
-        "floor" => a.floor(),
-        "ceil" => a.ceil(),
-        "round" => a.round(),
-        "add" => a + &x[1],
-        "sub" => a - &x[1],
-        "mul" => a * &x[1],
-        "div" => a / &x[1],
-        "pow" => a.pow(&x[1]),
-        "atan2" => a.atan2(&x[1]),
-        "hypot" => a.hypot(&x[1]),
-        "max" => a.maximum(&x[1]),
-        "min" => a.minimum(&x[1]),
-        "rem" => a.rem(&x[1]),
-        name => panic!("no tensor operation is written for the row {name}"),
-    }
 }
 
 /// Shapes of the arguments of a row, and for each element of the result the elements that make it.
@@ -220,17 +155,14 @@ fn gathered(x: &[Vec<f64>], places: &[usize]) -> Vec<f64> {
 
 #[test]
 fn every_row_has_the_value_and_the_derivatives_of_the_scalar_rule() {
-    for subject in table() {
-        let row = &subject.row;
-        let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
+    for row in &table() {
         for layout in layouts(row.domain.len()) {
             let x = arguments(row, &layout);
             let what = |part: &str| format!("{part} of {} for {:?}", row.operation, layout.shapes);
             let tensors: Vec<Tensor> =
                 x.iter().zip(&layout.shapes).map(|(x, shape)| Tensor::new(x, &shape[..])).collect();
-            let scalars: Vec<Scalar> =
-                layout.pairs.iter().map(|places| (subject.at)(&gathered(&x, places), parameter)).collect();
-            let f = |x: &Vec<Tensor>| through_graph(row.operation, x, parameter);
+            let scalars: Vec<Scalar> = layout.pairs.iter().map(|places| scalar(row, &gathered(&x, places))).collect();
+            let f = |x: &Vec<Tensor>| by_graph(row, x);
             let total = |x: &Vec<Tensor>| f(x).sum();
 
             let y = f(&tensors);
@@ -281,20 +213,17 @@ fn every_row_has_the_value_and_the_derivatives_of_the_scalar_rule() {
 
 #[test]
 fn every_row_computes_in_single_precision() {
-    for subject in table() {
-        let row = &subject.row;
-        let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
+    for row in &table() {
         for layout in layouts(row.domain.len()) {
             let x: Vec<Vec<f32>> =
                 arguments(row, &layout).iter().map(|x| x.iter().map(|x| *x as f32).collect()).collect();
             let tensors: Vec<Tensor> =
                 x.iter().zip(&layout.shapes).map(|(x, shape)| Tensor::new(x, &shape[..])).collect();
-            let f = |x: &Vec<Tensor>| through_graph(row.operation, x, parameter);
+            let f = |x: &Vec<Tensor>| by_graph(row, x);
             let y = f(&tensors);
             assert_eq!(y.dtype(), DType::F32);
-            let pair = |places: &Vec<usize>| x.iter().zip(places).map(|(x, k)| x[*k]).collect::<Vec<f32>>();
-            let expected: Vec<f32> =
-                layout.pairs.iter().map(|places| (subject.value_single)(&pair(places), parameter)).collect();
+            let pair = |places: &[usize]| x.iter().zip(places).map(|(x, k)| x[*k]).collect::<Vec<f32>>();
+            let expected: Vec<f32> = layout.pairs.iter().map(|places| by_table(row, &pair(places))).collect();
             assert_eq!(y.to_vec::<f32>().unwrap(), expected, "{}", row.operation);
             // The gradient in 64 bits, with 32-bit roundings.
             let total = |x: &Vec<Tensor>| f(x).sum();
@@ -312,12 +241,10 @@ fn every_row_computes_in_single_precision() {
 
 #[test]
 fn every_row_keeps_its_conventions_at_special_points() {
-    for subject in table() {
-        let row = &subject.row;
-        let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
+    for row in &table() {
         for special in &row.special {
             let x: Vec<Tensor> = special.at.iter().map(|x| Tensor::from(*x)).collect();
-            let f = |x: &Vec<Tensor>| through_graph(row.operation, x, parameter);
+            let f = |x: &Vec<Tensor>| by_graph(row, x);
             let what = format!("{} at {:?}", row.operation, special.at);
             // Some rows pin rounded literals; table.rs judges the values more sharply.
             let near =
@@ -335,6 +262,22 @@ fn every_row_keeps_its_conventions_at_special_points() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn rows_are_applied_to_as_many_tensors_as_they_take() {
+    let x = vector(&[1.0, 2.0]);
+    for row in &table() {
+        let arity = row.domain.len();
+        for count in (0..4).filter(|count| *count != arity) {
+            let error = Tensor::apply(row.operation, 0.0, &vec![&x; count]).eval().expect_err("a wrong number");
+            let stated = format!("{}: it takes {arity} tensors, not {count}", row.operation.name());
+            assert!(error.to_string().starts_with(&stated), "{error}");
+        }
+    }
+    for other in [Operation::Input, Operation::Where] {
+        assert!(Tensor::apply(other, 0.0, &[&x, &x]).eval().is_err());
     }
 }
 

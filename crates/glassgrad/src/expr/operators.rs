@@ -4,6 +4,7 @@ use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Rem, Sub, Su
 
 use super::create::IntoTensor;
 use super::node::{Logic, Tensor};
+use crate::error::Error;
 use crate::ops::{Operation, Relation, operations};
 
 macro_rules! row_methods {
@@ -41,6 +42,41 @@ macro_rules! row_methods {
     (@parameter $p:ident) => { f64::from($p) };
 }
 operations!(row_methods);
+
+impl Tensor {
+    /// Any row of the table, chosen at run time; `parameter` is the number of rows that have one, such as
+    /// the slope of `leaky_relu`, and is ignored by the others.
+    ///
+    /// ```
+    /// use glassgrad::{Operation, Tensor};
+    /// let x = Tensor::from([-2.0, 3.0]);
+    /// assert_eq!(Tensor::apply(Operation::LeakyRelu, 0.5, &[&x]).to_string(), "[-1,  3]");
+    /// assert_eq!(Tensor::apply(Operation::Mul, 0.0, &[&x, &x]).to_string(), "[4, 9]");
+    /// ```
+    #[track_caller]
+    pub fn apply(operation: Operation, parameter: f64, operands: &[&Tensor]) -> Tensor {
+        if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
+            return (*failed).clone();
+        }
+        match (operation, operands) {
+            (Operation::Input | Operation::Where, _) => {
+                let error = Error::new(operation.name(), "it is no row of the table");
+                Tensor::refused(error.help("a choice between tensors is .choose(..)"), operands)
+            }
+            // The core adds and multiplies by itself.
+            (Operation::Neg, [x]) => -*x,
+            (Operation::Add, [a, b]) => add(a, b),
+            (Operation::Sub, [a, b]) => sub(a, b),
+            (Operation::Mul, [a, b]) => mul(a, b),
+            (_, [x]) if operation.arity() == 1 => x.unary(operation, parameter),
+            (_, [a, b]) if operation.arity() == 2 => a.binary(operation, b),
+            _ => {
+                let message = format!("it takes {} tensors, not {}", operation.arity(), operands.len());
+                Tensor::refused(Error::new(operation.name(), message), operands)
+            }
+        }
+    }
+}
 
 #[track_caller]
 fn add(a: &Tensor, b: &Tensor) -> Tensor {
