@@ -10,6 +10,8 @@ mod cases;
 mod closeness;
 #[path = "judges/random.rs"]
 mod random;
+#[path = "judges/tensors.rs"]
+mod tensors;
 
 use cases::random_cases;
 use closeness::{agree, size_of_all};
@@ -23,35 +25,10 @@ use glassgrad::tree::Tree;
 use glassgrad::{Algebra, Tensor, grad, hessian, jacobian, jvp, vjp};
 use proptest::prelude::*;
 use random::Random;
+use tensors::{assert_close, assert_tensors, normal, numbers, vector};
 
 /// How many roundings of numbers of the size of the results two ways of computing may differ by.
 const ROUNDINGS: f64 = 64.0;
-
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    tensor.to_f64_vec().unwrap_or_else(|error| panic!("{error}"))
-}
-
-#[track_caller]
-fn assert_close(what: &str, actual: &[f64], expected: &[f64]) {
-    assert_eq!(actual.len(), expected.len(), "{what}: {actual:?} is not {expected:?}");
-    let finite: Vec<f64> = expected.iter().copied().filter(|number| number.is_finite()).collect();
-    let size = size_of_all(&finite);
-    for (a, b) in actual.iter().zip(expected) {
-        assert!(agree(*a, *b, size, ROUNDINGS), "{what}: {actual:?} is not {expected:?}");
-    }
-}
-
-#[track_caller]
-fn assert_tensors(what: &str, actual: &Tensor, expected: &Tensor) {
-    let (a, b) = (numbers(actual), numbers(expected));
-    assert_eq!(actual.shape(), expected.shape(), "{what}");
-    assert_close(what, &a, &b);
-}
-
-/// Random 64-bit numbers of a shape.
-fn normal(seed: u64, shape: &[usize]) -> Tensor {
-    Tensor::normal(Key::new(seed), shape).cast(DType::F64)
-}
 
 // ------------------------------------------------------------------ rows of the table
 
@@ -746,10 +723,6 @@ proptest! {
 }
 
 // ------------------------------------------------------------------ composed operations
-
-fn vector(numbers: &[f64]) -> Tensor {
-    Tensor::new(numbers, numbers.len())
-}
 
 #[test]
 fn sums_of_exponentials_do_not_overflow() {
