@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Keys, Tensor};
 use crate::rng::Key;
 
 /// The place of a leaf in its tree, such as `layers.0.weight`.
@@ -156,6 +156,16 @@ impl Tree for Tensor {
     }
     fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
         leaf(path, self)
+    }
+}
+
+/// Keys are a leaf of integers.
+impl Tree for Keys {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        visitor(path, &self.0);
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        Keys(leaf(path, &self.0))
     }
 }
 

@@ -23,10 +23,10 @@ use cases::random_cases;
 use closeness::{agree, size_of_all};
 use glassgrad::diff::{value_and_grad_aux, vmap_axes};
 use glassgrad::dtype::DType;
-use glassgrad::expr::s;
+use glassgrad::expr::{Keys, s};
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
-use glassgrad::{Tensor, grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, vjp, vmap};
+use glassgrad::{Tensor, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, scan, value_and_grad, vjp, vmap};
 use golden::assert_all_close;
 use proptest::prelude::*;
 use random::Random;
@@ -252,6 +252,49 @@ fn products_with_the_hessian_need_no_hessian() {
     assert_tensors("second leaf", &one.1[0], &other.1[0]);
 }
 
+#[test]
+fn a_gradient_passes_through_a_gradient_step() {
+    // The step p' = p − r·∇L of L = ½ p·A·p is (1 − rA)p, and |p' − t|² is what is learnt to learn.
+    let half = normal(1, &[3, 3]);
+    let a = &half + half.transpose();
+    let (p, target, rate) = (normal(2, &[3]), normal(3, &[3]), Tensor::from(0.3));
+    let inner = |p: &Tensor| 0.5 * p.inner(&a.matmul(p));
+    let stepped = |p: &Tensor, rate: &Tensor| p - rate * grad(inner)(p);
+    let outer = |(p, rate): &(Tensor, Tensor)| (stepped(p, rate) - &target).square().sum();
+    let distance = stepped(&p, &rate) - &target;
+    let (by_start, by_rate) = grad(outer)(&(p.clone(), rate.clone()));
+    assert_tensors("start", &by_start, &(2.0 * (&distance - &rate * a.matmul(&distance))));
+    assert_tensors("rate", &by_rate, &(-2.0 * a.matmul(&p).inner(&distance)));
+    let map = Tensor::eye(3).cast(DType::F64) - &rate * &a;
+    let curvature = hessian(|p: &Tensor| outer(&(p.clone(), rate.clone())))(&p);
+    assert_tensors("curvature", &curvature, &(2.0 * map.matmul(&map)));
+    // Five steps, by a loop in the graph.
+    let trained = |p: &Tensor| {
+        let step = |p: &Tensor, _: &Tensor| (stepped(p, &rate), p.clone());
+        (scan(step, p, &Tensor::zeros([5])).0 - &target).square().sum()
+    };
+    let power = (0..4).fold(map.clone(), |power, _| power.matmul(&map));
+    let direct = |p: &Tensor| (power.matmul(p) - &target).square().sum();
+    assert_tensors("five steps", &grad(trained)(&p), &grad(direct)(&p));
+    // To first order only: the gradient counts as a constant.
+    let first_order = |p: &Tensor| (p - &rate * no_grad(grad(inner))(p) - &target).square().sum();
+    assert_tensors("first order", &grad(first_order)(&p), &(2.0 * &distance));
+}
+
+#[test]
+fn penalties_on_the_gradients_of_examples() {
+    // (|∇ₓ tanh(w·x)| − 1)², and the length of the gradient is (1 − tanh²)·|w|.
+    let (w, x) = (normal(1, &[3]), normal(2, &[5, 3]));
+    let penalty = |w: &Tensor| {
+        let critic = |x: &Tensor| w.inner(x).tanh();
+        (vmap(grad(critic))(&x).norm_over(1) - 1.0).square().mean()
+    };
+    let direct = |w: &Tensor| ((1.0 - x.matmul(w).tanh().square()) * w.norm() - 1.0).square().mean();
+    assert_tensors("value", &penalty(&w), &direct(&w));
+    assert_tensors("gradient", &grad(penalty)(&w), &grad(direct)(&w));
+    assert_tensors("Hessian", &hessian(penalty)(&w), &hessian(direct)(&w));
+}
+
 // ------------------------------------------------------------------ branches not taken
 
 #[test]
@@ -320,6 +363,31 @@ fn looped(f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor, in_axis: usize, out_axis: u
     Tensor::stack(&results.iter().collect::<Vec<_>>(), out_axis)
 }
 
+/// The batched function is the loop over examples, along every axis, nested, and in its derivatives.
+fn assert_batched(name: &str, f: Function<'_>) {
+    let batch = normal(2, &[4, 3]);
+    let turned = batch.transpose();
+    let expected = looped(f, &batch, 0, 0);
+    assert_tensors(name, &vmap(f)(&batch), &expected);
+    assert_tensors(&format!("{name}, another axis in"), &vmap_axes(f, 1, 0)(&turned), &expected);
+    let last = f(&batch.slice(&[s(0)])).rank();
+    for axis in 0..=last {
+        let found = vmap_axes(f, 0, axis)(&batch);
+        assert_tensors(&format!("{name}, axis {axis} out"), &found, &looped(f, &batch, 0, axis));
+    }
+    let stacked = normal(3, &[2, 4, 3]);
+    let twice = vmap(vmap(f))(&stacked);
+    let expected = looped(&|x| looped(f, x, 0, 0), &stacked, 0, 0);
+    assert_tensors(&format!("{name}, twice"), &twice, &expected);
+    // Derivatives of the batched function are those of the loop.
+    let slope = grad(|x: &Tensor| vmap(f)(x).square().sum())(&batch);
+    let expected = grad(|x: &Tensor| looped(f, x, 0, 0).square().sum())(&batch);
+    assert_tensors(&format!("gradient of batched {name}"), &slope, &expected);
+    let v = normal(4, &[4, 3]);
+    let (pushed, expected) = (jvp(vmap(f), &batch, &v).1, jvp(|x: &Tensor| looped(f, x, 0, 0), &batch, &v).1);
+    assert_tensors(&format!("tangent of batched {name}"), &pushed, &expected);
+}
+
 #[test]
 fn a_batch_is_a_loop() {
     let constant = normal(1, &[3, 3]);
@@ -359,29 +427,85 @@ fn a_batch_is_a_loop() {
         ("gradient of the largest", &|x| grad(Tensor::max)(x)),
         ("gradient through a gather", &|x| grad(|x: &Tensor| x.gather(&x.argmax(0), 0).square())(x)),
     ];
-    let batch = normal(2, &[4, 3]);
-    let turned = batch.transpose();
-    for &(name, f) in functions {
-        let expected = looped(f, &batch, 0, 0);
-        assert_tensors(name, &vmap(f)(&batch), &expected);
-        assert_tensors(&format!("{name}, another axis in"), &vmap_axes(f, 1, 0)(&turned), &expected);
-        let last = f(&batch.slice(&[s(0)])).rank();
-        for axis in 0..=last {
-            let found = vmap_axes(f, 0, axis)(&batch);
-            assert_tensors(&format!("{name}, axis {axis} out"), &found, &looped(f, &batch, 0, axis));
-        }
-        let stacked = normal(3, &[2, 4, 3]);
-        let twice = vmap(vmap(f))(&stacked);
-        let expected = looped(&|x| looped(f, x, 0, 0), &stacked, 0, 0);
-        assert_tensors(&format!("{name}, twice"), &twice, &expected);
-        // Derivatives of the batched function are those of the loop.
-        let slope = grad(|x: &Tensor| vmap(f)(x).square().sum())(&batch);
-        let expected = grad(|x: &Tensor| looped(f, x, 0, 0).square().sum())(&batch);
-        assert_tensors(&format!("gradient of batched {name}"), &slope, &expected);
-        let v = normal(4, &[4, 3]);
-        let (pushed, expected) = (jvp(vmap(f), &batch, &v).1, jvp(|x: &Tensor| looped(f, x, 0, 0), &batch, &v).1);
-        assert_tensors(&format!("tangent of batched {name}"), &pushed, &expected);
+    functions.iter().for_each(|(name, f)| assert_batched(name, *f));
+}
+
+#[test]
+fn a_batch_of_every_transform_is_a_loop() {
+    let (constant, v) = (normal(5, &[3, 3]), normal(6, &[3]));
+    let number = |x: &Tensor| constant.matmul(x).tanh().square().sum() * x.exp().mean();
+    let several = |x: &Tensor| constant.matmul(x).sin() * x;
+    let both = |(value, slope): (Tensor, Tensor)| Tensor::concatenate(&[&value.reshape([1]), &slope], 0);
+    let recurrent = |x: &Tensor| {
+        let step = |state: &Tensor, row: &Tensor| ((state + row * x).tanh(), state.square().sum());
+        let (last, results) = scan(step, x, &constant);
+        Tensor::concatenate(&[&last, &results], 0)
+    };
+    let functions: &[(&str, Function<'_>)] = &[
+        ("grad", &|x| grad(number)(x)),
+        ("value_and_grad", &|x| both(value_and_grad(number)(x))),
+        ("vjp along a constant", &|x| vjp(several, x).1(&v)),
+        ("vjp along the example", &|x| vjp(several, x).1(&x.square())),
+        ("jvp along a constant", &|x| jvp(several, x, &v).1),
+        ("jvp along the example", &|x| jvp(several, x, x).1),
+        ("jacobian", &|x| jacobian(several)(x)),
+        ("hessian", &|x| hessian(number)(x)),
+        ("hvp", &|x| hvp(number, x, &v)),
+        ("linearize", &|x| linearize(several, x).1(&v)),
+        ("linearize at a constant", &|x| linearize(several, &v).1(x)),
+        ("scan", &recurrent),
+        ("gradient of a scan", &|x| grad(|x: &Tensor| recurrent(x).square().sum())(x)),
+        ("tangent of a scan", &|x| jvp(recurrent, x, &v).1),
+        ("jvp of grad", &|x| jvp(grad(number), x, x).1),
+        ("grad of jvp", &|x| grad(|x: &Tensor| jvp(number, x, &v).1)(x)),
+        ("third derivatives", &|x| jacobian(hessian(number))(x)),
+        ("a gradient step", &|x| number(&(x - 0.1 * grad(number)(x)))),
+        ("no_grad", &|x| no_grad(several)(x) * x),
+        ("a batch", &|x| vmap(|row: &Tensor| several(&(row * x)))(&constant)),
+    ];
+    functions.iter().for_each(|(name, f)| assert_batched(name, *f));
+}
+
+#[test]
+fn every_example_of_a_batch_can_have_its_own_key() {
+    let key = Key::new(11);
+    let bits = |tensor: &Tensor| tensor.to_vec::<f32>().expect("32-bit numbers").iter().map(|x| x.to_bits()).collect();
+    let same = |what: &str, batched: &Tensor, each: &[Tensor]| {
+        let stacked = Tensor::stack(&each.iter().collect::<Vec<_>>(), 0);
+        let [a, b]: [Vec<u32>; 2] = [bits(batched), bits(&stacked)];
+        assert_eq!((batched.shape(), a), (stacked.shape(), b), "{what}");
+    };
+    let x = Tensor::normal(Key::new(1), [4, 3]);
+    let row = |k: u64| x.slice(&[s(k as isize)]);
+    // A function that draws twice from its key, and its gradient.
+    let noisy = |(x, key): &(Tensor, Keys)| {
+        let kept = Tensor::uniform(&key.fold(0), [3]).lt(0.5).cast(DType::F32);
+        (x * kept + Tensor::normal(&key.fold(1), [3])).tanh()
+    };
+    let slope = |x: &(Tensor, Keys)| grad(|x: &(Tensor, Keys)| noisy(x).square().sum())(x).0;
+    for (what, f) in [("value", &noisy as &dyn Fn(&(Tensor, Keys)) -> Tensor), ("gradient", &slope)] {
+        let batched = vmap(f)(&(x.clone(), Keys::from(key).split(4)));
+        let each: Vec<Tensor> = (0..4).map(|k| f(&(row(k), Keys::from(key.fold(k))))).collect();
+        same(what, &batched, &each);
     }
+    // Keys of keys, in a batch of batches.
+    let pairs = Keys::from(key).split(2).split(3);
+    let nested = vmap(vmap(|key: &Keys| Tensor::normal(key, [2])))(&pairs);
+    let one = |k: u64| Tensor::normal(key.fold(k / 3).fold(k % 3), [2]);
+    same("nested", &nested.reshape([6, 2]), &(0..6).map(one).collect::<Vec<_>>());
+    let split_inside = vmap(|key: &Keys| Tensor::uniform(&key.split(3), [2]))(&Keys::from(key).split(2));
+    let one = |k: u64| Tensor::uniform(key.fold(k / 3).fold(k % 3), [2]);
+    same("split inside", &split_inside.reshape([6, 2]), &(0..6).map(one).collect::<Vec<_>>());
+    // One key for each step of a loop, and a key that is captured, which all examples share.
+    let walk = |sum: &Tensor, key: &Keys| (sum + Tensor::normal(key, [2]), sum + Tensor::normal(key, [2]));
+    let (last, _) = scan(walk, &Tensor::zeros([2]), &Keys::from(key).split(3));
+    let by_hand: Tensor = (0..3).map(|k| Tensor::normal(key.fold(k), [2])).sum();
+    same("scan", &last.expand(0), &[by_hand]);
+    let shared = vmap(|x: &Tensor| x + Tensor::normal(key, [3]))(&x);
+    same("shared", &shared, &(0..4).map(|k| row(k) + Tensor::normal(key, [3])).collect::<Vec<_>>());
+    // No keys at all.
+    let none = vmap(|key: &Keys| Tensor::normal(key, [2]))(&Keys::from(key).split(0));
+    assert_eq!((none.shape().to_vec(), none.to_vec::<f32>()), (vec![0, 2], Ok(Vec::new())));
 }
 
 #[test]
@@ -446,6 +570,26 @@ fn nothing_passes_through_a_stop() {
     };
     let slopes = grad(frozen)(&(x.clone(), x.square()));
     assert_eq!((numbers(&slopes.0), numbers(&slopes.1)), (vec![0.0, 0.0], vec![2.0, 3.0]));
+}
+
+#[test]
+fn no_derivative_passes_out_of_a_function_that_has_none() {
+    let x = vector(&[2.0, 3.0]);
+    let quiet = no_grad(|p: &(Tensor, Tensor)| vec![&p.0 * &p.1, p.0.sin()]);
+    let pair = (x.clone(), x.square());
+    assert_eq!(numbers(&quiet(&pair)[0]), [8.0, 27.0]);
+    let f = |x: &Tensor| (x * &quiet(&(x.clone(), x.square()))[0]).sum();
+    assert_eq!(numbers(&grad(f)(&x)), [8.0, 27.0]);
+    assert_eq!(numbers(&jvp(f, &x, &x).1), [97.0]);
+    assert_eq!(numbers(&hessian(f)(&x)), [0.0; 4]);
+    assert_eq!(numbers(&vmap(grad(f))(&x.reshape([2, 1]))), [8.0, 27.0]);
+    // Inside, derivatives are what they are everywhere; live variables see none of it.
+    let inner = no_grad(|x: &Tensor| grad(|x: &Tensor| x.powi(3).sum())(x));
+    assert_eq!(numbers(&inner(&x)), [12.0, 27.0]);
+    let variable = x.variable();
+    assert_eq!(numbers(&(inner(&variable) * &variable).sum().backward().of(&variable)), [12.0, 27.0]);
+    // A failure stays one.
+    assert!(no_grad(|x: &Tensor| x.reshape([7]))(&x).eval().is_err());
 }
 
 #[test]

@@ -319,6 +319,20 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
     }
 }
 
+/// The same function, through whose result no derivative passes, in any mode.
+///
+/// ```
+/// use glassgrad::{Tensor, grad, no_grad};
+/// // A residual divided by its own size, where the size counts as a constant.
+/// let size = no_grad(|x: &Tensor| x.norm());
+/// let loss = |x: &Tensor| (x / size(x)).sum();
+/// let slope = grad(loss)(&Tensor::from([3.0, 4.0]));
+/// assert_eq!(slope.to_string(), "[0.2, 0.2]");
+/// ```
+pub fn no_grad<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
+    move |x| function(x).outcome().map(Tensor::stop_gradient)
+}
+
 /// The gradients of one number with respect to every live variable behind it, asked by tensor.
 #[derive(Debug)]
 pub struct Gradients {

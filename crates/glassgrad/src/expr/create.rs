@@ -1,11 +1,10 @@
-//! Leaves: tensors from numbers, slices, nested arrays, ranges and random keys.
+//! Leaves: tensors from numbers, slices, nested arrays and ranges.
 
 use super::node::Tensor;
 use crate::array::{Array, Buffer, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::rng::Key;
 use crate::shape::Shape;
 
 impl Tensor {
@@ -87,22 +86,6 @@ impl Tensor {
         let (start, end) = (start.to_f64(), end.to_f64());
         let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
         Tensor::leaf(Array::new(Shape::from(count), Buffer::from_fn(E::DTYPE, count, |k| start + step * k as f64)))
-    }
-
-    /// Random numbers from 0 up to but not including 1, 32-bit.
-    #[track_caller]
-    pub fn uniform(key: Key, shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
-        let buffer = Buffer::from_fn(DType::F32, shape.elements(), |k| key.uniform(k as u64));
-        Tensor::leaf(Array::new(shape, buffer))
-    }
-
-    /// Random numbers with the standard normal distribution, 32-bit.
-    #[track_caller]
-    pub fn normal(key: Key, shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
-        let buffer = Buffer::from_fn(DType::F32, shape.elements(), |k| key.normal(k as u64));
-        Tensor::leaf(Array::new(shape, buffer))
     }
 
     /// The same value as a live variable: what is computed from it can be differentiated later with
