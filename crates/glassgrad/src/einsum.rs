@@ -55,7 +55,7 @@ impl Einsum {
     /// A label of the output that no operand has needs a size, given after an equals sign: `i->ij=3`
     /// repeats a vector in three columns.
     pub fn parse(notation: &str, shapes: &[&[usize]]) -> Result<Einsum, EinsumError> {
-        let error = |message: String| Err(EinsumError(format!("einsum \"{notation}\": {message}")));
+        let error = |message: String| Err(EinsumError(format!("\"{notation}\": {message}")));
         let compact: String = notation.chars().filter(|character| !character.is_whitespace()).collect();
         let Some((inputs, output)) = compact.split_once("->") else {
             return error("an arrow is missing; write for example \"ij,jk->ik\"".to_owned());

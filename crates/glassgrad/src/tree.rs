@@ -82,18 +82,29 @@ pub trait Tree: Sized {
         self.rebuild(&Path::default(), &mut |path, leaf| function(path, leaf))
     }
 
-    /// Combines two trees of one structure leaf by leaf.
+    /// Combines two trees of one structure leaf by leaf. If the structures differ, every leaf is a failed tensor.
+    #[track_caller]
     fn zip(&self, other: &Self, mut function: impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
-        let others = other.flatten();
-        let mut others = others.iter();
-        self.rebuild(&Path::default(), &mut |_, leaf| {
-            others.next().map_or_else(|| leaf.clone(), |other| function(leaf, other))
-        })
+        match pairs("zip", self, other) {
+            Ok(pairs) => self.with_leaves(pairs.iter().map(|(a, b)| function(a, b)).collect()),
+            Err(failed) => failed_tree(self, other, &failed),
+        }
     }
 
-    /// The sum of two trees.
+    /// The sum of two trees of one structure.
+    #[track_caller]
     fn add(&self, other: &Self) -> Self {
-        self.zip(other, |a, b| a + b)
+        match pairs("add", self, other) {
+            Ok(pairs) => {
+                // A loop, because closures do not pass the caller's line on.
+                let mut sums = Vec::new();
+                for (a, b) in &pairs {
+                    sums.push(a + b);
+                }
+                self.with_leaves(sums)
+            }
+            Err(failed) => failed_tree(self, other, &failed),
+        }
     }
 
     /// The tree times a number.
@@ -102,9 +113,22 @@ pub trait Tree: Sized {
     }
 
     /// The sum of the products of all corresponding elements.
+    #[track_caller]
     fn inner_product(&self, other: &Self) -> Tensor {
-        let products: Vec<Tensor> = self.flatten().iter().zip(other.flatten()).map(|(a, b)| a.inner(&b)).collect();
-        products.into_iter().sum()
+        match pairs("inner_product", self, other) {
+            Ok(pairs) => {
+                let mut sum: Option<Tensor> = None;
+                for (a, b) in &pairs {
+                    let product = a.inner(b);
+                    sum = Some(match sum {
+                        Some(sum) => sum + product,
+                        None => product,
+                    });
+                }
+                sum.unwrap_or_else(|| Tensor::zeros(()))
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// Zeros of the same structure.
@@ -148,6 +172,29 @@ pub trait Tree: Sized {
     fn element_count(&self) -> usize {
         self.flatten().iter().map(|leaf| leaf.shape().elements()).sum()
     }
+}
+
+/// The leaves of two trees side by side, or a failed tensor if the structures differ.
+#[track_caller]
+fn pairs<T: Tree>(operation: &str, one: &T, other: &T) -> Result<Vec<(Tensor, Tensor)>, Tensor> {
+    let (a, b) = (one.leaves(), other.leaves());
+    let unpaired = match a.iter().zip(&b).find(|(a, b)| a.0 != b.0) {
+        Some((a, _)) => Some(&a.0),
+        None => a.get(b.len()).or_else(|| b.get(a.len())).map(|(path, _)| path),
+    };
+    if let Some(path) = unpaired {
+        let message =
+            format!("the trees differ: one has a leaf {path:?} and the other has not", path = path.to_string());
+        return Err(Tensor::refused(Error::new(operation, message), &[]));
+    }
+    Ok(a.into_iter().zip(b).map(|((_, a), (_, b))| (a, b)).collect())
+}
+
+/// A tree whose every leaf is this failed tensor, like that of two which has more leaves: without any, the
+/// failure would be lost.
+fn failed_tree<T: Tree>(one: &T, other: &T, failed: &Tensor) -> T {
+    let like = if one.flatten().len() >= other.flatten().len() { one } else { other };
+    like.map(|_| failed.clone())
 }
 
 impl Tree for Tensor {

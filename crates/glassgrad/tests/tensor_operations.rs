@@ -778,6 +778,40 @@ fn lengths_have_derivative_zero_at_the_origin() {
 }
 
 #[test]
+fn lengths_do_not_leave_the_range_of_numbers() {
+    for scale in [1e200, 1e-200] {
+        let x = vector(&[3.0 * scale, 4.0 * scale]);
+        assert_close("norm", &numbers(&(x.norm() / scale)), &[5.0]);
+        assert_close("gradient", &numbers(&grad(Tensor::norm)(&x)), &[0.6, 0.8]);
+        assert_close("tangent", &numbers(&jvp(Tensor::norm, &x, &vector(&[1.0, 2.0])).1), &[2.2]);
+        let curvature = numbers(&(hessian(Tensor::norm)(&x) * scale));
+        assert_close("Hessian", &curvature, &[0.128, -0.096, -0.096, 0.072]);
+        assert_close("std", &numbers(&(x.std() / scale)), &[0.5]);
+    }
+    let narrow = Tensor::from([3e30_f32, 4e30]);
+    assert_eq!(narrow.norm().to_vec::<f32>().unwrap(), [5e30]);
+    // Every line has its own unit.
+    let rows = Tensor::from([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0], [f64::INFINITY, 1.0]]);
+    let lengths = numbers(&rows.norm_over(1));
+    assert_close("rows", &[lengths[0] / 1e200, lengths[1] * 1e200, lengths[2]], &[5.0, 5.0, 0.0]);
+    assert_eq!(lengths[3], f64::INFINITY);
+    let slopes = numbers(&grad(|x: &Tensor| x.norm_over(1).sum())(&rows));
+    assert_close("rows", &slopes[..6], &[0.6, 0.8, 0.6, 0.8, 0.0, 0.0]);
+    assert_eq!(rows.norm_over(Axes::from(1).keep()).shape().to_vec(), [4, 1]);
+    assert_eq!(numbers(&Tensor::new::<f64>(&[], [2, 0]).norm_over(1)), [0.0, 0.0]);
+}
+
+#[test]
+fn the_deviation_of_equal_numbers_has_derivative_zero() {
+    let x = vector(&[2.0, 2.0, 2.0]);
+    assert_eq!(numbers(&x.std()), [0.0]);
+    assert_eq!(numbers(&grad(Tensor::std)(&x)), [0.0; 3]);
+    assert_eq!(numbers(&jvp(Tensor::std, &x, &vector(&[1.0, 2.0, 3.0])).1), [0.0]);
+    assert_eq!(numbers(&hessian(Tensor::std)(&x)), [0.0; 9]);
+    assert!(numbers(&Tensor::new::<f64>(&[], 0).std())[0].is_nan());
+}
+
+#[test]
 fn lengths_of_vectors_with_nan_are_nan() {
     assert!(numbers(&vector(&[f64::NAN, 1.0]).norm())[0].is_nan());
     assert!(numbers(&grad(Tensor::norm)(&vector(&[f64::NAN, 1.0]))).iter().all(|slope| slope.is_nan()));
@@ -848,6 +882,42 @@ fn extremes_propagate_nan_and_refuse_nothing() {
     assert_eq!(numbers(&empty.argmax(1)), [0.0; 0]);
     assert_eq!(numbers(&empty.softmax(1)), [0.0; 0]);
     assert_eq!(numbers(&empty.logsumexp_over(1)), [0.0; 0]);
+    // The exponentials of nothing add up to 0.
+    assert_eq!(numbers(&empty.logsumexp_over(0)), [f64::NEG_INFINITY; 2]);
+    assert_eq!(numbers(&empty.logsumexp_over(Axes::from(0).keep())), [f64::NEG_INFINITY; 2]);
+    assert_eq!(numbers(&Tensor::new::<f64>(&[], 0).logsumexp()), [f64::NEG_INFINITY]);
+}
+
+#[test]
+fn integers_are_exact() {
+    // The first integer that is no 64-bit floating-point number.
+    let odd = (1_i64 << 53) + 1;
+    let (a, b) = (Tensor::from([odd, odd - 1, i64::MAX]), Tensor::from([odd - 1, odd, i64::MAX - 1]));
+    assert_eq!(a.gt(&b).to_vec::<bool>().unwrap(), [true, false, true]);
+    assert_eq!(a.le(&b).to_vec::<bool>().unwrap(), [false, true, false]);
+    assert_eq!(a.equal(&b).to_vec::<bool>().unwrap(), [false; 3]);
+    let places = Tensor::from([1_i64, 1, 0]);
+    assert_eq!(a.scatter_add(&places, 0, 2).to_vec::<i64>().unwrap(), [i64::MAX, 2 * odd - 1]);
+    let close = Tensor::from([odd - 1, odd]);
+    assert_eq!(close.argmax(0).to_vec::<i64>().unwrap(), [1]);
+    assert_eq!(close.max().to_vec::<i64>().unwrap(), [odd]);
+    assert_eq!(close.min().to_vec::<i64>().unwrap(), [odd - 1]);
+    assert_eq!((&a + &a - &a).to_vec::<i64>().unwrap(), a.to_vec::<i64>().unwrap());
+}
+
+#[test]
+fn labels_may_be_any_numbers() {
+    let (a, b) = (normal(1, &[2, 3]), normal(2, &[3, 4]));
+    let product = Tensor::einsum_labels(&[(&a, &[7, usize::MAX]), (&b, &[usize::MAX, 0])], &[7, 0]);
+    assert_tensors("matmul by labels", &product, &a.matmul(&b));
+}
+
+#[test]
+fn a_literal_on_the_left_needs_no_type() {
+    let x = vector(&[1.0, 3.0]);
+    assert_eq!(numbers(&(1.0 + x.square()).ln()), [2.0_f64.ln(), 10.0_f64.ln()]);
+    assert_eq!(numbers(&(2 - &x).abs()), [1.0, 1.0]);
+    assert_eq!(numbers(&(6.0 / &x).sum().sqrt()), [8.0_f64.sqrt()]);
 }
 
 #[test]

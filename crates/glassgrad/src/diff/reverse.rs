@@ -162,8 +162,8 @@ fn rule(
             spans[lead.len() + axis].start = start;
             g.slice_spans(spans)
         }
-        Op::Gather(axis) => g.scatter_add(&inputs[1], lead.len() + axis, input.shape()[*axis]),
-        Op::ScatterAdd(axis) => g.gather(&inputs[1], lead.len() + axis),
+        Op::Gather(axis) => g.scatter_add_at(&inputs[1], lead.len() + axis, input.shape()[*axis], node.origin),
+        Op::ScatterAdd(axis) => g.gather_at(&inputs[1], lead.len() + axis, node.origin),
         Op::Flip(axes) => g.flip(&axes.iter().map(|axis| axis + lead.len()).collect::<Vec<_>>()),
         Op::Select => {
             let (condition, zero) = (inputs[0].broadcast_to(led(&node.shape)), g.zeros_like());

@@ -188,6 +188,14 @@ fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
 
 /// What is wrong with directions that are not of the shapes and types of what they belong to.
 fn unlike(operation: &str, name: &str, tensors: &[Tensor], directions: &[Tensor]) -> Option<Error> {
+    if tensors.len() != directions.len() {
+        let message = format!("a {name} must have {} leaves, not {}", tensors.len(), directions.len());
+        let error = Error::new(operation, message);
+        return Some(match directions.first().or(tensors.first()) {
+            Some(leaf) => error.at(leaf.origin()),
+            None => error,
+        });
+    }
     let (tensor, direction) = tensors
         .iter()
         .zip(directions)
@@ -248,6 +256,10 @@ pub fn jacobian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> i
         if let Some(error) = result.error() {
             return Tensor::failed(&error.clone());
         }
+        if !result.is_float() {
+            let message = format!("the function must return floating-point numbers, not {}", result.dtype());
+            return Tensor::refused_at(Error::new("jacobian", message), &[result], result.origin());
+        }
         let lead = result.shape().to_vec();
         let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
         let found = pullback(&[(result, seed)], &[&traced.variables], &lead).remove(0);
@@ -307,7 +319,7 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
         }
         if let Some(leaf) = uneven {
             let message = format!("axis {axis} must have the same size in every argument; one has {size}");
-            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]);
+            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]).at(leaf.origin());
             return failed_like(&result, &error);
         }
         let results = result.flatten();

@@ -42,11 +42,23 @@ impl Tensor {
     /// A node of these inputs, or the failure of the first that failed.
     #[track_caller]
     pub(crate) fn node(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
+        Tensor::node_at(op, inputs, shape, dtype, Location::caller())
+    }
+
+    /// [`Tensor::node`] for passes: what they make from a node can fail when it is read, and then the line of the
+    /// user that made that node is to blame.
+    pub(crate) fn node_at(
+        op: Op,
+        inputs: &[&Tensor],
+        shape: Shape,
+        dtype: DType,
+        origin: &'static Location<'static>,
+    ) -> Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
         let inputs: Vec<Arc<Node>> = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
-        let tensor = Tensor::make(op, inputs, shape, dtype, None, Location::caller());
+        let tensor = Tensor::make(op, inputs, shape, dtype, None, origin);
         tensor.compute_if_overdue();
         tensor
     }
@@ -54,6 +66,12 @@ impl Tensor {
     /// The product of operands in Einstein notation with sizes.
     #[track_caller]
     pub(crate) fn contract(einsum: Einsum, operands: &[&Tensor]) -> Tensor {
+        Tensor::contract_as("einsum", einsum, operands)
+    }
+
+    /// [`Tensor::contract`] under the name that the user knows it by.
+    #[track_caller]
+    pub(crate) fn contract_as(name: &str, einsum: Einsum, operands: &[&Tensor]) -> Tensor {
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*failed).clone();
         }
@@ -64,13 +82,11 @@ impl Tensor {
             return Tensor::unbound(einsum, DType::F32);
         };
         if let Some(other) = operands.iter().find(|operand| operand.dtype() != dtype) {
-            return Tensor::mixed("einsum", operands, dtype, other.dtype());
+            return Tensor::mixed(name, operands, dtype, other.dtype());
         }
         if dtype == DType::Bool {
-            return Tensor::refused(
-                Error::new("einsum", "truth values are not multiplied").help("cast them to numbers first"),
-                operands,
-            );
+            let error = Error::new(name, "truth values are no numbers");
+            return Tensor::refused(error.help("cast them first, for example with .cast(DType::I64)"), operands);
         }
         let shape = einsum.output_shape();
         Tensor::node(Op::Einsum(einsum), operands, shape, dtype)
@@ -173,7 +189,8 @@ impl Tensor {
         }
         if dtype == DType::Bool {
             return Tensor::refused(
-                Error::new(name, "truth values are not added").help("cast them to numbers first"),
+                Error::new(name, "truth values are no numbers")
+                    .help("cast them first, for example with .cast(DType::I64)"),
                 tensors,
             );
         }
@@ -207,7 +224,7 @@ impl Tensor {
             }
             operands.push(labels);
         }
-        Tensor::contract(Einsum::new(operands, (0..shape.rank()).collect(), extents), &[self, other])
+        Tensor::contract_as("mul", Einsum::new(operands, (0..shape.rank()).collect(), extents), &[self, other])
     }
 
     /// The tensor times a number that comes from a rule.
@@ -216,7 +233,8 @@ impl Tensor {
         if factor == 1.0 {
             return self.clone();
         }
-        Tensor::contract(Einsum::elementwise(self.shape(), 1).scaled(factor), &[self])
+        let name = if factor == -1.0 { "neg" } else { "mul" };
+        Tensor::contract_as(name, Einsum::elementwise(self.shape(), 1).scaled(factor), &[self])
     }
 
     /// The elements in another type. From floating point to integers they are truncated.
@@ -313,16 +331,20 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gather(&self, indices: &Tensor, axis: usize) -> Tensor {
+        self.gather_at(indices, axis, Location::caller())
+    }
+
+    pub(crate) fn gather_at(&self, indices: &Tensor, axis: usize, origin: &'static Location<'static>) -> Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
         if axis >= self.rank() {
             let message = format!("there is no axis {axis} in the shape {}", self.shape());
-            return Tensor::refused(Error::new("gather", message), &[self, indices]);
+            return Tensor::refused_at(Error::new("gather", message), &[self, indices], origin);
         }
         if indices.dtype() != DType::I64 {
             let message = format!("indices must be i64, not {}", indices.dtype());
-            return Tensor::refused(Error::new("gather", message), &[self, indices]);
+            return Tensor::refused_at(Error::new("gather", message), &[self, indices], origin);
         }
         let shape: Vec<usize> = self.shape()[..axis]
             .iter()
@@ -330,13 +352,23 @@ impl Tensor {
             .chain(&self.shape()[axis + 1..])
             .copied()
             .collect();
-        Tensor::node(Op::Gather(axis), &[self, indices], shape.into(), self.dtype())
+        Tensor::node_at(Op::Gather(axis), &[self, indices], shape.into(), self.dtype(), origin)
     }
 
     /// The transpose of [`Tensor::gather`]: adds these entries up along an axis of `size` places, where
     /// the indices say.
     #[track_caller]
     pub fn scatter_add(&self, indices: &Tensor, axis: usize, size: usize) -> Tensor {
+        self.scatter_add_at(indices, axis, size, Location::caller())
+    }
+
+    pub(crate) fn scatter_add_at(
+        &self,
+        indices: &Tensor,
+        axis: usize,
+        size: usize,
+        origin: &'static Location<'static>,
+    ) -> Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
@@ -348,11 +380,11 @@ impl Tensor {
                 self.shape(),
                 indices.shape()
             );
-            return Tensor::refused(Error::new("scatter_add", message), &[self, indices]);
+            return Tensor::refused_at(Error::new("scatter_add", message), &[self, indices], origin);
         }
         let shape: Vec<usize> =
             self.shape()[..axis].iter().chain([&size]).chain(&self.shape()[axis + rank..]).copied().collect();
-        Tensor::node(Op::ScatterAdd(axis), &[self, indices], shape.into(), self.dtype())
+        Tensor::node_at(Op::ScatterAdd(axis), &[self, indices], shape.into(), self.dtype(), origin)
     }
 
     /// The elements in reverse order along some axes.

@@ -1,6 +1,8 @@
 //! What is composed from the core: reductions, products of matrices, softmax and its relatives. Where
 //! the naive form fails, the stable one is here.
 
+use std::collections::BTreeMap;
+
 use super::create::IntoTensor;
 use super::node::{Span, Tensor};
 use crate::dtype::DType;
@@ -97,6 +99,11 @@ impl Tensor {
         result.reshape(reduced(self.shape(), resolved, axes.keep))
     }
 
+    /// How many elements a reduction over these axes makes one of.
+    fn count(&self, resolved: &[usize]) -> usize {
+        resolved.iter().map(|axis| self.shape()[*axis]).product()
+    }
+
     /// All axes.
     fn all_axes(&self) -> Axes {
         Axes { axes: (0..self.rank() as isize).collect(), keep: false }
@@ -121,7 +128,7 @@ impl Tensor {
         let axes = axes.into();
         match self.resolved("sum", &axes) {
             Ok(resolved) => {
-                let sum = Tensor::contract(Einsum::sum(self.shape(), &resolved), &[self]);
+                let sum = Tensor::contract_as("sum", Einsum::sum(self.shape(), &resolved), &[self]);
                 self.put_back(&sum, &axes, &resolved)
             }
             Err(failed) => failed,
@@ -145,12 +152,11 @@ impl Tensor {
                 Tensor::refused(error, &[self])
             }
             Ok(resolved) => {
-                let count: usize = resolved.iter().map(|axis| self.shape()[*axis]).product();
                 let einsum = Einsum::sum(self.shape(), &resolved);
-                let mean = match count {
+                let mean = match self.count(&resolved) {
                     // The mean of nothing is not a number.
                     0 => Tensor::full(einsum.output_shape(), f64::NAN, self.dtype()),
-                    _ => Tensor::contract(einsum.scaled(1.0 / count as f64), &[self]),
+                    count => Tensor::contract_as("mean", einsum.scaled(1.0 / count as f64), &[self]),
                 };
                 self.put_back(&mean, &axes, &resolved)
             }
@@ -172,16 +178,24 @@ impl Tensor {
         self.var_over(self.all_axes())
     }
 
-    /// The standard deviation over some axes.
+    /// The standard deviation over some axes: the length of the distances from the mean, over the root of their
+    /// number. Its derivative where all elements are equal is 0.
     #[track_caller]
     pub fn std_over(&self, axes: impl Into<Axes>) -> Tensor {
-        self.var_over(axes).sqrt()
+        let axes = axes.into();
+        match self.resolved("std", &axes) {
+            Ok(resolved) => {
+                let centred = self - self.mean_over(axes.clone().keep());
+                centred.norm_over(axes) / (self.count(&resolved) as f64).sqrt()
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// The standard deviation of all elements.
     #[track_caller]
     pub fn std(&self) -> Tensor {
-        self.var().sqrt()
+        self.std_over(self.all_axes())
     }
 
     /// The largest element; equal ones share the derivative evenly.
@@ -243,18 +257,43 @@ impl Tensor {
     /// The Euclidean length over some axes.
     #[track_caller]
     pub fn norm_over(&self, axes: impl Into<Axes>) -> Tensor {
-        let squares = self.square().sum_over(axes);
-        squares.equal(0.0).choose(&squares.zeros_like(), &squares.sqrt())
+        let axes = axes.into();
+        match self.resolved("norm", &axes) {
+            Ok(resolved) => {
+                let scale = match self.count(&resolved) {
+                    0 => Tensor::full((), 1.0, self.dtype()),
+                    _ => self.magnitude_over(axes.clone().keep()),
+                };
+                let squares = (self / &scale).square().sum_over(axes.clone().keep());
+                let length = squares.equal(0.0).choose(&squares.zeros_like(), &(squares.sqrt() * scale));
+                self.put_back(&length, &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    /// The largest magnitudes as constants, or 1 where they are 0 or not finite. A length is measured in them, so
+    /// that no square leaves the range of numbers; which unit is taken changes neither it nor its derivatives.
+    #[track_caller]
+    fn magnitude_over(&self, axes: Axes) -> Tensor {
+        let largest = self.stop_gradient().abs().max_over(axes);
+        largest.gt(0.0).and(&largest.lt(f64::INFINITY)).choose(&largest, &largest.ones_like())
     }
 
     /// ln Σ exp over some axes, without overflow.
     #[track_caller]
     pub fn logsumexp_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
-        let shift = self.shift_over(axes.clone().keep());
-        let sum = (self - &shift).exp().sum_over(axes.clone()).ln();
-        let shift = shift.reshape(if sum.error().is_some() { shift.shape().clone() } else { sum.shape().clone() });
-        sum + shift
+        match self.resolved("logsumexp", &axes) {
+            // A sum of nothing is 0, also of exponentials.
+            Ok(resolved) if self.count(&resolved) == 0 => self.exp().sum_over(axes).ln(),
+            Ok(resolved) => {
+                let shift = self.shift_over(axes.clone().keep());
+                let sum = (self - &shift).exp().sum_over(axes.clone().keep()).ln();
+                self.put_back(&(sum + shift), &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// ln Σ exp of all elements, without overflow.
@@ -303,46 +342,58 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn einsum(notation: &str, operands: &[&Tensor]) -> Tensor {
+        Tensor::einsum_as("einsum", notation, operands)
+    }
+
+    /// [`Tensor::einsum`] under the name that the user knows it by.
+    #[track_caller]
+    fn einsum_as(name: &str, notation: &str, operands: &[&Tensor]) -> Tensor {
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*failed).clone();
         }
         let shapes: Vec<&[usize]> = operands.iter().map(|operand| &**operand.shape()).collect();
         match Einsum::parse(notation, &shapes) {
-            Ok(einsum) => Tensor::contract(einsum, operands),
-            Err(error) => Tensor::refused(Error::new("einsum", error.to_string()), operands),
+            Ok(einsum) => Tensor::contract_as(name, einsum, operands),
+            Err(error) => Tensor::refused(Error::new(name, error.to_string()), operands),
         }
     }
 
     /// A product in Einstein notation from lists of labels; an output label that no operand has is an error.
     #[track_caller]
     pub fn einsum_labels(operands: &[(&Tensor, &[Label])], output: &[Label]) -> Tensor {
+        Tensor::einsum_labels_as("einsum", operands, output)
+    }
+
+    #[track_caller]
+    fn einsum_labels_as(name: &str, operands: &[(&Tensor, &[Label])], output: &[Label]) -> Tensor {
         let tensors: Vec<&Tensor> = operands.iter().map(|(tensor, _)| *tensor).collect();
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return (*failed).clone();
         }
-        let count = operands.iter().flat_map(|(_, labels)| *labels).chain(output).max().map_or(0, |last| last + 1);
-        let mut extents: Vec<Option<usize>> = vec![None; count];
+        let mut sizes: BTreeMap<Label, usize> = BTreeMap::new();
         for (tensor, labels) in operands {
             if labels.len() != tensor.rank() {
                 let message = format!("{} labels for the shape {}", labels.len(), tensor.shape());
-                return Tensor::refused(Error::new("einsum", message), &tensors);
+                return Tensor::refused(Error::new(name, message), &tensors);
             }
             for (label, size) in labels.iter().zip(tensor.shape().iter()) {
-                let known = *extents[*label].get_or_insert(*size);
+                let known = *sizes.entry(*label).or_insert(*size);
                 if known != *size {
                     let message = format!("label {label} has size {known} and size {size}");
-                    return Tensor::refused(Error::new("einsum", message), &tensors);
+                    return Tensor::refused(Error::new(name, message), &tensors);
                 }
             }
         }
-        if let Some(label) = output.iter().find(|label| extents[**label].is_none()) {
+        if let Some(label) = output.iter().find(|label| !sizes.contains_key(label)) {
             let message = format!("label {label} of the output is in no operand");
-            return Tensor::refused(Error::new("einsum", message), &tensors);
+            return Tensor::refused(Error::new(name, message), &tensors);
         }
-        let extents = extents.into_iter().map(|extent| extent.unwrap_or(1)).collect();
-        let einsum =
-            Einsum::new(operands.iter().map(|(_, labels)| labels.to_vec()).collect(), output.to_vec(), extents);
-        Tensor::contract(einsum, &tensors)
+        // The labels of the user may be any numbers; those of an einsum are places in the list of sizes.
+        let places: BTreeMap<Label, Label> = sizes.keys().copied().zip(0..).collect();
+        let renumbered = |labels: &[Label]| labels.iter().map(|label| places[label]).collect::<Vec<_>>();
+        let inputs = operands.iter().map(|(_, labels)| renumbered(labels)).collect();
+        let einsum = Einsum::new(inputs, renumbered(output), sizes.into_values().collect());
+        Tensor::contract_as(name, einsum, &tensors)
     }
 
     /// The product of matrices, of vectors, or of stacks of matrices whose leading axes broadcast.
@@ -390,7 +441,7 @@ impl Tensor {
         first.extend((self.rank() > 1).then_some(row).into_iter().chain([middle]));
         second.extend([middle].into_iter().chain((other.rank() > 1).then_some(column)));
         output.extend((self.rank() > 1).then_some(row).into_iter().chain((other.rank() > 1).then_some(column)));
-        Tensor::contract(Einsum::new(vec![first, second], output, extents), &[self, other])
+        Tensor::contract_as("matmul", Einsum::new(vec![first, second], output, extents), &[self, other])
     }
 
     /// The sum of the products of corresponding elements.
@@ -405,13 +456,13 @@ impl Tensor {
         let first: Vec<Label> = (0..self.rank()).collect();
         let second: Vec<Label> = (self.rank()..self.rank() + other.rank()).collect();
         let output: Vec<Label> = (0..self.rank() + other.rank()).collect();
-        Tensor::einsum_labels(&[(self, &first), (other, &second)], &output)
+        Tensor::einsum_labels_as("outer", &[(self, &first), (other, &second)], &output)
     }
 
     /// The Kronecker product of two matrices.
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
-        let product = Tensor::einsum("ij,kl->ikjl", &[self, other]);
+        let product = Tensor::einsum_as("kron", "ij,kl->ikjl", &[self, other]);
         if product.error().is_some() {
             return product;
         }
@@ -422,13 +473,13 @@ impl Tensor {
     /// The sum of the diagonal of a matrix.
     #[track_caller]
     pub fn trace(&self) -> Tensor {
-        Tensor::einsum("ii->", &[self])
+        Tensor::einsum_as("trace", "ii->", &[self])
     }
 
     /// The diagonal of a matrix, or the diagonal matrix of a vector.
     #[track_caller]
     pub fn diag(&self) -> Tensor {
-        Tensor::einsum(if self.rank() == 1 { "i->ii" } else { "ii->i" }, &[self])
+        Tensor::einsum_as("diag", if self.rank() == 1 { "i->ii" } else { "ii->i" }, &[self])
     }
 }
 

@@ -172,7 +172,17 @@ impl Neg for Tensor {
 
 impl std::iter::Sum for Tensor {
     fn sum<I: Iterator<Item = Tensor>>(tensors: I) -> Tensor {
-        tensors.reduce(|sum, tensor| sum + tensor).unwrap_or_else(|| Tensor::zeros(()))
+        let add = |sum: Tensor, tensor: Tensor| {
+            let total = &sum + &tensor;
+            match total.error() {
+                // An iterator does not pass the caller's line on; that of the summand which does not fit is known.
+                Some(error) if sum.error().is_none() && tensor.error().is_none() => {
+                    Tensor::refused_at(error.clone(), &[&sum, &tensor], tensor.origin())
+                }
+                _ => total,
+            }
+        };
+        tensors.reduce(add).unwrap_or_else(|| Tensor::zeros(()))
     }
 }
 
