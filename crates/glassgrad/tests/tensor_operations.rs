@@ -889,6 +889,19 @@ fn extremes_propagate_nan_and_refuse_nothing() {
 }
 
 #[test]
+fn rules_by_cases_take_the_last_case_at_nan() {
+    let x = vector(&[f64::NAN, 1.0]);
+    let check = |f: &dyn Fn(&Tensor) -> Tensor, slopes: [f64; 2]| {
+        assert!(numbers(&f(&x))[0].is_nan());
+        assert_eq!(numbers(&grad(|x: &Tensor| f(x).sum())(&x)), slopes);
+        assert_eq!(numbers(&jvp(f, &x, &x.ones_like()).1), slopes);
+    };
+    check(&|x| x.relu(), [0.0, 1.0]);
+    check(&|x| x.leaky_relu(0.01), [0.01, 1.0]);
+    check(&|x| x.maximum(0.0), [0.5, 1.0]);
+}
+
+#[test]
 fn integers_are_exact() {
     // The first integer that is no 64-bit floating-point number.
     let odd = (1_i64 << 53) + 1;

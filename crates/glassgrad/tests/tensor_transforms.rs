@@ -479,8 +479,8 @@ fn every_example_of_a_batch_can_have_its_own_key() {
     let row = |k: u64| x.slice(&[s(k as isize)]);
     // A function that draws twice from its key, and its gradient.
     let noisy = |(x, key): &(Tensor, Keys)| {
-        let kept = Tensor::uniform(&key.fold(0), [3]).lt(0.5).cast(DType::F32);
-        (x * kept + Tensor::normal(&key.fold(1), [3])).tanh()
+        let kept = Tensor::uniform(key.fold(0), [3]).lt(0.5).cast(DType::F32);
+        (x * kept + Tensor::normal(key.fold(1), [3])).tanh()
     };
     let slope = |x: &(Tensor, Keys)| grad(|x: &(Tensor, Keys)| noisy(x).square().sum())(x).0;
     for (what, f) in [("value", &noisy as &dyn Fn(&(Tensor, Keys)) -> Tensor), ("gradient", &slope)] {
@@ -493,7 +493,7 @@ fn every_example_of_a_batch_can_have_its_own_key() {
     let nested = vmap(vmap(|key: &Keys| Tensor::normal(key, [2])))(&pairs);
     let one = |k: u64| Tensor::normal(key.fold(k / 3).fold(k % 3), [2]);
     same("nested", &nested.reshape([6, 2]), &(0..6).map(one).collect::<Vec<_>>());
-    let split_inside = vmap(|key: &Keys| Tensor::uniform(&key.split(3), [2]))(&Keys::from(key).split(2));
+    let split_inside = vmap(|key: &Keys| Tensor::uniform(key.split(3), [2]))(&Keys::from(key).split(2));
     let one = |k: u64| Tensor::uniform(key.fold(k / 3).fold(k % 3), [2]);
     same("split inside", &split_inside.reshape([6, 2]), &(0..6).map(one).collect::<Vec<_>>());
     // One key for each step of a loop, and a key that is captured, which all examples share.

@@ -106,6 +106,12 @@ impl Tensor {
     }
 
     /// The tensor stretched to a shape by the rules of broadcasting.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let rows = Tensor::from([1.0, 2.0]).broadcast_to([2, 2]);
+    /// assert_eq!(rows.to_string(), "[[1, 2],\n [1, 2]]");
+    /// ```
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
@@ -238,6 +244,11 @@ impl Tensor {
     }
 
     /// The elements in another type. From floating point to integers they are truncated.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// assert_eq!(Tensor::from([1.9, -1.9]).cast(DType::I64).to_vec::<i64>().unwrap(), [1, -1]);
+    /// ```
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Tensor {
         if self.error().is_some() || self.dtype() == dtype {
@@ -289,6 +300,12 @@ impl Tensor {
     }
 
     /// Tensors one after another along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0]));
+    /// assert_eq!(Tensor::concatenate(&[&a, &b], 0).to_string(), "[1, 2, 3]");
+    /// ```
     #[track_caller]
     pub fn concatenate(tensors: &[&Tensor], axis: usize) -> Tensor {
         let Some(first) = tensors.first() else {
@@ -357,6 +374,12 @@ impl Tensor {
 
     /// The transpose of [`Tensor::gather`]: adds these entries up along an axis of `size` places, where
     /// the indices say.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let counts = Tensor::from([1_i64, 1, 1]).scatter_add(&Tensor::from([2_i64, 0, 2]), 0, 4);
+    /// assert_eq!(counts.to_string(), "[1, 0, 2, 0]");
+    /// ```
     #[track_caller]
     pub fn scatter_add(&self, indices: &Tensor, axis: usize, size: usize) -> Tensor {
         self.scatter_add_at(indices, axis, size, Location::caller())
@@ -388,6 +411,11 @@ impl Tensor {
     }
 
     /// The elements in reverse order along some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0]).flip(&[0]).to_string(), "[3, 2, 1]");
+    /// ```
     #[track_caller]
     pub fn flip(&self, axes: &[usize]) -> Tensor {
         if self.error().is_some() || axes.is_empty() {
@@ -401,6 +429,12 @@ impl Tensor {
     }
 
     /// A comparison element by element, as truth values.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, ops::Relation};
+    /// let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([2.0, 2.0]));
+    /// assert_eq!(a.compare(Relation::Equal, &b).to_vec::<bool>().unwrap(), [false, true]);
+    /// ```
     #[track_caller]
     pub fn compare(&self, relation: Relation, other: &Tensor) -> Tensor {
         let aligned = match Tensor::aligned("compare", &[self, other]) {
@@ -477,6 +511,12 @@ impl Tensor {
     }
 
     /// Along a new last axis of `size` places, 1 at the place that each integer names and 0 elsewhere.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// let classes = Tensor::from([1_i64, 0]);
+    /// assert_eq!(classes.one_hot(3, DType::F32).to_string(), "[[0, 1, 0],\n [1, 0, 0]]");
+    /// ```
     #[track_caller]
     pub fn one_hot(&self, size: usize, dtype: DType) -> Tensor {
         if self.error().is_some() {
@@ -490,6 +530,13 @@ impl Tensor {
     }
 
     /// The same value, through which no derivative passes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// // The derivative of c·x with c = x: the constant, and not 2x.
+    /// let slope = grad(|x: &Tensor| x.stop_gradient() * x)(&Tensor::from(5.0));
+    /// assert_eq!(slope.item().unwrap(), 5.0);
+    /// ```
     #[track_caller]
     pub fn stop_gradient(&self) -> Tensor {
         Tensor::node(Op::Stop, &[self], self.shape().clone(), self.dtype())

@@ -11,6 +11,13 @@ use crate::error::Error;
 use crate::shape::Shape;
 
 /// The axes that a reduction runs over, and whether they stay with size 1. Negative ones count from the end.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Axes};
+/// let x = Tensor::ones([2, 3, 4]);
+/// assert_eq!(x.sum_over([0, -1]).to_string(), "[8, 8, 8]");
+/// assert_eq!(x.mean_over(Axes::from(2).keep()).shape().to_string(), "[2, 3, 1]");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
     axes: Vec<isize>,
@@ -19,6 +26,12 @@ pub struct Axes {
 
 impl Axes {
     /// The same axes, which stay with size 1.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::Axes};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.max_over(Axes::from(1).keep()).shape().to_string(), "[2, 1]");
+    /// ```
     pub fn keep(mut self) -> Axes {
         self.keep = true;
         self
@@ -110,6 +123,12 @@ impl Tensor {
     }
 
     /// The sum of all elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.sum().item().unwrap(), 11.0);
+    /// ```
     #[track_caller]
     pub fn sum(&self) -> Tensor {
         self.sum_over(self.all_axes())
@@ -136,12 +155,24 @@ impl Tensor {
     }
 
     /// The mean of all elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.mean().item().unwrap(), 2.75);
+    /// ```
     #[track_caller]
     pub fn mean(&self) -> Tensor {
         self.mean_over(self.all_axes())
     }
 
     /// The mean over some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.mean_over(0).to_string(), "[  2, 3.5]");
+    /// ```
     #[track_caller]
     pub fn mean_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -165,6 +196,12 @@ impl Tensor {
     }
 
     /// The variance over some axes: the mean of the squared distances from the mean.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.var_over(1).to_string(), "[0.25,    1]");
+    /// ```
     #[track_caller]
     pub fn var_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -173,6 +210,11 @@ impl Tensor {
     }
 
     /// The variance of all elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 6.0]).var().item().unwrap(), 3.5);
+    /// ```
     #[track_caller]
     pub fn var(&self) -> Tensor {
         self.var_over(self.all_axes())
@@ -180,6 +222,12 @@ impl Tensor {
 
     /// The standard deviation over some axes: the length of the distances from the mean, over the root of their
     /// number. Its derivative where all elements are equal is 0.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.std_over(1).to_string(), "[0.5,   1]");
+    /// ```
     #[track_caller]
     pub fn std_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -193,18 +241,35 @@ impl Tensor {
     }
 
     /// The standard deviation of all elements.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// let equal = Tensor::from([2.0, 2.0]);
+    /// assert_eq!(grad(Tensor::std)(&equal).to_string(), "[0, 0]");
+    /// ```
     #[track_caller]
     pub fn std(&self) -> Tensor {
         self.std_over(self.all_axes())
     }
 
     /// The largest element; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// assert_eq!(grad(Tensor::max)(&Tensor::from([7.0, 1.0, 7.0])).to_string(), "[0.5,   0, 0.5]");
+    /// ```
     #[track_caller]
     pub fn max(&self) -> Tensor {
         self.reshape(self.shape().elements()).largest(0, false)
     }
 
     /// The largest elements over an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.max_over(0).to_string(), "[3, 5]");
+    /// ```
     #[track_caller]
     pub fn max_over(&self, axis: impl Into<Axes>) -> Tensor {
         let axes = axis.into();
@@ -228,18 +293,35 @@ impl Tensor {
     }
 
     /// The smallest element; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([4_i64, -2, 9]).min().item().unwrap(), -2.0);
+    /// ```
     #[track_caller]
     pub fn min(&self) -> Tensor {
         -(-self).max()
     }
 
     /// The smallest elements over an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.min_over(-1).to_string(), "[1, 3]");
+    /// ```
     #[track_caller]
     pub fn min_over(&self, axis: impl Into<Axes>) -> Tensor {
         -(-self).max_over(axis)
     }
 
     /// The place of the first largest element along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let scores = Tensor::from([[0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]);
+    /// assert_eq!(scores.argmax(1).to_vec::<i64>().unwrap(), [1, 0]);
+    /// ```
     #[track_caller]
     pub fn argmax(&self, axis: isize) -> Tensor {
         match self.resolved("argmax", &Axes::from(axis)) {
@@ -249,12 +331,23 @@ impl Tensor {
     }
 
     /// The Euclidean length of all elements as one vector; its derivative at the origin is 0.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1e200; 4]).norm().item().unwrap(), 2e200);
+    /// ```
     #[track_caller]
     pub fn norm(&self) -> Tensor {
         self.norm_over(self.all_axes())
     }
 
     /// The Euclidean length over some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let points = Tensor::from([[3.0, 4.0], [5.0, 12.0]]);
+    /// assert_eq!(points.norm_over(1).to_string(), "[ 5, 13]");
+    /// ```
     #[track_caller]
     pub fn norm_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -281,6 +374,12 @@ impl Tensor {
     }
 
     /// ln Σ exp over some axes, without overflow.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1000.0, 1000.0], [0.0, f64::NEG_INFINITY]]);
+    /// assert_eq!(x.logsumexp_over(1).to_vec::<f64>().unwrap(), [1000.0 + 2.0_f64.ln(), 0.0]);
+    /// ```
     #[track_caller]
     pub fn logsumexp_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -297,6 +396,11 @@ impl Tensor {
     }
 
     /// ln Σ exp of all elements, without overflow.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([-1000.0; 2]).logsumexp().item().unwrap(), -1000.0 + 2.0_f64.ln());
+    /// ```
     #[track_caller]
     pub fn logsumexp(&self) -> Tensor {
         self.logsumexp_over(self.all_axes())
@@ -310,6 +414,11 @@ impl Tensor {
     }
 
     /// exp(x) / Σ exp(x) along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([900.0, 900.0]).softmax(0).to_string(), "[0.5, 0.5]");
+    /// ```
     #[track_caller]
     pub fn softmax(&self, axis: isize) -> Tensor {
         let axes = Axes::from(axis).keep();
@@ -318,6 +427,11 @@ impl Tensor {
     }
 
     /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0 or 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([0.0, -800.0]).log_softmax(-1).to_string(), "[   0, -800]");
+    /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: isize) -> Tensor {
         let axes = Axes::from(axis).keep();
@@ -359,6 +473,12 @@ impl Tensor {
     }
 
     /// A product in Einstein notation from lists of labels; an output label that no operand has is an error.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, v) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::from([1.0, 10.0]));
+    /// assert_eq!(Tensor::einsum_labels(&[(&a, &[0, 1]), (&v, &[1])], &[0]).to_string(), "[21, 43]");
+    /// ```
     #[track_caller]
     pub fn einsum_labels(operands: &[(&Tensor, &[Label])], output: &[Label]) -> Tensor {
         Tensor::einsum_labels_as("einsum", operands, output)
@@ -445,12 +565,23 @@ impl Tensor {
     }
 
     /// The sum of the products of corresponding elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0]).inner(&Tensor::from([3.0, 4.0])).item().unwrap(), 11.0);
+    /// ```
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
         (self * other).sum()
     }
 
     /// All products of an element of one with an element of the other.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).outer(&Tensor::from([3.0, 4.0]));
+    /// assert_eq!(x.to_string(), "[[3, 4],\n [6, 8]]");
+    /// ```
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Tensor {
         let first: Vec<Label> = (0..self.rank()).collect();
@@ -460,6 +591,12 @@ impl Tensor {
     }
 
     /// The Kronecker product of two matrices.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0]]).kron(&Tensor::from([[1.0], [10.0]]));
+    /// assert_eq!(x.to_string(), "[[ 1,  2],\n [10, 20]]");
+    /// ```
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
         let product = Tensor::einsum_as("kron", "ij,kl->ikjl", &[self, other]);
@@ -471,12 +608,25 @@ impl Tensor {
     }
 
     /// The sum of the diagonal of a matrix.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.trace().item().unwrap(), 6.0);
+    /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
         Tensor::einsum_as("trace", "ii->", &[self])
     }
 
     /// The diagonal of a matrix, or the diagonal matrix of a vector.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).diag();
+    /// assert_eq!(x.to_string(), "[[1, 0],\n [0, 2]]");
+    /// assert_eq!(x.diag().to_string(), "[1, 2]");
+    /// ```
     #[track_caller]
     pub fn diag(&self) -> Tensor {
         Tensor::einsum_as("diag", if self.rank() == 1 { "i->ii" } else { "ii->i" }, &[self])
@@ -486,6 +636,12 @@ impl Tensor {
 /// Axes.
 impl Tensor {
     /// The axes in another order: axis k of the result is axis `order[k]`.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::zeros([2, 3, 4]);
+    /// assert_eq!(x.permute(&[2, 0, 1]).shape().to_string(), "[4, 2, 3]");
+    /// ```
     #[track_caller]
     pub fn permute(&self, order: &[usize]) -> Tensor {
         if self.error().is_some() {
@@ -504,6 +660,11 @@ impl Tensor {
     }
 
     /// The matrix with rows and columns exchanged; of more axes, the last two.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).transpose().to_string(), "[[1, 3],\n [2, 4]]");
+    /// ```
     #[track_caller]
     pub fn transpose(&self) -> Tensor {
         let rank = self.rank();
@@ -516,6 +677,12 @@ impl Tensor {
     }
 
     /// Tensors of one shape along a new axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0]));
+    /// assert_eq!(Tensor::stack(&[&a, &b], 1).to_string(), "[[1, 3],\n [2, 4]]");
+    /// ```
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: usize) -> Tensor {
         let mut expanded = Vec::new();
@@ -526,6 +693,12 @@ impl Tensor {
     }
 
     /// A new axis of size 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!((x.expand(1) - x.expand(0)).to_string(), "[[ 0, -1],\n [ 1,  0]]");
+    /// ```
     #[track_caller]
     pub fn expand(&self, axis: usize) -> Tensor {
         if self.error().is_some() {
@@ -541,6 +714,11 @@ impl Tensor {
     }
 
     /// Zeros around: `before` and `after` each axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0]).pad(&[(1, 2)]).to_string(), "[0, 1, 2, 0, 0]");
+    /// ```
     #[track_caller]
     pub fn pad(&self, widths: &[(usize, usize)]) -> Tensor {
         if self.error().is_some() {
@@ -563,12 +741,23 @@ impl Tensor {
     }
 
     /// A number in the element type of this tensor.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!(Tensor::from([1.0_f32]).literal(0.5).dtype(), DType::F32);
+    /// ```
     #[track_caller]
     pub fn literal(&self, number: impl IntoTensor) -> Tensor {
         number.into_tensor(self)
     }
 
     /// Whether the elements are floating-point numbers.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert!(Tensor::from(0.5).is_float() && !Tensor::from(true).is_float());
+    /// ```
     pub fn is_float(&self) -> bool {
         self.dtype().is_float()
     }

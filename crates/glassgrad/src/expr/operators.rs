@@ -16,23 +16,33 @@ macro_rules! row_methods {
     ) => {
         /// Rows of the table, element by element.
         impl Tensor {
-            $(row_methods!(@unary $doc $Name $method $($p: $P)?);)*
+            $(row_methods!(@unary $doc $Name $method $($p: $P = $default)?);)*
             $(row_methods!(@binary $bdoc $BName $bmethod);)*
         }
     };
     // Negation is a product with -1, and the largest and smallest have names that reductions take.
     (@unary $doc:literal Neg neg) => {};
-    (@unary $doc:literal $Name:ident $method:ident $($p:ident: $P:ident)?) => {
+    (@unary $doc:literal $Name:ident $method:ident $($p:ident: $P:ident = $default:literal)?) => {
         #[doc = $doc]
+        #[doc = concat!(
+            "\n```\nuse glassgrad::{Algebra, Tensor};\nlet y = Tensor::from([1.0]).", stringify!($method), "(",
+            $(stringify!($default),)? ");\nassert_eq!(y.to_vec::<f64>().unwrap(), [Algebra::", stringify!($method),
+            "(1.0_f64", $(", ", stringify!($default),)? ")]);\n```"
+        )]
         #[track_caller]
         pub fn $method(&self $(, $p: $P)?) -> Tensor {
             self.unary(Operation::$Name, row_methods!(@parameter $($p)?))
         }
     };
-    (@binary $doc:literal Max max) => { row_methods!(@binary $doc Max maximum); };
-    (@binary $doc:literal Min min) => { row_methods!(@binary $doc Min minimum); };
-    (@binary $doc:literal $Name:ident $method:ident) => {
+    (@binary $doc:literal Max max) => { row_methods!(@binary $doc Max max as maximum); };
+    (@binary $doc:literal Min min) => { row_methods!(@binary $doc Min min as minimum); };
+    (@binary $doc:literal $Name:ident $method:ident) => { row_methods!(@binary $doc $Name $method as $method); };
+    (@binary $doc:literal $Name:ident $row:ident as $method:ident) => {
         #[doc = $doc]
+        #[doc = concat!(
+            "\n```\nuse glassgrad::{Algebra, Tensor};\nlet y = Tensor::from([2.0]).", stringify!($method),
+            "(0.5);\nassert_eq!(y.to_vec::<f64>().unwrap(), [Algebra::", stringify!($row), "(2.0_f64, 0.5)]);\n```"
+        )]
         #[track_caller]
         pub fn $method(&self, other: impl IntoTensor) -> Tensor {
             self.binary(Operation::$Name, &other.into_tensor(self))
@@ -190,7 +200,11 @@ macro_rules! comparisons {
     ($($method:ident $Relation:ident $sign:literal),*) => {
         /// Comparisons element by element, as truth values.
         impl Tensor {
-            $(#[doc = concat!("Where `self ", $sign, " other`.")]
+            $(#[doc = concat!(
+                "Where `self ", $sign, " other`.\n\n```\nuse glassgrad::Tensor;\nlet x = Tensor::from([1.0, 2.0, 3.0]);\n",
+                "let expected = [1.0 ", $sign, " 2.0, 2.0 ", $sign, " 2.0, 3.0 ", $sign, " 2.0];\n",
+                "assert_eq!(x.", stringify!($method), "(2.0).to_vec::<bool>().unwrap(), expected);\n```"
+            )]
             #[track_caller]
             pub fn $method(&self, other: impl IntoTensor) -> Tensor {
                 self.compare(Relation::$Relation, &other.into_tensor(self))
@@ -203,18 +217,35 @@ comparisons!(lt Less "<", le LessOrEqual "<=", gt Greater ">", ge GreaterOrEqual
 /// Truth values combined element by element.
 impl Tensor {
     /// Where both hold.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.gt(1.0).and(&x.lt(3.0)).to_string(), "[false,  true, false]");
+    /// ```
     #[track_caller]
     pub fn and(&self, other: &Tensor) -> Tensor {
         Tensor::logic(Logic::And, "and", &[self, other])
     }
 
     /// Where at least one holds.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.lt(2.0).or(&x.gt(2.0)).to_string(), "[ true, false,  true]");
+    /// ```
     #[track_caller]
     pub fn or(&self, other: &Tensor) -> Tensor {
         Tensor::logic(Logic::Or, "or", &[self, other])
     }
 
     /// Where it does not hold.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([true, false]).not().to_string(), "[false,  true]");
+    /// ```
     #[track_caller]
     pub fn not(&self) -> Tensor {
         Tensor::logic(Logic::Not, "not", &[self])

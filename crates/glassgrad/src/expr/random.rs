@@ -43,7 +43,7 @@ impl Keys {
     ///
     /// ```
     /// use glassgrad::{Tensor, expr::Keys, rng::Key};
-    /// let folded = Tensor::uniform(&Keys::from(Key::new(1)).fold(9), ());
+    /// let folded = Tensor::uniform(Keys::from(Key::new(1)).fold(9), ());
     /// assert_eq!(folded.item(), Tensor::uniform(Key::new(1).fold(9), ()).item());
     /// ```
     #[track_caller]
