@@ -1,7 +1,7 @@
 //! `#[derive(Tree)]`: any struct or enum of tensors and trees as a tree with named leaves.
 
-use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Result, parse_macro_input, parse_quote};
 
 /// Makes a structure a tree: its fields are trees, except those marked `#[tree(static)]`, which are cloned.
@@ -27,8 +27,20 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
             return Err(Error::new_spanned(&input.ident, message));
         }
     };
+    let mut parts = TokenStream::new();
+    let mut cloned = TokenStream::new();
+    for field in variants.iter().flat_map(|(_, fields)| fields) {
+        let kind = if is_static(field)? { &mut cloned } else { &mut parts };
+        field.ty.to_tokens(kind);
+    }
     for parameter in input.generics.type_params_mut() {
-        parameter.bounds.push(parse_quote!(::glassgrad::tree::Tree));
+        // A parameter that only static fields use need not be a tree.
+        if mentions(&parts, &parameter.ident) {
+            parameter.bounds.push(parse_quote!(::glassgrad::tree::Tree));
+        }
+        if mentions(&cloned, &parameter.ident) {
+            parameter.bounds.push(parse_quote!(::std::clone::Clone));
+        }
     }
     let mut visits = Vec::new();
     let mut rebuilds = Vec::new();
@@ -37,6 +49,8 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
         visits.push(visit);
         rebuilds.push(rebuild);
     }
+    // A reference to an enum without variants needs to be looked through to be seen to be impossible.
+    let subject = if variants.is_empty() { quote!(*self) } else { quote!(self) };
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
     Ok(quote! {
@@ -48,7 +62,7 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
                 path: &::glassgrad::tree::Path,
                 visitor: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Path, &::glassgrad::Tensor),
             ) {
-                match self { #(#visits)* }
+                match #subject { #(#visits)* }
             }
             #[allow(unused_variables)]
             fn rebuild(
@@ -56,7 +70,7 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
                 path: &::glassgrad::tree::Path,
                 leaf: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Path, &::glassgrad::Tensor) -> ::glassgrad::Tensor,
             ) -> Self {
-                match self { #(#rebuilds)* }
+                match #subject { #(#rebuilds)* }
             }
         }
     })
@@ -87,6 +101,15 @@ fn arms(constructor: &TokenStream, fields: &Fields) -> Result<(TokenStream, Toke
         quote!(#constructor { #(#members: #bindings),* } => { #(#visits)* }),
         quote!(#constructor { #(#members: #bindings),* } => #constructor { #(#members: #rebuilt),* },),
     ))
+}
+
+/// Whether a name occurs in some types.
+fn mentions(types: &TokenStream, name: &Ident) -> bool {
+    types.clone().into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Group(group) => mentions(&group.stream(), name),
+        _ => false,
+    })
 }
 
 /// Whether a field is marked `#[tree(static)]`.

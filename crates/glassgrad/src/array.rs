@@ -7,6 +7,12 @@ use crate::dtype::{DType, Element};
 use crate::shape::Shape;
 
 /// The elements of an array, of one type.
+///
+/// ```
+/// use glassgrad::array::Buffer;
+/// let buffer = Buffer::F32(vec![0.5, 1.5]);
+/// assert_eq!((buffer.len(), buffer.get(1)), (2, 1.5));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Buffer {
     /// 32-bit floating point.
@@ -33,6 +39,12 @@ macro_rules! with_elements {
 
 impl Buffer {
     /// The type of the elements.
+    ///
+    /// ```
+    /// use glassgrad::array::Buffer;
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!(Buffer::I64(vec![1, 2]).dtype(), DType::I64);
+    /// ```
     pub fn dtype(&self) -> DType {
         match self {
             Buffer::F32(_) => DType::F32,
@@ -43,16 +55,32 @@ impl Buffer {
     }
 
     /// The number of elements.
+    ///
+    /// ```
+    /// use glassgrad::array::Buffer;
+    /// assert_eq!(Buffer::Bool(vec![true, false]).len(), 2);
+    /// ```
     pub fn len(&self) -> usize {
         with_elements!(self, elements => elements.len())
     }
 
     /// Whether there are no elements.
+    ///
+    /// ```
+    /// use glassgrad::array::Buffer;
+    /// assert!(Buffer::F32(Vec::new()).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Elements computed one by one, as 64-bit numbers, in a type chosen at run time.
+    ///
+    /// ```
+    /// use glassgrad::array::Buffer;
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!(Buffer::from_fn(DType::I64, 3, |k| k as f64 * 2.5), Buffer::I64(vec![0, 2, 5]));
+    /// ```
     pub fn from_fn(dtype: DType, length: usize, element: impl FnMut(usize) -> f64) -> Buffer {
         fn make<E: Element>(length: usize, mut element: impl FnMut(usize) -> f64) -> Vec<E> {
             (0..length).map(|k| E::from_f64(element(k))).collect()
@@ -66,11 +94,22 @@ impl Buffer {
     }
 
     /// The element at a place as a 64-bit number.
+    ///
+    /// ```
+    /// use glassgrad::array::Buffer;
+    /// assert_eq!(Buffer::F32(vec![0.5, 1.5]).get(1), 1.5);
+    /// ```
     pub fn get(&self, place: usize) -> f64 {
         with_elements!(self, elements => elements[place].to_f64())
     }
 
     /// The elements at some places, in their order; a place may occur often. `None` stands for zero.
+    ///
+    /// ```
+    /// use glassgrad::array::Buffer;
+    /// let picked = Buffer::I64(vec![10, 20]).pick([Some(1), None, Some(1)].into_iter());
+    /// assert_eq!(picked, Buffer::I64(vec![20, 0, 20]));
+    /// ```
     pub fn pick(&self, places: impl Iterator<Item = Option<usize>>) -> Buffer {
         fn pick<E: Element>(elements: &[E], places: impl Iterator<Item = Option<usize>>) -> Vec<E> {
             places.map(|place| place.map_or_else(|| E::from_f64(0.0), |place| elements[place])).collect()
@@ -85,6 +124,12 @@ impl Buffer {
 }
 
 /// An element type whose buffer can be opened.
+///
+/// ```
+/// use glassgrad::array::{Buffer, Stored};
+/// let buffer = i64::wrap(vec![1, 2]);
+/// assert_eq!((i64::open(&buffer), f64::open(&buffer)), (Some(&[1, 2][..]), None));
+/// ```
 pub trait Stored: Element {
     /// Wraps elements.
     fn wrap(elements: Vec<Self>) -> Buffer;
@@ -110,6 +155,12 @@ macro_rules! stored {
 stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
 
 /// A shape and its elements, shared until changed.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// let array = Tensor::linspace(0.0, 1.0, 3).eval().unwrap();
+/// assert_eq!((array.shape().to_vec(), array.buffer().get(1)), (vec![3], 0.5));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     shape: Shape,
@@ -119,6 +170,13 @@ pub struct Array {
 impl Array {
     /// An array of a shape; the number of elements must be that of the shape.
     ///
+    /// ```
+    /// use glassgrad::array::{Array, Buffer};
+    /// use glassgrad::shape::Shape;
+    /// let matrix = Array::new(Shape::from([2, 2]), Buffer::F64(vec![1.0, 2.0, 3.0, 4.0]));
+    /// assert_eq!(matrix.to_string(), "[[1, 2],\n [3, 4]]");
+    /// ```
+    ///
     /// # Panics
     /// If it is not.
     pub fn new(shape: Shape, buffer: Buffer) -> Array {
@@ -127,21 +185,43 @@ impl Array {
     }
 
     /// The shape.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3]).eval().unwrap().shape().to_string(), "[2, 3]");
+    /// ```
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
     /// The type of the elements.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// assert_eq!(Tensor::from([1_i64]).eval().unwrap().dtype(), DType::I64);
+    /// ```
     pub fn dtype(&self) -> DType {
         self.buffer.dtype()
     }
 
     /// The elements.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, array::Buffer};
+    /// assert_eq!(*Tensor::from([1.5]).eval().unwrap().buffer(), Buffer::F64(vec![1.5]));
+    /// ```
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
     /// The same elements in another shape.
+    ///
+    /// ```
+    /// use glassgrad::array::{Array, Buffer};
+    /// use glassgrad::shape::Shape;
+    /// let row = Array::new(Shape::from(2), Buffer::I64(vec![1, 2]));
+    /// assert_eq!(row.reshaped(Shape::from([2, 1])).to_string(), "[[1],\n [2]]");
+    /// ```
     pub fn reshaped(&self, shape: Shape) -> Array {
         assert!(self.shape.elements() == shape.elements(), "{} cannot take the shape {shape}", self.shape);
         Array { shape, buffer: Arc::clone(&self.buffer) }

@@ -3,6 +3,11 @@
 use std::fmt;
 
 /// The type of a tensor's elements.
+///
+/// ```
+/// use glassgrad::{Tensor, dtype::DType};
+/// assert_eq!((Tensor::zeros(2).dtype(), DType::default().to_string()), (DType::F32, "f32".into()));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DType {
     /// 32-bit floating point, the default.
@@ -18,6 +23,11 @@ pub enum DType {
 
 impl DType {
     /// Whether derivatives exist: only floating-point numbers have neighbours.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert!(DType::F32.is_float() && !DType::I64.is_float());
+    /// ```
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
@@ -49,6 +59,11 @@ impl fmt::Display for DType {
 }
 
 /// A Rust type that can be an element of a tensor.
+///
+/// ```
+/// use glassgrad::dtype::{DType, Element};
+/// assert_eq!((i64::DTYPE, i64::from_f64(2.9), true.to_f64()), (DType::I64, 2, 1.0));
+/// ```
 pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
     /// Its type as data.
     const DTYPE: DType;

@@ -13,6 +13,12 @@ use std::fmt;
 use crate::shape::Shape;
 
 /// A label: its number is its place in the list of extents.
+///
+/// ```
+/// use glassgrad::einsum::{Einsum, Label};
+/// let (row, column): (Label, Label) = (0, 1);
+/// assert_eq!(Einsum::new(vec![vec![row, column]], vec![row], vec![2, 3]).summed(), [column]);
+/// ```
 pub type Label = usize;
 
 /// A product of tensors in Einstein notation, with sizes.
@@ -40,6 +46,12 @@ pub struct Einsum {
 }
 
 /// What is wrong with a product in Einstein notation.
+///
+/// ```
+/// use glassgrad::einsum::Einsum;
+/// let error = Einsum::parse("i", &[&[2]]).unwrap_err();
+/// assert!(error.to_string().contains("an arrow is missing"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EinsumError(pub String);
 
@@ -54,8 +66,16 @@ impl Einsum {
     ///
     /// A label of the output that no operand has needs a size, given after an equals sign: `i->ij=3`
     /// repeats a vector in three columns.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let spread = Einsum::parse("i->ij=3", &[&[2]]).unwrap();
+    /// assert_eq!(spread.output_shape().to_vec(), [2, 3]);
+    /// let error = Einsum::parse("ij,jk->ik", &[&[2, 3], &[4, 5]]).unwrap_err();
+    /// assert_eq!(error.to_string(), "\"ij,jk->ik\": label 'j' has size 3 and size 4");
+    /// ```
     pub fn parse(notation: &str, shapes: &[&[usize]]) -> Result<Einsum, EinsumError> {
-        let error = |message: String| Err(EinsumError(format!("einsum \"{notation}\": {message}")));
+        let error = |message: String| Err(EinsumError(format!("\"{notation}\": {message}")));
         let compact: String = notation.chars().filter(|character| !character.is_whitespace()).collect();
         let Some((inputs, output)) = compact.split_once("->") else {
             return error("an arrow is missing; write for example \"ij,jk->ik\"".to_owned());
@@ -121,30 +141,55 @@ impl Einsum {
     }
 
     /// A product from lists of labels; each operand's axes must agree with the extents.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::new(vec![vec![0, 1], vec![1]], vec![0], vec![2, 3]).to_string(), "ij,j->i");
+    /// ```
     pub fn new(operands: Vec<Vec<Label>>, output: Vec<Label>, extents: Vec<usize>) -> Einsum {
         let strong = vec![false; operands.len()];
         Einsum { coefficient: 1.0, operands, strong, output, extents }
     }
 
     /// The same product times a number.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::elementwise(&[4], 1).scaled(-1.0).to_string(), "-1 i->i");
+    /// ```
     pub fn scaled(mut self, factor: f64) -> Einsum {
         self.coefficient *= factor;
         self
     }
 
     /// The unit tensor of a shape: δ with the shape twice, the seed of a whole Jacobian.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::unit(&[2, 3]).to_string(), "->ijij");
+    /// ```
     pub fn unit(shape: &[usize]) -> Einsum {
         let labels: Vec<Label> = (0..shape.len()).collect();
         Einsum::new(Vec::new(), labels.iter().chain(&labels).copied().collect(), shape.to_vec())
     }
 
     /// A permutation of axes: axis k of the result is axis `order[k]` of the operand.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::permutation(&[2, 3, 4], &[2, 0, 1]).output_shape().to_vec(), [4, 2, 3]);
+    /// ```
     pub fn permutation(shape: &[usize], order: &[usize]) -> Einsum {
         Einsum::new(vec![(0..shape.len()).collect()], order.to_vec(), shape.to_vec())
     }
 
     /// A broadcast to a shape, by the rules of [`Shape::broadcast`]; axes of size 1 are summed away,
     /// which for one element is no sum at all.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::broadcast(&[3], &[2, 3]).to_string(), "j->ij");
+    /// ```
     pub fn broadcast(from: &[usize], to: &[usize]) -> Einsum {
         let missing = to.len() - from.len();
         let mut extents = to.to_vec();
@@ -161,28 +206,55 @@ impl Einsum {
     }
 
     /// The sum over some axes of a shape.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::sum(&[2, 3, 4], &[0, 2]).to_string(), "ijk->j");
+    /// ```
     pub fn sum(shape: &[usize], axes: &[usize]) -> Einsum {
         let kept = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
         Einsum::new(vec![(0..shape.len()).collect()], kept, shape.to_vec())
     }
 
     /// The product element by element of two operands of one shape.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::elementwise(&[2, 3], 2).to_string(), "ij,ij->ij");
+    /// ```
     pub fn elementwise(shape: &[usize], count: usize) -> Einsum {
         let labels: Vec<Label> = (0..shape.len()).collect();
         Einsum::new(vec![labels.clone(); count], labels, shape.to_vec())
     }
 
     /// The shape of the output.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert_eq!(Einsum::parse("ij->ji", &[&[2, 3]]).unwrap().output_shape().to_vec(), [3, 2]);
+    /// ```
     pub fn output_shape(&self) -> Shape {
         Shape::from(self.output.iter().map(|label| self.extents[*label]).collect::<Vec<_>>())
     }
 
     /// The shape that an operand must have.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let product = Einsum::parse("ij,jk->ik", &[&[2, 3], &[3, 4]]).unwrap();
+    /// assert_eq!(product.operand_shape(1).to_vec(), [3, 4]);
+    /// ```
     pub fn operand_shape(&self, operand: usize) -> Shape {
         Shape::from(self.operands[operand].iter().map(|label| self.extents[*label]).collect::<Vec<_>>())
     }
 
     /// The labels that are summed over: in an operand, not in the output.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let product = Einsum::parse("ij,jk->ik", &[&[2, 3], &[3, 4]]).unwrap();
+    /// assert_eq!(product.summed(), [1]);
+    /// ```
     pub fn summed(&self) -> Vec<Label> {
         let mut summed: Vec<Label> =
             self.operands.iter().flatten().copied().filter(|l| !self.output.contains(l)).collect();
@@ -196,6 +268,12 @@ impl Einsum {
     ///
     /// Operand and output change places; all else stays. The cotangent of a label that only the operand
     /// has is spread, and one that only the output has is summed.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let trace = Einsum::parse("ii->", &[&[3, 3]]).unwrap();
+    /// assert_eq!(trace.pullback(0, 0).to_string(), "->ii");
+    /// ```
     pub fn pullback(&self, operand: usize, lead: usize) -> Einsum {
         let leading: Vec<Label> = (self.extents.len()..self.extents.len() + lead).collect();
         let prefixed = |labels: &[Label]| leading.iter().chain(labels).copied().collect::<Vec<_>>();
@@ -210,6 +288,12 @@ impl Einsum {
     }
 
     /// The pushforward of one operand: its tangent, with `lead` axes more in front, takes its place.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let product = Einsum::parse("i,i->", &[&[3], &[3]]).unwrap();
+    /// assert_eq!(product.pushforward(0, 1).to_string(), "ji,i->j");
+    /// ```
     pub fn pushforward(&self, operand: usize, lead: usize) -> Einsum {
         let leading: Vec<Label> = (self.extents.len()..self.extents.len() + lead).collect();
         let prefixed = |labels: &[Label]| leading.iter().chain(labels).copied().collect::<Vec<_>>();
@@ -222,6 +306,12 @@ impl Einsum {
     }
 
     /// Fills in the sizes of the leading labels that a pullback or pushforward added.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let pulled = Einsum::parse("i->", &[&[3]]).unwrap().pullback(0, 1).with_lead(&[5]);
+    /// assert_eq!(pulled.output_shape().to_vec(), [5, 3]);
+    /// ```
     pub fn with_lead(mut self, sizes: &[usize]) -> Einsum {
         let start = self.extents.len() - sizes.len();
         self.extents[start..].copy_from_slice(sizes);
@@ -229,6 +319,12 @@ impl Einsum {
     }
 
     /// A common leading axis of `size` for the output and for those operands that have one.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let product = Einsum::parse("ij,j->i", &[&[2, 3], &[3]]).unwrap();
+    /// assert_eq!(product.batched(7, &[false, true]).to_string(), "ij,kj->ki");
+    /// ```
     pub fn batched(&self, size: usize, has_axis: &[bool]) -> Einsum {
         let label = self.extents.len();
         let prefixed = |labels: &[Label]| std::iter::once(label).chain(labels.iter().copied()).collect::<Vec<_>>();
@@ -243,17 +339,34 @@ impl Einsum {
     }
 
     /// Whether the zeros of some operand win.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert!(!Einsum::elementwise(&[2], 2).is_strong());
+    /// ```
     pub fn is_strong(&self) -> bool {
         self.strong.contains(&true)
     }
 
     /// The same product in which the zeros of one operand win, if they should.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// let product = Einsum::elementwise(&[2], 2).strong_in(0, true);
+    /// assert_eq!((product.is_strong(), product.to_string()), (true, "!i,i->i".into()));
+    /// ```
     pub fn strong_in(mut self, operand: usize, strong: bool) -> Einsum {
         self.strong[operand] |= strong;
         self
     }
 
     /// Whether this is a product of one operand with itself left as it is.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// assert!(Einsum::permutation(&[2, 3], &[0, 1]).is_identity());
+    /// assert!(!Einsum::parse("ii->ii", &[&[2, 2]]).unwrap().is_identity());
+    /// ```
     pub fn is_identity(&self) -> bool {
         self.coefficient == 1.0 && self.operands.len() == 1 && self.operands[0] == self.output && {
             let mut labels = self.output.clone();

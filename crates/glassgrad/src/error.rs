@@ -11,6 +11,12 @@ use std::sync::Arc;
 ///   operands: x f32[2, 3], weight f32[4, 5]
 ///   at src/main.rs:12:20
 /// ```
+///
+/// ```
+/// use glassgrad::Tensor;
+/// let error = (Tensor::zeros([2, 3]).matmul(&Tensor::ones([4, 5]))).eval().unwrap_err();
+/// assert_eq!((error.operation(), error.message()), ("matmul", "3 columns meet 4 rows"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Error(Arc<Details>);
 
@@ -25,40 +31,81 @@ struct Details {
 
 impl Error {
     /// An error of an operation.
+    ///
+    /// ```
+    /// use glassgrad::error::Error;
+    /// assert_eq!(Error::new("lookup", "no such word").to_string(), "lookup: no such word");
+    /// ```
     pub fn new(operation: impl Into<String>, message: impl Into<String>) -> Error {
         let (operation, message) = (operation.into(), message.into());
         Error(Arc::new(Details { operation, message, operands: Vec::new(), origin: None, help: None }))
     }
 
     /// The same error with descriptions of the operands.
+    ///
+    /// ```
+    /// use glassgrad::error::Error;
+    /// let error = Error::new("lookup", "no such word").with_operands(vec!["i64[3]".to_owned()]);
+    /// assert_eq!(error.to_string(), "lookup: no such word\n  operands: i64[3]");
+    /// ```
     pub fn with_operands(mut self, operands: Vec<String>) -> Error {
         Arc::make_mut(&mut self.0).operands = operands;
         self
     }
 
     /// The same error with the place in the user's source.
+    ///
+    /// ```
+    /// use glassgrad::error::Error;
+    /// let here = std::panic::Location::caller();
+    /// assert_eq!(Error::new("lookup", "no such word").at(here).origin(), Some(here));
+    /// ```
     pub fn at(mut self, origin: &'static Location<'static>) -> Error {
         Arc::make_mut(&mut self.0).origin = Some(origin);
         self
     }
 
     /// The same error with advice.
+    ///
+    /// ```
+    /// use glassgrad::error::Error;
+    /// let error = Error::new("lookup", "no such word").help("add it first");
+    /// assert!(error.to_string().ends_with("help: add it first"));
+    /// ```
     pub fn help(mut self, help: impl Into<String>) -> Error {
         Arc::make_mut(&mut self.0).help = Some(help.into());
         self
     }
 
     /// The operation that failed.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let error = Tensor::from([1.0, 2.0]).item().unwrap_err();
+    /// assert_eq!(error.operation(), "item");
+    /// ```
     pub fn operation(&self) -> &str {
         &self.0.operation
     }
 
     /// What was wrong.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let error = Tensor::from([1.0, 2.0]).item().unwrap_err();
+    /// assert_eq!(error.message(), "the tensor has 2 elements");
+    /// ```
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
     /// The line that asked for the operation.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let error = Tensor::from([1.0, 2.0]).reshape([3]).item().unwrap_err();
+    /// assert!(error.origin().is_some());
+    /// ```
     pub fn origin(&self) -> Option<&'static Location<'static>> {
         self.0.origin
     }

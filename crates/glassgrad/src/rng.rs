@@ -17,16 +17,33 @@ pub struct Key(pub(crate) u64);
 
 impl Key {
     /// The key of a seed.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// assert_eq!(Key::new(5).uniform(0), Key::new(5).uniform(0));
+    /// ```
     pub fn new(seed: u64) -> Key {
         Key(seed)
     }
 
     /// Two keys that share nothing with this one or with each other.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// let (first, second) = Key::new(5).split();
+    /// assert!(first != second && first != Key::new(5));
+    /// ```
     pub fn split(self) -> (Key, Key) {
         (self.fold(0), self.fold(1))
     }
 
     /// The key that belongs to a number, such as a step or an example.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// let steps: Vec<f64> = (0..3).map(|step| Key::new(5).fold(step).normal(0)).collect();
+    /// assert!(steps[0] != steps[1] && steps[1] != steps[2]);
+    /// ```
     pub fn fold(self, number: u64) -> Key {
         // Counters with the high bit set are used for keys, all others for draws.
         let [a, b, _, _] = philox(self.0, [number as u32, (number >> 32) as u32, 0, 0x8000_0000]);
@@ -34,17 +51,33 @@ impl Key {
     }
 
     /// 64 random bits.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// assert_ne!(Key::new(5).bits(0), Key::new(5).bits(1));
+    /// ```
     pub fn bits(self, index: u64) -> u64 {
         let [a, b, _, _] = philox(self.0, [index as u32, (index >> 32) as u32, 0, 0]);
         u64::from(a) | u64::from(b) << 32
     }
 
     /// A number from 0 up to but not including 1, uniformly distributed.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// assert!((0..100).all(|k| (0.0..1.0).contains(&Key::new(5).uniform(k))));
+    /// ```
     pub fn uniform(self, index: u64) -> f64 {
         (self.bits(index) >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
     /// A number with the standard normal distribution.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// let mean: f64 = (0..10_000).map(|k| Key::new(5).normal(k)).sum::<f64>() / 10_000.0;
+    /// assert!(mean.abs() < 0.05);
+    /// ```
     pub fn normal(self, index: u64) -> f64 {
         let [a, b, c, d] = philox(self.0, [index as u32, (index >> 32) as u32, 1, 0]);
         let unit = |low: u32, high: u32| ((u64::from(low) | u64::from(high) << 32) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -54,6 +87,13 @@ impl Key {
     }
 
     /// A permutation of the numbers below `count`.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// let mut order = Key::new(5).permutation(8);
+    /// order.sort_unstable();
+    /// assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);
+    /// ```
     pub fn permutation(self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {

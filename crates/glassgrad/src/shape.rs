@@ -17,21 +17,41 @@ pub struct Shape(Vec<usize>);
 
 impl Shape {
     /// The shape of a number.
+    ///
+    /// ```
+    /// use glassgrad::shape::Shape;
+    /// assert_eq!((Shape::scalar().rank(), Shape::scalar().elements()), (0, 1));
+    /// ```
     pub fn scalar() -> Self {
         Shape(Vec::new())
     }
 
     /// The number of axes.
+    ///
+    /// ```
+    /// use glassgrad::shape::Shape;
+    /// assert_eq!(Shape::from([4, 5, 6]).rank(), 3);
+    /// ```
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
     /// The number of elements; saturates instead of overflowing, so that a limit can refuse it.
+    ///
+    /// ```
+    /// use glassgrad::shape::Shape;
+    /// assert_eq!(Shape::from([4, 5]).elements(), 20);
+    /// ```
     pub fn elements(&self) -> usize {
         self.0.iter().fold(1, |product: usize, size| product.saturating_mul(*size))
     }
 
     /// The distance in memory between neighbours along each axis, rows first.
+    ///
+    /// ```
+    /// use glassgrad::shape::Shape;
+    /// assert_eq!(Shape::from([4, 5, 6]).strides(), [30, 6, 1]);
+    /// ```
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1_usize; self.rank()];
         for axis in (1..self.rank()).rev() {
@@ -41,6 +61,11 @@ impl Shape {
     }
 
     /// The shape that two shapes broadcast to: aligned at the last axis, a size of 1 stretches.
+    ///
+    /// ```
+    /// use glassgrad::shape::Shape;
+    /// assert_eq!(Shape::from([4, 1]).broadcast(&Shape::from([3])), Some(Shape::from([4, 3])));
+    /// ```
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let rank = self.rank().max(other.rank());
         let size = |shape: &Shape, axis: usize| (axis + shape.rank()).checked_sub(rank).map_or(1, |own| shape.0[own]);
@@ -56,6 +81,11 @@ impl Shape {
     }
 
     /// The axes of `self`, followed by those of `other`.
+    ///
+    /// ```
+    /// use glassgrad::shape::Shape;
+    /// assert_eq!(Shape::from([2]).followed_by(&[3, 4]), Shape::from([2, 3, 4]));
+    /// ```
     pub fn followed_by(&self, other: &[usize]) -> Shape {
         Shape(self.0.iter().chain(other).copied().collect())
     }

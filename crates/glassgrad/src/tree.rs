@@ -6,20 +6,37 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Keys, Tensor};
 use crate::rng::Key;
 
 /// The place of a leaf in its tree, such as `layers.0.weight`.
+///
+/// ```
+/// use glassgrad::{Tensor, tree::Tree};
+/// let model = vec![(Tensor::from(1.0), Tensor::from(2.0))];
+/// assert_eq!(model.leaves()[1].0.to_string(), "0.1");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path(Vec<String>);
 
 impl Path {
     /// The path of a part inside this one.
+    ///
+    /// ```
+    /// use glassgrad::tree::Path;
+    /// assert_eq!(Path::default().child("layers").child(0).to_string(), "layers.0");
+    /// ```
     pub fn child(&self, name: impl ToString) -> Path {
         Path(self.0.iter().cloned().chain([name.to_string()]).collect())
     }
 
     /// Whether this path is `prefix` or leads on from it.
+    ///
+    /// ```
+    /// use glassgrad::tree::Path;
+    /// let path = Path::default().child("layers").child(10);
+    /// assert!(path.starts_with("layers") && !path.starts_with("layers.1"));
+    /// ```
     pub fn starts_with(&self, prefix: &str) -> bool {
         let text = self.to_string();
         text == prefix || prefix.is_empty() || text.starts_with(&format!("{prefix}."))
@@ -55,6 +72,12 @@ pub trait Tree: Sized {
     fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self;
 
     /// All leaves with their paths.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let pair = (Tensor::from(1.0), [Tensor::from(2.0)]);
+    /// assert_eq!(pair.leaves()[1].0.to_string(), "1.0");
+    /// ```
     fn leaves(&self) -> Vec<(Path, Tensor)> {
         let mut leaves = Vec::new();
         self.visit(&Path::default(), &mut |path, leaf| leaves.push((path.clone(), leaf.clone())));
@@ -62,57 +85,143 @@ pub trait Tree: Sized {
     }
 
     /// The leaves without their paths.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// assert_eq!((Tensor::from(1.0), vec![Tensor::from(2.0)]).flatten().len(), 2);
+    /// ```
     fn flatten(&self) -> Vec<Tensor> {
         self.leaves().into_iter().map(|(_, leaf)| leaf).collect()
     }
 
     /// The same structure with these leaves, in the order of [`Tree::flatten`]; missing ones stay.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let pair = (Tensor::from(1.0), Tensor::from(2.0));
+    /// let turned = pair.with_leaves(vec![pair.1.clone(), pair.0.clone()]);
+    /// assert_eq!((turned.0.item(), turned.1.item()), (Ok(2.0), Ok(1.0)));
+    /// ```
     fn with_leaves(&self, leaves: Vec<Tensor>) -> Self {
         let mut leaves = leaves.into_iter();
         self.rebuild(&Path::default(), &mut |_, leaf| leaves.next().unwrap_or_else(|| leaf.clone()))
     }
 
     /// Applies a function to every leaf.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let roots = [Tensor::from(4.0), Tensor::from(9.0)].map(|leaf| leaf.sqrt());
+    /// assert_eq!(roots.flatten()[1].item().unwrap(), 3.0);
+    /// ```
     fn map(&self, mut function: impl FnMut(&Tensor) -> Tensor) -> Self {
         self.rebuild(&Path::default(), &mut |_, leaf| function(leaf))
     }
 
     /// Applies a function to every leaf and its path.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let pair = (Tensor::from(1.0), Tensor::from(2.0));
+    /// let named = pair.map_with_path(|path, leaf| leaf.clone().named(&path.to_string()));
+    /// assert_eq!(named.1.name(), Some("1"));
+    /// ```
     fn map_with_path(&self, mut function: impl FnMut(&Path, &Tensor) -> Tensor) -> Self {
         self.rebuild(&Path::default(), &mut |path, leaf| function(path, leaf))
     }
 
-    /// Combines two trees of one structure leaf by leaf.
+    /// Combines two trees of one structure leaf by leaf. If the structures differ, every leaf is a failed tensor.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let (a, b) = ((Tensor::from(2.0), Tensor::from(3.0)), (Tensor::from(5.0), Tensor::from(2.0)));
+    /// assert_eq!(a.zip(&b, |a, b| a.pow(b)).1.item().unwrap(), 9.0);
+    /// ```
+    #[track_caller]
     fn zip(&self, other: &Self, mut function: impl FnMut(&Tensor, &Tensor) -> Tensor) -> Self {
-        let others = other.flatten();
-        let mut others = others.iter();
-        self.rebuild(&Path::default(), &mut |_, leaf| {
-            others.next().map_or_else(|| leaf.clone(), |other| function(leaf, other))
-        })
+        match pairs("zip", self, other) {
+            Ok(pairs) => self.with_leaves(pairs.iter().map(|(a, b)| function(a, b)).collect()),
+            Err(failed) => failed_tree(self, other, &failed),
+        }
     }
 
-    /// The sum of two trees.
+    /// The sum of two trees of one structure.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let (one, none) = (vec![Tensor::from(1.0)], vec![]);
+    /// assert_eq!(one.add(&one)[0].item().unwrap(), 2.0);
+    /// assert!(one.add(&none)[0].error().is_some());
+    /// ```
+    #[track_caller]
     fn add(&self, other: &Self) -> Self {
-        self.zip(other, |a, b| a + b)
+        match pairs("add", self, other) {
+            Ok(pairs) => {
+                // A loop, because closures do not pass the caller's line on.
+                let mut sums = Vec::new();
+                for (a, b) in &pairs {
+                    sums.push(a + b);
+                }
+                self.with_leaves(sums)
+            }
+            Err(failed) => failed_tree(self, other, &failed),
+        }
     }
 
     /// The tree times a number.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let halves = (Tensor::from([1.0]), Tensor::from([3.0_f32])).scale(0.5);
+    /// assert_eq!(halves.1.to_vec::<f32>().unwrap(), [1.5]);
+    /// ```
     fn scale(&self, factor: f64) -> Self {
         self.map(|leaf| leaf * factor)
     }
 
     /// The sum of the products of all corresponding elements.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let x = (Tensor::from([3.0, 0.0]), Tensor::from(4.0));
+    /// assert_eq!(x.inner_product(&x).item().unwrap(), 25.0);
+    /// ```
+    #[track_caller]
     fn inner_product(&self, other: &Self) -> Tensor {
-        let products: Vec<Tensor> = self.flatten().iter().zip(other.flatten()).map(|(a, b)| a.inner(&b)).collect();
-        products.into_iter().sum()
+        match pairs("inner_product", self, other) {
+            Ok(pairs) => {
+                let mut sum: Option<Tensor> = None;
+                for (a, b) in &pairs {
+                    let product = a.inner(b);
+                    sum = Some(match sum {
+                        Some(sum) => sum + product,
+                        None => product,
+                    });
+                }
+                sum.unwrap_or_else(|| Tensor::zeros(()))
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// Zeros of the same structure.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let momentum = Tree::zeros_like(&vec![Tensor::from([1.0, 2.0])]);
+    /// assert_eq!(momentum[0].to_string(), "[0, 0]");
+    /// ```
     fn zeros_like(&self) -> Self {
         self.map(Tensor::zeros_like)
     }
 
     /// Random numbers with the standard normal distribution in the same structure.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, rng::Key, tree::Tree};
+    /// let x = vec![Tensor::zeros([2]), Tensor::zeros([2])].random_like(Key::new(1));
+    /// assert_ne!(x[0].to_vec::<f32>().unwrap(), x[1].to_vec::<f32>().unwrap());
+    /// ```
     fn random_like(&self, key: Key) -> Self {
         let mut number = 0;
         self.map(|leaf| {
@@ -123,11 +232,27 @@ pub trait Tree: Sized {
 
     /// The leaves for which a condition holds stay as they are; the others become constants through which
     /// no derivative passes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad, tree::Tree};
+    /// let loss = |p: &(Tensor, Tensor)| {
+    ///     let (body, head) = p.freeze_except(|path| path.starts_with("1"));
+    ///     body * head
+    /// };
+    /// let slope = grad(loss)(&(Tensor::from(2.0), Tensor::from(3.0)));
+    /// assert_eq!((slope.0.item(), slope.1.item()), (Ok(0.0), Ok(2.0)));
+    /// ```
     fn freeze_except(&self, mut trained: impl FnMut(&Path) -> bool) -> Self {
         self.map_with_path(|path, leaf| if trained(path) { leaf.clone() } else { leaf.stop_gradient() })
     }
 
     /// One tree with the leaves for which a condition holds and zeros elsewhere, and one with the others.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// let (first, rest) = (Tensor::from(1.0), Tensor::from(2.0)).partition(|path| path.starts_with("0"));
+    /// assert_eq!((first.1.item(), rest.1.item()), (Ok(0.0), Ok(2.0)));
+    /// ```
     fn partition(&self, mut condition: impl FnMut(&Path) -> bool) -> (Self, Self) {
         let chosen: Vec<bool> = self.leaves().iter().map(|(path, _)| condition(path)).collect();
         let part = |wanted: bool| {
@@ -138,6 +263,12 @@ pub trait Tree: Sized {
     }
 
     /// Computes all leaves together, and returns them as leaves without history.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::Op, tree::Tree};
+    /// let x = vec![Tensor::from(2.0).exp()].realise().unwrap();
+    /// assert_eq!(x[0].op(), &Op::Leaf);
+    /// ```
     fn realise(&self) -> Result<Self, Error> {
         let leaves = self.flatten();
         let values = Tensor::eval_all(&leaves.iter().collect::<Vec<_>>())?;
@@ -145,9 +276,37 @@ pub trait Tree: Sized {
     }
 
     /// The number of elements in all leaves.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::Tree};
+    /// assert_eq!((Tensor::zeros([2, 3]), Tensor::zeros(4)).element_count(), 10);
+    /// ```
     fn element_count(&self) -> usize {
         self.flatten().iter().map(|leaf| leaf.shape().elements()).sum()
     }
+}
+
+/// The leaves of two trees side by side, or a failed tensor if the structures differ.
+#[track_caller]
+fn pairs<T: Tree>(operation: &str, one: &T, other: &T) -> Result<Vec<(Tensor, Tensor)>, Tensor> {
+    let (a, b) = (one.leaves(), other.leaves());
+    let unpaired = match a.iter().zip(&b).find(|(a, b)| a.0 != b.0) {
+        Some((a, _)) => Some(&a.0),
+        None => a.get(b.len()).or_else(|| b.get(a.len())).map(|(path, _)| path),
+    };
+    if let Some(path) = unpaired {
+        let message =
+            format!("the trees differ: one has a leaf {path:?} and the other has not", path = path.to_string());
+        return Err(Tensor::refused(Error::new(operation, message), &[]));
+    }
+    Ok(a.into_iter().zip(b).map(|((_, a), (_, b))| (a, b)).collect())
+}
+
+/// A tree whose every leaf is this failed tensor, like that of two which has more leaves: without any, the
+/// failure would be lost.
+fn failed_tree<T: Tree>(one: &T, other: &T, failed: &Tensor) -> T {
+    let like = if one.flatten().len() >= other.flatten().len() { one } else { other };
+    like.map(|_| failed.clone())
 }
 
 impl Tree for Tensor {
@@ -156,6 +315,16 @@ impl Tree for Tensor {
     }
     fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
         leaf(path, self)
+    }
+}
+
+/// Keys are a leaf of integers.
+impl Tree for Keys {
+    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+        visitor(path, &self.0);
+    }
+    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+        Keys(leaf(path, &self.0))
     }
 }
 

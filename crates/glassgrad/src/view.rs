@@ -9,6 +9,12 @@ use std::fmt;
 use crate::shape::Shape;
 
 /// One axis of what is read: the place that the indices of the result lead to.
+///
+/// ```
+/// use glassgrad::{shape::Shape, view::{AxisView, View}};
+/// let every_second = View::strided(&Shape::from([6]), &[(1, 2, 3)]);
+/// assert_eq!(every_second.axes, [AxisView { offset: 1, steps: vec![(0, 2)] }]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AxisView {
     /// The place that all indices 0 lead to; it may lie outside.
@@ -63,31 +69,61 @@ pub struct Window {
 
 impl Window {
     /// A window of neighbours that moves by one place, without padding.
+    ///
+    /// ```
+    /// use glassgrad::view::Window;
+    /// assert_eq!(Window::new(3).count(5), Some(3));
+    /// ```
     pub fn new(size: usize) -> Window {
         Window { size, stride: 1, dilation: 1, padding: (0, 0) }
     }
 
     /// The same window that moves by this many places.
+    ///
+    /// ```
+    /// use glassgrad::view::Window;
+    /// assert_eq!(Window::new(3).stride(2).count(5), Some(2));
+    /// ```
     pub fn stride(self, stride: usize) -> Window {
         Window { stride, ..self }
     }
 
     /// The same window whose places are this far apart.
+    ///
+    /// ```
+    /// use glassgrad::view::Window;
+    /// assert_eq!(Window::new(3).dilation(2).count(5), Some(1));
+    /// ```
     pub fn dilation(self, dilation: usize) -> Window {
         Window { dilation, ..self }
     }
 
     /// The same window that also reads zeros in front of the axis and behind it.
+    ///
+    /// ```
+    /// use glassgrad::view::Window;
+    /// assert_eq!(Window::new(3).padding(1, 1).count(5), Some(5));
+    /// ```
     pub fn padding(self, before: usize, after: usize) -> Window {
         Window { padding: (before, after), ..self }
     }
 
     /// How many places of an axis it spans.
+    ///
+    /// ```
+    /// use glassgrad::view::Window;
+    /// assert_eq!(Window::new(3).dilation(4).extent(), 9);
+    /// ```
     pub fn extent(&self) -> usize {
         self.size.saturating_sub(1).saturating_mul(self.dilation).saturating_add(1)
     }
 
     /// How often it fits on an axis, if it fits at all.
+    ///
+    /// ```
+    /// use glassgrad::view::Window;
+    /// assert_eq!((Window::new(2).count(2), Window::new(3).count(2)), (Some(1), None));
+    /// ```
     pub fn count(&self, size: usize) -> Option<usize> {
         if self.size == 0 || self.stride == 0 || self.dilation == 0 {
             return None;
@@ -99,6 +135,12 @@ impl Window {
 
 impl View {
     /// Along each axis `length` places, from `start` on, `step` apart, given as triples.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// let corner = View::strided(&Shape::from([3, 3]), &[(1, 1, 2), (0, 2, 2)]);
+    /// assert_eq!(corner.places().flatten().collect::<Vec<_>>(), [3, 5, 6, 8]);
+    /// ```
     pub fn strided(input: &Shape, axes: &[(isize, isize, usize)]) -> View {
         let along = |(axis, (start, step, _)): (usize, &(isize, isize, usize))| AxisView {
             offset: *start,
@@ -113,6 +155,13 @@ impl View {
 
     /// Windows that slide along neighbouring axes from `first` on. Their positions take the place of those axes,
     /// and the places inside of them are new last axes. `None` if one does not fit.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::{View, Window}};
+    /// let pairs = View::windows(&Shape::from([2, 5]), 1, &[Window::new(2).stride(3)]).unwrap();
+    /// assert_eq!(pairs.output.to_vec(), [2, 2, 2]);
+    /// assert_eq!(pairs.places().flatten().collect::<Vec<_>>(), [0, 1, 3, 4, 5, 6, 8, 9]);
+    /// ```
     pub fn windows(input: &Shape, first: usize, windows: &[Window]) -> Option<View> {
         let mut output = input.to_vec();
         let mut axes: Vec<AxisView> =
@@ -133,6 +182,12 @@ impl View {
     }
 
     /// The same view behind leading axes of these sizes.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// let first = View::strided(&Shape::from([3]), &[(0, 1, 1)]);
+    /// assert_eq!(first.led(&[2]).places().flatten().collect::<Vec<_>>(), [0, 3]);
+    /// ```
     pub fn led(&self, lead: &[usize]) -> View {
         let count = lead.len();
         let own = self.axes.iter().map(|axis| AxisView {
@@ -147,12 +202,25 @@ impl View {
     }
 
     /// Whether every element reads the one at its own place.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// assert!(View::strided(&Shape::from([3]), &[(0, 1, 3)]).is_identity());
+    /// assert!(!View::strided(&Shape::from([3]), &[(0, 1, 2)]).is_identity());
+    /// ```
     pub fn is_identity(&self) -> bool {
         let own = |(axis, view): (usize, &AxisView)| view.offset == 0 && view.steps == [(axis, 1)];
         self.input == self.output && self.axes.iter().enumerate().all(own)
     }
 
     /// The transpose as a view, if it is one: along every axis neighbours read neighbours.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// let part = View::strided(&Shape::from([4]), &[(1, 1, 2)]);
+    /// let back = part.transposed().unwrap(); // zeros around
+    /// assert_eq!(back.places().collect::<Vec<_>>(), [None, Some(0), Some(1), None]);
+    /// ```
     pub fn transposed(&self) -> Option<View> {
         let back = |(axis, view): (usize, &AxisView)| match view.steps[..] {
             [(along, step)] if along == axis && step.abs() == 1 => Some((-step * view.offset, step, self.input[axis])),
@@ -163,6 +231,12 @@ impl View {
     }
 
     /// For each element of the result, the place in memory that it reads, or none if it reads zero.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// let shifted = View::strided(&Shape::from([3]), &[(-1, 1, 3)]);
+    /// assert_eq!(shifted.places().collect::<Vec<_>>(), [None, Some(0), Some(1)]);
+    /// ```
     pub fn places(&self) -> impl Iterator<Item = Option<usize>> + use<> {
         let view = self.clone();
         let (input_strides, output_strides) = (view.input.strides(), view.output.strides());

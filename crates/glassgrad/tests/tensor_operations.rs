@@ -10,6 +10,8 @@ mod cases;
 mod closeness;
 #[path = "judges/random.rs"]
 mod random;
+#[path = "judges/tensors.rs"]
+mod tensors;
 
 use cases::random_cases;
 use closeness::{agree, size_of_all};
@@ -23,35 +25,10 @@ use glassgrad::tree::Tree;
 use glassgrad::{Algebra, Tensor, grad, hessian, jacobian, jvp, vjp};
 use proptest::prelude::*;
 use random::Random;
+use tensors::{assert_close, assert_tensors, normal, numbers, vector};
 
 /// How many roundings of numbers of the size of the results two ways of computing may differ by.
 const ROUNDINGS: f64 = 64.0;
-
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    tensor.to_f64_vec().unwrap_or_else(|error| panic!("{error}"))
-}
-
-#[track_caller]
-fn assert_close(what: &str, actual: &[f64], expected: &[f64]) {
-    assert_eq!(actual.len(), expected.len(), "{what}: {actual:?} is not {expected:?}");
-    let finite: Vec<f64> = expected.iter().copied().filter(|number| number.is_finite()).collect();
-    let size = size_of_all(&finite);
-    for (a, b) in actual.iter().zip(expected) {
-        assert!(agree(*a, *b, size, ROUNDINGS), "{what}: {actual:?} is not {expected:?}");
-    }
-}
-
-#[track_caller]
-fn assert_tensors(what: &str, actual: &Tensor, expected: &Tensor) {
-    let (a, b) = (numbers(actual), numbers(expected));
-    assert_eq!(actual.shape(), expected.shape(), "{what}");
-    assert_close(what, &a, &b);
-}
-
-/// Random 64-bit numbers of a shape.
-fn normal(seed: u64, shape: &[usize]) -> Tensor {
-    Tensor::normal(Key::new(seed), shape).cast(DType::F64)
-}
 
 // ------------------------------------------------------------------ rows of the table
 
@@ -62,17 +39,11 @@ struct Scalar {
     second: Vec<Vec<f64>>,
 }
 
-/// A row with its rule, as plain functions.
-struct Subject {
-    row: Row,
-    value_single: fn(&[f32], f64) -> f32,
-    at: fn(&[f64], f64) -> Scalar,
-}
-
-fn scalar(x: &[f64], rule: impl Fn(&[Dual<Dual<f64, 2>, 2>]) -> Dual<Dual<f64, 2>, 2>) -> Scalar {
+/// The row at a point, differentiated twice by dual numbers.
+fn scalar(row: &Row, x: &[f64]) -> Scalar {
     let seeded: Vec<Dual<Dual<f64, 2>, 2>> =
         x.iter().enumerate().map(|(k, x)| Dual::along(Dual::along(*x, k), k)).collect();
-    let y = rule(&seeded);
+    let y = by_table(row, &seeded);
     Scalar {
         value: y.value.value,
         first: y.tangents[..x.len()].iter().map(|tangent| tangent.value).collect(),
@@ -80,98 +51,39 @@ fn scalar(x: &[f64], rule: impl Fn(&[Dual<Dual<f64, 2>, 2>]) -> Dual<Dual<f64, 2
     }
 }
 
-fn table() -> Vec<Subject> {
-    struct Collect(Vec<Subject>);
+/// The row in the number that a scalar engine works with.
+fn by_table<T: Algebra>(row: &Row, x: &[T]) -> T {
+    let y = match x {
+        [x] => row.operation.apply_unary(*x, parameter(row)),
+        [a, b] => row.operation.apply_binary(*a, *b),
+        _ => None,
+    };
+    y.unwrap_or_else(|| panic!("{} takes {} arguments", row.operation, row.domain.len()))
+}
+
+/// The row as a node of the graph.
+fn by_graph(row: &Row, x: &[Tensor]) -> Tensor {
+    Tensor::apply(row.operation, parameter(row), &x.iter().collect::<Vec<_>>())
+}
+
+fn parameter(row: &Row) -> f64 {
+    row.parameter.map_or(0.0, |parameter| parameter.default)
+}
+
+fn table() -> Vec<Row> {
+    struct Collect(Vec<Row>);
     impl Visitor for Collect {
         fn unary<R: Unary>(&mut self, row: &Row) {
-            self.0.push(Subject {
-                row: row.clone(),
-                value_single: |x, parameter| x[0].unary::<R>(parameter),
-                at: |x, parameter| scalar(x, |x| x[0].unary::<R>(parameter)),
-            });
+            self.0.push(row.clone());
         }
         fn binary<R: Binary>(&mut self, row: &Row) {
-            self.0.push(Subject {
-                row: row.clone(),
-                value_single: |x, _| x[0].binary::<R>(x[1]),
-                at: |x, _| scalar(x, |x| x[0].binary::<R>(x[1])),
-            });
+            self.0.push(row.clone());
         }
     }
     let mut collect = Collect(Vec::new());
     visit(&mut collect);
     assert_eq!(collect.0.len(), Operation::ALL.len(), "every row is visited once");
     collect.0
-}
-
-/// The row as a user of tensors writes it. A row that is added to the table must be added here.
-fn through_graph(operation: Operation, x: &[Tensor], p: f64) -> Tensor {
-    let n = p as i32;
-    let a = &x[0];
-    match operation.name() {
-        "neg" => -a,
-        "recip" => a.recip(),
-        "square" => a.square(),
-        "sqrt" => a.sqrt(),
-        "rsqrt" => a.rsqrt(),
-        "cbrt" => a.cbrt(),
-        "powi" => a.powi(n),
-        "powf" => a.powf(p),
-        "exp" => a.exp(),
-        "exp2" => a.exp2(),
-        "expm1" => a.expm1(),
-        "ln" => a.ln(),
-        "log2" => a.log2(),
-        "log10" => a.log10(),
-        "log1p" => a.log1p(),
-        "sin" => a.sin(),
-        "cos" => a.cos(),
-        "tan" => a.tan(),
-        "asin" => a.asin(),
-        "acos" => a.acos(),
-        "atan" => a.atan(),
-        "sinh" => a.sinh(),
-        "cosh" => a.cosh(),
-        "tanh" => a.tanh(),
-        "asinh" => a.asinh(),
-        "acosh" => a.acosh(),
-        "atanh" => a.atanh(),
-        "sigmoid" => a.sigmoid(),
-        "log_sigmoid" => a.log_sigmoid(),
-        "softplus" => a.softplus(),
-        "softsign" => a.softsign(),
-        "relu" => a.relu(),
-        "leaky_relu" => a.leaky_relu(p),
-        "elu" => a.elu(p),
-        "gelu" => a.gelu(),
-        "gelu_tanh" => a.gelu_tanh(),
-        "silu" => a.silu(),
-        "mish" => a.mish(),
-        "erf" => a.erf(),
-        "erfc" => a.erfc(),
-        "lgamma" => a.lgamma(),
-        "digamma" => a.digamma(),
-        "polygamma" => a.polygamma(n),
-        "sinc" => a.sinc(),
-        "sinc_derivative" => a.sinc_derivative(n),
-        "abs" => a.abs(),
-        "sign" => a.sign(),
-        "step" => a.step(p),
-        "floor" => a.floor(),
-        "ceil" => a.ceil(),
-        "round" => a.round(),
-        "add" => a + &x[1],
-        "sub" => a - &x[1],
-        "mul" => a * &x[1],
-        "div" => a / &x[1],
-        "pow" => a.pow(&x[1]),
-        "atan2" => a.atan2(&x[1]),
-        "hypot" => a.hypot(&x[1]),
-        "max" => a.maximum(&x[1]),
-        "min" => a.minimum(&x[1]),
-        "rem" => a.rem(&x[1]),
-        name => panic!("no tensor operation is written for the row {name}"),
-    }
 }
 
 /// Shapes of the arguments of a row, and for each element of the result the elements that make it.
@@ -220,17 +132,14 @@ fn gathered(x: &[Vec<f64>], places: &[usize]) -> Vec<f64> {
 
 #[test]
 fn every_row_has_the_value_and_the_derivatives_of_the_scalar_rule() {
-    for subject in table() {
-        let row = &subject.row;
-        let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
+    for row in &table() {
         for layout in layouts(row.domain.len()) {
             let x = arguments(row, &layout);
             let what = |part: &str| format!("{part} of {} for {:?}", row.operation, layout.shapes);
             let tensors: Vec<Tensor> =
                 x.iter().zip(&layout.shapes).map(|(x, shape)| Tensor::new(x, &shape[..])).collect();
-            let scalars: Vec<Scalar> =
-                layout.pairs.iter().map(|places| (subject.at)(&gathered(&x, places), parameter)).collect();
-            let f = |x: &Vec<Tensor>| through_graph(row.operation, x, parameter);
+            let scalars: Vec<Scalar> = layout.pairs.iter().map(|places| scalar(row, &gathered(&x, places))).collect();
+            let f = |x: &Vec<Tensor>| by_graph(row, x);
             let total = |x: &Vec<Tensor>| f(x).sum();
 
             let y = f(&tensors);
@@ -281,20 +190,17 @@ fn every_row_has_the_value_and_the_derivatives_of_the_scalar_rule() {
 
 #[test]
 fn every_row_computes_in_single_precision() {
-    for subject in table() {
-        let row = &subject.row;
-        let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
+    for row in &table() {
         for layout in layouts(row.domain.len()) {
             let x: Vec<Vec<f32>> =
                 arguments(row, &layout).iter().map(|x| x.iter().map(|x| *x as f32).collect()).collect();
             let tensors: Vec<Tensor> =
                 x.iter().zip(&layout.shapes).map(|(x, shape)| Tensor::new(x, &shape[..])).collect();
-            let f = |x: &Vec<Tensor>| through_graph(row.operation, x, parameter);
+            let f = |x: &Vec<Tensor>| by_graph(row, x);
             let y = f(&tensors);
             assert_eq!(y.dtype(), DType::F32);
-            let pair = |places: &Vec<usize>| x.iter().zip(places).map(|(x, k)| x[*k]).collect::<Vec<f32>>();
-            let expected: Vec<f32> =
-                layout.pairs.iter().map(|places| (subject.value_single)(&pair(places), parameter)).collect();
+            let pair = |places: &[usize]| x.iter().zip(places).map(|(x, k)| x[*k]).collect::<Vec<f32>>();
+            let expected: Vec<f32> = layout.pairs.iter().map(|places| by_table(row, &pair(places))).collect();
             assert_eq!(y.to_vec::<f32>().unwrap(), expected, "{}", row.operation);
             // The gradient in 64 bits, with 32-bit roundings.
             let total = |x: &Vec<Tensor>| f(x).sum();
@@ -312,12 +218,10 @@ fn every_row_computes_in_single_precision() {
 
 #[test]
 fn every_row_keeps_its_conventions_at_special_points() {
-    for subject in table() {
-        let row = &subject.row;
-        let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
+    for row in &table() {
         for special in &row.special {
             let x: Vec<Tensor> = special.at.iter().map(|x| Tensor::from(*x)).collect();
-            let f = |x: &Vec<Tensor>| through_graph(row.operation, x, parameter);
+            let f = |x: &Vec<Tensor>| by_graph(row, x);
             let what = format!("{} at {:?}", row.operation, special.at);
             // Some rows pin rounded literals; table.rs judges the values more sharply.
             let near =
@@ -335,6 +239,22 @@ fn every_row_keeps_its_conventions_at_special_points() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn rows_are_applied_to_as_many_tensors_as_they_take() {
+    let x = vector(&[1.0, 2.0]);
+    for row in &table() {
+        let arity = row.domain.len();
+        for count in (0..4).filter(|count| *count != arity) {
+            let error = Tensor::apply(row.operation, 0.0, &vec![&x; count]).eval().expect_err("a wrong number");
+            let stated = format!("{}: it takes {arity} tensors, not {count}", row.operation.name());
+            assert!(error.to_string().starts_with(&stated), "{error}");
+        }
+    }
+    for other in [Operation::Input, Operation::Where] {
+        assert!(Tensor::apply(other, 0.0, &[&x, &x]).eval().is_err());
     }
 }
 
@@ -804,10 +724,6 @@ proptest! {
 
 // ------------------------------------------------------------------ composed operations
 
-fn vector(numbers: &[f64]) -> Tensor {
-    Tensor::new(numbers, numbers.len())
-}
-
 #[test]
 fn sums_of_exponentials_do_not_overflow() {
     for shift in [0.0, 1000.0, -1000.0] {
@@ -859,6 +775,40 @@ fn lengths_have_derivative_zero_at_the_origin() {
     let rows = Tensor::from([[3.0, 4.0], [0.0, 0.0]]);
     assert_eq!(numbers(&rows.norm_over(1)), [5.0, 0.0]);
     assert_close("rows", &numbers(&grad(|x: &Tensor| x.norm_over(1).sum())(&rows)), &[0.6, 0.8, 0.0, 0.0]);
+}
+
+#[test]
+fn lengths_do_not_leave_the_range_of_numbers() {
+    for scale in [1e200, 1e-200] {
+        let x = vector(&[3.0 * scale, 4.0 * scale]);
+        assert_close("norm", &numbers(&(x.norm() / scale)), &[5.0]);
+        assert_close("gradient", &numbers(&grad(Tensor::norm)(&x)), &[0.6, 0.8]);
+        assert_close("tangent", &numbers(&jvp(Tensor::norm, &x, &vector(&[1.0, 2.0])).1), &[2.2]);
+        let curvature = numbers(&(hessian(Tensor::norm)(&x) * scale));
+        assert_close("Hessian", &curvature, &[0.128, -0.096, -0.096, 0.072]);
+        assert_close("std", &numbers(&(x.std() / scale)), &[0.5]);
+    }
+    let narrow = Tensor::from([3e30_f32, 4e30]);
+    assert_eq!(narrow.norm().to_vec::<f32>().unwrap(), [5e30]);
+    // Every line has its own unit.
+    let rows = Tensor::from([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0], [f64::INFINITY, 1.0]]);
+    let lengths = numbers(&rows.norm_over(1));
+    assert_close("rows", &[lengths[0] / 1e200, lengths[1] * 1e200, lengths[2]], &[5.0, 5.0, 0.0]);
+    assert_eq!(lengths[3], f64::INFINITY);
+    let slopes = numbers(&grad(|x: &Tensor| x.norm_over(1).sum())(&rows));
+    assert_close("rows", &slopes[..6], &[0.6, 0.8, 0.6, 0.8, 0.0, 0.0]);
+    assert_eq!(rows.norm_over(Axes::from(1).keep()).shape().to_vec(), [4, 1]);
+    assert_eq!(numbers(&Tensor::new::<f64>(&[], [2, 0]).norm_over(1)), [0.0, 0.0]);
+}
+
+#[test]
+fn the_deviation_of_equal_numbers_has_derivative_zero() {
+    let x = vector(&[2.0, 2.0, 2.0]);
+    assert_eq!(numbers(&x.std()), [0.0]);
+    assert_eq!(numbers(&grad(Tensor::std)(&x)), [0.0; 3]);
+    assert_eq!(numbers(&jvp(Tensor::std, &x, &vector(&[1.0, 2.0, 3.0])).1), [0.0]);
+    assert_eq!(numbers(&hessian(Tensor::std)(&x)), [0.0; 9]);
+    assert!(numbers(&Tensor::new::<f64>(&[], 0).std())[0].is_nan());
 }
 
 #[test]
@@ -932,6 +882,55 @@ fn extremes_propagate_nan_and_refuse_nothing() {
     assert_eq!(numbers(&empty.argmax(1)), [0.0; 0]);
     assert_eq!(numbers(&empty.softmax(1)), [0.0; 0]);
     assert_eq!(numbers(&empty.logsumexp_over(1)), [0.0; 0]);
+    // The exponentials of nothing add up to 0.
+    assert_eq!(numbers(&empty.logsumexp_over(0)), [f64::NEG_INFINITY; 2]);
+    assert_eq!(numbers(&empty.logsumexp_over(Axes::from(0).keep())), [f64::NEG_INFINITY; 2]);
+    assert_eq!(numbers(&Tensor::new::<f64>(&[], 0).logsumexp()), [f64::NEG_INFINITY]);
+}
+
+#[test]
+fn rules_by_cases_take_the_last_case_at_nan() {
+    let x = vector(&[f64::NAN, 1.0]);
+    let check = |f: &dyn Fn(&Tensor) -> Tensor, slopes: [f64; 2]| {
+        assert!(numbers(&f(&x))[0].is_nan());
+        assert_eq!(numbers(&grad(|x: &Tensor| f(x).sum())(&x)), slopes);
+        assert_eq!(numbers(&jvp(f, &x, &x.ones_like()).1), slopes);
+    };
+    check(&|x| x.relu(), [0.0, 1.0]);
+    check(&|x| x.leaky_relu(0.01), [0.01, 1.0]);
+    check(&|x| x.maximum(0.0), [0.5, 1.0]);
+}
+
+#[test]
+fn integers_are_exact() {
+    // The first integer that is no 64-bit floating-point number.
+    let odd = (1_i64 << 53) + 1;
+    let (a, b) = (Tensor::from([odd, odd - 1, i64::MAX]), Tensor::from([odd - 1, odd, i64::MAX - 1]));
+    assert_eq!(a.gt(&b).to_vec::<bool>().unwrap(), [true, false, true]);
+    assert_eq!(a.le(&b).to_vec::<bool>().unwrap(), [false, true, false]);
+    assert_eq!(a.equal(&b).to_vec::<bool>().unwrap(), [false; 3]);
+    let places = Tensor::from([1_i64, 1, 0]);
+    assert_eq!(a.scatter_add(&places, 0, 2).to_vec::<i64>().unwrap(), [i64::MAX, 2 * odd - 1]);
+    let close = Tensor::from([odd - 1, odd]);
+    assert_eq!(close.argmax(0).to_vec::<i64>().unwrap(), [1]);
+    assert_eq!(close.max().to_vec::<i64>().unwrap(), [odd]);
+    assert_eq!(close.min().to_vec::<i64>().unwrap(), [odd - 1]);
+    assert_eq!((&a + &a - &a).to_vec::<i64>().unwrap(), a.to_vec::<i64>().unwrap());
+}
+
+#[test]
+fn labels_may_be_any_numbers() {
+    let (a, b) = (normal(1, &[2, 3]), normal(2, &[3, 4]));
+    let product = Tensor::einsum_labels(&[(&a, &[7, usize::MAX]), (&b, &[usize::MAX, 0])], &[7, 0]);
+    assert_tensors("matmul by labels", &product, &a.matmul(&b));
+}
+
+#[test]
+fn a_literal_on_the_left_needs_no_type() {
+    let x = vector(&[1.0, 3.0]);
+    assert_eq!(numbers(&(1.0 + x.square()).ln()), [2.0_f64.ln(), 10.0_f64.ln()]);
+    assert_eq!(numbers(&(2 - &x).abs()), [1.0, 1.0]);
+    assert_eq!(numbers(&(6.0 / &x).sum().sqrt()), [8.0_f64.sqrt()]);
 }
 
 #[test]

@@ -54,6 +54,20 @@ where
     inner: M,
 }
 
+/// A type without any tree in it, and a parameter that is none.
+#[derive(Clone, Debug, PartialEq)]
+struct Label(&'static str);
+
+#[derive(Tree)]
+struct Tagged<M, L> {
+    model: M,
+    #[tree(static)]
+    labels: Vec<L>,
+}
+
+#[derive(Tree)]
+enum Impossible {}
+
 fn linear() -> Linear {
     Linear { weight: Tensor::from([[1.0, 2.0], [3.0, 4.0]]), bias: Some(Tensor::from([5.0, 6.0])) }
 }
@@ -97,6 +111,15 @@ fn leaves_are_named_by_their_fields() {
     );
     assert_eq!(paths(&Bounded { inner: Tensor::from(1.0) }), ["inner"]);
     assert_eq!(paths(&Tensor::from(1.0)), [""]);
+}
+
+#[test]
+fn what_only_static_fields_use_need_not_be_a_tree() {
+    let tagged = Tagged { model: linear(), labels: vec![Label("cat")] };
+    assert_eq!(paths(&tagged), ["model.weight", "model.bias"]);
+    assert_eq!(tagged.scale(2.0).labels, [Label("cat")]);
+    let none: Option<Impossible> = None;
+    assert!(paths(&none).is_empty());
 }
 
 #[test]

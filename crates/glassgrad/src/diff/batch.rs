@@ -84,13 +84,13 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Spread(view) => x.spread(view.led(&[size])),
         Op::Concatenate(axis) => Tensor::concatenate(&all().iter().collect::<Vec<_>>(), axis + 1),
         Op::Gather(axis) => match with_axis {
-            [true, false] => x.gather(&inputs[1], axis + 1),
-            [false, true] => move_axis(&x.gather(&inputs[1], *axis), *axis, 0),
-            _ => gather_each(x, &inputs[1], *axis, size),
+            [true, false] => x.gather_at(&inputs[1], axis + 1, node.origin),
+            [false, true] => move_axis(&x.gather_at(&inputs[1], *axis, node.origin), *axis, 0),
+            _ => gather_each(node, x, &inputs[1], *axis, size),
         },
         Op::ScatterAdd(axis) => match with_axis {
-            [true, false] => x.scatter_add(&inputs[1], axis + 1, node.shape[*axis]),
-            _ => scatter_each(&all()[0], &all()[1], *axis, node.shape[*axis], size),
+            [true, false] => x.scatter_add_at(&inputs[1], axis + 1, node.shape[*axis], node.origin),
+            _ => scatter_each(node, &all()[0], &all()[1], *axis, size),
         },
         Op::Compare(relation) => {
             let all = all();
@@ -104,7 +104,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Largest(axis) => x.largest(axis + 1, false),
         Op::LargestPlace(axis) => x.largest(axis + 1, true),
         Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
-        Op::Custom(custom) => super::custom::batch(custom, inputs, with_axis, size),
+        Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
         Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Part(_) => x.clone(),
     }
 }
@@ -116,11 +116,7 @@ pub(super) fn move_axis(tensor: &Tensor, from: usize, to: usize) -> Tensor {
     }
     if from.max(to) >= tensor.rank() {
         let message = format!("there is no axis {} in the shape {}", from.max(to), tensor.shape());
-        return Tensor::refused(crate::error::Error::new("vmap", message), &[tensor]);
-    }
-    if from.max(to) >= tensor.rank() {
-        let message = format!("there is no axis {} in the shape {}", from.max(to), tensor.shape());
-        return Tensor::refused(crate::error::Error::new("vmap", message), &[tensor]);
+        return Tensor::refused_at(crate::error::Error::new("vmap", message), &[tensor], tensor.origin());
     }
     let mut order: Vec<usize> = (0..tensor.rank()).collect();
     let axis = order.remove(from);
@@ -141,12 +137,12 @@ fn shifted(indices: &Tensor, size: usize, length: usize) -> Tensor {
 }
 
 /// A gather in which table and indices both have the leading axis.
-fn gather_each(table: &Tensor, indices: &Tensor, axis: usize, size: usize) -> Tensor {
+fn gather_each(node: &Node, table: &Tensor, indices: &Tensor, axis: usize, size: usize) -> Tensor {
     // The axis moves to the front of each example, and all tables become one.
     let front = move_axis(table, axis + 1, 1);
     let length = front.shape()[1];
     let merged = front.reshape(Shape::from(size * length).followed_by(&front.shape()[2..]));
-    let taken = merged.gather(&shifted(indices, size, length), 0);
+    let taken = merged.gather_at(&shifted(indices, size, length), 0, node.origin);
     // The axes of the indices stand behind the leading one; they go back to where the axis was.
     let count = indices.rank() - 1;
     let mut order: Vec<usize> = (0..taken.rank()).collect();
@@ -156,13 +152,14 @@ fn gather_each(table: &Tensor, indices: &Tensor, axis: usize, size: usize) -> Te
 }
 
 /// A scatter in which entries and indices both have the leading axis.
-fn scatter_each(entries: &Tensor, indices: &Tensor, axis: usize, length: usize, size: usize) -> Tensor {
+fn scatter_each(node: &Node, entries: &Tensor, indices: &Tensor, axis: usize, size: usize) -> Tensor {
+    let length = node.shape[axis];
     let count = indices.rank() - 1;
     let mut order: Vec<usize> = (0..entries.rank()).collect();
     let moved: Vec<usize> = order.drain(1 + axis..1 + axis + count).collect();
     order.splice(1..1, moved);
     let front = entries.permute(&order);
-    let sums = front.scatter_add(&shifted(indices, size, length), 0, size * length);
+    let sums = front.scatter_add_at(&shifted(indices, size, length), 0, size * length, node.origin);
     let split = sums.reshape(Shape::from([size, length]).followed_by(&sums.shape()[1..]));
     move_axis(&split, 1, axis + 1)
 }

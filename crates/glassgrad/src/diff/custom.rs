@@ -5,7 +5,7 @@
 
 use super::forward::pushforward;
 use super::reverse::pullback;
-use crate::expr::{Custom, Rule, Tensor};
+use crate::expr::{Custom, Node, Rule, Tensor};
 
 /// The cotangents of all inputs from that of the output, without leading axes.
 pub(super) fn pull(custom: &Custom, inputs: &[Tensor], output: &Tensor, cotangent: &Tensor) -> Vec<Option<Tensor>> {
@@ -52,7 +52,7 @@ pub(super) fn push(custom: &Custom, inputs: &[Tensor], output: &Tensor, moved: &
 }
 
 /// The output for many examples: by the operation's own rule, or one example at a time.
-pub(super) fn batch(custom: &Custom, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Tensor {
+pub(super) fn batch(node: &Node, custom: &Custom, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Tensor {
     if let Some(whole) = custom.0.batched(inputs, with_axis) {
         return whole;
     }
@@ -62,7 +62,7 @@ pub(super) fn batch(custom: &Custom, inputs: &[Tensor], with_axis: &[bool], size
             .zip(with_axis)
             .map(|(input, has)| if *has { input.slice(&[(k as isize).into()]) } else { input.clone() })
             .collect();
-        Tensor::custom_node(custom.clone(), &taken.iter().collect::<Vec<_>>())
+        Tensor::custom_node_at(custom.clone(), &taken.iter().collect::<Vec<_>>(), node.origin)
     };
     let examples: Vec<Tensor> = (0..size).map(example).collect();
     Tensor::stack(&examples.iter().collect::<Vec<_>>(), 0)

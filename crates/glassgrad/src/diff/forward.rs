@@ -89,8 +89,10 @@ fn rule(
             let tangents: Vec<Tensor> = (0..inputs.len()).map(or_zeros).collect();
             vec![Tensor::concatenate(&tangents.iter().collect::<Vec<_>>(), lead.len() + axis)]
         }
-        Op::Gather(axis) => only(&|tangent| tangent.gather(&inputs[1], lead.len() + axis)),
-        Op::ScatterAdd(axis) => only(&|tangent| tangent.scatter_add(&inputs[1], lead.len() + axis, node.shape[*axis])),
+        Op::Gather(axis) => only(&|tangent| tangent.gather_at(&inputs[1], lead.len() + axis, node.origin)),
+        Op::ScatterAdd(axis) => {
+            only(&|tangent| tangent.scatter_add_at(&inputs[1], lead.len() + axis, node.shape[*axis], node.origin))
+        }
         Op::Select => vec![inputs[0].broadcast_to(led(&node.shape)).choose(&or_zeros(1), &or_zeros(2))],
         Op::Largest(axis) => {
             let weights = shares(node, &inputs[0], *axis);

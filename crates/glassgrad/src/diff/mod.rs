@@ -19,6 +19,6 @@ mod transforms;
 
 pub use scan::scan;
 pub use transforms::{
-    Fallible, Gradients, Outcome, grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, value_and_grad_aux,
-    vjp, vmap, vmap_axes,
+    Fallible, Gradients, Outcome, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, value_and_grad,
+    value_and_grad_aux, vjp, vmap, vmap_axes,
 };

@@ -158,8 +158,8 @@ fn rule(
             let start: usize = inputs[..number].iter().map(|earlier| earlier.shape()[*axis]).sum();
             g.part_of_axis(lead.len() + axis, start, input.shape()[*axis])
         }
-        Op::Gather(axis) => g.scatter_add(&inputs[1], lead.len() + axis, input.shape()[*axis]),
-        Op::ScatterAdd(axis) => g.gather(&inputs[1], lead.len() + axis),
+        Op::Gather(axis) => g.scatter_add_at(&inputs[1], lead.len() + axis, input.shape()[*axis], node.origin),
+        Op::ScatterAdd(axis) => g.gather_at(&inputs[1], lead.len() + axis, node.origin),
         Op::Select => {
             let (condition, zero) = (inputs[0].broadcast_to(led(&node.shape)), g.zeros_like());
             let chosen = if number == 1 { condition.choose(g, &zero) } else { condition.choose(&zero, g) };

@@ -18,6 +18,12 @@ use crate::shape::Shape;
 use crate::tree::Tree;
 
 /// What a function of tensors may return: a tree, or a result with one, so that `?` works inside.
+///
+/// ```
+/// use glassgrad::{Tensor, error::Error, grad};
+/// let halved = |x: &Tensor| -> Result<Tensor, Error> { Ok(x.square() / x.item()?.signum()) };
+/// assert_eq!(grad(halved)(&Tensor::from(-3.0)).item().unwrap(), 6.0);
+/// ```
 pub trait Outcome {
     /// The tree.
     type Tree: Tree;
@@ -40,6 +46,13 @@ impl<T: Fallible> Outcome for Result<T, Error> {
 }
 
 /// A tree that can be made of an error alone, because its structure is known from its type.
+///
+/// ```
+/// use glassgrad::{Tensor, diff::Fallible, error::Error};
+/// let error = Error::new("load", "the file is gone");
+/// let (weight, bias) = <(Tensor, Tensor)>::failed(&error);
+/// assert_eq!((weight.error(), bias.error()), (Some(&error), Some(&error)));
+/// ```
 pub trait Fallible: Tree {
     /// The tree whose every leaf is a failed tensor.
     fn failed(error: &Error) -> Self;
@@ -133,6 +146,12 @@ pub fn grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> i
 }
 
 /// The value and the gradient of a function.
+///
+/// ```
+/// use glassgrad::{Tensor, value_and_grad};
+/// let (value, slope) = value_and_grad(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0, 2.0]));
+/// assert_eq!((value.item().unwrap(), slope.to_string()), (9.0, "[ 3, 12]".into()));
+/// ```
 pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> (Tensor, X) {
     move |x| {
         let traced = trace(&function, x);
@@ -142,6 +161,13 @@ pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
 }
 
 /// The value, the gradient, and auxiliary results of a function that returns a number and something more.
+///
+/// ```
+/// use glassgrad::{Tensor, diff::value_and_grad_aux};
+/// let model = |x: &Tensor| (x.square().sum(), x.max());
+/// let (loss, slope, largest) = value_and_grad_aux(model)(&Tensor::from([1.0, 3.0]));
+/// assert_eq!((loss.item().unwrap(), slope.to_string(), largest.item().unwrap()), (10.0, "[2, 6]".into(), 3.0));
+/// ```
 pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> impl Fn(&X) -> (Tensor, X, A) {
     move |x| {
         let variables = x.map(Tensor::wrapped);
@@ -188,6 +214,14 @@ fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
 
 /// What is wrong with directions that are not of the shapes and types of what they belong to.
 fn unlike(operation: &str, name: &str, tensors: &[Tensor], directions: &[Tensor]) -> Option<Error> {
+    if tensors.len() != directions.len() {
+        let message = format!("a {name} must have {} leaves, not {}", tensors.len(), directions.len());
+        let error = Error::new(operation, message);
+        return Some(match directions.first().or(tensors.first()) {
+            Some(leaf) => error.at(leaf.origin()),
+            None => error,
+        });
+    }
     let (tensor, direction) = tensors
         .iter()
         .zip(directions)
@@ -223,6 +257,12 @@ fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X) -> Y {
 }
 
 /// The value of a function, and its derivative at that point as a linear function of directions.
+///
+/// ```
+/// use glassgrad::{Tensor, linearize};
+/// let (y, slope) = linearize(|x: &Tensor| x.square(), &Tensor::from([1.0, 3.0]));
+/// assert_eq!((y.to_string(), slope(&Tensor::from([10.0, 1.0])).to_string()), ("[1, 9]".into(), "[20,  6]".into()));
+/// ```
 pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
     function: F,
     x: &X,
@@ -248,6 +288,10 @@ pub fn jacobian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> i
         if let Some(error) = result.error() {
             return Tensor::failed(&error.clone());
         }
+        if !result.is_float() {
+            let message = format!("the function must return floating-point numbers, not {}", result.dtype());
+            return Tensor::refused_at(Error::new("jacobian", message), &[result], result.origin());
+        }
         let lead = result.shape().to_vec();
         let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
         let found = pullback(&[(result, seed)], &[&traced.variables], &lead).remove(0);
@@ -267,6 +311,13 @@ pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> im
 }
 
 /// The product of the Hessian with a direction, without the Hessian.
+///
+/// ```
+/// use glassgrad::{Tensor, hvp};
+/// // The second derivative of x³ is 6x.
+/// let product = hvp(|x: &Tensor| x.powi(3).sum(), &Tensor::from([1.0, 2.0]), &Tensor::from([1.0, 10.0]));
+/// assert_eq!(product.to_string(), "[  6, 120]");
+/// ```
 pub fn hvp<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R, x: &X, direction: &X) -> X {
     jvp(grad(function), x, direction).1
 }
@@ -285,6 +336,12 @@ pub fn vmap<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R
 
 /// [`vmap`] over another axis of the arguments, and with another axis in the results. What all examples share is
 /// not an argument: the function captures it.
+///
+/// ```
+/// use glassgrad::{Tensor, diff::vmap_axes};
+/// let columns = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(vmap_axes(|x: &Tensor| x.sum(), 1, 0)(&columns).to_string(), "[4, 6]");
+/// ```
 pub fn vmap_axes<X: Tree, R: Outcome>(
     function: impl Fn(&X) -> R,
     axis: usize,
@@ -307,7 +364,7 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
         }
         if let Some(leaf) = uneven {
             let message = format!("axis {axis} must have the same size in every argument; one has {size}");
-            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]);
+            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]).at(leaf.origin());
             return failed_like(&result, &error);
         }
         let results = result.flatten();
@@ -319,7 +376,28 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
     }
 }
 
+/// The same function, through whose result no derivative passes, in any mode.
+///
+/// ```
+/// use glassgrad::{Tensor, grad, no_grad};
+/// // A residual divided by its own size, where the size counts as a constant.
+/// let size = no_grad(|x: &Tensor| x.norm());
+/// let loss = |x: &Tensor| (x / size(x)).sum();
+/// let slope = grad(loss)(&Tensor::from([3.0, 4.0]));
+/// assert_eq!(slope.to_string(), "[0.2, 0.2]");
+/// ```
+pub fn no_grad<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
+    move |x| function(x).outcome().map(Tensor::stop_gradient)
+}
+
 /// The gradients of one number with respect to every live variable behind it, asked by tensor.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// let (w, b) = (Tensor::from([1.0, 2.0]).variable(), Tensor::from(0.5).variable());
+/// let gradients = (w.square().sum() + 3.0 * &b).backward();
+/// assert_eq!((gradients.of(&w).to_string(), gradients.of(&b).to_string()), ("[2, 4]".into(), "3".into()));
+/// ```
 #[derive(Debug)]
 pub struct Gradients {
     found: HashMap<u64, Tensor>,
@@ -328,6 +406,13 @@ pub struct Gradients {
 
 impl Gradients {
     /// The gradient with respect to a variable; zeros if the number does not depend on it.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, b) = (Tensor::from(2.0).variable(), Tensor::from(5.0).variable());
+    /// let gradients = (&a * &b).backward();
+    /// assert_eq!((gradients.of(&a).item(), gradients.of(&b).item()), (Ok(5.0), Ok(2.0)));
+    /// ```
     #[track_caller]
     pub fn of(&self, variable: &Tensor) -> Tensor {
         if let Some(error) = &self.failed {

@@ -11,6 +11,12 @@ use crate::opt::program::Program;
 
 impl Tensor {
     /// Computes the value.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let value = (Tensor::from([1.0, 2.0]) * 3.0).eval().unwrap();
+    /// assert_eq!((value.buffer().get(1), value.to_string()), (6.0, "[3, 6]".into()));
+    /// ```
     #[track_caller]
     pub fn eval(&self) -> Result<Array, Error> {
         evaluate(&[self]).map(|mut values| values.remove(0))
@@ -42,6 +48,13 @@ impl Tensor {
     }
 
     /// Computes several values together; what they share is computed once.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).exp();
+    /// let values = Tensor::eval_all(&[&x.sum(), &x.max()]).unwrap();
+    /// assert_eq!(values[1].buffer().get(0), 2.0_f64.exp());
+    /// ```
     #[track_caller]
     pub fn eval_all(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
         evaluate(tensors)
@@ -66,6 +79,13 @@ impl Tensor {
     }
 
     /// All elements, row by row. They must be of this type.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.transpose().to_vec::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
+    /// assert!(x.to_vec::<f64>().is_err());
+    /// ```
     #[track_caller]
     pub fn to_vec<E: Stored>(&self) -> Result<Vec<E>, Error> {
         let value = self.eval()?;
@@ -77,6 +97,11 @@ impl Tensor {
     }
 
     /// All elements as 64-bit numbers, row by row, whatever their type.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([true, false]).to_f64_vec().unwrap(), [1.0, 0.0]);
+    /// ```
     #[track_caller]
     pub fn to_f64_vec(&self) -> Result<Vec<f64>, Error> {
         let value = self.eval()?;
@@ -84,6 +109,12 @@ impl Tensor {
     }
 
     /// The same value as a leaf without history.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::Op};
+    /// let x = Tensor::from(2.0).variable().square().detach().unwrap();
+    /// assert_eq!((x.op(), x.item().unwrap()), (&Op::Leaf, 4.0));
+    /// ```
     #[track_caller]
     pub fn detach(&self) -> Result<Tensor, Error> {
         self.eval().map(Tensor::leaf)

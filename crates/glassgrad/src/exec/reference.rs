@@ -75,9 +75,11 @@ pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error>
         Op::Concatenate(axis) => concatenate(inputs, *axis, node.shape),
         Op::Gather(axis) => gather(&inputs[0], &inputs[1], *axis, node)?,
         Op::ScatterAdd(axis) => scatter_add(&inputs[0], &inputs[1], *axis, node)?,
-        Op::Compare(relation) => Buffer::Bool(
-            (0..length).map(|k| relation.holds(inputs[0].buffer().get(k), inputs[1].buffer().get(k))).collect(),
-        ),
+        Op::Compare(relation) => Buffer::Bool(match (inputs[0].buffer(), inputs[1].buffer()) {
+            // Not every integer is a 64-bit floating-point number.
+            (Buffer::I64(a), Buffer::I64(b)) => a.iter().zip(b).map(|(a, b)| relation.holds(a, b)).collect(),
+            (a, b) => (0..length).map(|k| relation.holds(a.get(k), b.get(k))).collect(),
+        }),
         Op::Logic(logic) => {
             let holds = |input: usize, k: usize| inputs[input].buffer().get(k) != 0.0;
             Buffer::Bool(
@@ -197,6 +199,17 @@ impl Buffer {
             DType::I64 => Buffer::I64((0..length).map(whole).collect()),
             dtype => Buffer::from_fn(dtype, length, number),
         }
+    }
+}
+
+impl Buffer {
+    /// Whether the element at one place is larger than that at another. NaN is larger than every number.
+    fn exceeds(&self, place: usize, other: usize) -> bool {
+        if let Buffer::I64(elements) = self {
+            return elements[place] > elements[other];
+        }
+        let (value, largest) = (self.get(place), self.get(other));
+        value > largest || (value.is_nan() && !largest.is_nan())
     }
 }
 
@@ -373,7 +386,8 @@ fn gathered_places(whole: &Shape, indices: &Array, axis: usize, node: &Task<'_>)
             let index = integer(indices, k);
             let from_front = if index < 0 { index + size as i64 } else { index };
             if !(0..size as i64).contains(&from_front) {
-                let error = Error::new("gather", format!("index {index} is not on axis {axis}, which has size {size}"));
+                let name = if matches!(node.op, Op::ScatterAdd(_)) { "scatter_add" } else { "gather" };
+                let error = Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}"));
                 return Err(error.at(node.origin));
             }
             let start = (block * size + from_front as usize) * inner;
@@ -390,6 +404,13 @@ fn gather(source: &Array, indices: &Array, axis: usize, node: &Task<'_>) -> Resu
 
 fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Buffer, Error> {
     let places = gathered_places(node.shape, indices, axis, node)?;
+    if let Buffer::I64(entries) = entries.buffer() {
+        let mut sums = vec![0_i64; node.shape.elements()];
+        for (entry, place) in entries.iter().zip(places) {
+            sums[place] = sums[place].wrapping_add(*entry);
+        }
+        return Ok(Buffer::I64(sums));
+    }
     let mut sums = vec![0.0; node.shape.elements()];
     for (k, place) in places.into_iter().enumerate() {
         sums[place] += entries.buffer().get(k);
@@ -408,8 +429,7 @@ fn largest_places(array: &Array, axis: usize) -> Vec<(usize, usize)> {
             let place_of = |k: usize| (block * shape[axis] + k) * inner + offset;
             let mut best = 0;
             for k in 1..shape[axis] {
-                let (value, largest) = (array.buffer().get(place_of(k)), array.buffer().get(place_of(best)));
-                if value > largest || (value.is_nan() && !largest.is_nan()) {
+                if array.buffer().exceeds(place_of(k), place_of(best)) {
                     best = k;
                 }
             }

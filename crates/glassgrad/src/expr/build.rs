@@ -43,11 +43,23 @@ impl Tensor {
     /// A node of these inputs, or the failure of the first that failed.
     #[track_caller]
     pub(crate) fn node(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
+        Tensor::node_at(op, inputs, shape, dtype, Location::caller())
+    }
+
+    /// [`Tensor::node`] for passes: what they make from a node can fail when it is read, and then the line of the
+    /// user that made that node is to blame.
+    pub(crate) fn node_at(
+        op: Op,
+        inputs: &[&Tensor],
+        shape: Shape,
+        dtype: DType,
+        origin: &'static Location<'static>,
+    ) -> Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
         let inputs: Vec<Arc<Node>> = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
-        let tensor = Tensor::make(op, inputs, shape, dtype, None, Location::caller());
+        let tensor = Tensor::make(op, inputs, shape, dtype, None, origin);
         tensor.compute_if_overdue();
         tensor
     }
@@ -55,6 +67,12 @@ impl Tensor {
     /// The product of operands in Einstein notation with sizes.
     #[track_caller]
     pub(crate) fn contract(einsum: Einsum, operands: &[&Tensor]) -> Tensor {
+        Tensor::contract_as("einsum", einsum, operands)
+    }
+
+    /// [`Tensor::contract`] under the name that the user knows it by.
+    #[track_caller]
+    pub(crate) fn contract_as(name: &str, einsum: Einsum, operands: &[&Tensor]) -> Tensor {
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*failed).clone();
         }
@@ -65,13 +83,11 @@ impl Tensor {
             return Tensor::unbound(einsum, DType::F32);
         };
         if let Some(other) = operands.iter().find(|operand| operand.dtype() != dtype) {
-            return Tensor::mixed("einsum", operands, dtype, other.dtype());
+            return Tensor::mixed(name, operands, dtype, other.dtype());
         }
         if dtype == DType::Bool {
-            return Tensor::refused(
-                Error::new("einsum", "truth values are not multiplied").help("cast them to numbers first"),
-                operands,
-            );
+            let error = Error::new(name, "truth values are no numbers");
+            return Tensor::refused(error.help("cast them first, for example with .cast(DType::I64)"), operands);
         }
         let shape = einsum.output_shape();
         Tensor::node(Op::Einsum(einsum), operands, shape, dtype)
@@ -91,6 +107,12 @@ impl Tensor {
     }
 
     /// The tensor stretched to a shape by the rules of broadcasting.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let rows = Tensor::from([1.0, 2.0]).broadcast_to([2, 2]);
+    /// assert_eq!(rows.to_string(), "[[1, 2],\n [1, 2]]");
+    /// ```
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
@@ -174,7 +196,8 @@ impl Tensor {
         }
         if dtype == DType::Bool {
             return Tensor::refused(
-                Error::new(name, "truth values are not added").help("cast them to numbers first"),
+                Error::new(name, "truth values are no numbers")
+                    .help("cast them first, for example with .cast(DType::I64)"),
                 tensors,
             );
         }
@@ -208,7 +231,7 @@ impl Tensor {
             }
             operands.push(labels);
         }
-        Tensor::contract(Einsum::new(operands, (0..shape.rank()).collect(), extents), &[self, other])
+        Tensor::contract_as("mul", Einsum::new(operands, (0..shape.rank()).collect(), extents), &[self, other])
     }
 
     /// The tensor times a number that comes from a rule.
@@ -217,10 +240,16 @@ impl Tensor {
         if factor == 1.0 {
             return self.clone();
         }
-        Tensor::contract(Einsum::elementwise(self.shape(), 1).scaled(factor), &[self])
+        let name = if factor == -1.0 { "neg" } else { "mul" };
+        Tensor::contract_as(name, Einsum::elementwise(self.shape(), 1).scaled(factor), &[self])
     }
 
     /// The elements in another type. From floating point to integers they are truncated.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// assert_eq!(Tensor::from([1.9, -1.9]).cast(DType::I64).to_vec::<i64>().unwrap(), [1, -1]);
+    /// ```
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Tensor {
         if self.error().is_some() || self.dtype() == dtype {
@@ -282,6 +311,12 @@ impl Tensor {
     }
 
     /// Tensors one after another along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0]));
+    /// assert_eq!(Tensor::concatenate(&[&a, &b], 0).to_string(), "[1, 2, 3]");
+    /// ```
     #[track_caller]
     pub fn concatenate(tensors: &[&Tensor], axis: usize) -> Tensor {
         let Some(first) = tensors.first() else {
@@ -324,16 +359,20 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn gather(&self, indices: &Tensor, axis: usize) -> Tensor {
+        self.gather_at(indices, axis, Location::caller())
+    }
+
+    pub(crate) fn gather_at(&self, indices: &Tensor, axis: usize, origin: &'static Location<'static>) -> Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
         if axis >= self.rank() {
             let message = format!("there is no axis {axis} in the shape {}", self.shape());
-            return Tensor::refused(Error::new("gather", message), &[self, indices]);
+            return Tensor::refused_at(Error::new("gather", message), &[self, indices], origin);
         }
         if indices.dtype() != DType::I64 {
             let message = format!("indices must be i64, not {}", indices.dtype());
-            return Tensor::refused(Error::new("gather", message), &[self, indices]);
+            return Tensor::refused_at(Error::new("gather", message), &[self, indices], origin);
         }
         let shape: Vec<usize> = self.shape()[..axis]
             .iter()
@@ -341,13 +380,29 @@ impl Tensor {
             .chain(&self.shape()[axis + 1..])
             .copied()
             .collect();
-        Tensor::node(Op::Gather(axis), &[self, indices], shape.into(), self.dtype())
+        Tensor::node_at(Op::Gather(axis), &[self, indices], shape.into(), self.dtype(), origin)
     }
 
     /// The transpose of [`Tensor::gather`]: adds these entries up along an axis of `size` places, where
     /// the indices say.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let counts = Tensor::from([1_i64, 1, 1]).scatter_add(&Tensor::from([2_i64, 0, 2]), 0, 4);
+    /// assert_eq!(counts.to_string(), "[1, 0, 2, 0]");
+    /// ```
     #[track_caller]
     pub fn scatter_add(&self, indices: &Tensor, axis: usize, size: usize) -> Tensor {
+        self.scatter_add_at(indices, axis, size, Location::caller())
+    }
+
+    pub(crate) fn scatter_add_at(
+        &self,
+        indices: &Tensor,
+        axis: usize,
+        size: usize,
+        origin: &'static Location<'static>,
+    ) -> Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
@@ -359,14 +414,19 @@ impl Tensor {
                 self.shape(),
                 indices.shape()
             );
-            return Tensor::refused(Error::new("scatter_add", message), &[self, indices]);
+            return Tensor::refused_at(Error::new("scatter_add", message), &[self, indices], origin);
         }
         let shape: Vec<usize> =
             self.shape()[..axis].iter().chain([&size]).chain(&self.shape()[axis + rank..]).copied().collect();
-        Tensor::node(Op::ScatterAdd(axis), &[self, indices], shape.into(), self.dtype())
+        Tensor::node_at(Op::ScatterAdd(axis), &[self, indices], shape.into(), self.dtype(), origin)
     }
 
     /// The elements in reverse order along some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0]).flip(&[0]).to_string(), "[3, 2, 1]");
+    /// ```
     #[track_caller]
     pub fn flip(&self, axes: &[usize]) -> Tensor {
         if self.error().is_some() || axes.is_empty() {
@@ -383,6 +443,12 @@ impl Tensor {
     }
 
     /// A comparison element by element, as truth values.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, ops::Relation};
+    /// let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([2.0, 2.0]));
+    /// assert_eq!(a.compare(Relation::Equal, &b).to_vec::<bool>().unwrap(), [false, true]);
+    /// ```
     #[track_caller]
     pub fn compare(&self, relation: Relation, other: &Tensor) -> Tensor {
         let aligned = match Tensor::aligned("compare", &[self, other]) {
@@ -459,6 +525,12 @@ impl Tensor {
     }
 
     /// Along a new last axis of `size` places, 1 at the place that each integer names and 0 elsewhere.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// let classes = Tensor::from([1_i64, 0]);
+    /// assert_eq!(classes.one_hot(3, DType::F32).to_string(), "[[0, 1, 0],\n [1, 0, 0]]");
+    /// ```
     #[track_caller]
     pub fn one_hot(&self, size: usize, dtype: DType) -> Tensor {
         if self.error().is_some() {
@@ -472,6 +544,13 @@ impl Tensor {
     }
 
     /// The same value, through which no derivative passes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// // The derivative of c·x with c = x: the constant, and not 2x.
+    /// let slope = grad(|x: &Tensor| x.stop_gradient() * x)(&Tensor::from(5.0));
+    /// assert_eq!(slope.item().unwrap(), 5.0);
+    /// ```
     #[track_caller]
     pub fn stop_gradient(&self) -> Tensor {
         Tensor::node(Op::Stop, &[self], self.shape().clone(), self.dtype())

@@ -1,6 +1,8 @@
 //! What is composed from the core: reductions, products of matrices, softmax and its relatives. Where
 //! the naive form fails, the stable one is here.
 
+use std::collections::BTreeMap;
+
 use super::create::IntoTensor;
 use super::node::Tensor;
 use crate::dtype::DType;
@@ -10,6 +12,13 @@ use crate::shape::Shape;
 use crate::view::View;
 
 /// The axes that a reduction runs over, and whether they stay with size 1. Negative ones count from the end.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Axes};
+/// let x = Tensor::ones([2, 3, 4]);
+/// assert_eq!(x.sum_over([0, -1]).to_string(), "[8, 8, 8]");
+/// assert_eq!(x.mean_over(Axes::from(2).keep()).shape().to_string(), "[2, 3, 1]");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
     axes: Vec<isize>,
@@ -18,6 +27,12 @@ pub struct Axes {
 
 impl Axes {
     /// The same axes, which stay with size 1.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::Axes};
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.max_over(Axes::from(1).keep()).shape().to_string(), "[2, 1]");
+    /// ```
     pub fn keep(mut self) -> Axes {
         self.keep = true;
         self
@@ -104,12 +119,23 @@ impl Tensor {
         result.reshape(reduced(self.shape(), resolved, axes.keep))
     }
 
+    /// How many elements a reduction over these axes makes one of.
+    fn count(&self, resolved: &[usize]) -> usize {
+        resolved.iter().map(|axis| self.shape()[*axis]).product()
+    }
+
     /// All axes.
     fn all_axes(&self) -> Axes {
         Axes { axes: (0..self.rank() as isize).collect(), keep: false }
     }
 
     /// The sum of all elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.sum().item().unwrap(), 11.0);
+    /// ```
     #[track_caller]
     pub fn sum(&self) -> Tensor {
         self.sum_over(self.all_axes())
@@ -128,7 +154,7 @@ impl Tensor {
         let axes = axes.into();
         match self.resolved("sum", &axes) {
             Ok(resolved) => {
-                let sum = Tensor::contract(Einsum::sum(self.shape(), &resolved), &[self]);
+                let sum = Tensor::contract_as("sum", Einsum::sum(self.shape(), &resolved), &[self]);
                 self.put_back(&sum, &axes, &resolved)
             }
             Err(failed) => failed,
@@ -136,12 +162,24 @@ impl Tensor {
     }
 
     /// The mean of all elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.mean().item().unwrap(), 2.75);
+    /// ```
     #[track_caller]
     pub fn mean(&self) -> Tensor {
         self.mean_over(self.all_axes())
     }
 
     /// The mean over some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.mean_over(0).to_string(), "[  2, 3.5]");
+    /// ```
     #[track_caller]
     pub fn mean_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -152,12 +190,11 @@ impl Tensor {
                 Tensor::refused(error, &[self])
             }
             Ok(resolved) => {
-                let count: usize = resolved.iter().map(|axis| self.shape()[*axis]).product();
                 let einsum = Einsum::sum(self.shape(), &resolved);
-                let mean = match count {
+                let mean = match self.count(&resolved) {
                     // The mean of nothing is not a number.
                     0 => Tensor::full(einsum.output_shape(), f64::NAN, self.dtype()),
-                    _ => Tensor::contract(einsum.scaled(1.0 / count as f64), &[self]),
+                    count => Tensor::contract_as("mean", einsum.scaled(1.0 / count as f64), &[self]),
                 };
                 self.put_back(&mean, &axes, &resolved)
             }
@@ -166,6 +203,12 @@ impl Tensor {
     }
 
     /// The variance over some axes: the mean of the squared distances from the mean.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.var_over(1).to_string(), "[0.25,    1]");
+    /// ```
     #[track_caller]
     pub fn var_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
@@ -174,30 +217,66 @@ impl Tensor {
     }
 
     /// The variance of all elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 6.0]).var().item().unwrap(), 3.5);
+    /// ```
     #[track_caller]
     pub fn var(&self) -> Tensor {
         self.var_over(self.all_axes())
     }
 
-    /// The standard deviation over some axes.
+    /// The standard deviation over some axes: the length of the distances from the mean, over the root of their
+    /// number. Its derivative where all elements are equal is 0.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.std_over(1).to_string(), "[0.5,   1]");
+    /// ```
     #[track_caller]
     pub fn std_over(&self, axes: impl Into<Axes>) -> Tensor {
-        self.var_over(axes).sqrt()
+        let axes = axes.into();
+        match self.resolved("std", &axes) {
+            Ok(resolved) => {
+                let centred = self - self.mean_over(axes.clone().keep());
+                centred.norm_over(axes) / (self.count(&resolved) as f64).sqrt()
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// The standard deviation of all elements.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// let equal = Tensor::from([2.0, 2.0]);
+    /// assert_eq!(grad(Tensor::std)(&equal).to_string(), "[0, 0]");
+    /// ```
     #[track_caller]
     pub fn std(&self) -> Tensor {
-        self.var().sqrt()
+        self.std_over(self.all_axes())
     }
 
     /// The largest element; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// assert_eq!(grad(Tensor::max)(&Tensor::from([7.0, 1.0, 7.0])).to_string(), "[0.5,   0, 0.5]");
+    /// ```
     #[track_caller]
     pub fn max(&self) -> Tensor {
         self.reshape(self.shape().elements()).largest(0, false)
     }
 
     /// The largest elements over an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.max_over(0).to_string(), "[3, 5]");
+    /// ```
     #[track_caller]
     pub fn max_over(&self, axis: impl Into<Axes>) -> Tensor {
         let axes = axis.into();
@@ -221,18 +300,35 @@ impl Tensor {
     }
 
     /// The smallest element; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([4_i64, -2, 9]).min().item().unwrap(), -2.0);
+    /// ```
     #[track_caller]
     pub fn min(&self) -> Tensor {
         -(-self).max()
     }
 
     /// The smallest elements over an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.min_over(-1).to_string(), "[1, 3]");
+    /// ```
     #[track_caller]
     pub fn min_over(&self, axis: impl Into<Axes>) -> Tensor {
         -(-self).max_over(axis)
     }
 
     /// The place of the first largest element along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let scores = Tensor::from([[0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]);
+    /// assert_eq!(scores.argmax(1).to_vec::<i64>().unwrap(), [1, 0]);
+    /// ```
     #[track_caller]
     pub fn argmax(&self, axis: isize) -> Tensor {
         match self.resolved("argmax", &Axes::from(axis)) {
@@ -242,29 +338,76 @@ impl Tensor {
     }
 
     /// The Euclidean length of all elements as one vector; its derivative at the origin is 0.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1e200; 4]).norm().item().unwrap(), 2e200);
+    /// ```
     #[track_caller]
     pub fn norm(&self) -> Tensor {
         self.norm_over(self.all_axes())
     }
 
     /// The Euclidean length over some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let points = Tensor::from([[3.0, 4.0], [5.0, 12.0]]);
+    /// assert_eq!(points.norm_over(1).to_string(), "[ 5, 13]");
+    /// ```
     #[track_caller]
     pub fn norm_over(&self, axes: impl Into<Axes>) -> Tensor {
-        let squares = self.square().sum_over(axes);
-        squares.equal(0.0).choose(&squares.zeros_like(), &squares.sqrt())
+        let axes = axes.into();
+        match self.resolved("norm", &axes) {
+            Ok(resolved) => {
+                let scale = match self.count(&resolved) {
+                    0 => Tensor::full((), 1.0, self.dtype()),
+                    _ => self.magnitude_over(axes.clone().keep()),
+                };
+                let squares = (self / &scale).square().sum_over(axes.clone().keep());
+                let length = squares.equal(0.0).choose(&squares.zeros_like(), &(squares.sqrt() * scale));
+                self.put_back(&length, &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    /// The largest magnitudes as constants, or 1 where they are 0 or not finite. A length is measured in them, so
+    /// that no square leaves the range of numbers; which unit is taken changes neither it nor its derivatives.
+    #[track_caller]
+    fn magnitude_over(&self, axes: Axes) -> Tensor {
+        let largest = self.stop_gradient().abs().max_over(axes);
+        largest.gt(0.0).and(&largest.lt(f64::INFINITY)).choose(&largest, &largest.ones_like())
     }
 
     /// ln Σ exp over some axes, without overflow.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1000.0, 1000.0], [0.0, f64::NEG_INFINITY]]);
+    /// assert_eq!(x.logsumexp_over(1).to_vec::<f64>().unwrap(), [1000.0 + 2.0_f64.ln(), 0.0]);
+    /// ```
     #[track_caller]
     pub fn logsumexp_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
-        let shift = self.shift_over(axes.clone().keep());
-        let sum = (self - &shift).exp().sum_over(axes.clone()).ln();
-        let shift = shift.reshape(if sum.error().is_some() { shift.shape().clone() } else { sum.shape().clone() });
-        sum + shift
+        match self.resolved("logsumexp", &axes) {
+            // A sum of nothing is 0, also of exponentials.
+            Ok(resolved) if self.count(&resolved) == 0 => self.exp().sum_over(axes).ln(),
+            Ok(resolved) => {
+                let shift = self.shift_over(axes.clone().keep());
+                let sum = (self - &shift).exp().sum_over(axes.clone().keep()).ln();
+                self.put_back(&(sum + shift), &axes, &resolved)
+            }
+            Err(failed) => failed,
+        }
     }
 
     /// ln Σ exp of all elements, without overflow.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([-1000.0; 2]).logsumexp().item().unwrap(), -1000.0 + 2.0_f64.ln());
+    /// ```
     #[track_caller]
     pub fn logsumexp(&self) -> Tensor {
         self.logsumexp_over(self.all_axes())
@@ -278,6 +421,11 @@ impl Tensor {
     }
 
     /// exp(x) / Σ exp(x) along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([900.0, 900.0]).softmax(0).to_string(), "[0.5, 0.5]");
+    /// ```
     #[track_caller]
     pub fn softmax(&self, axis: isize) -> Tensor {
         let axes = Axes::from(axis).keep();
@@ -286,6 +434,11 @@ impl Tensor {
     }
 
     /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0 or 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([0.0, -800.0]).log_softmax(-1).to_string(), "[   0, -800]");
+    /// ```
     #[track_caller]
     pub fn log_softmax(&self, axis: isize) -> Tensor {
         let axes = Axes::from(axis).keep();
@@ -310,46 +463,64 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn einsum(notation: &str, operands: &[&Tensor]) -> Tensor {
+        Tensor::einsum_as("einsum", notation, operands)
+    }
+
+    /// [`Tensor::einsum`] under the name that the user knows it by.
+    #[track_caller]
+    fn einsum_as(name: &str, notation: &str, operands: &[&Tensor]) -> Tensor {
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*failed).clone();
         }
         let shapes: Vec<&[usize]> = operands.iter().map(|operand| &**operand.shape()).collect();
         match Einsum::parse(notation, &shapes) {
-            Ok(einsum) => Tensor::contract(einsum, operands),
-            Err(error) => Tensor::refused(Error::new("einsum", error.to_string()), operands),
+            Ok(einsum) => Tensor::contract_as(name, einsum, operands),
+            Err(error) => Tensor::refused(Error::new(name, error.to_string()), operands),
         }
     }
 
     /// A product in Einstein notation from lists of labels; an output label that no operand has is an error.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, v) = (Tensor::from([[1.0, 2.0], [3.0, 4.0]]), Tensor::from([1.0, 10.0]));
+    /// assert_eq!(Tensor::einsum_labels(&[(&a, &[0, 1]), (&v, &[1])], &[0]).to_string(), "[21, 43]");
+    /// ```
     #[track_caller]
     pub fn einsum_labels(operands: &[(&Tensor, &[Label])], output: &[Label]) -> Tensor {
+        Tensor::einsum_labels_as("einsum", operands, output)
+    }
+
+    #[track_caller]
+    fn einsum_labels_as(name: &str, operands: &[(&Tensor, &[Label])], output: &[Label]) -> Tensor {
         let tensors: Vec<&Tensor> = operands.iter().map(|(tensor, _)| *tensor).collect();
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return (*failed).clone();
         }
-        let count = operands.iter().flat_map(|(_, labels)| *labels).chain(output).max().map_or(0, |last| last + 1);
-        let mut extents: Vec<Option<usize>> = vec![None; count];
+        let mut sizes: BTreeMap<Label, usize> = BTreeMap::new();
         for (tensor, labels) in operands {
             if labels.len() != tensor.rank() {
                 let message = format!("{} labels for the shape {}", labels.len(), tensor.shape());
-                return Tensor::refused(Error::new("einsum", message), &tensors);
+                return Tensor::refused(Error::new(name, message), &tensors);
             }
             for (label, size) in labels.iter().zip(tensor.shape().iter()) {
-                let known = *extents[*label].get_or_insert(*size);
+                let known = *sizes.entry(*label).or_insert(*size);
                 if known != *size {
                     let message = format!("label {label} has size {known} and size {size}");
-                    return Tensor::refused(Error::new("einsum", message), &tensors);
+                    return Tensor::refused(Error::new(name, message), &tensors);
                 }
             }
         }
-        if let Some(label) = output.iter().find(|label| extents[**label].is_none()) {
+        if let Some(label) = output.iter().find(|label| !sizes.contains_key(label)) {
             let message = format!("label {label} of the output is in no operand");
-            return Tensor::refused(Error::new("einsum", message), &tensors);
+            return Tensor::refused(Error::new(name, message), &tensors);
         }
-        let extents = extents.into_iter().map(|extent| extent.unwrap_or(1)).collect();
-        let einsum =
-            Einsum::new(operands.iter().map(|(_, labels)| labels.to_vec()).collect(), output.to_vec(), extents);
-        Tensor::contract(einsum, &tensors)
+        // The labels of the user may be any numbers; those of an einsum are places in the list of sizes.
+        let places: BTreeMap<Label, Label> = sizes.keys().copied().zip(0..).collect();
+        let renumbered = |labels: &[Label]| labels.iter().map(|label| places[label]).collect::<Vec<_>>();
+        let inputs = operands.iter().map(|(_, labels)| renumbered(labels)).collect();
+        let einsum = Einsum::new(inputs, renumbered(output), sizes.into_values().collect());
+        Tensor::contract_as(name, einsum, &tensors)
     }
 
     /// The product of matrices, of vectors, or of stacks of matrices whose leading axes broadcast.
@@ -397,28 +568,45 @@ impl Tensor {
         first.extend((self.rank() > 1).then_some(row).into_iter().chain([middle]));
         second.extend([middle].into_iter().chain((other.rank() > 1).then_some(column)));
         output.extend((self.rank() > 1).then_some(row).into_iter().chain((other.rank() > 1).then_some(column)));
-        Tensor::contract(Einsum::new(vec![first, second], output, extents), &[self, other])
+        Tensor::contract_as("matmul", Einsum::new(vec![first, second], output, extents), &[self, other])
     }
 
     /// The sum of the products of corresponding elements.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0]).inner(&Tensor::from([3.0, 4.0])).item().unwrap(), 11.0);
+    /// ```
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
         (self * other).sum()
     }
 
     /// All products of an element of one with an element of the other.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).outer(&Tensor::from([3.0, 4.0]));
+    /// assert_eq!(x.to_string(), "[[3, 4],\n [6, 8]]");
+    /// ```
     #[track_caller]
     pub fn outer(&self, other: &Tensor) -> Tensor {
         let first: Vec<Label> = (0..self.rank()).collect();
         let second: Vec<Label> = (self.rank()..self.rank() + other.rank()).collect();
         let output: Vec<Label> = (0..self.rank() + other.rank()).collect();
-        Tensor::einsum_labels(&[(self, &first), (other, &second)], &output)
+        Tensor::einsum_labels_as("outer", &[(self, &first), (other, &second)], &output)
     }
 
     /// The Kronecker product of two matrices.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0]]).kron(&Tensor::from([[1.0], [10.0]]));
+    /// assert_eq!(x.to_string(), "[[ 1,  2],\n [10, 20]]");
+    /// ```
     #[track_caller]
     pub fn kron(&self, other: &Tensor) -> Tensor {
-        let product = Tensor::einsum("ij,kl->ikjl", &[self, other]);
+        let product = Tensor::einsum_as("kron", "ij,kl->ikjl", &[self, other]);
         if product.error().is_some() {
             return product;
         }
@@ -427,21 +615,40 @@ impl Tensor {
     }
 
     /// The sum of the diagonal of a matrix.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
+    /// assert_eq!(x.trace().item().unwrap(), 6.0);
+    /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
-        Tensor::einsum("ii->", &[self])
+        Tensor::einsum_as("trace", "ii->", &[self])
     }
 
     /// The diagonal of a matrix, or the diagonal matrix of a vector.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).diag();
+    /// assert_eq!(x.to_string(), "[[1, 0],\n [0, 2]]");
+    /// assert_eq!(x.diag().to_string(), "[1, 2]");
+    /// ```
     #[track_caller]
     pub fn diag(&self) -> Tensor {
-        Tensor::einsum(if self.rank() == 1 { "i->ii" } else { "ii->i" }, &[self])
+        Tensor::einsum_as("diag", if self.rank() == 1 { "i->ii" } else { "ii->i" }, &[self])
     }
 }
 
 /// Axes.
 impl Tensor {
     /// The axes in another order: axis k of the result is axis `order[k]`.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::zeros([2, 3, 4]);
+    /// assert_eq!(x.permute(&[2, 0, 1]).shape().to_string(), "[4, 2, 3]");
+    /// ```
     #[track_caller]
     pub fn permute(&self, order: &[usize]) -> Tensor {
         if self.error().is_some() {
@@ -460,6 +667,11 @@ impl Tensor {
     }
 
     /// The matrix with rows and columns exchanged; of more axes, the last two.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).transpose().to_string(), "[[1, 3],\n [2, 4]]");
+    /// ```
     #[track_caller]
     pub fn transpose(&self) -> Tensor {
         let rank = self.rank();
@@ -472,6 +684,12 @@ impl Tensor {
     }
 
     /// Tensors of one shape along a new axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, b) = (Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0]));
+    /// assert_eq!(Tensor::stack(&[&a, &b], 1).to_string(), "[[1, 3],\n [2, 4]]");
+    /// ```
     #[track_caller]
     pub fn stack(tensors: &[&Tensor], axis: usize) -> Tensor {
         let mut expanded = Vec::new();
@@ -482,6 +700,12 @@ impl Tensor {
     }
 
     /// A new axis of size 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!((x.expand(1) - x.expand(0)).to_string(), "[[ 0, -1],\n [ 1,  0]]");
+    /// ```
     #[track_caller]
     pub fn expand(&self, axis: usize) -> Tensor {
         if self.error().is_some() {
@@ -497,6 +721,11 @@ impl Tensor {
     }
 
     /// Zeros around: `before` and `after` each axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0]).pad(&[(1, 2)]).to_string(), "[0, 1, 2, 0, 0]");
+    /// ```
     #[track_caller]
     pub fn pad(&self, widths: &[(usize, usize)]) -> Tensor {
         if self.error().is_some() {
@@ -517,12 +746,23 @@ impl Tensor {
     }
 
     /// A number in the element type of this tensor.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!(Tensor::from([1.0_f32]).literal(0.5).dtype(), DType::F32);
+    /// ```
     #[track_caller]
     pub fn literal(&self, number: impl IntoTensor) -> Tensor {
         number.into_tensor(self)
     }
 
     /// Whether the elements are floating-point numbers.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert!(Tensor::from(0.5).is_float() && !Tensor::from(true).is_float());
+    /// ```
     pub fn is_float(&self) -> bool {
         self.dtype().is_float()
     }

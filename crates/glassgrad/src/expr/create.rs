@@ -1,11 +1,10 @@
-//! Leaves: tensors from numbers, slices, nested arrays, ranges and random keys.
+//! Leaves: tensors from numbers, slices, nested arrays and ranges.
 
 use super::node::Tensor;
 use crate::array::{Array, Buffer, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::rng::Key;
 use crate::shape::Shape;
 
 impl Tensor {
@@ -28,6 +27,11 @@ impl Tensor {
     }
 
     /// A tensor with one value everywhere. It takes no memory until it is read.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// assert_eq!(Tensor::full([2], 7.0, DType::I64).to_vec::<i64>().unwrap(), [7, 7]);
+    /// ```
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: f64, dtype: DType) -> Tensor {
         let shape = shape.into();
@@ -39,18 +43,34 @@ impl Tensor {
     }
 
     /// Zeros, 32-bit.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros(3).to_vec::<f32>().unwrap(), [0.0; 3]);
+    /// ```
     #[track_caller]
     pub fn zeros(shape: impl Into<Shape>) -> Tensor {
         Tensor::full(shape, 0.0, DType::F32)
     }
 
     /// Ones, 32-bit.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::ones([2, 2]).sum().item().unwrap(), 4.0);
+    /// ```
     #[track_caller]
     pub fn ones(shape: impl Into<Shape>) -> Tensor {
         Tensor::full(shape, 1.0, DType::F32)
     }
 
     /// Zeros of the shape and type of another tensor.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// let x = Tensor::from([1.5, 2.5]).zeros_like();
+    /// assert_eq!((x.dtype(), x.to_string()), (DType::F64, "[0, 0]".into()));
+    /// ```
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {
         if self.error().is_some() {
@@ -60,6 +80,11 @@ impl Tensor {
     }
 
     /// Ones of the shape and type of another tensor.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([4_i64, 5]).ones_like().to_vec::<i64>().unwrap(), [1, 1]);
+    /// ```
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
         if self.error().is_some() {
@@ -69,12 +94,22 @@ impl Tensor {
     }
 
     /// The identity matrix, 32-bit.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::eye(2).to_string(), "[[1, 0],\n [0, 1]]");
+    /// ```
     #[track_caller]
     pub fn eye(size: usize) -> Tensor {
         Tensor::unbound(Einsum::unit(&[size]), DType::F32)
     }
 
     /// The numbers 0, 1, 2, … below `end`, in the type of `end`.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::arange(4_i64).to_string(), "[0, 1, 2, 3]");
+    /// ```
     #[track_caller]
     pub fn arange<E: Stored>(end: E) -> Tensor {
         let count = end.to_f64().ceil().max(0.0) as usize;
@@ -82,6 +117,11 @@ impl Tensor {
     }
 
     /// `count` numbers from `start` to `end`, both included, at equal distances.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::linspace(0.0, 1.0, 3).to_string(), "[  0, 0.5,   1]");
+    /// ```
     #[track_caller]
     pub fn linspace<E: Stored>(start: E, end: E, count: usize) -> Tensor {
         let (start, end) = (start.to_f64(), end.to_f64());
@@ -89,24 +129,14 @@ impl Tensor {
         Tensor::leaf(Array::new(Shape::from(count), Buffer::from_fn(E::DTYPE, count, |k| start + step * k as f64)))
     }
 
-    /// Random numbers from 0 up to but not including 1, 32-bit.
-    #[track_caller]
-    pub fn uniform(key: Key, shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
-        let buffer = Buffer::from_fn(DType::F32, shape.elements(), |k| key.uniform(k as u64));
-        Tensor::leaf(Array::new(shape, buffer))
-    }
-
-    /// Random numbers with the standard normal distribution, 32-bit.
-    #[track_caller]
-    pub fn normal(key: Key, shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
-        let buffer = Buffer::from_fn(DType::F32, shape.elements(), |k| key.normal(k as u64));
-        Tensor::leaf(Array::new(shape, buffer))
-    }
-
     /// The same value as a live variable: what is computed from it can be differentiated later with
     /// [`Tensor::backward`], as long as a handle to it is held.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from(3.0).variable();
+    /// assert_eq!(x.square().backward().of(&x).item().unwrap(), 6.0);
+    /// ```
     #[track_caller]
     pub fn variable(&self) -> Tensor {
         self.wrapped_at(std::panic::Location::caller())
@@ -156,6 +186,12 @@ impl<E: Stored, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M
 }
 
 /// What can stand beside a tensor in an operation: a tensor, or a number that takes its type.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// let x = Tensor::from([1.0_f32, 2.0]);
+/// assert_eq!(x.pow(2).to_vec::<f32>().unwrap(), x.pow(Tensor::from(2.0_f32)).to_vec::<f32>().unwrap());
+/// ```
 pub trait IntoTensor {
     /// The tensor itself, or the number in the element type of `beside`.
     fn into_tensor(self, beside: &Tensor) -> Tensor;

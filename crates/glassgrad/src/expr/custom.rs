@@ -1,6 +1,7 @@
 //! Operations of the user's own, whose derivative is a required item: one without does not compile.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::node::{Op, Tensor};
@@ -10,13 +11,38 @@ use crate::error::Error;
 use crate::shape::Shape;
 
 /// A pullback: from the cotangent of the output to one for each input, or none where there is no derivative.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::PullbackFunction};
+/// let doubling: PullbackFunction<'_> = Box::new(|g| vec![Some(g * 2.0)]);
+/// assert_eq!(doubling(&Tensor::from(3.0))[0].as_ref().unwrap().item().unwrap(), 6.0);
+/// ```
 pub type PullbackFunction<'r> = Box<dyn Fn(&Tensor) -> Vec<Option<Tensor>> + 'r>;
 /// A pushforward: from the tangents of the inputs, where they move, to that of the output. It is linear.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::PushforwardFunction};
+/// let doubling: PushforwardFunction<'_> = Box::new(|moved| moved.iter().flatten().map(|v| v * 2.0).sum());
+/// assert_eq!(doubling(&[Some(Tensor::from(3.0)), None]).item().unwrap(), 6.0);
+/// ```
 pub type PushforwardFunction<'r> = Box<dyn Fn(&[Option<Tensor>]) -> Tensor + 'r>;
 /// A formula: the same function of the inputs, written in other operations.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::FormulaFunction};
+/// let cube: FormulaFunction<'_> = Box::new(|inputs| inputs[0].powi(3));
+/// assert_eq!(cube(&[Tensor::from(2.0)]).item().unwrap(), 8.0);
+/// ```
 pub type FormulaFunction<'r> = Box<dyn Fn(&[Tensor]) -> Tensor + 'r>;
 
 /// How an operation is differentiated. Any one of these is enough: the engine derives the others.
+///
+/// ```
+/// use glassgrad::expr::Rule;
+/// // A step has no derivative: nothing is handed back.
+/// let flat: Rule<'_> = Rule::Pullback(Box::new(|_| vec![None]));
+/// assert!(matches!(flat, Rule::Pullback(_)));
+/// ```
 pub enum Rule<'r> {
     /// In reverse.
     Pullback(PullbackFunction<'r>),
@@ -71,6 +97,12 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
     fn value(&self, inputs: &[Array]) -> Result<Array, String>;
     /// How it is differentiated, at these inputs and this output.
     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r>;
+    /// What tells this operation from others of its type and name. Graphs that differ only in operations with equal
+    /// keys run the same program, planned once; without a key, a graph with this operation is planned anew at each
+    /// read. An operation without fields returns an empty key.
+    fn key(&self) -> Option<String> {
+        None
+    }
     /// The output for many examples at once: inputs marked in `with_axis` have a leading axis. By default one
     /// example at a time.
     fn batched(&self, _inputs: &[Tensor], _with_axis: &[bool]) -> Option<Tensor> {
@@ -79,6 +111,12 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
 }
 
 /// A shared operation of the user's own, the same as another only if it is one and the same.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Op, rng::Key};
+/// // Drawing random numbers is such an operation.
+/// assert!(matches!(Tensor::uniform(Key::new(1), 3).op(), Op::Custom(_)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Custom(pub(crate) Arc<dyn CustomOp>);
 
@@ -90,6 +128,35 @@ impl PartialEq for Custom {
 
 impl Tensor {
     /// Applies an operation of the user's own.
+    ///
+    /// ```
+    /// use glassgrad::array::Array;
+    /// use glassgrad::dtype::DType;
+    /// use glassgrad::expr::{CustomOp, Rule};
+    /// use glassgrad::{Tensor, grad, shape::Shape};
+    ///
+    /// /// The identity, which turns the derivative around.
+    /// #[derive(Debug)]
+    /// struct Reversal;
+    ///
+    /// impl CustomOp for Reversal {
+    ///     fn name(&self) -> &str {
+    ///         "reversal"
+    ///     }
+    ///     fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+    ///         Ok((inputs[0].shape().clone(), inputs[0].dtype()))
+    ///     }
+    ///     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+    ///         Ok(inputs[0].clone())
+    ///     }
+    ///     fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+    ///         Rule::Pullback(Box::new(|g| vec![Some(-g)]))
+    ///     }
+    /// }
+    ///
+    /// let slope = grad(|x: &Tensor| Tensor::custom(Reversal, &[x]).square().sum())(&Tensor::from([3.0]));
+    /// assert_eq!(slope.to_string(), "[-6]");
+    /// ```
     #[track_caller]
     pub fn custom(operation: impl CustomOp + 'static, inputs: &[&Tensor]) -> Tensor {
         Tensor::custom_node(Custom(Arc::new(operation)), inputs)
@@ -97,12 +164,16 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn custom_node(custom: Custom, inputs: &[&Tensor]) -> Tensor {
+        Tensor::custom_node_at(custom, inputs, Location::caller())
+    }
+
+    pub(crate) fn custom_node_at(custom: Custom, inputs: &[&Tensor], origin: &'static Location<'static>) -> Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
         match custom.0.output(inputs) {
-            Ok((shape, dtype)) => Tensor::node(Op::Custom(custom), inputs, shape, dtype),
-            Err(message) => Tensor::refused(Error::new(custom.0.name(), message), inputs),
+            Ok((shape, dtype)) => Tensor::node_at(Op::Custom(custom), inputs, shape, dtype, origin),
+            Err(message) => Tensor::refused_at(Error::new(custom.0.name(), message), inputs, origin),
         }
     }
 }

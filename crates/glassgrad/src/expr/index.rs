@@ -8,6 +8,12 @@ use crate::shape::Shape;
 use crate::view::View;
 
 /// What a slice takes of one axis.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::{Index, s}};
+/// let x = Tensor::zeros([2, 3, 4]);
+/// assert_eq!(x.slice(&[Index::Rest, s(0), Index::NewAxis]).shape().to_string(), "[2, 3, 1]");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
     /// One place, and the axis disappears. Negative places count from the end.
@@ -22,6 +28,12 @@ pub enum Index {
 
 impl Index {
     /// The same range with a step; a negative one runs backwards.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::s};
+    /// let x = Tensor::arange(5_i64);
+    /// assert_eq!(x.slice(&[s(1..).step(2)]).to_string(), "[1, 3]");
+    /// ```
     pub fn step(self, step: isize) -> Index {
         match self {
             Index::Range(start, end, _) => Index::Range(start, end, step),
@@ -31,6 +43,12 @@ impl Index {
 }
 
 /// An entry of a slice: `s(2)`, `s(1..)`, `s(..-1)`, `s(..).step(2)`.
+///
+/// ```
+/// use glassgrad::expr::{Index, s};
+/// assert_eq!(s(-1), Index::At(-1));
+/// assert_eq!(s(2..), Index::Range(Some(2), None, 1));
+/// ```
 pub fn s(index: impl Into<Index>) -> Index {
     index.into()
 }

@@ -8,7 +8,8 @@
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
 //! - `build` makes checked nodes, and failed ones where a check does not pass;
-//! - `create` makes leaves, `custom` the user's own operations, `operators` the operators of Rust, `index` slices, `compose` the rest.
+//! - `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
+//!   Rust, `index` slices, `compose` the rest.
 
 mod build;
 mod compose;
@@ -17,6 +18,7 @@ mod custom;
 mod index;
 mod node;
 mod operators;
+mod random;
 mod walk;
 
 pub(crate) use build::{Partial, partial};
@@ -26,4 +28,5 @@ pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, Pushforwar
 pub use index::{Index, s};
 pub(crate) use node::Node;
 pub use node::{Logic, Op, ScanBody, Tensor};
+pub use random::Keys;
 pub(crate) use walk::{inner_nodes, nodes_behind};

@@ -16,6 +16,12 @@ use crate::shape::Shape;
 use crate::view::View;
 
 /// What a node does with its inputs. Shapes and types of results are decided where nodes are made.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Op};
+/// let x = Tensor::from([1.0, 2.0]);
+/// assert!(matches!((&x * &x).op(), Op::Einsum(product) if product.to_string() == "i,i->i"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// A leaf whose value is given.
@@ -100,6 +106,13 @@ impl Op {
 
 /// The body of a loop: a graph from placeholders for the state and for one entry of the sequences to the next
 /// state and to results.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Op, scan};
+/// let step = |sum: &Tensor, x: &Tensor| (sum + x, sum.clone());
+/// let (last, _) = scan(step, &Tensor::from(0.0), &Tensor::from([1.0, 2.0, 3.0]));
+/// assert!(matches!(last.inputs()[0].op(), Op::Scan(body) if body.length == 3));
+/// ```
 #[derive(Clone)]
 pub struct ScanBody {
     /// Placeholders of the state.
@@ -128,6 +141,11 @@ impl PartialEq for ScanBody {
 }
 
 /// A combination of truth values.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::{Logic, Op}};
+/// assert_eq!(Tensor::from([true]).not().op(), &Op::Logic(Logic::Not));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Logic {
     /// Both hold.
@@ -264,48 +282,102 @@ impl Tensor {
     }
 
     /// The sizes of the axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3]).sum_over(0).shape().to_vec(), [3]);
+    /// ```
     pub fn shape(&self) -> &Shape {
         &self.0.shape
     }
 
     /// The number of axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!((Tensor::from(1.0).rank(), Tensor::zeros([2, 3]).rank()), (0, 2));
+    /// ```
     pub fn rank(&self) -> usize {
         self.0.shape.rank()
     }
 
     /// The type of the elements.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// assert_eq!(Tensor::from([1.0]).lt(2.0).dtype(), DType::Bool);
+    /// ```
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
     /// What makes this tensor from its inputs.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::Op};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!((x.op(), (&x + &x).op()), (&Op::Leaf, &Op::Add));
+    /// ```
     pub fn op(&self) -> &Op {
         &self.0.op
     }
 
     /// The tensors that this one is made from. A tensor that was computed and has no variable behind it
     /// has let go of them.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let (a, b) = (Tensor::from(1.0), Tensor::from(2.0));
+    /// let sum = &a + &b;
+    /// assert_eq!(sum.inputs().len(), 2);
+    /// sum.item().unwrap();
+    /// assert!(sum.inputs().is_empty());
+    /// ```
     pub fn inputs(&self) -> Vec<Tensor> {
         self.0.inputs().into_iter().map(Tensor::onto).collect()
     }
 
     /// The line of the user that made this tensor.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let line = line!() + 1;
+    /// let x = Tensor::from(1.0);
+    /// assert_eq!(x.origin().line(), line);
+    /// ```
     pub fn origin(&self) -> &'static Location<'static> {
         self.0.origin
     }
 
     /// Gives the tensor a name under which errors and pictures show it. The first name stays.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0]).named("x") + Tensor::from([1.0_f32]).named("y");
+    /// assert!(x.eval().unwrap_err().to_string().contains("operands: x f64[1], y f32[1]"));
+    /// ```
     pub fn named(self, name: &str) -> Tensor {
         let _ = self.0.name.set(name.to_owned());
         self
     }
 
     /// The name that was given, if one was.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from(1.0).named("rate").name(), Some("rate"));
+    /// ```
     pub fn name(&self) -> Option<&str> {
         self.0.given_name()
     }
 
     /// Why this tensor has no value, if it failed.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let wrong = Tensor::from([1.0, 2.0]).reshape([3]).exp();
+    /// assert_eq!(wrong.error().unwrap().operation(), "reshape");
+    /// ```
     pub fn error(&self) -> Option<&Error> {
         match &self.0.op {
             Op::Failed(error) => Some(error),
@@ -314,6 +386,11 @@ impl Tensor {
     }
 
     /// The tensor in a word: name, type and shape, as errors list operands.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3]).named("weight").describe(), "weight f32[2, 3]");
+    /// ```
     pub fn describe(&self) -> String {
         let name = self.name().map(|name| format!("{name} ")).unwrap_or_default();
         format!("{name}{}{}", self.dtype(), self.shape())

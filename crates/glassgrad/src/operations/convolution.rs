@@ -36,26 +36,51 @@ impl<const N: usize> Default for Convolution<N> {
 
 impl<const N: usize> Convolution<N> {
     /// The kernel moves by this many places.
+    ///
+    /// ```
+    /// use glassgrad::operations::Convolution;
+    /// assert_eq!(Convolution::<2>::default().stride([2, 1]).stride, [2, 1]);
+    /// ```
     pub fn stride(self, stride: impl PerAxis<N>) -> Self {
         Convolution { stride: stride.per_axis(), ..self }
     }
 
     /// As many zeros in front of each axis as behind it.
+    ///
+    /// ```
+    /// use glassgrad::operations::Convolution;
+    /// assert_eq!(Convolution::<1>::default().padding(2).padding, [(2, 2)]);
+    /// ```
     pub fn padding(self, padding: impl PerAxis<N>) -> Self {
         Convolution { padding: padding.per_axis().map(|width| (width, width)), ..self }
     }
 
     /// The places that the kernel reads are this far apart.
+    ///
+    /// ```
+    /// use glassgrad::operations::Convolution;
+    /// assert_eq!(Convolution::<2>::default().dilation(3).dilation, [3, 3]);
+    /// ```
     pub fn dilation(self, dilation: impl PerAxis<N>) -> Self {
         Convolution { dilation: dilation.per_axis(), ..self }
     }
 
     /// The channels are divided into this many parts.
+    ///
+    /// ```
+    /// use glassgrad::operations::Convolution;
+    /// assert_eq!(Convolution::<2>::default().groups(4).groups, 4);
+    /// ```
     pub fn groups(self, groups: usize) -> Self {
         Convolution { groups, ..self }
     }
 
     /// A transposed convolution makes this many places more behind each axis: a stride forgets how many there were.
+    ///
+    /// ```
+    /// use glassgrad::operations::Convolution;
+    /// assert_eq!(Convolution::<1>::default().stride(2).output_padding(1).output_padding, [1]);
+    /// ```
     pub fn output_padding(self, places: impl PerAxis<N>) -> Self {
         Convolution { output_padding: places.per_axis(), ..self }
     }

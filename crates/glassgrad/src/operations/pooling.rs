@@ -32,27 +32,55 @@ pub struct Pooling<const N: usize> {
 
 impl<const N: usize> Pooling<N> {
     /// Windows of a size, side by side.
+    ///
+    /// ```
+    /// use glassgrad::operations::Pooling;
+    /// assert_eq!(Pooling::<2>::new([2, 3]).stride, [2, 3]);
+    /// ```
     pub fn new(size: impl PerAxis<N>) -> Self {
         let size = size.per_axis();
         Pooling { size, stride: size, padding: [0; N], dilation: [1; N], count_padding: true }
     }
 
     /// They move by this many places.
+    ///
+    /// ```
+    /// use glassgrad::operations::Pooling;
+    /// assert_eq!(Pooling::<2>::new(3).stride(1).stride, [1, 1]);
+    /// ```
     pub fn stride(self, stride: impl PerAxis<N>) -> Self {
         Pooling { stride: stride.per_axis(), ..self }
     }
 
     /// They reach this far over both ends.
+    ///
+    /// ```
+    /// use glassgrad::operations::Pooling;
+    /// assert_eq!(Pooling::<1>::new(3).padding(1).padding, [1]);
+    /// ```
     pub fn padding(self, padding: impl PerAxis<N>) -> Self {
         Pooling { padding: padding.per_axis(), ..self }
     }
 
     /// The places that they see are this far apart.
+    ///
+    /// ```
+    /// use glassgrad::operations::Pooling;
+    /// assert_eq!(Pooling::<1>::new(3).dilation(2).dilation, [2]);
+    /// ```
     pub fn dilation(self, dilation: impl PerAxis<N>) -> Self {
         Pooling { dilation: dilation.per_axis(), ..self }
     }
 
     /// A mean is that of the places on the axis only.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let how = Pooling::new(2).padding(1);
+    /// let x = Tensor::from([2.0, 4.0]);
+    /// assert_eq!(x.avg_pool1d(how).to_string(), "[1, 2]");
+    /// assert_eq!(x.avg_pool1d(how.ignore_padding()).to_string(), "[2, 4]");
+    /// ```
     pub fn ignore_padding(self) -> Self {
         Pooling { count_padding: false, ..self }
     }

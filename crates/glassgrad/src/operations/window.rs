@@ -6,6 +6,12 @@ use crate::shape::Shape;
 use crate::view::{View, Window};
 
 /// A number for each of `N` axes: one number stands for all of them.
+///
+/// ```
+/// use glassgrad::operations::PerAxis;
+/// assert_eq!(PerAxis::<2>::per_axis(3), [3, 3]);
+/// assert_eq!([1, 2].per_axis(), [1, 2]);
+/// ```
 pub trait PerAxis<const N: usize> {
     /// The number of each axis.
     fn per_axis(self) -> [usize; N];

@@ -113,12 +113,23 @@ impl Fingerprint {
                 return true;
             }
             Op::Part(number) => (22, std::slice::from_ref(number)),
-            // What an operation of the user's own holds is not known.
-            Op::Custom(_) | Op::Failed(_) => return false,
+            Op::Custom(custom) => {
+                let Some(key) = custom.0.key() else { return false };
+                self.word(23);
+                self.text(custom.0.name());
+                self.text(&key);
+                return true;
+            }
+            Op::Failed(_) => return false,
         };
         self.word(number);
         self.words(payload);
         true
+    }
+
+    fn text(&mut self, text: &str) {
+        self.word(text.len() as u64);
+        text.bytes().for_each(|byte| self.word(u64::from(byte)));
     }
 
     fn einsum(&mut self, einsum: &Einsum) {
