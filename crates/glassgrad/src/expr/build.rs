@@ -101,7 +101,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn mixed(operation: &str, operands: &[&Tensor], first: DType, second: DType) -> Tensor {
+    pub(crate) fn mixed(operation: &str, operands: &[&Tensor], first: DType, second: DType) -> Tensor {
         let error = Error::new(operation, format!("the element types {first} and {second} do not mix"));
         Tensor::refused(error.help(format!("cast one of them, for example with .cast(DType::{second:?})")), operands)
     }
@@ -133,7 +133,7 @@ impl Tensor {
 
     /// All tensors stretched to their common shape.
     #[track_caller]
-    fn aligned(operation: &str, tensors: &[&Tensor]) -> Result<Vec<Tensor>, Tensor> {
+    pub(crate) fn aligned(operation: &str, tensors: &[&Tensor]) -> Result<Vec<Tensor>, Tensor> {
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return Err((*failed).clone());
         }
@@ -345,7 +345,7 @@ impl Tensor {
             return (*first).clone();
         }
         let mut shape = first.shape().to_vec();
-        shape[axis] = tensors.iter().map(|tensor| tensor.shape()[axis]).sum();
+        shape[axis] = tensors.iter().fold(0, |total: usize, tensor| total.saturating_add(tensor.shape()[axis]));
         Tensor::node(Op::Concatenate(axis), tensors, shape.into(), first.dtype())
     }
 

@@ -96,7 +96,7 @@ impl Tensor {
     /// The axes of a reduction counted from the front, or the failure. No closure is called in between, as
     /// closures do not pass the caller's line on.
     #[track_caller]
-    fn resolved(&self, operation: &str, axes: &Axes) -> Result<Vec<usize>, Tensor> {
+    pub(crate) fn resolved(&self, operation: &str, axes: &Axes) -> Result<Vec<usize>, Tensor> {
         if self.error().is_some() {
             return Err(self.clone());
         }
@@ -112,7 +112,7 @@ impl Tensor {
 
     /// Puts the axes that a reduction ran over back with size 1, if they are kept.
     #[track_caller]
-    fn put_back(&self, result: &Tensor, axes: &Axes, resolved: &[usize]) -> Tensor {
+    pub(crate) fn put_back(&self, result: &Tensor, axes: &Axes, resolved: &[usize]) -> Tensor {
         if result.error().is_some() {
             return result.clone();
         }
@@ -121,11 +121,11 @@ impl Tensor {
 
     /// How many elements a reduction over these axes makes one of.
     fn count(&self, resolved: &[usize]) -> usize {
-        resolved.iter().map(|axis| self.shape()[*axis]).product()
+        resolved.iter().fold(1, |count: usize, axis| count.saturating_mul(self.shape()[*axis]))
     }
 
     /// All axes.
-    fn all_axes(&self) -> Axes {
+    pub(crate) fn all_axes(&self) -> Axes {
         Axes { axes: (0..self.rank() as isize).collect(), keep: false }
     }
 
@@ -288,7 +288,8 @@ impl Tensor {
                     // Several axes become one, so that equal elements share evenly across all of them.
                     several => {
                         let kept: Vec<usize> = (0..self.rank()).filter(|axis| !several.contains(axis)).collect();
-                        let count: usize = several.iter().map(|axis| self.shape()[*axis]).product();
+                        let count =
+                            several.iter().fold(1, |count: usize, axis| count.saturating_mul(self.shape()[*axis]));
                         let shape: Vec<usize> = kept.iter().map(|axis| self.shape()[*axis]).chain([count]).collect();
                         self.permute(&[&kept[..], several].concat()).reshape(shape).largest(kept.len(), false)
                     }

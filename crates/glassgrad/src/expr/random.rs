@@ -87,7 +87,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn uniform(key: impl Into<Keys>, shape: impl Into<Shape>) -> Tensor {
-        Tensor::custom(Draw { name: "uniform", number: Key::uniform, shape: shape.into() }, &[&key.into().0])
+        Tensor::draw("uniform", |key, count| single(count, |k| key.uniform(k)), key, shape)
     }
 
     /// Random numbers with the standard normal distribution, 32-bit; of several keys, for each a tensor of this
@@ -100,15 +100,32 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn normal(key: impl Into<Keys>, shape: impl Into<Shape>) -> Tensor {
-        Tensor::custom(Draw { name: "normal", number: Key::normal, shape: shape.into() }, &[&key.into().0])
+        Tensor::draw("normal", |key, count| single(count, |k| key.normal(k)), key, shape)
+    }
+
+    /// What a key stands for, as many numbers as a shape has; of several keys, for each a tensor of this shape. The
+    /// name tells the distribution, and belongs to one function only.
+    #[track_caller]
+    pub(crate) fn draw(
+        name: &'static str,
+        numbers: fn(Key, usize) -> Buffer,
+        key: impl Into<Keys>,
+        shape: impl Into<Shape>,
+    ) -> Tensor {
+        Tensor::custom(Draw { name, numbers, shape: shape.into() }, &[&key.into().0])
     }
 }
 
-/// Numbers of a distribution: element k of a draw is a function of the key and of k.
+/// 32-bit numbers by their place.
+fn single(count: usize, number: impl Fn(u64) -> f64) -> Buffer {
+    Buffer::from_fn(DType::F32, count, |k| number(k as u64))
+}
+
+/// Numbers of a distribution, a function of the key. They take no memory until they are read.
 #[derive(Clone, Debug)]
 struct Draw {
     name: &'static str,
-    number: fn(Key, u64) -> f64,
+    numbers: fn(Key, usize) -> Buffer,
     shape: Shape,
 }
 
@@ -140,13 +157,16 @@ impl CustomOp for Draw {
         self.name
     }
     fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
-        behind(inputs, &self.shape, DType::F32)
+        // What is drawn of nothing tells the type.
+        behind(inputs, &self.shape, (self.numbers)(Key::new(0), 0).dtype())
     }
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
         let (keys, count) = (keys_of(&inputs[0]), self.shape.elements());
-        let number = |k: usize| (self.number)(keys[k / count], (k % count) as u64);
-        let buffer = Buffer::from_fn(DType::F32, keys.len() * count, number);
-        Ok(Array::new(inputs[0].shape().followed_by(&self.shape), buffer))
+        let mut drawn = (self.numbers)(Key::new(0), 0);
+        for key in keys {
+            drawn.append((self.numbers)(key, count));
+        }
+        Ok(Array::new(inputs[0].shape().followed_by(&self.shape), drawn))
     }
     fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
         Rule::Pullback(Box::new(|_| vec![None]))
