@@ -54,6 +54,8 @@ pub mod tree;
 
 pub mod diff;
 
+pub mod operations;
+
 pub mod scalar;
 
 pub mod lang;
