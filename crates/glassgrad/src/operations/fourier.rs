@@ -255,6 +255,10 @@ impl Transform {
 }
 
 impl CustomOp for Transform {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         self.name
     }

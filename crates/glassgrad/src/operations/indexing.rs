@@ -293,6 +293,10 @@ struct Places {
 }
 
 impl CustomOp for Places {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         self.name
     }
@@ -333,6 +337,10 @@ struct LinePlaces {
 }
 
 impl CustomOp for LinePlaces {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         self.name
     }
@@ -371,6 +379,10 @@ struct Sources {
 }
 
 impl CustomOp for Sources {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         "with_at"
     }

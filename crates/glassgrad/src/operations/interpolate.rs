@@ -146,6 +146,10 @@ impl Tensor {
 struct Segment;
 
 impl CustomOp for Segment {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         "interp"
     }

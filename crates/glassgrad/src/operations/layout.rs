@@ -382,6 +382,10 @@ struct Distances {
 }
 
 impl CustomOp for Distances {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         "distances"
     }

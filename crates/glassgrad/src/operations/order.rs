@@ -175,6 +175,10 @@ impl Order {
 }
 
 impl CustomOp for Order {
+    fn key(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
     fn name(&self) -> &str {
         self.name
     }
