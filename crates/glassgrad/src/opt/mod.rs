@@ -1,0 +1,3 @@
+//! Making graphs cheaper before they run.
+
+pub mod contract;
