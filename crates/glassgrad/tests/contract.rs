@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use cases::random_cases;
 use glassgrad::einsum::{Einsum, Label};
 use glassgrad::opt::contract::{Asked, Limits, Plan, Step, elements_moved, flops, plan, plan_all};
+use glassgrad::rng::Key;
 use proptest::prelude::*;
 
 /// An einsum by its definition: a sum over all values of all labels. Small whole numbers make it exact.
@@ -107,12 +108,16 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(random_cases(60))]
+    #![proptest_config(random_cases(20))]
 
     #[test]
     fn greedy_plans_have_the_value_of_the_einsum(einsum in einsums(13..=20, 0..=3), limits in limits()) {
         assert_sound(&einsum, &plan(&einsum, &limits).unwrap(), &limits);
     }
+}
+
+proptest! {
+    #![proptest_config(random_cases(60))]
 
     #[test]
     fn no_tree_is_cheaper(einsum in einsums(2..=6, 0..=4), limits in limits(), most in 0..30_u128) {
@@ -308,6 +313,40 @@ fn paths_of_opt_einsum_are_never_cheaper() {
     }
     // That both usually find the same number shows that both count the same.
     assert!(as_cheap >= 25, "only {as_cheap} are equal");
+}
+
+/// Above twelve operands the search is not exact, but that of the other library is, if it needs no outer product.
+#[test]
+fn greedy_plans_are_nearly_as_cheap_as_exact_ones() {
+    let limits = Limits { flops_per_byte: 0, ..Limits::default() };
+    let mut as_cheap = 0;
+    for (count, seed) in (0..24).map(|k| ([13, 16, 19][k % 3], k as u64)) {
+        let draw = |k: usize, below: usize| (Key::new(seed).bits(k as u64) % below as u64) as usize;
+        let chain: Vec<Vec<Label>> = (0..count).map(|k| vec![k, k + 1]).collect();
+        // Edges between random factors, such that each factor has about three.
+        let mut graph: Vec<Vec<Label>> = vec![Vec::new(); count];
+        for label in 0..count * 3 / 2 {
+            let one = label % count;
+            let other = (one + 1 + draw(label, count - 1)) % count;
+            graph[one].push(label);
+            graph[other].push(label);
+        }
+        for (factors, output) in [(chain, vec![0, count]), (graph, vec![])] {
+            let extents = (0..count * 3 / 2).map(|label| 2 + draw(1000 + label, 8)).collect();
+            let einsum = Einsum::new(factors, output, extents);
+            let name = |label: &Label| char::from(if *label < 26 { b'a' } else { b'A' - 26 } + *label as u8);
+            let names = |axes: &Vec<Label>| axes.iter().map(name).collect::<String>();
+            let inputs: Vec<String> = einsum.operands.iter().map(names).collect();
+            let notation = format!("{}->{}", inputs.join(","), names(&einsum.output));
+            let shapes: Vec<Vec<usize>> = (0..count).map(|k| einsum.operand_shape(k).to_vec()).collect();
+            let (path, _) = opt_einsum_path::contract_path(&notation, &shapes, "dp", None).unwrap();
+            let [theirs, _] = path_costs(&einsum, &path, &limits);
+            let ours = plan(&einsum, &limits).unwrap().flops;
+            assert!(8 * ours <= 9 * theirs, "{notation}: {ours} FLOPs against {theirs}");
+            as_cheap += usize::from(500 * ours <= 501 * theirs);
+        }
+    }
+    assert!(as_cheap >= 43, "only {as_cheap} of 48 are nearly as cheap");
 }
 
 #[test]

@@ -6,10 +6,13 @@
 //! and extents alone; no tensor is touched.
 //!
 //! - `network` is an einsum as sets of labels, and what it costs to join two parts of it;
-//! - `search` finds the cheapest tree of joins: exactly up to twelve operands, greedily above;
+//! - `search` finds the cheapest tree of joins: up to twelve operands by `exact`, above by `greedy` and then
+//!   by `exact` in every small neighbourhood;
 //! - `steps` writes a tree down as a list of einsums;
 //! - `joint` shares parts between einsums.
 
+mod exact;
+mod greedy;
 mod joint;
 mod network;
 mod search;
@@ -148,7 +151,7 @@ impl std::error::Error for TooLarge {}
 /// Up to twelve operands there is no cheaper one: all ways to join the operands two by two are weighed,
 /// outer products included, where labels are summed as soon as nobody needs them, and those that only one
 /// operand has before or while it is joined, whichever is cheaper. Above that the best of a fixed number
-/// of greedy searches is taken. Equal einsums have equal plans.
+/// of greedy searches is taken and mended until no eight neighbours in it can be arranged better. Equal einsums have equal plans.
 ///
 /// An einsum in which the zeros of some operand win is not re-associated: its plan is itself, in one step.
 ///

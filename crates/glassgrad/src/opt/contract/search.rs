@@ -1,19 +1,17 @@
-//! The search for the cheapest tree of joins.
-//!
-//! Which labels a part keeps depends on which operands it is made of and not on the order in which they
-//! were joined. So the cheapest tree of a set of operands is made of cheapest trees of two subsets, and
-//! dynamic programming over subsets finds it: 3ⁿ/2 pairs of disjoint subsets at most, fewer when a greedy
-//! search has told which parts are too dear to be of use.
+//! The search for the cheapest tree of joins: exact for few operands, greedy and then mended for many.
 
-use std::collections::BTreeMap;
-
-use super::network::{Join, LabelSet, Network, Part};
-use crate::rng::Key;
+use super::exact::{exact, smallest_limit};
+use super::greedy::{SCORES, greedy};
+use super::network::{LabelSet, Network, Part};
 
 /// Up to so many operands the search is exact: for twelve, 265,720 pairs.
 const EXACT: usize = 12;
 /// How many greedy searches are made above.
 const RESTARTS: usize = 24;
+/// How many of the trees that they find are mended.
+const MENDED: usize = 4;
+/// How many parts of a tree are arranged anew at once: for eight, 3,025 pairs.
+const WINDOW: usize = 8;
 
 /// How a part of a tree comes about.
 #[derive(Clone, Debug)]
@@ -39,283 +37,149 @@ pub(super) struct Node {
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
-    pub(super) cost: u128,
-}
-
-impl Tree {
-    /// The tree below the last node, if it is there, without the nodes that it does not need.
-    fn below(nodes: Vec<Option<Node>>) -> Option<Tree> {
-        let cost = nodes.last()?.as_ref()?.part.cost();
-        let mut used = vec![false; nodes.len()];
-        *used.last_mut()? = true;
-        for number in (0..nodes.len()).rev() {
-            if let (true, Some(Node { made: Made::Joined { nodes: sides, .. }, .. })) = (used[number], &nodes[number]) {
-                sides.iter().for_each(|side| used[*side] = true);
-            }
-        }
-        let mut places = vec![0; nodes.len()];
-        let mut kept: Vec<Node> = Vec::new();
-        for (number, mut node) in nodes.into_iter().enumerate().filter_map(|(number, node)| Some((number, node?))) {
-            if let Made::Joined { nodes: sides, .. } = &mut node.made {
-                *sides = sides.map(|side| places[side]);
-            }
-            if used[number] {
-                places[number] = kept.len();
-                kept.push(node);
-            }
-        }
-        Some(Tree { nodes: kept, cost })
-    }
 }
 
 /// Whether the part of some operands exists already.
 pub(super) type Exists<'a> = &'a dyn Fn(&[usize]) -> bool;
 
+/// The operands as parts, of which some may be summed already.
+pub(super) fn leaves(network: &Network, exists: Exists) -> Vec<Node> {
+    let others = |operand: usize| {
+        let others = network.operands.iter().enumerate().filter(move |(other, _)| *other != operand);
+        others.fold(network.output.clone(), |needed, (_, labels)| needed.union(labels))
+    };
+    let leaf = |(operand, labels): (usize, &LabelSet)| {
+        let part = network.leaf(operand, labels.intersection(&others(operand)), exists(&[operand]));
+        Node { members: vec![operand], made: Made::Given, part }
+    };
+    network.operands.iter().enumerate().map(leaf).collect()
+}
+
 /// The cheapest tree of at least one operand, or the smallest limit for which one was found.
 pub(super) fn cheapest(network: &Network, exists: Exists, considered: &mut u64) -> Result<Tree, u128> {
-    let count = network.operands.len();
-    if count <= EXACT {
+    let members: Vec<usize> = (0..network.operands.len()).collect();
+    if exists(&members) {
+        let part = network.part(network.output.clone(), 0);
+        return Ok(Tree { nodes: vec![Node { members, made: Made::Before, part }] });
+    }
+    if members.len() <= EXACT {
+        let leaves = leaves(network, exists);
         let rough = (0..SCORES).filter_map(|restart| greedy(network, exists, restart, true, considered));
-        let bound = rough.map(|tree| tree.cost).min().unwrap_or(u128::MAX);
-        return exact(network, exists, bound, considered).ok_or_else(|| smallest_limit(network));
+        let bound = rough.map(|tree| tree.cost()).min().unwrap_or(u128::MAX);
+        let nodes = exact(network, exists, &leaves, &network.output, true, bound, considered);
+        return nodes.map(Tree::new).ok_or_else(|| smallest_limit(network, &leaves));
     }
     let mut trees = Vec::new();
     for restart in 0..RESTARTS {
         trees.extend(greedy(network, exists, restart, true, considered));
     }
-    // The first of equals, for a plan must not depend on anything but the einsum.
-    trees.into_iter().min_by_key(|tree| tree.cost).ok_or_else(|| {
+    // Sorting keeps the order of equals, for a plan must not depend on anything but the einsum.
+    trees.sort_by_key(Tree::cost);
+    trees.truncate(MENDED);
+    let mended = trees.into_iter().map(|tree| tree.mended(network, exists, considered));
+    mended.min_by_key(Tree::cost).ok_or_else(|| {
         let unlimited = (0..RESTARTS).filter_map(|restart| greedy(network, exists, restart, false, &mut 0));
-        unlimited.map(|tree| largest_intermediate(&tree)).min().unwrap_or(u128::MAX)
+        unlimited.map(|tree| tree.largest_intermediate()).min().unwrap_or(u128::MAX)
     })
 }
 
-/// What is known of each set of operands, by its bits.
-struct Subsets {
-    members: Vec<Vec<usize>>,
-    kept: Vec<LabelSet>,
-    elements: Vec<u128>,
-}
-
-impl Subsets {
-    fn new(network: &Network) -> Subsets {
-        let sets = 1_usize << network.operands.len();
-        let mut members: Vec<Vec<usize>> = vec![Vec::new()];
-        let mut bound = vec![LabelSet::of(&[], network.label_count())];
-        for set in 1..sets {
-            let (rest, first) = (set & (set - 1), set.trailing_zeros() as usize);
-            members.push(std::iter::once(first).chain(members[rest].iter().copied()).collect());
-            bound.push(bound[rest].union(&network.operands[first]));
-        }
-        let needed = |set: usize| network.output.union(&bound[sets - 1 - set]);
-        let kept: Vec<LabelSet> = (0..sets).map(|set| bound[set].intersection(&needed(set))).collect();
-        let elements = kept.iter().map(|labels| network.elements(labels)).collect();
-        Subsets { members, kept, elements }
+impl Tree {
+    /// The tree below the last of some nodes, depth first, without the nodes that it does not need.
+    pub(super) fn new(nodes: Vec<Node>) -> Tree {
+        let root = nodes.len() - 1;
+        Tree::below(root, nodes)
     }
-}
 
-/// The ways to split a set in two; the first of the two has the lowest operand.
-fn splits(set: usize) -> impl Iterator<Item = [usize; 2]> {
-    let lowest = set & set.wrapping_neg();
-    let rest = set ^ lowest;
-    let mut right = rest;
-    std::iter::from_fn(move || {
-        let split = (right != 0).then_some([set ^ right, right])?;
-        right = (right - 1) & rest;
-        Some(split)
-    })
-}
-
-/// The cheapest tree that costs no more than `bound`.
-fn exact(network: &Network, exists: Exists, bound: u128, considered: &mut u64) -> Option<Tree> {
-    let subsets = Subsets::new(network);
-    let all = subsets.kept.len() - 1;
-    let mut nodes: Vec<Option<Node>> = vec![None; all + 1];
-    for set in 1..=all {
-        let (kept, elements, last) = (&subsets.kept[set], subsets.elements[set], set == all);
-        let members = &subsets.members[set];
-        let node = |part, made| Some(Node { members: members.clone(), made, part });
-        match (exists(members), members[..] == [set.trailing_zeros() as usize]) {
-            // The sum of one operand is not all of it, unless the output is.
-            (true, single) if last || !single => {
-                nodes[set] = node(network.part(kept.clone(), 0), Made::Before);
-                continue;
-            }
-            (summed, true) => {
-                nodes[set] = node(network.leaf(members[0], kept.clone(), summed), Made::Given);
-                continue;
-            }
-            _ => {}
-        }
-        if !last && (!network.fits(elements) || network.floor(elements) > bound) {
-            continue;
-        }
-        let mut best: Option<(Join, [usize; 2])> = None;
-        // Parts that share a label come first, for they usually win and then rule out the outer products.
-        for connected in [true, false] {
-            for split in splits(set) {
-                let [Some(left), Some(right)] = split.map(|side| nodes[side].as_ref().map(|node| &node.part)) else {
-                    continue;
-                };
-                let least = left.cost().saturating_add(right.cost());
-                let hopeless = best.as_ref().is_some_and(|(join, _)| least >= join.cost);
-                if hopeless || left.labels().meets(right.labels()) != connected {
+    fn below(root: usize, nodes: Vec<Node>) -> Tree {
+        let mut places: Vec<Option<usize>> = vec![None; nodes.len()];
+        let mut tree = Tree { nodes: Vec::new() };
+        let mut path = vec![root];
+        while let Some(number) = path.last().copied() {
+            let mut node = nodes[number].clone();
+            if let Made::Joined { nodes: sides, .. } = &mut node.made {
+                if let Some(side) = sides.iter().find(|side| places[**side].is_none()) {
+                    path.push(*side);
                     continue;
                 }
-                *considered += 1;
-                let join = network.join(left, right, elements, last);
-                if best.as_ref().is_none_or(|(known, _)| join.cost < known.cost) {
-                    best = Some((join, split));
-                }
+                *sides = sides.map(|side| places[side].unwrap_or_default());
             }
+            places[number] = Some(tree.nodes.len());
+            tree.nodes.push(node);
+            path.pop();
         }
-        if let Some((join, split)) = best.filter(|(join, _)| join.cost <= bound) {
-            let made = Made::Joined { nodes: split, readings: join.readings };
-            nodes[set] = node(network.part(kept.clone(), join.cost), made);
-        }
+        tree
     }
-    Tree::below(nodes)
+
+    pub(super) fn cost(&self) -> u128 {
+        self.nodes.last().map_or(0, |root| root.part.cost())
+    }
+
+    fn largest_intermediate(&self) -> u128 {
+        let (_, inner) = self.nodes.split_last().expect("a tree has a root");
+        let joined = inner.iter().filter(|node| matches!(node.made, Made::Joined { .. }));
+        joined.map(|node| node.part.elements()).max().unwrap_or_default()
+    }
+
+    /// Arranges anew, exactly, what is right below each node, until nothing becomes cheaper: neither where
+    /// the dearest parts are opened nor where the largest are.
+    fn mended(mut self, network: &Network, exists: Exists, considered: &mut u64) -> Tree {
+        let dearest = |node: &Node| node.part.cost();
+        let largest = |node: &Node| node.members.len() as u128;
+        let mut opened: [fn(&Node) -> u128; 2] = [dearest, largest];
+        let mut in_vain = 0;
+        while in_vain < opened.len() {
+            let root = self.nodes.len() - 1;
+            let mut nodes = self.nodes.clone();
+            for number in 0..=root {
+                mend(&mut nodes, number, number == root, opened[0], network, exists, considered);
+            }
+            let mended = Tree::below(root, nodes);
+            in_vain = if mended.cost() < self.cost() { 0 } else { in_vain + 1 };
+            self = mended;
+            opened.rotate_left(1);
+        }
+        self
+    }
 }
 
-/// The least that the largest intermediate result can be.
-fn smallest_limit(network: &Network) -> u128 {
-    let subsets = Subsets::new(network);
-    let all = subsets.kept.len() - 1;
-    let mut largest = vec![0_u128; all + 1];
-    for set in (1..=all).filter(|set| subsets.members[*set].len() > 1) {
-        let below = splits(set).map(|[left, right]| largest[left].max(largest[right])).min().unwrap_or_default();
-        largest[set] = if set == all { below } else { below.max(subsets.elements[set]) };
-    }
-    largest[all]
-}
+/// Replaces what is right below a node by something cheaper, if there is such; of the parts below it, those
+/// are opened first that have the most by some measure.
+fn mend(
+    nodes: &mut Vec<Node>,
+    number: usize,
+    last: bool,
+    measure: fn(&Node) -> u128,
+    network: &Network,
+    exists: Exists,
+    considered: &mut u64,
+) {
+    let Made::Joined { nodes: [left, right], .. } = nodes[number].made else { return };
+    // What is below may have become cheaper.
+    let labels = nodes[number].part.labels().clone();
+    let join = network.join(&nodes[left].part, &nodes[right].part, network.elements(&labels), last);
+    nodes[number].part = network.part(labels.clone(), join.cost);
+    nodes[number].made = Made::Joined { nodes: [left, right], readings: join.readings };
 
-fn largest_intermediate(tree: &Tree) -> u128 {
-    let (_, inner) = tree.nodes.split_last().expect("a tree has a root");
-    let joined = inner.iter().filter(|node| matches!(node.made, Made::Joined { .. }));
-    joined.map(|node| node.part.elements()).max().unwrap_or_default()
-}
-
-/// How many measures the greedy search has for which pair to join next.
-const SCORES: usize = 3;
-
-/// Joins the best pair until one part is left. The restarts differ in what is best, and from the fourth on
-/// sometimes take the second best, the third best, ….
-fn greedy(network: &Network, exists: Exists, restart: usize, limited: bool, considered: &mut u64) -> Option<Tree> {
-    let mut forest = Forest::new(network, exists, restart % SCORES, limited, considered);
-    let key = Key::new(restart as u64);
-    while forest.parts > 1 {
-        if forest.candidates.is_empty() {
-            forest.consider_outer_products(considered);
-        }
-        let step = forest.nodes.len() as u64;
-        let rank = if restart < SCORES { 0 } else { key.bits(step).trailing_zeros() as usize / 2 };
-        let last = forest.candidates.len().checked_sub(1)?;
-        let (_, left, right) = *forest.candidates.keys().nth(rank.min(last))?;
-        forest.join(left, right, considered);
-    }
-    Tree::below(forest.nodes.into_iter().map(Some).collect())
-}
-
-/// Parts on their way to become one.
-struct Forest<'a> {
-    network: &'a Network<'a>,
-    exists: Exists<'a>,
-    score: usize,
-    limited: bool,
-    nodes: Vec<Node>,
-    /// Whether a node is not yet joined, and how many are not.
-    open: Vec<bool>,
-    parts: usize,
-    /// How many open parts have each label; the output counts as one.
-    holders: Vec<usize>,
-    /// The pairs that can be joined, best first, with what comes of it.
-    candidates: BTreeMap<(i128, usize, usize), (Part, Made)>,
-}
-
-impl<'a> Forest<'a> {
-    fn new(network: &'a Network, exists: Exists<'a>, score: usize, limited: bool, considered: &mut u64) -> Forest<'a> {
-        let mut holders = vec![0; network.label_count()];
-        network.operands.iter().chain([&network.output]).flat_map(LabelSet::labels).for_each(|l| holders[l] += 1);
-        let count = network.operands.len();
-        let mut forest = Forest {
-            network,
-            exists,
-            score,
-            limited,
-            nodes: Vec::new(),
-            open: vec![true; count],
-            parts: count,
-            holders,
-            candidates: BTreeMap::new(),
-        };
-        for (operand, labels) in network.operands.iter().enumerate() {
-            let kept = labels.filtered(|label| forest.holders[label] > 1);
-            let part = network.leaf(operand, kept, exists(&[operand]));
-            forest.nodes.push(Node { members: vec![operand], made: Made::Given, part });
-        }
-        for right in 0..count {
-            (0..right).for_each(|left| forest.consider(left, right, true, considered));
-        }
-        forest
-    }
-
-    /// Adds a pair to the candidates if it shares a label, or if it need not.
-    fn consider(&mut self, left: usize, right: usize, connected: bool, considered: &mut u64) {
-        let (one, other) = (&self.nodes[left], &self.nodes[right]);
-        let (first, second) = (one.part.labels(), other.part.labels());
-        if connected && !first.meets(second) {
-            return;
-        }
-        let held = |label| usize::from(first.contains(label)) + usize::from(second.contains(label));
-        let kept = first.union(second).filtered(|label| self.holders[label] > held(label));
-        let (elements, last) = (self.network.elements(&kept), self.parts == 2);
-        if self.limited && !last && !self.network.fits(elements) {
-            return;
-        }
-        *considered += 1;
-        let mut members = [&one.members[..], &other.members[..]].concat();
-        members.sort_unstable();
-        let (cost, made) = if (self.exists)(&members) {
-            (0, Made::Before)
-        } else {
-            let join = self.network.join(&one.part, &other.part, elements, last);
-            (join.cost, Made::Joined { nodes: [left, right], readings: join.readings })
-        };
-        let signed = |count: u128| i128::try_from(count).unwrap_or(i128::MAX);
-        let score = match self.score {
-            // What memory grows by, what is spent, what is left.
-            0 => signed(elements).saturating_sub(signed(one.part.elements().saturating_add(other.part.elements()))),
-            1 => signed(cost).saturating_sub(signed(one.part.cost().saturating_add(other.part.cost()))),
-            _ => signed(elements),
-        };
-        self.candidates.insert((score, left, right), (self.network.part(kept, cost), made));
-    }
-
-    fn consider_outer_products(&mut self, considered: &mut u64) {
-        let open: Vec<usize> = (0..self.nodes.len()).filter(|node| self.open[*node]).collect();
-        for (place, right) in open.iter().enumerate() {
-            open[..place].iter().for_each(|left| self.consider(*left, *right, false, considered));
+    let mut window = vec![left, right];
+    while window.len() < WINDOW {
+        let joined = |place: &usize| matches!(nodes[window[*place]].made, Made::Joined { .. });
+        let most = (0..window.len()).filter(joined).max_by_key(|place| measure(&nodes[window[*place]]));
+        let Some(place) = most else { break };
+        if let Made::Joined { nodes: [left, right], .. } = nodes[window[place]].made {
+            window.splice(place..=place, [left, right]);
         }
     }
-
-    fn join(&mut self, left: usize, right: usize, considered: &mut u64) {
-        let chosen = self.candidates.keys().find(|(_, a, b)| (*a, *b) == (left, right)).copied();
-        let Some((part, made)) = chosen.and_then(|key| self.candidates.remove(&key)) else { return };
-        // What the others keep does not change: a label that goes now was in these two alone.
-        self.candidates.retain(|(_, a, b), _| ![*a, *b].iter().any(|side| [left, right].contains(side)));
-        let mut members = [&self.nodes[left].members[..], &self.nodes[right].members[..]].concat();
-        members.sort_unstable();
-        for side in [left, right] {
-            self.open[side] = false;
-            self.nodes[side].part.labels().labels().for_each(|label| self.holders[label] -= 1);
-        }
-        part.labels().labels().for_each(|label| self.holders[label] += 1);
-        self.nodes.push(Node { members, made, part });
-        self.open.push(true);
-        self.parts -= 1;
-        let new = self.nodes.len() - 1;
-        for other in (0..new).filter(|node| self.open[*node]).collect::<Vec<_>>() {
-            self.consider(other, new, true, considered);
-        }
+    let leaves: Vec<Node> = window.iter().map(|leaf| nodes[*leaf].clone()).collect();
+    let Some(found) = exact(network, exists, &leaves, &labels, last, join.cost, considered) else { return };
+    if found.last().is_none_or(|root| root.part.cost() >= join.cost) {
+        return;
     }
+    let start = nodes.len();
+    for mut node in found.into_iter().skip(window.len()) {
+        if let Made::Joined { nodes: sides, .. } = &mut node.made {
+            *sides = sides.map(|side| window.get(side).copied().unwrap_or(start + side - window.len()));
+        }
+        nodes.push(node);
+    }
+    nodes[number] = nodes.pop().expect("the new root");
 }
