@@ -1,5 +1,6 @@
 //! From graph to program: passes over a graph as a list, and planning.
 
+pub mod contract;
 mod extract;
 mod fingerprint;
 pub mod graph;
