@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 19] = [
+const LAYERS: [&str; 20] = [
     "algebra", "special", "dtype", "shape", "array", "einsum", "rng", "ops", "formula", "error", "expr", "exec",
-    "tree", "diff", "scalar", "lang", "trace", "picture", "certify",
+    "tree", "diff", "scalar", "lang", "trace", "picture", "glass", "certify",
 ];
 
 /// What the root re-exports: the vocabulary of the lowest layers.

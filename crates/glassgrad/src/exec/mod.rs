@@ -3,8 +3,10 @@
 //! The reference executor is slow and right: it is the judge of every faster one. [`read`](self) holds
 //! the methods of [`Tensor`](crate::expr::Tensor) that ask for values.
 
+mod every;
 mod read;
 mod reference;
 mod schedule;
 
+pub(crate) use every::{Place, every_value, value_of};
 pub(crate) use schedule::evaluate;

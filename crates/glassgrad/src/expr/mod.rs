@@ -8,8 +8,10 @@
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
 //! - `build` makes checked nodes, and failed ones where a check does not pass;
+//! - `behalf` lets what passes make carry the user's lines, `words` says operations in words;
 //! - `create` makes leaves, `custom` the user's own operations, `operators` the operators of Rust, `index` slices, `compose` the rest.
 
+mod behalf;
 mod build;
 mod compose;
 mod create;
@@ -18,7 +20,10 @@ mod index;
 mod node;
 mod operators;
 mod walk;
+mod words;
 
+pub(crate) use behalf::Behalf;
+pub use behalf::Pass;
 pub(crate) use build::{Partial, partial};
 pub use compose::Axes;
 pub use create::IntoTensor;
@@ -27,3 +32,4 @@ pub use index::{Index, s};
 pub(crate) use node::Node;
 pub use node::{Logic, Op, ScanBody, Span, Tensor};
 pub(crate) use walk::{inner_nodes, nodes_behind};
+pub(crate) use words::{Product, single_row};
