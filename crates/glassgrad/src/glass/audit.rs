@@ -13,7 +13,7 @@ use super::{place, summary::Summary};
 use crate::array::Array;
 use crate::diff::{Outcome, cotangents, dependent_nodes, is_flat, pullback};
 use crate::error::Error;
-use crate::expr::{Node, Op, Partial, Tensor, partial};
+use crate::expr::{Node, Op, Partial, ScanBody, Tensor, partial};
 use crate::picture::aligned;
 use crate::tree::{Path, Tree};
 
@@ -175,9 +175,7 @@ impl Inspection<'_> {
         match gradient {
             _ if self.level.get(leaf.0.id).is_none() => Ok(Verdict::Unused),
             None => Ok(self.ends(leaf)),
-            Some(gradient) if gradient.zeros == gradient.elements => {
-                Ok(Verdict::NumericallyZero(self.made_zero(leaf)?))
-            }
+            Some(gradient) if gradient.zeros == gradient.elements => self.made_zero(leaf),
             Some(_) => Ok(Verdict::Reached),
         }
     }
@@ -188,9 +186,20 @@ impl Inspection<'_> {
 
     /// Where the derivative ends of a parameter that is used: the first operations on the way that let none pass.
     fn ends(&self, leaf: &Tensor) -> Verdict {
-        let mut alive: HashSet<u64> = HashSet::from([leaf.0.id]);
+        let (cut, flat) = self.ends_from(self.level, &[leaf.0.id]);
+        match (cut.is_empty(), flat.is_empty()) {
+            (true, false) => Verdict::StructurallyZero(flat),
+            (true, true) => Verdict::Unused,
+            (false, _) => Verdict::Cut(cut.into_iter().chain(flat).collect()),
+        }
+    }
+
+    /// The operations through which some nodes of a level are used and that let no derivative pass, and those whose
+    /// derivative is 0 everywhere.
+    fn ends_from(&self, level: &Level, nodes: &[u64]) -> (Vec<Cut>, Vec<Cut>) {
+        let mut alive: HashSet<u64> = nodes.iter().copied().collect();
         let (mut cut, mut flat) = (Vec::new(), Vec::new());
-        for (node, inputs) in &self.level.nodes {
+        for (node, inputs) in &level.nodes {
             let uses = |input: &Arc<Node>| alive.contains(&input.id);
             if !inputs.iter().any(uses) {
                 continue;
@@ -209,20 +218,25 @@ impl Inspection<'_> {
                 flat.push(self.cut(node, inputs, None));
             }
         }
-        match (cut.is_empty(), flat.is_empty()) {
-            (true, false) => Verdict::StructurallyZero(flat),
-            (true, true) => Verdict::Unused,
-            (false, _) => Verdict::Cut(cut.into_iter().chain(flat).collect()),
-        }
+        (cut, flat)
     }
 
-    /// The operations that made a derivative zero: one arrives that is not, and none of those that leave towards
-    /// the parameter is.
-    fn made_zero(&self, leaf: &Tensor) -> Result<Vec<Cut>, Error> {
+    /// A parameter whose derivative arrives as zero: the operations that made it zero are those where one arrives
+    /// that is not, and none of those that leave towards the parameter is.
+    fn made_zero(&self, leaf: &Tensor) -> Result<Verdict, Error> {
         let on_the_way: HashSet<u64> = dependent_nodes(&[self.result], &[leaf]).iter().map(|node| node.id).collect();
-        let is_zero =
-            |id: u64| self.gradients.get(&id).is_none_or(|array| Summary::of(array).zeros == array.buffer().len());
-        let mut cuts = Vec::new();
+        let all_zero = |array: &Array| Summary::of(array).zeros == array.buffer().len();
+        // A loop has no derivative of its own, its parts have.
+        let mut zero: HashMap<u64, bool> = HashMap::new();
+        for (node, inputs) in &self.level.nodes {
+            let is_zero = self.gradients.get(&node.id).is_none_or(all_zero);
+            zero.insert(node.id, is_zero);
+            if let (Op::Part(_), [scan]) = (&node.op, &inputs[..]) {
+                zero.entry(scan.id).and_modify(|all| *all &= is_zero);
+            }
+        }
+        let is_zero = |id: u64| zero.get(&id).copied().unwrap_or(true);
+        let (mut cuts, mut inside) = (Vec::new(), Vec::new());
         let values = self.level.values()?;
         for (node, inputs) in &self.level.nodes {
             let leads = |input: &&Arc<Node>| on_the_way.contains(&input.id);
@@ -230,13 +244,26 @@ impl Inspection<'_> {
             if !arrives || !inputs.iter().filter(leads).all(|input| is_zero(input.id)) {
                 continue;
             }
+            if let Op::Scan(body) = &node.op {
+                inside.extend(self.ends_inside(body, inputs, &on_the_way));
+            }
             let zeros = inputs.iter().find(leads).map(|input| {
                 let elements = input.shape.elements();
                 (slope_zeros(node, inputs, input.id, &values).unwrap_or(elements), elements)
             });
             cuts.push(self.cut(node, inputs, zeros));
         }
-        Ok(cuts)
+        // A loop hands on a zero for what it cuts inside; the cut is what people look for.
+        Ok(if inside.is_empty() { Verdict::NumericallyZero(cuts) } else { Verdict::Cut(inside) })
+    }
+
+    /// Where derivatives end inside of a loop, of those of its inputs that lead to a parameter.
+    fn ends_inside(&self, body: &ScanBody, inputs: &[Arc<Node>], on_the_way: &HashSet<u64>) -> Vec<Cut> {
+        let placeholders: Vec<u64> = body.carries.iter().chain(&body.entries).map(|tensor| tensor.0.id).collect();
+        let inner = |(number, input): (usize, &Arc<Node>)| placeholders.get(number).copied().unwrap_or(input.id);
+        let leading = inputs.iter().enumerate().filter(|(_, input)| on_the_way.contains(&input.id));
+        let (cut, flat) = self.ends_from(&Level::of_body(body), &leading.map(inner).collect::<Vec<_>>());
+        cut.into_iter().chain(flat).collect()
     }
 }
 

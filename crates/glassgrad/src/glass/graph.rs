@@ -26,10 +26,10 @@ use crate::tree::Tree;
 /// let graph = Graph::trace(|x: &Tensor| (x.square() + 1.0).sum().named("loss"), &Tensor::from([1.0, 2.0]).named("x"));
 /// let text = graph.with_gradients().unwrap().text();
 /// let rows: Vec<&str> = text.lines().collect();
-/// assert!(rows[0].starts_with("x      input         f64[2]  1 … 2, mean 1.5  x̄ 2 … 4, mean 3"));
-/// assert!(rows[1].starts_with("v1     square(x)     f64[2]  1 … 4, mean 2.5  v̄1 all 1"));
-/// assert!(rows[2].starts_with("v2     v1 + 1        f64[2]  2 … 5, mean 3.5  v̄2 all 1"));
-/// assert!(rows[3].starts_with("loss   sum(v2)       f64[]   7                l̄oss 1"));
+/// assert!(rows[0].starts_with("x      input      f64[2]  1 … 2, mean 1.5  x̄ 2 … 4, mean 3"), "{text}");
+/// assert!(rows[1].starts_with("v1     square(x)  f64[2]  1 … 4, mean 2.5  v̄1 all 1"));
+/// assert!(rows[2].starts_with("v2     v1 + 1     f64[2]  2 … 5, mean 3.5  v̄2 all 1"));
+/// assert!(rows[3].starts_with("loss   sum(v2)    f64[]   7                l̄oss 1"));
 /// ```
 #[derive(Clone)]
 pub struct Graph {

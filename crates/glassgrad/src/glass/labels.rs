@@ -93,12 +93,12 @@ impl Labels {
     }
 
     fn name_leaf_under(&mut self, node: &Node, inputs: &[Arc<Node>], wrapped: &HashSet<u64>) {
-        if let (Op::Variable, [leaf]) = (&node.op, inputs) {
-            if wrapped.contains(&leaf.id) {
-                let text = self.text(node.id);
-                self.texts.insert(leaf.id, text);
-                self.hidden.insert(leaf.id, Some(node.id));
-            }
+        if let (Op::Variable, [leaf]) = (&node.op, inputs)
+            && wrapped.contains(&leaf.id)
+        {
+            let text = self.text(node.id);
+            self.texts.insert(leaf.id, text);
+            self.hidden.insert(leaf.id, Some(node.id));
         }
     }
 

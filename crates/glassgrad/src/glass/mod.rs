@@ -17,16 +17,16 @@ mod collapse;
 mod graph;
 mod labels;
 mod level;
-// mod provenance;
-// mod repair;
+mod provenance;
+mod repair;
 mod summary;
 
 pub use audit::{Audit, Cut, Finding, Verdict, Warning, audit, independent};
 pub use graph::Graph;
 pub(crate) use labels::Labels;
 pub(crate) use level::Level;
-// pub use provenance::{Carrier, NonFinite, Provenance, Wanted, explain_non_finite, non_finite_in};
-// pub use repair::Repair;
+pub use provenance::{Carrier, NonFinite, Provenance, Wanted, explain_non_finite, non_finite_in};
+pub use repair::Repair;
 pub use summary::Summary;
 
 use std::panic::Location;
