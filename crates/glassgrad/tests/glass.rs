@@ -579,6 +579,7 @@ mod health {
         ("softmax", |x| x.softmax(1)),
         ("log_softmax", |x| x.log_softmax(0)),
         ("softmax of large numbers", |x| (x * 1e4).softmax(1) + x),
+        ("softmax with a mask", |x| (x + Tensor::from([0.0, f64::NEG_INFINITY, 0.0])).softmax(1)),
         ("einsum", |x| Tensor::einsum("ij,kj->ik", &[x, x])),
         ("matmul", |x| x.matmul(&x.transpose())),
         ("inner", |x| x.inner(&x.sin())),
@@ -650,6 +651,20 @@ mod health {
         let certificate = certify_tensors(|x: &Tensor| x * x.stop_gradient(), &point(), Key::new(1)).unwrap();
         assert!(!certificate.holds());
         assert_eq!(certificate.blame, []);
+    }
+
+    #[test]
+    fn every_node_of_every_derivative_leads_to_a_line_of_the_user() {
+        for (name, f) in HEALTHY {
+            let x = point().variable();
+            let derivative = hessian(|x: &Tensor| f(x).sum())(&x);
+            let json = Graph::of(&[&f(&x), &derivative]).to_json();
+            let mut nodes: Vec<&serde_json::Value> = json["nodes"].as_array().unwrap().iter().collect();
+            while let Some(node) = nodes.pop() {
+                assert!(node["file"].as_str().unwrap().ends_with("tests/glass.rs"), "{name}: {node}");
+                nodes.extend(node["body"].as_array().unwrap());
+            }
+        }
     }
 
     #[test]

@@ -129,7 +129,12 @@ impl Tensor {
             };
             shape = common;
         }
-        Ok(tensors.iter().map(|tensor| tensor.broadcast_to(&shape)).collect())
+        // A loop and no closure, which would not pass the caller's line on.
+        let mut aligned = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            aligned.push(tensor.broadcast_to(&shape));
+        }
+        Ok(aligned)
     }
 
     /// A formula of table rows, element by element.

@@ -57,6 +57,12 @@ impl Op {
     }
 
     /// The operation applied to operands with these names: `tanh(v1)`, `a * b`, `einsum ij,jk->ik (a, b)`.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// assert_eq!((&x + &x).op().written(&["a".to_owned(), "b".to_owned()]), "a + b");
+    /// ```
     pub fn written(&self, operands: &[String]) -> String {
         let called = |name: &str| format!("{name}({})", operands.join(", "));
         let infix = |symbol: &str| operands.join(&format!(" {symbol} "));

@@ -69,11 +69,28 @@ pub(super) struct Item {
 impl Graph {
     /// The graph behind some tensors. What was computed and has no variable behind it has let go of its inputs,
     /// and is shown as an input itself.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let (a, b) = (Tensor::from(2.0).named("a"), Tensor::from(3.0).named("b"));
+    /// let y = ((&a * &b).tanh() - &b).named("y");
+    /// let text = Graph::of(&[&y]).text();
+    /// let expressions: Vec<&str> = text.lines().map(|line| line[4..14].trim()).collect();
+    /// assert_eq!(expressions, ["input", "input", "a * b", "tanh(v1)", "v2 - b"]);
+    /// ```
     pub fn of(outputs: &[&Tensor]) -> Graph {
         Graph::named(outputs, &[])
     }
 
-    /// The graph of a function at a point; its inputs are named by their paths in the tree.
+    /// The graph of a function at a point. Its inputs go by the names they were given, otherwise by their paths in
+    /// the tree.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let point = vec![Tensor::from(2.0), Tensor::from(3.0)];
+    /// let graph = Graph::trace(|x: &Vec<Tensor>| &x[0] * x[1].sin(), &point);
+    /// assert_eq!(graph.labels(), ["0", "1", "v1", "v2"]);
+    /// ```
     pub fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) -> Graph {
         let variables = x.map(Tensor::wrapped);
         let outputs = function(&variables).outcome().flatten();
@@ -106,6 +123,12 @@ impl Graph {
     }
 
     /// The same with the value of every node. Everything is computed anew for it, and nothing kept in the tensors.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let graph = Graph::of(&[&(Tensor::from([1.0, 2.0]) * 3.0).sum()]).with_values().unwrap();
+    /// assert_eq!(graph.to_json()["nodes"][2]["value"], 9.0);
+    /// ```
     pub fn with_values(mut self) -> Result<Graph, Error> {
         self.values = self.level.values()?;
         Ok(self)
@@ -154,6 +177,18 @@ impl Graph {
     }
 
     /// The same with everything collapsed to names of `depth` parts: with 1, `layers.0.weight` is in `layers`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// use std::collections::BTreeMap;
+    /// let layer = |k: f64| BTreeMap::from([("weight", Tensor::from(k)), ("bias", Tensor::from(-k))]);
+    /// let run = |layers: &Vec<BTreeMap<&'static str, Tensor>>| {
+    ///     layers.iter().fold(Tensor::from(1.0).named("x"), |x, layer| (x * &layer["weight"] + &layer["bias"]).tanh())
+    /// };
+    /// let graph = Graph::trace(run, &vec![layer(0.5), layer(0.25)]);
+    /// assert_eq!(graph.labels().len(), 11);
+    /// assert_eq!(graph.collapse_to_depth(1).labels(), ["x", "0", "1"]);
+    /// ```
     pub fn collapse_to_depth(mut self, depth: usize) -> Graph {
         self.folds.push(Fold::Depth(depth));
         self
@@ -161,6 +196,13 @@ impl Graph {
 
     /// The same with operations that one line of the source made shown as one. What the library composes, such
     /// as a softmax, is made by one line of the user.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let graph = Graph::trace(|x: &Tensor| x.softmax(0), &Tensor::from([1.0, 2.0]));
+    /// assert!(graph.labels().len() > 8);
+    /// assert_eq!(graph.collapse_lines().labels().len(), 2);
+    /// ```
     pub fn collapse_lines(mut self) -> Graph {
         self.folds.push(Fold::Lines);
         self
@@ -193,16 +235,35 @@ impl Graph {
     }
 
     /// The graph in the DOT language of Graphviz, the bodies of loops as clusters.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let dot = Graph::trace(|x: &Tensor| x.sin(), &Tensor::from(1.0)).dot();
+    /// assert!(dot.contains("n0 -> n1;"));
+    /// ```
     pub fn dot(&self) -> String {
         diagram(&self.items()).dot()
     }
 
     /// The graph as an SVG picture, the bodies of loops as pictures inside.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let svg = Graph::trace(|x: &Tensor| x.sin(), &Tensor::from(1.0)).svg("a sine").unwrap();
+    /// assert!(svg.contains("v1 = sin(x)"));
+    /// ```
     pub fn svg(&self, title: &str) -> Result<String, TooLarge> {
         diagram(&self.items()).svg(title)
     }
 
-    /// The graph as JSON.
+    /// The graph as JSON: the nodes with names, operations, types, lines, values, gradients, inputs and bodies.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let json = Graph::trace(|x: &Tensor| x.sin(), &Tensor::from(1.0)).to_json();
+    /// assert_eq!(json["nodes"][1]["operation"], "sin");
+    /// assert_eq!(json["nodes"][1]["inputs"][0], "x");
+    /// ```
     pub fn to_json(&self) -> Value {
         let outputs: Vec<String> = self.outputs.iter().map(|output| self.labels.text(output.0.id)).collect();
         json!({ "nodes": json_items(&self.items()), "outputs": outputs })

@@ -108,6 +108,14 @@ pub fn explain_non_finite<X: Tree, R: Outcome>(
 }
 
 /// Explains a NaN or an infinity in the value of a function, or in a derivative of it.
+///
+/// ```
+/// use glassgrad::{Tensor, glass::{Wanted, non_finite_in}};
+/// let f = |x: &Tensor| x.powf(1.5).sum();
+/// let zero = Tensor::from([0.0]);
+/// assert!(non_finite_in(Wanted::Gradient, f, &zero).unwrap().is_none());
+/// assert!(non_finite_in(Wanted::SecondDerivative, f, &zero).unwrap().is_some());
+/// ```
 pub fn non_finite_in<X: Tree, R: Outcome>(
     wanted: Wanted,
     function: impl FnOnce(&X) -> R,
