@@ -386,6 +386,43 @@ mod faults {
         assert_eq!(operations, ["input", "einsum ij,j->i", "exp", "sum"]);
     }
 
+    #[test]
+    fn a_derivative_inside_of_the_function() {
+        let x = Tensor::from([1.0, 0.0]).named("x");
+        let line = line!() + 1;
+        let slope = |x: &Tensor| grad(|x: &Tensor| x.sqrt().sum())(x).sum();
+        let found = explain_non_finite(slope, &x).unwrap().unwrap();
+        assert_eq!((found.wanted, found.provenance.path[0].origin.line()), (Wanted::Value, line));
+        assert_eq!(found.repair, None);
+    }
+
+    #[test]
+    fn a_batched_function() {
+        let rows = Tensor::from([[1.0, 4.0], [0.0, 9.0]]).named("rows");
+        let line = line!() + 1;
+        let per_row = |rows: &Tensor| vmap(|row: &Tensor| row.ln().sum())(rows).sum();
+        let found = explain_non_finite(per_row, &rows).unwrap().unwrap();
+        let first = &found.provenance.path[0];
+        assert_eq!((first.operation.as_str(), first.origin.line(), &first.index[..]), ("ln", line, &[1, 0][..]));
+        assert!(found.repair.is_some_and(|repair| repair.advice.contains("maximum(1e-12)")));
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_is_an_error_and_no_panic() {
+        let x = Tensor::from([1.0, 2.0]);
+        let fails = |x: &Tensor| x.reshape([3]).sum();
+        assert!(explain_non_finite(fails, &x).unwrap_err().to_string().starts_with("reshape"));
+        assert!(audit(fails, &x).unwrap_err().to_string().starts_with("reshape"));
+        assert!(certify_tensors(fails, &x, Key::new(1)).unwrap_err().to_string().starts_with("reshape"));
+        assert!(Graph::trace(fails, &x).with_values().unwrap_err().to_string().starts_with("reshape"));
+        assert!(Graph::trace(fails, &x).text().contains("input"));
+        assert!(fails(&x).eval_checked().is_err() && fails(&x).provenance().is_err());
+        assert!(audit(|x: &Tensor| x.sin(), &x).unwrap_err().to_string().contains("one floating-point number"));
+        let empty = Tensor::new::<f64>(&[], [0, 3]);
+        assert_eq!(explain_non_finite(|x: &Tensor| x.ln().sum(), &empty).unwrap(), None);
+        assert!(Graph::of(&[&empty.ln()]).with_values().unwrap().text().contains("empty"));
+    }
+
     /// A cube whose derivative is stated too large by one percent, or whose second derivative is cut.
     #[derive(Debug)]
     struct Cube {
@@ -677,6 +714,38 @@ mod health {
             let derivative = hessian(|x: &Tensor| f(x).sum())(&point());
             assert!(!Graph::of(&[&derivative]).collapse_lines().text().contains("  ?"), "{name}");
         }
+    }
+
+    /// The identity, which counts how often it is computed.
+    #[derive(Debug)]
+    struct Counted(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+    impl CustomOp for Counted {
+        fn name(&self) -> &str {
+            "counted"
+        }
+        fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+            Ok((inputs[0].shape().clone(), inputs[0].dtype()))
+        }
+        fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(inputs[0].clone())
+        }
+        fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+            Rule::Pullback(Box::new(|g| vec![Some(g.clone())]))
+        }
+    }
+
+    #[test]
+    fn a_checked_read_computes_nothing_twice_while_all_is_well() {
+        let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let computed = |x: Tensor| {
+            let before = count.load(std::sync::atomic::Ordering::Relaxed);
+            let outcome = Tensor::custom(Counted(count.clone()), &[&x]).sin().sum().eval_checked();
+            (outcome.is_ok(), count.load(std::sync::atomic::Ordering::Relaxed) - before)
+        };
+        assert_eq!(computed(point()), (true, 1));
+        assert_eq!(computed(point() * f64::INFINITY), (false, 2));
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Tensor {
     /// let (value, slope) = value_and_grad(|x: &Tensor| x.sqrt().sum())(&Tensor::from([1.0, 0.0]));
     /// assert_eq!(value.eval_checked().unwrap().to_string(), "1");
     /// let error = Tensor::eval_all_checked(&[&value, &slope]).unwrap_err();
-    /// assert!(error.to_string().contains("it made inf at [1]"));
+    /// assert!(error.to_string().starts_with("0.5 / v1, in the derivative of v1 = sqrt(x1): it made inf at [1]"));
     /// ```
     pub fn eval_all_checked(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
         // Reading lets go of history, which is needed if something turns out to be wrong.
@@ -254,7 +254,7 @@ impl Traced {
                 self.names.iter().find(|(leaf, _)| leaf.0.id == id).map(|(_, name)| name.clone()).unwrap_or_default()
             }
         };
-        let culprit = search.culprit(&outputs[number]);
+        let culprit = search.culprit(&outputs[number], wanted);
         let repair = culprit.and_then(|culprit| repair(self, &level, &labels, &values, &culprit, wanted));
         Ok(Some(NonFinite { wanted, leaf, provenance, repair }))
     }
@@ -306,14 +306,17 @@ impl Search<'_> {
         Some(Provenance { path, operands })
     }
 
-    /// The forward node that is to blame: where the number began, or what was differentiated there.
-    fn culprit(&self, output: &Tensor) -> Option<Arc<Node>> {
+    /// The forward node that is to blame: where the number began, or what was differentiated there. None if the
+    /// function itself differentiates: what it would make of another node cannot be tried from outside.
+    fn culprit(&self, output: &Tensor, wanted: Wanted) -> Option<Arc<Node>> {
         let (spot, _) = self.way(output)?.pop()?;
         let mut node = spot.node;
+        let mut order = 0;
         while let Some(cause) = node.cause.as_ref().filter(|cause| cause.pass == Pass::Derivative) {
             node = cause.node.upgrade()?;
+            order += 1;
         }
-        Some(node)
+        (order <= wanted as usize).then_some(node)
     }
 
     /// The elements on the way, from the output back, each with the inputs of its node.
@@ -501,7 +504,11 @@ impl Provenance {
         let Some(first) = self.path.first() else { return Error::new("eval_checked", "the value is not finite") };
         let through: Vec<String> =
             self.path[1..].iter().map(|carrier| format!("{} ({})", carrier.label, place(carrier.origin))).collect();
-        let error = Error::new(&first.operation, format!("it made {}", self.beginning())).at(first.origin);
+        let operation = match &first.derivative_of {
+            Some(of) => format!("{}, in the derivative of {of}", first.expression),
+            None => first.operation.clone(),
+        };
+        let error = Error::new(operation, format!("it made {}", self.beginning())).at(first.origin);
         let error = error.with_operands(self.operands.iter().map(|(label, _)| label.clone()).collect());
         if through.is_empty() { error } else { error.help(format!("it went on through {}", through.join(", "))) }
     }
