@@ -19,6 +19,7 @@ mod labels;
 mod level;
 mod provenance;
 mod repair;
+mod search;
 mod summary;
 
 pub use audit::{Audit, Cut, Finding, Verdict, Warning, audit, independent};
