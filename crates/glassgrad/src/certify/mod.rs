@@ -10,6 +10,8 @@
 mod scalar;
 mod tensor;
 
+use std::fmt;
+
 pub use scalar::{Blame, certify};
 pub use tensor::{Suspicion, TensorBlame, certify_tensors};
 
@@ -17,6 +19,14 @@ pub use tensor::{Suspicion, TensorBlame, certify_tensors};
 const STEPS: [f64; 6] = [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5];
 
 /// The outcome of the tests at one point.
+///
+/// ```
+/// use glassgrad::certify::certify;
+/// let certificate = certify(|x| x[0].sin() * x[1], &[0.3, 0.7], 0);
+/// let text = certificate.to_string();
+/// assert!(text.starts_with("holds ⟨w, Jv⟩ = ⟨Jᵀw, v⟩: gap "));
+/// assert!(text.contains("holds f + h·f': the remainder falls with h^2.00"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate<B = Blame> {
     /// |⟨w, Jv⟩ - ⟨Jᵀw, v⟩| relative to its terms.
@@ -45,6 +55,27 @@ impl<B> Certificate<B> {
             && steep(self.first_order_slope, 1.8)
             && steep(self.second_order_slope, 2.7)
             && self.blame.is_empty()
+    }
+}
+
+/// Each test with its outcome, and who is to blame.
+impl<B: fmt::Display> fmt::Display for Certificate<B> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gap = |gap: f64| (format!("gap {gap:.1e}"), gap <= self.tolerance);
+        let slope = |slope: Option<f64>, least: f64| match slope {
+            Some(slope) => (format!("the remainder falls with h^{slope:.2}"), slope >= least),
+            None => ("the remainder is rounding".to_owned(), true),
+        };
+        let tests = [
+            ("⟨w, Jv⟩ = ⟨Jᵀw, v⟩", gap(self.adjoint_gap)),
+            ("uᵀHv = vᵀHu", gap(self.symmetry_gap)),
+            ("f + h·f'", slope(self.first_order_slope, 1.8)),
+            ("f + h·f' + h²/2·f''", slope(self.second_order_slope, 2.7)),
+        ];
+        for (identity, (outcome, holds)) in tests {
+            writeln!(formatter, "{} {identity}: {outcome}", if holds { "holds" } else { "FAILS" })?;
+        }
+        self.blame.iter().try_for_each(|blame| writeln!(formatter, "  {blame}"))
     }
 }
 
