@@ -17,6 +17,8 @@ mod reverse;
 mod scan;
 mod transforms;
 
+pub(crate) use forward::pushforward;
+pub(crate) use reverse::{cotangents, dependent_nodes, is_flat, pullback};
 pub use scan::scan;
 pub use transforms::{
     Fallible, Gradients, Outcome, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, value_and_grad,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::einsum::Einsum;
-use crate::expr::{Node, Op, Partial, Tensor, partial};
+use crate::expr::{Behalf, Node, Op, Partial, Pass, Tensor, partial};
 use crate::shape::Shape;
 
 /// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it meets.
@@ -16,6 +16,18 @@ struct Cotangent {
 /// The cotangents of some variables, from those of some outputs, which have leading axes of these sizes in
 /// front. `None` for a variable that no output depends on.
 pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lead: &[usize]) -> Vec<Option<Tensor>> {
+    let found = cotangents(outputs, variables, lead, false);
+    variables.iter().map(|variable| found.get(&variable.0.id).cloned()).collect()
+}
+
+/// The cotangents that a pullback to some variables finds, by the numbers of the nodes: those of the variables, or
+/// of every node on the way.
+pub(crate) fn cotangents(
+    outputs: &[(&Tensor, Tensor)],
+    variables: &[&Tensor],
+    lead: &[usize],
+    every: bool,
+) -> HashMap<u64, Tensor> {
     let roots: Vec<&Tensor> = outputs.iter().map(|(output, _)| *output).collect();
     let order = dependent_nodes(&roots, variables);
     let dependent: HashSet<u64> = order.iter().map(|node| node.id).collect();
@@ -28,6 +40,7 @@ pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lea
     let mut found: HashMap<u64, Tensor> = HashMap::new();
     let mut parts: HashMap<u64, HashMap<usize, Tensor>> = HashMap::new();
     for node in order.iter().rev() {
+        let _behalf = Behalf::of(node, Pass::Derivative);
         if let (Op::Scan(body), Some(parts)) = (&node.op, parts.remove(&node.id)) {
             for (input, contribution) in node.inputs().iter().zip(pull_scan(node, body, &parts, lead)) {
                 if let Some(contribution) = contribution.filter(|_| dependent.contains(&input.id)) {
@@ -40,8 +53,10 @@ pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lea
         }
         let Some(Cotangent { contributions, masked }) = cotangents.remove(&node.id) else { continue };
         let total = Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>());
+        if every || wanted.contains(&node.id) {
+            found.insert(node.id, total.clone());
+        }
         if wanted.contains(&node.id) {
-            found.insert(node.id, total);
             continue;
         }
         if let Op::Part(number) = node.op {
@@ -59,7 +74,7 @@ pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lea
             }
         }
     }
-    variables.iter().map(|variable| found.get(&variable.0.id).cloned()).collect()
+    found
 }
 
 /// The cotangents of a loop's inputs; parts that nobody used have none.
@@ -86,7 +101,7 @@ fn pull_scan(
 }
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.
-pub(super) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<Arc<Node>> {
+pub(crate) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<Arc<Node>> {
     let wanted: HashSet<u64> = variables.iter().map(|variable| variable.0.id).collect();
     let first = wanted.iter().min().copied().unwrap_or(u64::MAX);
     let mut seen = HashSet::new();
@@ -118,7 +133,7 @@ pub(super) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<A
 }
 
 /// Operations through which no derivative passes.
-fn is_flat(op: &Op) -> bool {
+pub(crate) fn is_flat(op: &Op) -> bool {
     matches!(op, Op::Compare(_) | Op::Logic(_) | Op::LargestPlace(_) | Op::OneHot | Op::Stop)
 }
 

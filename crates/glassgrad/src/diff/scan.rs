@@ -32,10 +32,11 @@ use crate::tree::Tree;
 #[track_caller]
 pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), start: &C, sequence: &X) -> (C, Y) {
     let (starts, sequences) = (start.flatten(), sequence.flatten());
-    let carries = start.map(|leaf| Tensor::placeholder(leaf.shape().clone(), leaf.dtype()));
+    let origin = std::panic::Location::caller();
+    let carries = start.map(|leaf| Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin));
     let entries = sequence.map(|leaf| {
         let shape = leaf.shape().get(1..).unwrap_or_default();
-        Tensor::placeholder(Shape::from(shape), leaf.dtype())
+        Tensor::placeholder_at(Shape::from(shape), leaf.dtype(), origin)
     });
     let (carried, results) = function(&carries, &entries);
     let (carried_leaves, result_leaves) = (carried.flatten(), results.flatten());
@@ -84,6 +85,7 @@ fn constants(body: &ScanBody) -> Vec<Tensor> {
 }
 
 /// The node of a scan and its parts: the last carries, and the stacked results.
+#[track_caller]
 fn run(body: ScanBody, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
     let constants = constants(&body);
     let inputs: Vec<&Tensor> = starts.iter().chain(sequences).chain(&constants).collect();
@@ -95,11 +97,11 @@ fn run(body: ScanBody, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>,
         .chain(body.results.iter().map(|tensor| (Shape::from(length).followed_by(tensor.shape()), tensor.dtype())))
         .collect();
     let node = Tensor::node(Op::Scan(Arc::new(body)), &inputs, Shape::scalar(), crate::dtype::DType::F32);
-    let mut parts: Vec<Tensor> = outputs
-        .into_iter()
-        .enumerate()
-        .map(|(k, (shape, dtype))| Tensor::node(Op::Part(k), &[&node], shape, dtype))
-        .collect();
+    // A loop and no closure, which would not pass the caller's line on.
+    let mut parts: Vec<Tensor> = Vec::new();
+    for (k, (shape, dtype)) in outputs.into_iter().enumerate() {
+        parts.push(Tensor::node(Op::Part(k), &[&node], shape, dtype));
+    }
     let stacked = parts.split_off(carries);
     (parts, stacked)
 }

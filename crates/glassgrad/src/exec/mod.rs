@@ -3,6 +3,7 @@
 //! The reference executor is slow and right: it is the judge of every faster one. [`read`](self) holds
 //! the methods of [`Tensor`](crate::expr::Tensor) that ask for values.
 
+mod every;
 mod fused;
 mod machine;
 mod product;
@@ -11,4 +12,5 @@ mod read;
 mod reference;
 mod schedule;
 
+pub(crate) use every::{Place, every_value, value_of};
 pub(crate) use schedule::{evaluate, evaluate_by_reference, program};

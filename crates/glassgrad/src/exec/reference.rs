@@ -31,7 +31,7 @@ pub(super) fn evaluate(order: &[Arc<Node>], roots: &[&Tensor]) -> Result<Vec<Arr
         let known = |input: &Arc<Node>| values.get(&input.id).cloned().or_else(|| input.value());
         let operands: Vec<Array> = inputs.iter().map(known).collect::<Option<_>>().ok_or_else(missing)?;
         match &node.op {
-            Op::Scan(body) => drop(parts.insert(node.id, scan(body, &inputs, &operands)?)),
+            Op::Scan(body) => drop(parts.insert(node.id, scan(body, &inputs, &operands, &[], &mut |_, _, _| ())?)),
             _ => drop(values.insert(node.id, compute(node, &operands)?)),
         }
     }
@@ -127,8 +127,15 @@ pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error>
     Ok(Array::new(node.shape.clone(), buffer))
 }
 
-/// Runs a loop: the last carries, and the stacked results.
-pub(super) fn scan(body: &ScanBody, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Vec<Array>, Error> {
+/// Runs a loop: the last carries, and the stacked results. Every value inside is shown to `see` with the number of
+/// its node and the steps of the loops around it, of which there are `steps` outside of this one.
+pub(super) fn scan(
+    body: &ScanBody,
+    inputs: &[Arc<Node>],
+    operands: &[Array],
+    steps: &[usize],
+    see: &mut impl FnMut(&[usize], u64, &Array),
+) -> Result<Vec<Array>, Error> {
     let order = inner_nodes(body);
     let (starts, rest) = operands.split_at(body.carries.len());
     let (sequences, outer) = rest.split_at(body.entries.len());
@@ -139,20 +146,26 @@ pub(super) fn scan(body: &ScanBody, inputs: &[Arc<Node>], operands: &[Array]) ->
     let mut stacked: Vec<Vec<Array>> = vec![Vec::new(); body.results.len()];
     let missing = || Error::new("scan", "a value inside the loop was not computed");
     for step in 0..body.length {
+        let inside = [steps, &[step]].concat();
         for (placeholder, carry) in body.carries.iter().zip(&carried) {
+            see(&inside, placeholder.0.id, carry);
             values.insert(placeholder.0.id, carry.clone());
         }
         for (placeholder, sequence) in body.entries.iter().zip(sequences) {
             let size = placeholder.shape().elements();
             let entry = sequence.buffer().pick((step * size..(step + 1) * size).map(Some));
-            values.insert(placeholder.0.id, Array::new(placeholder.shape().clone(), entry));
+            let entry = Array::new(placeholder.shape().clone(), entry);
+            see(&inside, placeholder.0.id, &entry);
+            values.insert(placeholder.0.id, entry);
         }
         for node in &order {
             let behind = node.inputs();
             if let Op::Part(number) = node.op {
                 let found =
                     behind.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number)).cloned();
-                values.insert(node.id, found.ok_or_else(missing)?);
+                let found = found.ok_or_else(missing)?;
+                see(&inside, node.id, &found);
+                values.insert(node.id, found);
                 continue;
             }
             let operands: Vec<Array> = behind
@@ -160,10 +173,13 @@ pub(super) fn scan(body: &ScanBody, inputs: &[Arc<Node>], operands: &[Array]) ->
                 .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
                 .collect::<Option<_>>()
                 .ok_or_else(missing)?;
-            match &node.op {
-                Op::Scan(inner) => drop(parts.insert(node.id, scan(inner, &behind, &operands)?)),
-                _ => drop(values.insert(node.id, compute(node, &operands)?)),
+            if let Op::Scan(inner) = &node.op {
+                parts.insert(node.id, scan(inner, &behind, &operands, &inside, see)?);
+                continue;
             }
+            let value = compute(node, &operands)?;
+            see(&inside, node.id, &value);
+            values.insert(node.id, value);
         }
         let value =
             |tensor: &Tensor| values.get(&tensor.0.id).cloned().or_else(|| tensor.0.value()).ok_or_else(missing);

@@ -25,7 +25,12 @@ impl Tensor {
     /// A leaf without a value: the argument of a function that is being transformed.
     #[track_caller]
     pub(crate) fn placeholder(shape: Shape, dtype: DType) -> Tensor {
-        Tensor::make(Op::Placeholder, Vec::new(), shape, dtype, None, Location::caller())
+        Tensor::placeholder_at(shape, dtype, Location::caller())
+    }
+
+    /// [`Tensor::placeholder`] for closures, which do not pass the caller's line on.
+    pub(crate) fn placeholder_at(shape: Shape, dtype: DType, origin: &'static Location<'static>) -> Tensor {
+        Tensor::make(Op::Placeholder, Vec::new(), shape, dtype, None, origin)
     }
 
     /// A tensor that could not be. Reading it, or anything made from it, returns this error.
@@ -147,7 +152,12 @@ impl Tensor {
             };
             shape = common;
         }
-        Ok(tensors.iter().map(|tensor| tensor.broadcast_to(&shape)).collect())
+        // A loop and no closure, which would not pass the caller's line on.
+        let mut aligned = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            aligned.push(tensor.broadcast_to(&shape));
+        }
+        Ok(aligned)
     }
 
     /// A formula of table rows, element by element.

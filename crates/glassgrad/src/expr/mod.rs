@@ -8,9 +8,11 @@
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
 //! - `build` makes checked nodes, and failed ones where a check does not pass;
+//! - `behalf` lets what passes make carry the user's lines, `words` says operations in words;
 //! - `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
 //!   Rust, `index` slices, `compose` the rest.
 
+mod behalf;
 mod build;
 mod compose;
 mod create;
@@ -20,7 +22,10 @@ mod node;
 mod operators;
 mod random;
 mod walk;
+mod words;
 
+pub(crate) use behalf::Behalf;
+pub use behalf::Pass;
 pub(crate) use build::{Partial, partial};
 pub use compose::Axes;
 pub use create::IntoTensor;
@@ -30,3 +35,4 @@ pub(crate) use node::Node;
 pub use node::{Logic, Op, ScanBody, Tensor};
 pub use random::Keys;
 pub(crate) use walk::{inner_nodes, nodes_behind};
+pub(crate) use words::{Product, single_row};

@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use super::behalf::{self, Cause};
 use super::custom::Custom;
 use crate::array::Array;
 use crate::dtype::DType;
@@ -164,6 +165,8 @@ pub(crate) struct Node {
     pub(crate) shape: Shape,
     pub(crate) dtype: DType,
     pub(crate) origin: &'static Location<'static>,
+    /// The node for which a pass made this one.
+    pub(crate) cause: Option<Cause>,
     name: OnceLock<String>,
     /// How many handles people hold. Nodes hold one another without a handle.
     handles: AtomicUsize,
@@ -257,6 +260,7 @@ impl Tensor {
         origin: &'static Location<'static>,
     ) -> Tensor {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (cause, origin) = behalf::current(origin);
         let pending = |node: &Arc<Node>| if node.state().value.is_some() { 0 } else { node.pending };
         let node = Node {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -274,6 +278,7 @@ impl Tensor {
             shape,
             dtype,
             origin,
+            cause,
             name: OnceLock::new(),
             handles: AtomicUsize::new(0),
             state: Mutex::new(State { inputs, value }),

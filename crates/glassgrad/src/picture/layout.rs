@@ -3,9 +3,10 @@
 /// How often the order inside the layers is improved.
 const ROUNDS: usize = 12;
 
-/// What to lay out: the size of each box, and the edges from parents to children.
+/// What to lay out: the width of each box, its height in rows, and the edges from parents to children.
 pub(super) struct Graph {
     pub(super) widths: Vec<f64>,
+    pub(super) rows: Vec<f64>,
     pub(super) edges: Vec<(usize, usize)>,
 }
 
@@ -56,7 +57,9 @@ pub(super) fn layered(graph: &Graph, spacing: &Spacing) -> Layout {
         chains.push(chain);
     }
     let layers = ordered_layers(&layer_of, &links);
-    let rows = relaxed_rows(&layers, &links, layer_of.len());
+    // A waypoint takes one row.
+    let tall = |node: usize| graph.rows.get(node).copied().unwrap_or(1.0);
+    let rows = relaxed_rows(&layers, &links, layer_of.len(), &tall);
     let mut left = spacing.margin;
     let mut x_of = vec![0.0; layer_of.len()];
     for layer in &layers {
@@ -66,14 +69,14 @@ pub(super) fn layered(graph: &Graph, spacing: &Spacing) -> Layout {
         }
         left += widest + spacing.gap;
     }
-    let top = rows.iter().copied().fold(f64::INFINITY, f64::min);
-    let bottom = rows.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let y_of = |node: usize| spacing.margin + spacing.row * (rows[node] - top + 0.5);
+    let edge = |side: f64| rows.iter().enumerate().map(move |(node, row)| row + side * tall(node) / 2.0);
+    let (top, bottom) = (edge(-1.0).fold(f64::INFINITY, f64::min), edge(1.0).fold(f64::NEG_INFINITY, f64::max));
+    let y_of = |node: usize| spacing.margin + spacing.row * (rows[node] - top);
     Layout {
         centres: (0..count).map(|node| (x_of[node], y_of(node))).collect(),
         paths: chains.iter().map(|chain| chain.iter().map(|node| (x_of[*node], y_of(*node))).collect()).collect(),
         width: left - spacing.gap + spacing.margin,
-        height: 2.0 * spacing.margin + spacing.row * (bottom - top + 1.0),
+        height: 2.0 * spacing.margin + spacing.row * (bottom - top),
     }
 }
 
@@ -144,8 +147,14 @@ fn crossings(layers: &[Vec<usize>], links: &[(usize, usize)], layer_of: &[usize]
         .sum()
 }
 
-/// The row of each node: near the mean of its neighbours, at least one row from the next in its layer.
-fn relaxed_rows(layers: &[Vec<usize>], links: &[(usize, usize)], count: usize) -> Vec<f64> {
+/// The row of each node: near the mean of its neighbours, and far enough from the next in its layer that both
+/// have room.
+fn relaxed_rows(
+    layers: &[Vec<usize>],
+    links: &[(usize, usize)],
+    count: usize,
+    tall: &impl Fn(usize) -> f64,
+) -> Vec<f64> {
     let (parents, children) = neighbours(links, count);
     let mut rows = places(layers, count);
     for round in 0..ROUNDS {
@@ -161,13 +170,14 @@ fn relaxed_rows(layers: &[Vec<usize>], links: &[(usize, usize)], count: usize) -
                 })
                 .collect();
             // Pushed apart from the top and from the bottom, the mean of both is fair to all.
+            let apart = |k: usize| (tall(layers[layer][k - 1]) + tall(layers[layer][k])) / 2.0;
             let mut down = wished.clone();
             for k in 1..down.len() {
-                down[k] = down[k].max(down[k - 1] + 1.0);
+                down[k] = down[k].max(down[k - 1] + apart(k));
             }
             let mut up = wished;
             for k in (1..up.len()).rev() {
-                up[k - 1] = up[k - 1].min(up[k] - 1.0);
+                up[k - 1] = up[k - 1].min(up[k] - apart(k));
             }
             for (k, node) in layers[layer].iter().enumerate() {
                 rows[*node] = (down[k] + up[k]) / 2.0;

@@ -1,9 +1,11 @@
 //! Graphs as text, DOT and SVG, with values, adjoints and local partial derivatives on them.
 //!
-//! The SVG is laid out and drawn here, so that no other program is needed to see a graph:
-//! [`layout`](self) puts nodes into layers by their height, orders each layer so that edges cross
-//! little, and places them; `svg` draws boxes, edges and labels.
+//! What is drawn is a [`diagram`](self), whatever it was made from: a tape here, tensors in
+//! [`crate::glass`]. The SVG is laid out and drawn here, so that no other program is needed to see a graph:
+//! `layout` puts nodes into layers by their height, orders each layer so that edges cross little, and
+//! places them; `svg` draws boxes, edges and labels.
 
+mod diagram;
 mod layout;
 mod svg;
 
@@ -14,7 +16,8 @@ use crate::scalar::NodeId;
 use crate::scalar::tape::Operand;
 use crate::trace::{Trace, adjoint_of, short};
 
-pub use svg::{LARGEST_PICTURE, TooLarge, svg};
+pub(crate) use diagram::{Card, Diagram, Edge, Ink, Role};
+pub use svg::{LARGEST_PICTURE, TooLarge};
 
 /// The graph as text: one line a node, with value, adjoint, and local partials.
 ///
@@ -45,16 +48,19 @@ pub fn text(trace: &Trace<'_>, output: NodeId) -> String {
             ]
         })
         .collect();
+    aligned(&rows, 10)
+}
+
+/// Rows of cells in columns, of which the first has at least this width.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]], least: usize) -> String {
     let width = |column: usize| rows.iter().map(|row| visible_width(&row[column])).max().unwrap_or(0);
-    let widths = [width(0).max(10), width(1), width(2)];
+    let widths: Vec<usize> = (0..N).map(|column| width(column).max(if column == 0 { least } else { 0 })).collect();
     let mut text = String::new();
-    for row in &rows {
+    for row in rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             line += cell;
-            if column < 3 {
-                line += &" ".repeat(widths[column] - visible_width(cell) + if column == 0 { 3 } else { 2 });
-            }
+            line += &" ".repeat(widths[column] - visible_width(cell) + if column == 0 { 3 } else { 2 });
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
@@ -68,42 +74,59 @@ pub fn visible_width(text: &str) -> usize {
 
 /// The graph in the DOT language of Graphviz.
 pub fn dot(trace: &Trace<'_>, output: NodeId) -> String {
+    diagram(trace, output).dot()
+}
+
+/// The graph as an SVG picture: a box for each node with its expression, value and adjoint, and the
+/// local partial derivative on each edge.
+///
+/// Nodes that are no ancestors of the output, which the reverse sweep leaves out, are pale; a branch
+/// not taken hangs on a dashed edge.
+pub fn svg(trace: &Trace<'_>, output: NodeId, title: &str) -> Result<String, TooLarge> {
+    // The size is known before anything is made.
+    match trace.tape().ids().count() {
+        nodes if nodes > LARGEST_PICTURE => Err(TooLarge { nodes }),
+        _ => diagram(trace, output).svg(title),
+    }
+}
+
+fn diagram(trace: &Trace<'_>, output: NodeId) -> Diagram {
     let adjoints = trace.tape().reverse(output);
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let mut dot = String::from(
-        "digraph glassgrad {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n",
-    );
+    let ancestors = trace.tape().ancestors(output);
+    let mut diagram = Diagram::default();
     for id in trace.tape().ids() {
         let node = trace.tape().node(id);
         let label = trace.label(id);
-        let head = if node.operation == Operation::Input {
-            label.to_owned()
-        } else {
-            format!("{label} = {}", trace.expression(id))
+        let head = match node.operation {
+            Operation::Input => label.to_owned(),
+            _ => format!("{label} = {}", trace.expression(id)),
         };
-        let body = format!("{head}\\nvalue {}\\nadjoint {}", short(node.value), short(adjoints.of(id)));
-        let _ = writeln!(dot, "  n{} [label={}];", id.index(), quoted(&body).replace("\\\\n", "\\n"));
-        for (parent, partial) in node.parents() {
-            let _ = writeln!(dot, "  n{} -> n{} [label={}];", parent.index(), id.index(), quoted(&short(partial)));
-        }
-        for unused in not_taken(trace, id) {
-            let _ = writeln!(
-                dot,
-                "  n{} -> n{} [style=dashed, color=gray, label=\"not taken\"];",
-                unused.index(),
-                id.index()
-            );
-        }
+        let lines = vec![
+            (Ink::Name, head),
+            (Ink::Value, short(node.value)),
+            (Ink::Adjoint, format!("{} = {}", adjoint_of(label), short(adjoints.of(id)))),
+        ];
+        let role = match node.operation {
+            _ if !ancestors.contains(&id) => Role::Unreached,
+            Operation::Input => Role::Input,
+            _ if id == output => Role::Output,
+            _ => Role::Inner,
+        };
+        diagram.cards.push(Card { role, lines, inside: None });
+        let edge =
+            |from: NodeId, label: String, passes: bool| Edge { from: from.index(), to: id.index(), label, passes };
+        let reached = role != Role::Unreached;
+        diagram.edges.extend(node.parents().map(|(parent, partial)| edge(parent, short(partial), reached)));
+        diagram.edges.extend(not_taken(trace, id).map(|unused| edge(unused, "not taken".to_owned(), false)));
     }
-    dot + "}\n"
+    diagram
 }
 
-/// The operands of a choice that are not its parents: the branch not taken and what was compared.
-fn not_taken(trace: &Trace<'_>, id: NodeId) -> Vec<NodeId> {
-    let Some(choice) = trace.choice(id) else { return Vec::new() };
-    let branch = if choice.guard.outcome { choice.otherwise } else { choice.taken };
-    match branch {
-        Operand::Node(node) => vec![node],
-        Operand::Constant(_) => Vec::new(),
+/// The operand of a choice that is not its parent: the branch not taken.
+fn not_taken(trace: &Trace<'_>, id: NodeId) -> Option<NodeId> {
+    let choice = trace.choice(id)?;
+    match if choice.guard.outcome { choice.otherwise } else { choice.taken } {
+        Operand::Node(node) => Some(node),
+        Operand::Constant(_) => None,
     }
 }

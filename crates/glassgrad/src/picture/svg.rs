@@ -2,19 +2,21 @@
 
 use std::fmt::{self, Write as _};
 
-use super::layout::{Graph, Spacing, layered};
-use super::{not_taken, visible_width};
-use crate::ops::Operation;
-use crate::scalar::NodeId;
-use crate::trace::{Trace, adjoint_of, short};
+use super::diagram::{Card, Diagram, Edge, Ink, Role};
+use super::layout::{Graph, Layout, Spacing, layered};
+use super::visible_width;
 
 /// The largest graph that is drawn; a larger one could not be read.
 pub const LARGEST_PICTURE: usize = 1000;
 
 const FONT: f64 = 13.0;
 const CHARACTER: f64 = 7.6;
-const BOX_HEIGHT: f64 = 58.0;
+const LINE: f64 = 17.0;
+/// Above and below the lines of a box, together, and between one box and the next.
+const PADDING: f64 = 7.0;
+const BETWEEN: f64 = 34.0;
 const SPACING: Spacing = Spacing { row: 92.0, gap: 110.0, margin: 24.0 };
+const UNLABELLED_GAP: f64 = 48.0;
 const TITLE_HEIGHT: f64 = 30.0;
 /// How far the baseline stands below the middle of a line; not all renderers can centre by themselves.
 const BASELINE: f64 = 4.5;
@@ -38,61 +40,69 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-/// The graph as an SVG picture: a box for each node with its expression, value and adjoint, and the
-/// local partial derivative on each edge.
-///
-/// Nodes that are no ancestors of the output, which the reverse sweep leaves out, are pale; a branch
-/// not taken hangs on a dashed edge.
-pub fn svg(trace: &Trace<'_>, output: NodeId, title: &str) -> Result<String, TooLarge> {
-    let nodes: Vec<NodeId> = trace.tape().ids().collect();
-    if nodes.len() > LARGEST_PICTURE {
-        return Err(TooLarge { nodes: nodes.len() });
+impl Diagram {
+    /// The diagram as an SVG picture.
+    pub(crate) fn svg(&self, title: &str) -> Result<String, TooLarge> {
+        let nodes = self.size();
+        if nodes > LARGEST_PICTURE {
+            return Err(TooLarge { nodes });
+        }
+        let placed = Placed::new(self);
+        let title_width = visible_width(title) as f64 * CHARACTER + 2.0 * SPACING.margin;
+        let (width, height) = (placed.layout.width.max(title_width), placed.layout.height + TITLE_HEIGHT);
+        let mut svg = header(width, height, title);
+        placed.draw(&mut svg, (0.0, 0.0));
+        svg += "</g>\n</svg>\n";
+        Ok(svg)
     }
-    let texts: Vec<[String; 3]> = box_texts(trace, output, &nodes);
-    let widest = |lines: &[String; 3]| lines.iter().map(|line| visible_width(line)).max().unwrap_or(0);
-    let mut edges = Vec::new();
-    for id in &nodes {
-        let node = trace.tape().node(*id);
-        edges.extend(node.parents().map(|(parent, partial)| (parent.index(), id.index(), Some(partial))));
-        edges.extend(not_taken(trace, *id).into_iter().map(|unused| (unused.index(), id.index(), None)));
-    }
-    let widths: Vec<f64> = texts.iter().map(|lines| widest(lines) as f64 * CHARACTER + 24.0).collect();
-    let graph = Graph { widths, edges: edges.iter().map(|(parent, child, _)| (*parent, *child)).collect() };
-    let layout = layered(&graph, &SPACING);
-    let ancestors = trace.tape().ancestors(output);
-    let title_width = visible_width(title) as f64 * CHARACTER + 2.0 * SPACING.margin;
-    let (width, height) = (layout.width.max(title_width), layout.height + TITLE_HEIGHT);
-    let mut svg = header(width, height, title);
-    for ((parent, child, partial), path) in edges.iter().zip(&layout.paths) {
-        let reached = ancestors.contains(&nodes[*child]) && partial.is_some();
-        let ends = (graph.widths[*parent] / 2.0, graph.widths[*child] / 2.0);
-        draw_edge(&mut svg, path, ends, reached, partial.map_or("not taken".to_owned(), short));
-    }
-    for (index, id) in nodes.iter().enumerate() {
-        let class = match trace.tape().node(*id).operation {
-            _ if !ancestors.contains(id) => "box unreached",
-            Operation::Input => "box input",
-            _ if *id == output => "box output",
-            _ => "box",
-        };
-        draw_box(&mut svg, layout.centres[index], graph.widths[index], class, &texts[index]);
-    }
-    svg += "</g>\n</svg>\n";
-    Ok(svg)
 }
 
-fn box_texts(trace: &Trace<'_>, output: NodeId, nodes: &[NodeId]) -> Vec<[String; 3]> {
-    let adjoints = trace.tape().reverse(output);
-    let text = |id: &NodeId| {
-        let node = trace.tape().node(*id);
-        let label = trace.label(*id);
-        let head = match node.operation {
-            Operation::Input => label.to_owned(),
-            _ => format!("{label} = {}", trace.expression(*id)),
+/// A diagram with places for its cards, and the diagrams inside of them with places for theirs.
+struct Placed<'d> {
+    diagram: &'d Diagram,
+    inside: Vec<Option<Placed<'d>>>,
+    sizes: Vec<(f64, f64)>,
+    layout: Layout,
+}
+
+impl<'d> Placed<'d> {
+    fn new(diagram: &'d Diagram) -> Placed<'d> {
+        let inside: Vec<Option<Placed<'d>>> =
+            diagram.cards.iter().map(|card| card.inside.as_ref().map(Placed::new)).collect();
+        let size = |(card, inside): (&Card, &Option<Placed<'_>>)| {
+            let widest = card.lines.iter().map(|(_, line)| visible_width(line)).max().unwrap_or(0);
+            let (width, height) =
+                inside.as_ref().map_or((0.0, 0.0), |placed| (placed.layout.width, placed.layout.height));
+            let text = (widest as f64 * CHARACTER + 24.0, card.lines.len() as f64 * LINE + PADDING);
+            (text.0.max(width), text.1 + height)
         };
-        [head, short(node.value), format!("{} = {}", adjoint_of(label), short(adjoints.of(*id)))]
-    };
-    nodes.iter().map(text).collect()
+        let sizes: Vec<(f64, f64)> = diagram.cards.iter().zip(&inside).map(size).collect();
+        let graph = Graph {
+            widths: sizes.iter().map(|(width, _)| *width).collect(),
+            rows: sizes.iter().map(|(_, height)| (height + BETWEEN) / SPACING.row).collect(),
+            edges: diagram.edges.iter().map(|edge| (edge.from, edge.to)).collect(),
+        };
+        // Labels need room to stand in.
+        let labelled = diagram.edges.iter().any(|edge| !edge.label.is_empty());
+        let spacing = if labelled { SPACING } else { Spacing { gap: UNLABELLED_GAP, ..SPACING } };
+        Placed { diagram, inside, sizes, layout: layered(&graph, &spacing) }
+    }
+
+    fn draw(&self, svg: &mut String, (x, y): (f64, f64)) {
+        let moved = |(a, b): &(f64, f64)| (a + x, b + y);
+        for (edge, path) in self.diagram.edges.iter().zip(&self.layout.paths) {
+            let ends = (self.sizes[edge.from].0 / 2.0, self.sizes[edge.to].0 / 2.0);
+            draw_edge(svg, &path.iter().map(moved).collect::<Vec<_>>(), ends, edge);
+        }
+        for (number, card) in self.diagram.cards.iter().enumerate() {
+            let (centre, (width, height)) = (moved(&self.layout.centres[number]), self.sizes[number]);
+            draw_card(svg, centre, (width, height), card);
+            if let Some(inside) = &self.inside[number] {
+                let left = centre.0 - inside.layout.width / 2.0;
+                inside.draw(svg, (left, centre.1 + height / 2.0 - inside.layout.height));
+            }
+        }
+    }
 }
 
 fn header(width: f64, height: f64, title: &str) -> String {
@@ -104,12 +114,14 @@ fn header(width: f64, height: f64, title: &str) -> String {
          .box {{ fill: #ffffff; stroke: #475569; stroke-width: 1.4; }}\n\
          .input {{ fill: #e0f2fe; stroke: #0369a1; }}\n\
          .output {{ fill: #dcfce7; stroke: #15803d; }}\n\
+         .group {{ fill: #fef9c3; stroke: #a16207; }}\n\
          .unreached {{ fill: #f8fafc; stroke: #cbd5e1; }}\n\
          .edge {{ fill: none; stroke: #64748b; stroke-width: 1.4; }}\n\
          .pale {{ stroke: #cbd5e1; stroke-dasharray: 5 4; }}\n\
          .name {{ fill: #0f172a; font-weight: 600; }}\n\
          .value {{ fill: #0f172a; }}\n\
          .adjoint {{ fill: #b91c1c; }}\n\
+         .note {{ fill: #64748b; font-size: 11px; }}\n\
          .partial {{ fill: #6d28d9; font-size: 12px; paint-order: stroke; stroke: #ffffff; stroke-width: 4px; }}\n\
          text {{ text-anchor: middle; }}\n\
          </style>\n\
@@ -122,23 +134,37 @@ fn header(width: f64, height: f64, title: &str) -> String {
     )
 }
 
-fn draw_box(svg: &mut String, (x, y): (f64, f64), width: f64, class: &str, lines: &[String; 3]) {
-    let (left, top) = (x - width / 2.0, y - BOX_HEIGHT / 2.0);
+fn draw_card(svg: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), card: &Card) {
+    let class = match card.role {
+        Role::Input => "box input",
+        Role::Inner => "box",
+        Role::Output => "box output",
+        Role::Group => "box group",
+        Role::Unreached => "box unreached",
+    };
+    let (left, top) = (x - width / 2.0, y - height / 2.0);
     let _ = writeln!(
         svg,
-        "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{BOX_HEIGHT}\" rx=\"8\"/>"
+        "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height}\" rx=\"8\"/>"
     );
-    for (line, (class, offset)) in lines.iter().zip([("name", -17.0), ("value", 0.0), ("adjoint", 17.0)]) {
+    for (number, (ink, line)) in card.lines.iter().enumerate() {
+        let class = match ink {
+            Ink::Name => "name",
+            Ink::Value => "value",
+            Ink::Adjoint => "adjoint",
+            Ink::Note => "note",
+        };
+        let middle = top + PADDING / 2.0 + LINE * (number as f64 + 0.5);
         let _ = writeln!(
             svg,
             "<text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            y + offset + BASELINE,
+            middle + BASELINE,
             escaped(line)
         );
     }
 }
 
-fn draw_edge(svg: &mut String, path: &[(f64, f64)], ends: (f64, f64), reached: bool, label: String) {
+fn draw_edge(svg: &mut String, path: &[(f64, f64)], ends: (f64, f64), edge: &Edge) {
     let mut points = path.to_vec();
     let last = points.len() - 1;
     points[0].0 += ends.0;
@@ -149,12 +175,15 @@ fn draw_edge(svg: &mut String, path: &[(f64, f64)], ends: (f64, f64), reached: b
         let middle = (x1 + x2) / 2.0;
         let _ = write!(line, " C{middle:.1} {y1:.1} {middle:.1} {y2:.1} {x2:.1} {y2:.1}");
     }
-    let class = if reached { "edge" } else { "edge pale" };
+    let class = if edge.passes { "edge" } else { "edge pale" };
     let _ = writeln!(svg, "<path class=\"{class}\" d=\"{line}\" marker-end=\"url(#arrow)\"/>");
+    if edge.label.is_empty() {
+        return;
+    }
     // In the middle of the last stretch, edges of one parent and edges of one child are apart.
     let ((x1, y1), (x2, y2)) = (points[last - 1], points[last]);
     let (x, y) = ((x1 + x2) / 2.0, (y1 + y2) / 2.0 + BASELINE);
-    let _ = writeln!(svg, "<text class=\"partial\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(&label));
+    let _ = writeln!(svg, "<text class=\"partial\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(&edge.label));
 }
 
 fn escaped(text: &str) -> String {

@@ -1,35 +1,11 @@
-//! A certificate that derivatives are right, and who is to blame if they are not.
-//!
-//! Three exact identities are tested at a point along random directions: the adjoint identity
-//! ⟨w, Jv⟩ = ⟨Jᵀw, v⟩ between the two sweeps, the symmetry of the Hessian uᵀHv = vᵀHu, and Taylor's
-//! theorem: what is left after the first-order term falls with h², after the second-order term with
-//! h³. When one fails, every operation on the tape is compared with finite differences of itself.
+//! The certificate of a function of numbers, on a tape.
 
 use std::fmt;
 
+use super::{Certificate, DIFFERENCE_STEPS, Line, Pair, settled_difference};
 use crate::ops::{Operation, Real};
 use crate::scalar::tape::{Node, Operand};
 use crate::scalar::{Dual, Recorded, Sweep, Tape, Var};
-
-/// The steps at which the remainder of Taylor's theorem is measured.
-const STEPS: [f64; 6] = [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5];
-
-/// The outcome of the tests at one point.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Certificate {
-    /// |⟨w, Jv⟩ - ⟨Jᵀw, v⟩| relative to its terms.
-    pub adjoint_gap: f64,
-    /// |uᵀHv - vᵀHu| relative to its terms.
-    pub symmetry_gap: f64,
-    /// Pairs of step and remainder after the first-order term.
-    pub first_order_remainders: Vec<(f64, f64)>,
-    /// The power of h with which that remainder falls; `None` if it is rounding noise from the start.
-    pub first_order_slope: Option<f64>,
-    /// The power of h with which the remainder after the second-order term falls.
-    pub second_order_slope: Option<f64>,
-    /// Operations whose stored partial derivatives differ from finite differences of themselves.
-    pub blame: Vec<Blame>,
-}
 
 /// An operation whose partial derivative is not that of its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,19 +20,6 @@ pub struct Blame {
     pub stored: f64,
     /// What finite differences give.
     pub expected: f64,
-}
-
-impl Certificate {
-    /// Whether all tests passed.
-    pub fn holds(&self) -> bool {
-        let small = |gap: f64| gap <= 1e-10;
-        let steep = |slope: Option<f64>, least: f64| slope.is_none_or(|slope| slope >= least);
-        small(self.adjoint_gap)
-            && small(self.symmetry_gap)
-            && steep(self.first_order_slope, 1.8)
-            && steep(self.second_order_slope, 2.7)
-            && self.blame.is_empty()
-    }
 }
 
 impl fmt::Display for Blame {
@@ -101,25 +64,11 @@ pub fn certify(
         let moved: Vec<Dual<f64>> = x.iter().zip(&v).map(|(x, v)| Dual::constant(x + step * v)).collect();
         Recorded::new(&function, &moved).value().value
     };
-    let remainders: Vec<(f64, f64, f64)> = STEPS
-        .iter()
-        .map(|step| {
-            let first = value_at(*step) - base - step * slope;
-            (*step, first.abs(), (first - 0.5 * step * step * curvature).abs())
-        })
-        .collect();
-    let noise = 1e3 * f64::EPSILON * (base.abs() + slope.abs()).max(f64::MIN_POSITIVE);
-    let fall = |remainder: fn(&(f64, f64, f64)) -> f64| {
-        slope_of(remainders.iter().map(|row| (row.0, remainder(row))).filter(|(_, r)| *r > noise))
-    };
-    Certificate {
-        adjoint_gap: relative_gap(forward, slope),
-        symmetry_gap: relative_gap(dot(&curved[0], &v), dot(&curved[1], &u)),
-        first_order_slope: fall(|row| row.1),
-        second_order_slope: fall(|row| row.2),
-        first_order_remainders: remainders.iter().map(|row| (row.0, row.1)).collect(),
-        blame: blame(along_v.tape()),
-    }
+    let (first, second) = (dot(&curved[0], &v), dot(&curved[1], &u));
+    let line = Line { base, terms: base.abs(), slope, curvature, precision: f64::EPSILON };
+    let [adjoint, symmetry] =
+        [(forward, slope), (first, second)].map(|(first, second)| Pair { first, second, terms: 0.0 });
+    line.certificate(&adjoint, &symmetry, value_at, blame(along_v.tape()))
 }
 
 /// The derivative along a direction, by a forward sweep over the recorded partials.
@@ -135,21 +84,6 @@ fn forward_derivative(recorded: &Recorded<Dual<f64>>, direction: &[f64]) -> f64 
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn relative_gap(a: f64, b: f64) -> f64 {
-    if a == b { 0.0 } else { (a - b).abs() / a.abs().max(b.abs()).max(1e-300) }
-}
-
-/// The slope of a straight line through the logarithms, or `None` for fewer than two points.
-fn slope_of(points: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
-    let points: Vec<(f64, f64)> = points.map(|(step, remainder)| (step.ln(), remainder.ln())).collect();
-    if points.len() < 2 {
-        return None;
-    }
-    // The two smallest steps above the noise are nearest to the limit.
-    let [before, last] = [points[points.len() - 2], points[points.len() - 1]];
-    Some((before.1 - last.1) / (before.0 - last.0))
 }
 
 /// Compares every operation on the tape with finite differences of itself.
@@ -178,8 +112,7 @@ fn blame(tape: &Tape<Dual<f64>>) -> Vec<Blame> {
     blamed
 }
 
-/// The derivative of a node's operation in one operand by central differences, and how far it may be
-/// off: its distance from the same with twice the step. `None` where it does not settle, as at a kink.
+/// The derivative of a node's operation in one operand by differences, and how far it may be off.
 fn finite_difference(node: &Node<Dual<f64>>, values: &[f64], slot: usize) -> Option<(f64, f64)> {
     let apply = |operand: f64| {
         let mut moved = values.to_vec();
@@ -191,15 +124,11 @@ fn finite_difference(node: &Node<Dual<f64>>, values: &[f64], slot: usize) -> Opt
         }
     };
     let scale = values[slot].abs().max(1e-3);
-    let central = |step: f64| Some((apply(values[slot] + step)? - apply(values[slot] - step)?) / (2.0 * step));
-    let (wide, narrow) = (central(2e-5 * scale)?, central(1e-5 * scale)?);
-    let spread = (wide - narrow).abs();
-    let settled = wide.is_finite() && narrow.is_finite() && spread <= 1e-4 * narrow.abs().max(1e-6);
-    // At a kink both one-sided slopes are finite and differ; the convention decides there, not the limit.
-    let (right, left) = (apply(values[slot] + 1e-6 * scale)?, apply(values[slot] - 1e-6 * scale)?);
-    let middle = apply(values[slot])?;
-    let sided = ((right - middle) - (middle - left)).abs() <= 1e-3 * (right - left).abs().max(1e-12 * scale);
-    (settled && sided).then_some((narrow, 1e-5 * narrow.abs().max(1e-3) + 4.0 * spread))
+    let mut found = [0.0; DIFFERENCE_STEPS.len()];
+    for (value, step) in found.iter_mut().zip(DIFFERENCE_STEPS) {
+        *value = apply(values[slot] + step * scale)?;
+    }
+    settled_difference(found, scale)
 }
 
 /// Directions with components between -1 and 1 from a seed (SplitMix64).

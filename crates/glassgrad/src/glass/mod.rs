@@ -1,0 +1,43 @@
+//! The glass box of tensors: what a graph computes, why a derivative is what it is, and what is wrong with it.
+//!
+//! - [`Graph`] shows a graph as text, DOT, SVG and JSON, with values and gradients on every node;
+//! - [`audit`] tells for each parameter whether a loss reaches it, and if not, which operation at which line
+//!   is the reason; [`independent`] lists the outputs and inputs of any function that have nothing to do with
+//!   each other;
+//! - [`explain_non_finite`] finds where a NaN or an infinity began, in a value, a gradient or a second
+//!   derivative, how it came to the output, and a repair that has been tried; [`Tensor::eval_checked`] is a
+//!   read that fails with that explanation.
+//!
+//! All of it looks at a graph from outside: a computation that nobody asks about does nothing for it.
+//!
+//! [`Tensor::eval_checked`]: crate::expr::Tensor::eval_checked
+
+mod audit;
+mod collapse;
+mod graph;
+mod labels;
+mod level;
+mod provenance;
+mod repair;
+mod search;
+mod summary;
+
+pub use audit::{Audit, Cut, Finding, Verdict, Warning, audit, independent};
+pub use graph::Graph;
+pub(crate) use labels::Labels;
+pub(crate) use level::Level;
+pub use provenance::{Carrier, NonFinite, Provenance, Wanted, explain_non_finite, non_finite_in};
+pub use repair::Repair;
+pub use summary::Summary;
+
+use std::panic::Location;
+
+/// A line of the user's source, as explanations name it.
+fn place(origin: &Location<'_>) -> String {
+    format!("{}:{}:{}", origin.file(), origin.line(), origin.column())
+}
+
+/// An index into an array, as explanations name it; a single number has none.
+fn index_text(index: &[usize]) -> String {
+    format!("[{}]", index.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
+}
