@@ -42,10 +42,10 @@ pub(super) fn run(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8) {
     for store in &fused.stores {
         prepare(store, frame);
     }
-    let total: usize = fused.extents.iter().product();
-    if total == 0 {
+    if fused.extents.contains(&0) {
         return;
     }
+    let total: usize = fused.extents.iter().product();
     let whole: Vec<isize> =
         Shape::from(&fused.extents[..]).strides().into_iter().map(|stride| stride as isize).collect();
     let patterns: Vec<Pattern> = fused.loads.iter().map(|load| pattern(load, &whole)).collect();

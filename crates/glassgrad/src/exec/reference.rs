@@ -13,9 +13,6 @@ use crate::ops::Algebra;
 use crate::shape::Shape;
 use crate::view::View;
 
-/// The most elements that one array may have, so that a slip of the pen is an error and not a crash.
-const LARGEST: usize = 1 << 34;
-
 /// The values of some roots, from nodes that stand in order; nothing is kept.
 pub(super) fn evaluate(order: &[Arc<Node>], roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let missing = || Error::new("read", "an input was let go of before it was computed");
@@ -55,10 +52,6 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
 /// The value of an operation from those of its operands.
 pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
     let length = node.shape.elements();
-    if length > LARGEST {
-        let error = Error::new("read", format!("an array of the shape {} has too many elements", node.shape));
-        return Err(error.at(node.origin));
-    }
     let buffer = match node.op {
         Op::Variable | Op::Stop | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
         Op::Map(formula) => map(formula, inputs, length),

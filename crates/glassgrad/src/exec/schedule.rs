@@ -18,6 +18,9 @@ use crate::opt::program::Program;
 
 type Nodes = Vec<Arc<Node>>;
 
+/// The most elements that one array may have.
+const LARGEST: usize = 1 << 34;
+
 /// How many unevaluated nodes may stand behind a tensor that nobody reads.
 const PATIENCE: usize = 4096;
 
@@ -66,6 +69,11 @@ fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
         let tensor = Tensor::onto(Arc::clone(placeholder));
         let error = Error::new("read", "the value of an argument is not known while its function is transformed");
         return Err(error.with_operands(vec![tensor.describe()]).at(Location::caller()));
+    }
+    // Before anything is planned or allocated: a slip of the pen is an error and not a crash.
+    if let Some(node) = order.iter().find(|node| node.shape.elements() > LARGEST) {
+        let error = Error::new("read", format!("an array of the shape {} has too many elements", node.shape));
+        return Err(error.at(node.origin));
     }
     Ok((order, known))
 }

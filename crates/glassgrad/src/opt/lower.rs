@@ -140,6 +140,10 @@ pub fn lower(graph: &Graph) -> Program {
 
 /// The strides of elements that lie row by row.
 fn rows(shape: &[usize]) -> Vec<isize> {
+    // Where there is nothing, no step leads anywhere; other axes may be longer than any memory.
+    if shape.contains(&0) {
+        return vec![0; shape.len()];
+    }
     Shape::from(shape).strides().into_iter().map(|stride| stride as isize).collect()
 }
 
@@ -541,7 +545,7 @@ impl Lowering<'_> {
         self.producers[producer].group = group;
         self.producers[producer].needed = true;
         let moved = extents.iter().zip(&strides).filter(|(_, stride)| **stride != 0);
-        let reached: usize = moved.map(|(extent, _)| *extent).product();
+        let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
         let clear = !once || reached < node.shape.elements() || extents.contains(&0);
         if let Group::Loop(group_loop) = &mut self.groups[group] {
             let combine = (!once).then_some(combine);
@@ -598,7 +602,9 @@ impl Lowering<'_> {
             return Located { producer, offset: 0, strides: rows(&node.shape) };
         }
         // The loop walks along the largest operand, so that it can go on where that was computed.
-        let size = |labels: &Vec<usize>| labels.iter().map(|label| einsum.extents[*label]).product::<usize>();
+        let size = |labels: &Vec<usize>| {
+            labels.iter().fold(1, |size: usize, label| size.saturating_mul(einsum.extents[*label]))
+        };
         let mut order: Vec<usize> = Vec::new();
         let largest = einsum.operands.iter().rev().max_by_key(|labels| size(labels));
         let rest = einsum.output.iter().chain(&summed);
@@ -826,6 +832,9 @@ fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Inst
 
 /// The same loop over as few axes as possible: neighbours become one where all strides allow it.
 fn collapsed(mut fused: Loop) -> Loop {
+    if fused.extents.contains(&0) {
+        return fused;
+    }
     let mut axis = fused.extents.len();
     while axis > 1 {
         axis -= 1;
