@@ -39,6 +39,7 @@ pub mod einsum;
 pub mod rng;
 pub mod shape;
 mod special;
+pub mod view;
 
 pub mod ops;
 
@@ -53,6 +54,8 @@ pub mod exec;
 pub mod tree;
 
 pub mod diff;
+
+pub mod operations;
 
 pub mod scalar;
 

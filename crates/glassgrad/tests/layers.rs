@@ -3,9 +3,28 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 19] = [
-    "algebra", "special", "dtype", "shape", "array", "einsum", "rng", "ops", "formula", "error", "expr", "exec",
-    "tree", "diff", "scalar", "lang", "trace", "picture", "certify",
+const LAYERS: [&str; 21] = [
+    "algebra",
+    "special",
+    "dtype",
+    "shape",
+    "view",
+    "array",
+    "einsum",
+    "rng",
+    "ops",
+    "formula",
+    "error",
+    "expr",
+    "exec",
+    "tree",
+    "diff",
+    "operations",
+    "scalar",
+    "lang",
+    "trace",
+    "picture",
+    "certify",
 ];
 
 /// What the root re-exports: the vocabulary of the lowest layers.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::expr::{Node, Op, Span, Tensor, nodes_behind};
+use crate::expr::{Node, Op, Tensor, nodes_behind};
 use crate::shape::Shape;
 
 /// The outputs with a leading axis of `size`, when some placeholders are replaced by tensors that have one.
@@ -64,8 +64,6 @@ fn spread(tensor: &Tensor, size: usize) -> Tensor {
 
 fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Tensor {
     let led = |shape: &[usize]| Shape::from(size).followed_by(shape);
-    let led_spans =
-        |spans: &[Span]| std::iter::once(Span::whole(size)).chain(spans.iter().copied()).collect::<Vec<_>>();
     let all = || -> Vec<Tensor> {
         inputs
             .iter()
@@ -82,8 +80,8 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Add => Tensor::add_all("add", &all().iter().collect::<Vec<_>>()),
         Op::Cast => x.cast(node.dtype),
         Op::Reshape => x.reshape(led(&node.shape)),
-        Op::Slice(spans) => x.slice_spans(led_spans(spans)),
-        Op::Embed(spans) => x.embed_spans(led_spans(spans), led(&node.shape)),
+        Op::Read(view) => x.read(view.led(&[size])),
+        Op::Spread(view) => x.spread(view.led(&[size])),
         Op::Concatenate(axis) => Tensor::concatenate(&all().iter().collect::<Vec<_>>(), axis + 1),
         Op::Gather(axis) => match with_axis {
             [true, false] => x.gather(&inputs[1], axis + 1),
@@ -94,7 +92,6 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
             [true, false] => x.scatter_add(&inputs[1], axis + 1, node.shape[*axis]),
             _ => scatter_each(&all()[0], &all()[1], *axis, node.shape[*axis], size),
         },
-        Op::Flip(axes) => x.flip(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
         Op::Compare(relation) => {
             let all = all();
             all[0].compare(*relation, &all[1])

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::reverse::{dependent_nodes, product_with, shares, slope};
-use crate::expr::{Op, Partial, Span, Tensor, partial};
+use crate::expr::{Op, Partial, Tensor, partial};
 use crate::shape::Shape;
 
 /// The tangents of some outputs, from those of some variables, which have leading axes of these sizes in
@@ -56,8 +56,6 @@ fn rule(
     lead: &[usize],
 ) -> Vec<Tensor> {
     let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
-    let led_spans =
-        |spans: &[Span]| lead.iter().map(|size| Span::whole(*size)).chain(spans.iter().copied()).collect::<Vec<_>>();
     let zeros = |input: &Tensor| Tensor::full(led(input.shape()), 0.0, input.dtype());
     let or_zeros = |number: usize| moved[number].clone().unwrap_or_else(|| zeros(&inputs[number]));
     let present =
@@ -85,15 +83,14 @@ fn rule(
             .collect(),
         Op::Cast if node.dtype.is_float() => only(&|tangent| tangent.cast(node.dtype)),
         Op::Reshape => only(&|tangent| tangent.reshape(led(&node.shape))),
-        Op::Slice(spans) => only(&|tangent| tangent.slice_spans(led_spans(spans))),
-        Op::Embed(spans) => only(&|tangent| tangent.embed_spans(led_spans(spans), led(&node.shape))),
+        Op::Read(view) => only(&|tangent| tangent.read(view.led(lead))),
+        Op::Spread(view) => only(&|tangent| tangent.spread(view.led(lead))),
         Op::Concatenate(axis) => {
             let tangents: Vec<Tensor> = (0..inputs.len()).map(or_zeros).collect();
             vec![Tensor::concatenate(&tangents.iter().collect::<Vec<_>>(), lead.len() + axis)]
         }
         Op::Gather(axis) => only(&|tangent| tangent.gather(&inputs[1], lead.len() + axis)),
         Op::ScatterAdd(axis) => only(&|tangent| tangent.scatter_add(&inputs[1], lead.len() + axis, node.shape[*axis])),
-        Op::Flip(axes) => only(&|tangent| tangent.flip(&axes.iter().map(|axis| axis + lead.len()).collect::<Vec<_>>())),
         Op::Select => vec![inputs[0].broadcast_to(led(&node.shape)).choose(&or_zeros(1), &or_zeros(2))],
         Op::Largest(axis) => {
             let weights = shares(node, &inputs[0], *axis);

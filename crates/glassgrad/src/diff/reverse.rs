@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::einsum::Einsum;
-use crate::expr::{Node, Op, Partial, Span, Tensor, partial};
+use crate::expr::{Node, Op, Partial, Tensor, partial};
 use crate::shape::Shape;
 
 /// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it meets.
@@ -133,8 +133,6 @@ fn rule(
 ) -> Option<(Tensor, bool)> {
     let input = &inputs[number];
     let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
-    let led_spans =
-        |spans: &[Span]| lead.iter().map(|size| Span::whole(*size)).chain(spans.iter().copied()).collect::<Vec<_>>();
     let contribution = match &node.op {
         Op::Variable | Op::Add => g.clone(),
         Op::Map(formula) => {
@@ -154,17 +152,14 @@ fn rule(
         }
         Op::Cast => g.cast(input.dtype()),
         Op::Reshape => g.reshape(led(input.shape())),
-        Op::Slice(spans) => g.embed_spans(led_spans(spans), led(input.shape())),
-        Op::Embed(spans) => g.slice_spans(led_spans(spans)),
+        Op::Read(view) => g.spread(view.led(lead)),
+        Op::Spread(view) => g.read(view.led(lead)),
         Op::Concatenate(axis) => {
             let start: usize = inputs[..number].iter().map(|earlier| earlier.shape()[*axis]).sum();
-            let mut spans: Vec<Span> = led(input.shape()).iter().map(|size| Span::whole(*size)).collect();
-            spans[lead.len() + axis].start = start;
-            g.slice_spans(spans)
+            g.part_of_axis(lead.len() + axis, start, input.shape()[*axis])
         }
         Op::Gather(axis) => g.scatter_add(&inputs[1], lead.len() + axis, input.shape()[*axis]),
         Op::ScatterAdd(axis) => g.gather(&inputs[1], lead.len() + axis),
-        Op::Flip(axes) => g.flip(&axes.iter().map(|axis| axis + lead.len()).collect::<Vec<_>>()),
         Op::Select => {
             let (condition, zero) = (inputs[0].broadcast_to(led(&node.shape)), g.zeros_like());
             let chosen = if number == 1 { condition.choose(g, &zero) } else { condition.choose(&zero, g) };

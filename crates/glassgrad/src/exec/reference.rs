@@ -7,10 +7,11 @@ use crate::array::{Array, Buffer};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Logic, Node, Op, ScanBody, Span, Tensor, inner_nodes};
+use crate::expr::{Logic, Node, Op, ScanBody, Tensor, inner_nodes};
 use crate::formula::Formula;
 use crate::ops::Algebra;
 use crate::shape::Shape;
+use crate::view::View;
 
 /// The most elements that one array may have, so that a slip of the pen is an error and not a crash.
 const LARGEST: usize = 1 << 34;
@@ -33,31 +34,11 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
             |k| inputs.iter().map(|input| integer(input, k)).fold(0, i64::wrapping_add),
         ),
         Op::Cast => Buffer::from_fn(node.dtype, length, |k| inputs[0].buffer().get(k)),
-        Op::Slice(spans) => {
-            let places = spanned(&node.shape, inputs[0].shape(), spans);
-            inputs[0].buffer().pick(places.into_iter().map(Some))
-        }
-        Op::Embed(spans) => {
-            let mut source = vec![None; length];
-            for (from, to) in spanned(inputs[0].shape(), &node.shape, spans).into_iter().enumerate() {
-                source[to] = Some(from);
-            }
-            inputs[0].buffer().pick(source.into_iter())
-        }
+        Op::Read(view) => inputs[0].buffer().pick(view.places()),
+        Op::Spread(view) => spread(view, &inputs[0], length),
         Op::Concatenate(axis) => concatenate(inputs, *axis, &node.shape),
         Op::Gather(axis) => gather(&inputs[0], &inputs[1], *axis, node)?,
         Op::ScatterAdd(axis) => scatter_add(&inputs[0], &inputs[1], *axis, node)?,
-        Op::Flip(axes) => {
-            let places = every_index(&node.shape).map(|index| {
-                let flipped: Vec<usize> = index
-                    .iter()
-                    .enumerate()
-                    .map(|(axis, k)| if axes.contains(&axis) { node.shape[axis] - 1 - k } else { *k })
-                    .collect();
-                Some(place(&flipped, &node.shape))
-            });
-            inputs[0].buffer().pick(places.collect::<Vec<_>>().into_iter())
-        }
         Op::Compare(relation) => Buffer::Bool(
             (0..length).map(|k| relation.holds(inputs[0].buffer().get(k), inputs[1].buffer().get(k))).collect(),
         ),
@@ -190,21 +171,17 @@ fn integer(array: &Array, k: usize) -> i64 {
     }
 }
 
-/// All indices of a shape, row by row.
-fn every_index(shape: &Shape) -> impl Iterator<Item = Vec<usize>> + use<> {
-    let (shape, strides) = (shape.clone(), shape.strides());
-    (0..shape.elements()).map(move |k| (0..shape.rank()).map(|axis| k / strides[axis] % shape[axis]).collect())
-}
-
-fn place(index: &[usize], shape: &Shape) -> usize {
-    index.iter().zip(shape.strides()).map(|(k, stride)| k * stride).sum()
-}
-
-/// For each element of a part, its place in the whole.
-fn spanned(part: &Shape, whole: &Shape, spans: &[Span]) -> Vec<usize> {
-    let strides = whole.strides();
-    let axis_place = |(axis, k): (usize, &usize)| (spans[axis].start + k * spans[axis].step) * strides[axis];
-    every_index(part).map(|index| index.iter().enumerate().map(axis_place).sum()).collect()
+/// Adds elements up where a view would read them.
+fn spread(view: &View, input: &Array, length: usize) -> Buffer {
+    let places = view.places().enumerate().filter_map(|(from, to)| to.map(|to| (from, to)));
+    if input.dtype() == DType::I64 {
+        let mut sums = vec![0_i64; length];
+        places.for_each(|(from, to)| sums[to] = sums[to].wrapping_add(integer(input, from)));
+        return Buffer::I64(sums);
+    }
+    let mut sums = vec![0.0; length];
+    places.for_each(|(from, to)| sums[to] += input.buffer().get(from));
+    Buffer::from_fn(input.dtype(), length, |k| sums[k])
 }
 
 fn map(formula: &Formula, inputs: &[Array], length: usize) -> Buffer {

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::node::{Logic, Node, Op, Span, Tensor};
+use super::node::{Logic, Node, Op, Tensor};
 use crate::algebra::Literal;
 use crate::array::Array;
 use crate::dtype::DType;
@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::formula::{Formula, Node as FormulaNode, Symbols};
 use crate::ops::{Operation, Relation};
 use crate::shape::Shape;
+use crate::view::View;
 
 impl Tensor {
     /// A leaf with a value.
@@ -249,25 +250,35 @@ impl Tensor {
         Tensor::node(Op::Reshape, &[self], shape, self.dtype())
     }
 
-    /// The places of each axis that spans name.
+    /// The elements that a view of this tensor's shape reads.
     #[track_caller]
-    pub(crate) fn slice_spans(&self, spans: Vec<Span>) -> Tensor {
-        if self.error().is_some()
-            || spans.iter().zip(self.shape().iter()).all(|(span, size)| *span == Span::whole(*size))
-        {
+    pub(crate) fn read(&self, view: View) -> Tensor {
+        if self.error().is_some() || view.is_identity() {
             return self.clone();
         }
-        let shape = Shape::from(spans.iter().map(|span| span.length).collect::<Vec<_>>());
-        Tensor::node(Op::Slice(spans), &[self], shape, self.dtype())
+        let shape = view.output.clone();
+        Tensor::node(Op::Read(view), &[self], shape, self.dtype())
     }
 
-    /// The transpose of a slice: these elements at the places of zeros that spans name.
+    /// The transpose of [`Tensor::read`]: these elements added up where the view would read them.
     #[track_caller]
-    pub(crate) fn embed_spans(&self, spans: Vec<Span>, shape: Shape) -> Tensor {
-        if *self.shape() == shape {
+    pub(crate) fn spread(&self, view: View) -> Tensor {
+        if self.error().is_some() || view.is_identity() {
             return self.clone();
         }
-        Tensor::node(Op::Embed(spans), &[self], shape, self.dtype())
+        if let Some(back) = view.transposed() {
+            return self.read(back);
+        }
+        let shape = view.input.clone();
+        Tensor::node(Op::Spread(view), &[self], shape, self.dtype())
+    }
+
+    /// `length` places of an axis from `start` on.
+    #[track_caller]
+    pub(crate) fn part_of_axis(&self, axis: usize, start: usize, length: usize) -> Tensor {
+        let mut along: Vec<(isize, isize, usize)> = self.shape().iter().map(|size| (0, 1, *size)).collect();
+        along[axis] = (start as isize, 1, length);
+        self.read(View::strided(self.shape(), &along))
     }
 
     /// Tensors one after another along an axis.
@@ -365,7 +376,10 @@ impl Tensor {
             let message = format!("there is no axis {axis} in the shape {}", self.shape());
             return Tensor::refused(Error::new("flip", message), &[self]);
         }
-        Tensor::node(Op::Flip(axes.to_vec()), &[self], self.shape().clone(), self.dtype())
+        let along: Vec<(isize, isize, usize)> = (self.shape().iter().enumerate())
+            .map(|(axis, size)| if axes.contains(&axis) { (*size as isize - 1, -1, *size) } else { (0, 1, *size) })
+            .collect();
+        self.read(View::strided(self.shape(), &along))
     }
 
     /// A comparison element by element, as truth values.

@@ -2,11 +2,12 @@
 //! the naive form fails, the stable one is here.
 
 use super::create::IntoTensor;
-use super::node::{Span, Tensor};
+use super::node::Tensor;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::error::Error;
 use crate::shape::Shape;
+use crate::view::View;
 
 /// The axes that a reduction runs over, and whether they stay with size 1. Negative ones count from the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,12 @@ impl Tensor {
         }
         let origin = std::panic::Location::caller();
         axes.resolve(operation, self).map_err(|error| Tensor::refused_at(error, &[self], origin))
+    }
+
+    /// One axis counted from the front, or the failure.
+    #[track_caller]
+    pub(crate) fn axis_from_front(&self, operation: &str, axis: isize) -> Result<usize, Tensor> {
+        Ok(self.resolved(operation, &Axes::from(axis))?[0])
     }
 
     /// Puts the axes that a reduction ran over back with size 1, if they are kept.
@@ -500,15 +507,13 @@ impl Tensor {
                 format!("{} pairs of widths for the {} axes of the shape {}", widths.len(), self.rank(), self.shape());
             return Tensor::refused(Error::new("pad", message), &[self]);
         }
-        let spans =
-            self.shape().iter().zip(widths).map(|(size, (before, _))| Span { start: *before, step: 1, length: *size });
-        let shape: Vec<usize> = self
-            .shape()
-            .iter()
-            .zip(widths)
-            .map(|(size, (before, after))| size.saturating_add(*before).saturating_add(*after))
+        let along: Vec<(isize, isize, usize)> = (self.shape().iter().zip(widths))
+            .map(|(size, (before, after))| {
+                let length = size.saturating_add(*before).saturating_add(*after);
+                (0_isize.saturating_sub_unsigned(*before), 1, length)
+            })
             .collect();
-        self.embed_spans(spans.collect(), shape.into())
+        self.read(View::strided(self.shape(), &along))
     }
 
     /// A number in the element type of this tensor.

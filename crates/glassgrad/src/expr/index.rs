@@ -2,9 +2,10 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-use super::node::{Span, Tensor};
+use super::node::Tensor;
 use crate::error::Error;
 use crate::shape::Shape;
+use crate::view::View;
 
 /// What a slice takes of one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +87,11 @@ macro_rules! ranges {
 }
 ranges!(isize, i32, usize);
 
-/// One axis of a slice that was understood: its span, whether it runs backwards, whether it stays.
+/// One axis of a slice that was understood: the first place, the step, how many places, whether it stays.
 struct Taken {
-    span: Span,
-    backwards: bool,
+    start: isize,
+    step: isize,
+    length: usize,
     kept: bool,
 }
 
@@ -135,16 +137,15 @@ impl Tensor {
             match take(entry, self.shape()[axis], axis) {
                 Ok(one) => {
                     if one.kept {
-                        shape.push(one.span.length);
+                        shape.push(one.length);
                     }
                     taken.push(one);
                 }
                 Err(message) => return error(message),
             }
         }
-        let flipped: Vec<usize> = (0..taken.len()).filter(|axis| taken[*axis].backwards).collect();
-        let spans = taken.iter().map(|one| one.span).collect();
-        self.slice_spans(spans).flip(&flipped).reshape(Shape::from(shape))
+        let along: Vec<(isize, isize, usize)> = taken.iter().map(|one| (one.start, one.step, one.length)).collect();
+        self.read(View::strided(self.shape(), &along)).reshape(Shape::from(shape))
     }
 }
 
@@ -156,19 +157,19 @@ fn take(entry: Index, size: usize, axis: usize) -> Result<Taken, String> {
             if !(0..signed).contains(&from_front) {
                 return Err(format!("place {place} is not on axis {axis}, which has size {size}"));
             }
-            Ok(Taken { span: Span { start: from_front as usize, step: 1, length: 1 }, backwards: false, kept: false })
+            Ok(Taken { start: from_front, step: 1, length: 1, kept: false })
         }
         Index::Range(_, _, 0) => Err(format!("the step of axis {axis} is 0")),
         Index::Range(start, end, step) => {
             let clamped = |place: isize| (if place < 0 { place + signed } else { place }).clamp(0, signed);
             let (low, high) = (start.map_or(0, clamped), end.map_or(signed, clamped));
-            let stride = step.unsigned_abs();
             let extent = (high - low).max(0) as usize;
-            let length = extent.div_ceil(stride);
-            // A backward range starts at its upper end and is read forwards, then flipped.
-            let skipped = if step < 0 && length > 0 { extent - 1 - (length - 1) * stride } else { 0 };
-            let span = Span { start: low as usize + skipped, step: stride, length };
-            Ok(Taken { span, backwards: step < 0, kept: true })
+            let length = extent.div_ceil(step.unsigned_abs());
+            // A backward range starts at its upper end.
+            let start = if step < 0 { high - 1 } else { low };
+            // A step behind which no other place lies may be any.
+            let step = if length > 1 { step } else { 1 };
+            Ok(Taken { start: if length > 0 { start } else { 0 }, step, length, kept: true })
         }
         Index::NewAxis | Index::Rest => Err("this entry names no axis".to_owned()),
     }

@@ -2,8 +2,8 @@
 //!
 //! A [`Tensor`] is a handle onto a node; ordinary Rust control flow makes the graph. There are four
 //! kinds of operation: pointwise ([`Op::Map`], rows of the table and formulas of them), multilinear
-//! ([`Op::Einsum`], the only multiplication), linear with a named transpose (add, cast, reshape, slice
-//! and embed, concatenate, gather and scatter-add, flip), and flat (comparisons, places, rounding).
+//! ([`Op::Einsum`], the only multiplication), linear with a named transpose (add, cast, reshape, reading
+//! by a view and spreading, concatenate, gather and scatter-add), and flat (comparisons, places, rounding).
 //! Choice and the largest element have rules of their own. Everything else is composed from these.
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
@@ -25,5 +25,5 @@ pub use create::IntoTensor;
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub use index::{Index, s};
 pub(crate) use node::Node;
-pub use node::{Logic, Op, ScanBody, Span, Tensor};
+pub use node::{Logic, Op, ScanBody, Tensor};
 pub(crate) use walk::{inner_nodes, nodes_behind};

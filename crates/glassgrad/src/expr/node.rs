@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::formula::Formula;
 use crate::ops::Relation;
 use crate::shape::Shape;
+use crate::view::View;
 
 /// What a node does with its inputs. Shapes and types of results are decided where nodes are made.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,18 +34,16 @@ pub enum Op {
     Cast,
     /// The same elements in another shape.
     Reshape,
-    /// Every `step`-th element from `start`, for each axis.
-    Slice(Vec<Span>),
-    /// The transpose of a slice: the elements at those places of zeros.
-    Embed(Vec<Span>),
+    /// Elements read where a view says: slices, reversals, padding, windows.
+    Read(View),
+    /// The transpose of reading: each element is added up where the view would read it.
+    Spread(View),
     /// Inputs one after another along an axis.
     Concatenate(usize),
     /// Entries along an axis, by a tensor of indices: the first input is read, the second says where.
     Gather(usize),
     /// The transpose of a gather: the first input is added up at the places that the second names.
     ScatterAdd(usize),
-    /// Axes in reverse order.
-    Flip(Vec<usize>),
     /// A comparison, element by element.
     Compare(Relation),
     /// Truth values combined element by element.
@@ -107,24 +106,6 @@ pub enum Logic {
     Or,
     /// It does not hold.
     Not,
-}
-
-/// The places of an axis that a slice reads: `start`, `start + step`, …
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// The first place.
-    pub start: usize,
-    /// The distance between places.
-    pub step: usize,
-    /// How many places.
-    pub length: usize,
-}
-
-impl Span {
-    /// All places of an axis.
-    pub fn whole(size: usize) -> Span {
-        Span { start: 0, step: 1, length: size }
-    }
 }
 
 /// A node: immutable but for what is known about it, its value, and for letting go of its inputs.

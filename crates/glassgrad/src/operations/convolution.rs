@@ -1,0 +1,277 @@
+//! Convolution: an einsum of windows and a kernel; and its transpose, an einsum that is folded.
+
+use super::PerAxis;
+use super::window::window_view;
+use crate::error::Error;
+use crate::expr::Tensor;
+use crate::view::Window;
+
+/// How a kernel slides over `N` axes. By default it moves by one place, without padding or gaps, and every output
+/// channel sees every input channel.
+///
+/// ```
+/// use glassgrad::operations::Convolution;
+/// let how = Convolution::<2>::default().stride(2).padding([1, 0]).groups(3);
+/// assert_eq!((how.stride, how.padding, how.dilation, how.groups), ([2, 2], [(1, 1), (0, 0)], [1, 1], 3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convolution<const N: usize> {
+    /// How far the kernel moves at a time.
+    pub stride: [usize; N],
+    /// How many zeros stand in front of each axis and behind it.
+    pub padding: [(usize, usize); N],
+    /// How far apart the places are that the kernel reads.
+    pub dilation: [usize; N],
+    /// Into how many parts the channels are divided, each with kernels of its own.
+    pub groups: usize,
+    /// How many places more a transposed convolution makes behind each axis.
+    pub output_padding: [usize; N],
+}
+
+impl<const N: usize> Default for Convolution<N> {
+    fn default() -> Self {
+        Convolution { stride: [1; N], padding: [(0, 0); N], dilation: [1; N], groups: 1, output_padding: [0; N] }
+    }
+}
+
+impl<const N: usize> Convolution<N> {
+    /// The kernel moves by this many places.
+    pub fn stride(self, stride: impl PerAxis<N>) -> Self {
+        Convolution { stride: stride.per_axis(), ..self }
+    }
+
+    /// As many zeros in front of each axis as behind it.
+    pub fn padding(self, padding: impl PerAxis<N>) -> Self {
+        Convolution { padding: padding.per_axis().map(|width| (width, width)), ..self }
+    }
+
+    /// The places that the kernel reads are this far apart.
+    pub fn dilation(self, dilation: impl PerAxis<N>) -> Self {
+        Convolution { dilation: dilation.per_axis(), ..self }
+    }
+
+    /// The channels are divided into this many parts.
+    pub fn groups(self, groups: usize) -> Self {
+        Convolution { groups, ..self }
+    }
+
+    /// A transposed convolution makes this many places more behind each axis: a stride forgets how many there were.
+    pub fn output_padding(self, places: impl PerAxis<N>) -> Self {
+        Convolution { output_padding: places.per_axis(), ..self }
+    }
+
+    fn windows(&self, sizes: &[usize]) -> Vec<Window> {
+        (0..N)
+            .map(|k| Window {
+                size: sizes[k],
+                stride: self.stride[k],
+                dilation: self.dilation[k],
+                padding: self.padding[k],
+            })
+            .collect()
+    }
+}
+
+impl Tensor {
+    /// The product of windows with a kernel along the last axis, as learning calls convolution (the kernel is not
+    /// reversed): `[…, channels, n]` with `[outputs, channels / groups, k]` gives `[…, outputs, m]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let signal = Tensor::from([[1.0, 2.0, 4.0, 8.0]]);
+    /// let difference = Tensor::from([[[-1.0, 1.0]]]);
+    /// assert_eq!(signal.conv1d(&difference, Convolution::default()).to_string(), "[[1, 2, 4]]");
+    /// ```
+    #[track_caller]
+    pub fn conv1d(&self, kernel: &Tensor, how: Convolution<1>) -> Tensor {
+        self.convolve("conv1d", kernel, how)
+    }
+
+    /// [`Tensor::conv1d`] along the last two axes: `[…, channels, height, width]` with
+    /// `[outputs, channels / groups, k, l]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let image = Tensor::arange(9.0).reshape([1, 3, 3]);
+    /// let kernel = Tensor::ones([1, 1, 2, 2]).cast(image.dtype());
+    /// assert_eq!(image.conv2d(&kernel, Convolution::default()).to_string(), "[[[ 8, 12],\n  [20, 24]]]");
+    /// ```
+    #[track_caller]
+    pub fn conv2d(&self, kernel: &Tensor, how: Convolution<2>) -> Tensor {
+        self.convolve("conv2d", kernel, how)
+    }
+
+    /// The transpose of [`Tensor::conv1d`] in the signal: `[…, channels, m]` with
+    /// `[channels, outputs / groups, k]` gives `[…, outputs, n]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let signal = Tensor::from([[1.0, 2.0]]);
+    /// let kernel = Tensor::from([[[1.0, 10.0]]]);
+    /// let wide = signal.conv_transpose1d(&kernel, Convolution::default().stride(2));
+    /// assert_eq!(wide.to_string(), "[[ 1, 10,  2, 20]]");
+    /// ```
+    #[track_caller]
+    pub fn conv_transpose1d(&self, kernel: &Tensor, how: Convolution<1>) -> Tensor {
+        self.convolve_transposed("conv_transpose1d", kernel, how)
+    }
+
+    /// The transpose of [`Tensor::conv2d`] in the image: `[…, channels, height, width]` with
+    /// `[channels, outputs / groups, k, l]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let (image, kernel) = (Tensor::ones([1, 2, 2]), Tensor::ones([1, 1, 2, 2]));
+    /// let wide = image.conv_transpose2d(&kernel, Convolution::default());
+    /// assert_eq!(wide.to_string(), "[[[1, 2, 1],\n  [2, 4, 2],\n  [1, 2, 1]]]");
+    /// ```
+    #[track_caller]
+    pub fn conv_transpose2d(&self, kernel: &Tensor, how: Convolution<2>) -> Tensor {
+        self.convolve_transposed("conv_transpose2d", kernel, how)
+    }
+
+    #[track_caller]
+    fn convolve<const N: usize>(&self, name: &str, kernel: &Tensor, how: Convolution<N>) -> Tensor {
+        let operands = match Operands::new(name, self, kernel, how.groups, true) {
+            Ok(operands) => operands,
+            Err(failed) => return failed,
+        };
+        let signal = operands.signal();
+        let view = match window_view(name, signal.shape(), signal.rank() - N, &how.windows(&kernel.shape()[2..])) {
+            Ok(view) => view,
+            Err(error) => return Tensor::refused(error, &[self, kernel]),
+        };
+        let (lead, outputs) = (operands.lead, kernel.shape()[0]);
+        let sizes = view.output[lead + 2..lead + 2 + N].to_vec();
+        let seen = signal.read(view);
+        let mut labels = Labels::default();
+        let [batch, group, input, output] = [lead, 1, 1, 1].map(|count| labels.take(count));
+        let [place, inside] = [N, N].map(|count| labels.take(count));
+        let product = Tensor::einsum_labels(
+            &[
+                (&seen, &[&batch[..], &group, &input, &place, &inside].concat()),
+                (&operands.kernel(), &[&group[..], &output, &input, &inside].concat()),
+            ],
+            &[&batch[..], &group, &output, &place].concat(),
+        );
+        product.reshape([&self.shape()[..lead], &[outputs], &sizes].concat())
+    }
+
+    #[track_caller]
+    fn convolve_transposed<const N: usize>(&self, name: &str, kernel: &Tensor, how: Convolution<N>) -> Tensor {
+        let operands = match Operands::new(name, self, kernel, how.groups, false) {
+            Ok(operands) => operands,
+            Err(failed) => return failed,
+        };
+        let (signal, lead, windows) = (operands.signal(), operands.lead, how.windows(&kernel.shape()[2..]));
+        let mut sizes = Vec::new();
+        for (axis, window) in windows.iter().enumerate() {
+            let count = signal.shape()[lead + 2 + axis];
+            let spanned = count.saturating_sub(1).saturating_mul(window.stride).saturating_add(window.extent());
+            let size = spanned.saturating_add(how.output_padding[axis]);
+            let (before, after) = window.padding;
+            let size = if count == 0 { None } else { size.checked_sub(before.saturating_add(after)) };
+            match size {
+                Some(size) if window.count(size) == Some(count) => sizes.push(size),
+                _ => {
+                    let message = format!(
+                        "no axis makes {count} windows {window:?}; output_padding must be less than the stride"
+                    );
+                    return Tensor::refused(Error::new(name, message), &[self, kernel]);
+                }
+            }
+        }
+        let mut labels = Labels::default();
+        let [batch, group, input, output] = [lead, 1, 1, 1].map(|count| labels.take(count));
+        let [place, inside] = [N, N].map(|count| labels.take(count));
+        let product = Tensor::einsum_labels(
+            &[
+                (&signal, &[&batch[..], &group, &input, &place].concat()),
+                (&operands.kernel(), &[&group[..], &input, &output, &inside].concat()),
+            ],
+            &[&batch[..], &group, &output, &place, &inside].concat(),
+        );
+        let outputs = how.groups * kernel.shape()[1];
+        let folded = product.fold((lead + 2) as isize, &windows, &sizes);
+        if folded.error().is_some() {
+            return folded;
+        }
+        folded.reshape([&self.shape()[..lead], &[outputs], &sizes].concat())
+    }
+}
+
+/// Signal and kernel of a convolution, whose channels are divided into groups.
+struct Operands<'t> {
+    signal: &'t Tensor,
+    kernel: &'t Tensor,
+    groups: usize,
+    /// How many axes stand in front of the channels.
+    lead: usize,
+}
+
+impl<'t> Operands<'t> {
+    /// Checks that they fit. In front of the kernel's places stand outputs and inputs, or the other way round.
+    #[track_caller]
+    fn new(
+        name: &str,
+        signal: &'t Tensor,
+        kernel: &'t Tensor,
+        groups: usize,
+        outputs_first: bool,
+    ) -> Result<Operands<'t>, Tensor> {
+        if let Some(failed) = [signal, kernel].into_iter().find(|tensor| tensor.error().is_some()) {
+            return Err(failed.clone());
+        }
+        let axes = if name.ends_with("1d") { 1 } else { 2 };
+        let origin = std::panic::Location::caller();
+        let refuse = |message: String| Tensor::refused_at(Error::new(name, message), &[signal, kernel], origin);
+        if signal.rank() < axes + 1 || kernel.rank() != axes + 2 {
+            let (places, needed) = if axes == 1 { ("n", "k") } else { ("height, width", "k, l") };
+            let channels = if outputs_first { "outputs, channels" } else { "channels, outputs" };
+            return Err(refuse(format!(
+                "the shapes {} and {} are not […, channels, {places}] and [{channels}, {needed}]",
+                signal.shape(),
+                kernel.shape()
+            )));
+        }
+        if signal.dtype() != kernel.dtype() {
+            return Err(refuse(format!("the element types {} and {} do not mix", signal.dtype(), kernel.dtype())));
+        }
+        let lead = signal.rank() - axes - 1;
+        let channels = signal.shape()[lead];
+        let first = kernel.shape()[0];
+        let seen = if outputs_first { kernel.shape()[1].saturating_mul(groups) } else { first };
+        if groups == 0 || seen != channels || !first.is_multiple_of(groups) {
+            return Err(refuse(format!(
+                "a kernel of the shape {} in {groups} groups does not fit {channels} channels",
+                kernel.shape()
+            )));
+        }
+        Ok(Operands { signal, kernel, groups, lead })
+    }
+
+    /// The signal as `[…, group, channel, places]`.
+    fn signal(&self) -> Tensor {
+        let shape = self.signal.shape();
+        let channels = [self.groups, shape[self.lead] / self.groups];
+        self.signal.reshape([&shape[..self.lead], &channels, &shape[self.lead + 1..]].concat())
+    }
+
+    /// The kernel as `[group, first channel, second channel, places]`.
+    fn kernel(&self) -> Tensor {
+        let shape = self.kernel.shape();
+        self.kernel.reshape([&[self.groups, shape[0] / self.groups], &shape[1..]].concat())
+    }
+}
+
+/// Labels of an einsum, handed out one after another.
+#[derive(Default)]
+struct Labels(usize);
+
+impl Labels {
+    fn take(&mut self, count: usize) -> Vec<usize> {
+        let first = self.0;
+        self.0 += count;
+        (first..self.0).collect()
+    }
+}

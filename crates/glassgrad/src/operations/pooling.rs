@@ -1,0 +1,304 @@
+//! Pooling: the largest or the mean of what windows see.
+
+use super::PerAxis;
+use crate::array::{Array, Buffer};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::expr::{Axes, Tensor};
+use crate::shape::Shape;
+use crate::view::Window;
+
+/// Windows that pool the last `N` axes. By default they lie side by side, without padding.
+///
+/// ```
+/// use glassgrad::operations::Pooling;
+/// let how = Pooling::<2>::new(3).stride(2).padding(1);
+/// assert_eq!((how.size, how.stride, how.padding), ([3, 3], [2, 2], [1, 1]));
+/// assert_eq!(Pooling::<1>::new(2).stride, [2]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pooling<const N: usize> {
+    /// How many places a window sees.
+    pub size: [usize; N],
+    /// How far it moves at a time.
+    pub stride: [usize; N],
+    /// How far it reaches over both ends.
+    pub padding: [usize; N],
+    /// How far apart the places are that it sees.
+    pub dilation: [usize; N],
+    /// Whether a mean counts the zeros over the ends, as it does by default.
+    pub count_padding: bool,
+}
+
+impl<const N: usize> Pooling<N> {
+    /// Windows of a size, side by side.
+    pub fn new(size: impl PerAxis<N>) -> Self {
+        let size = size.per_axis();
+        Pooling { size, stride: size, padding: [0; N], dilation: [1; N], count_padding: true }
+    }
+
+    /// They move by this many places.
+    pub fn stride(self, stride: impl PerAxis<N>) -> Self {
+        Pooling { stride: stride.per_axis(), ..self }
+    }
+
+    /// They reach this far over both ends.
+    pub fn padding(self, padding: impl PerAxis<N>) -> Self {
+        Pooling { padding: padding.per_axis(), ..self }
+    }
+
+    /// The places that they see are this far apart.
+    pub fn dilation(self, dilation: impl PerAxis<N>) -> Self {
+        Pooling { dilation: dilation.per_axis(), ..self }
+    }
+
+    /// A mean is that of the places on the axis only.
+    pub fn ignore_padding(self) -> Self {
+        Pooling { count_padding: false, ..self }
+    }
+
+    fn windows(&self) -> Vec<Window> {
+        (0..N)
+            .map(|k| Window { size: self.size[k], stride: self.stride[k], dilation: self.dilation[k], padding: (0, 0) })
+            .collect()
+    }
+}
+
+impl Tensor {
+    /// The largest element of each window along the last axis; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let x = Tensor::from([1.0, 5.0, 2.0, 3.0]);
+    /// assert_eq!(x.max_pool1d(Pooling::new(2)).to_string(), "[5, 3]");
+    /// ```
+    #[track_caller]
+    pub fn max_pool1d(&self, how: Pooling<1>) -> Tensor {
+        self.max_pool("max_pool1d", how)
+    }
+
+    /// The largest element of each window over the last two axes; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let image = Tensor::arange(16.0).reshape([4, 4]);
+    /// assert_eq!(image.max_pool2d(Pooling::new(2)).to_string(), "[[ 5,  7],\n [13, 15]]");
+    /// ```
+    #[track_caller]
+    pub fn max_pool2d(&self, how: Pooling<2>) -> Tensor {
+        self.max_pool("max_pool2d", how)
+    }
+
+    /// The mean of each window along the last axis.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let x = Tensor::from([1.0, 5.0, 2.0, 3.0]);
+    /// assert_eq!(x.avg_pool1d(Pooling::new(2)).to_string(), "[  3, 2.5]");
+    /// ```
+    #[track_caller]
+    pub fn avg_pool1d(&self, how: Pooling<1>) -> Tensor {
+        self.avg_pool("avg_pool1d", how)
+    }
+
+    /// The mean of each window over the last two axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let image = Tensor::arange(16.0).reshape([4, 4]);
+    /// assert_eq!(image.avg_pool2d(Pooling::new(2)).to_string(), "[[ 2.5,  4.5],\n [10.5, 12.5]]");
+    /// ```
+    #[track_caller]
+    pub fn avg_pool2d(&self, how: Pooling<2>) -> Tensor {
+        self.avg_pool("avg_pool2d", how)
+    }
+
+    /// The mean of each of `count` parts of the last axis, as even as they can be.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0]);
+    /// assert_eq!(x.adaptive_avg_pool1d(2).to_string(), "[2, 4]"); // the middle one is in both
+    /// ```
+    #[track_caller]
+    pub fn adaptive_avg_pool1d(&self, count: usize) -> Tensor {
+        self.adaptive_avg("adaptive_avg_pool1d", &[count])
+    }
+
+    /// The mean of each of the parts of the last two axes, as even as they can be.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let image = Tensor::arange(16.0).reshape([4, 4]);
+    /// assert_eq!(image.adaptive_avg_pool2d([1, 2]).to_string(), "[[6.5, 8.5]]");
+    /// ```
+    #[track_caller]
+    pub fn adaptive_avg_pool2d(&self, counts: impl PerAxis<2>) -> Tensor {
+        self.adaptive_avg("adaptive_avg_pool2d", &counts.per_axis())
+    }
+
+    /// The largest element of each of `count` parts of the last axis, as even as they can be.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 5.0, 2.0, 4.0, 3.0]);
+    /// assert_eq!(x.adaptive_max_pool1d(2).to_string(), "[5, 4]");
+    /// ```
+    #[track_caller]
+    pub fn adaptive_max_pool1d(&self, count: usize) -> Tensor {
+        self.adaptive_max("adaptive_max_pool1d", &[count])
+    }
+
+    /// The largest element of each of the parts of the last two axes, as even as they can be.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let image = Tensor::arange(16.0).reshape([4, 4]);
+    /// assert_eq!(image.adaptive_max_pool2d([1, 2]).to_string(), "[[13, 15]]");
+    /// ```
+    #[track_caller]
+    pub fn adaptive_max_pool2d(&self, counts: impl PerAxis<2>) -> Tensor {
+        self.adaptive_max("adaptive_max_pool2d", &counts.per_axis())
+    }
+
+    #[track_caller]
+    fn max_pool<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
+        if let Some(failed) = self.not_poolable(name, N) {
+            return failed;
+        }
+        // A window that sees nothing but padding would have no largest element.
+        if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
+            return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
+        }
+        let padded = self.pad_with(&self.last_axes(&how.padding), f64::NEG_INFINITY);
+        padded.pooled(name, &how.windows()).max_over(-1)
+    }
+
+    #[track_caller]
+    fn avg_pool<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
+        if let Some(failed) = self.not_poolable(name, N) {
+            return failed;
+        }
+        if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
+            return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
+        }
+        let widths = self.last_axes(&how.padding);
+        let mean = self.pad(&widths).pooled(name, &how.windows()).mean_over(-1);
+        if how.count_padding {
+            return mean;
+        }
+        // The share of each window that lies on the axes is the mean of ones.
+        mean / self.ones_like().pad(&widths).pooled(name, &how.windows()).mean_over(-1)
+    }
+
+    /// The places of windows over the last axes as one last axis.
+    #[track_caller]
+    fn pooled(&self, name: &str, windows: &[Window]) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        match super::window::window_view(name, self.shape(), self.rank() - windows.len(), windows) {
+            Ok(view) => {
+                let seen: usize = windows.iter().map(|window| window.size).product();
+                let positions = view.output[..self.rank()].to_vec();
+                self.read(view).reshape([&positions[..], &[seen]].concat())
+            }
+            Err(error) => Tensor::refused(error, &[self]),
+        }
+    }
+
+    /// Why the last `count` axes cannot be pooled, if they cannot.
+    #[track_caller]
+    fn not_poolable(&self, name: &str, count: usize) -> Option<Tensor> {
+        if self.error().is_some() {
+            return Some(self.clone());
+        }
+        if self.rank() < count || !self.is_float() {
+            let message = format!("it pools the last {count} axes of floating-point numbers");
+            return Some(Tensor::refused(Error::new(name, message), &[self]));
+        }
+        None
+    }
+
+    /// Widths of padding for all axes, from those for the last ones.
+    fn last_axes(&self, padding: &[usize]) -> Vec<(usize, usize)> {
+        let others = std::iter::repeat_n((0, 0), self.rank() - padding.len());
+        others.chain(padding.iter().map(|width| (*width, *width))).collect()
+    }
+
+    #[track_caller]
+    fn adaptive_avg(&self, name: &str, counts: &[usize]) -> Tensor {
+        if let Some(failed) = self.not_adaptive(name, counts) {
+            return failed;
+        }
+        let first = self.rank() - counts.len();
+        let mut pooled = self.clone();
+        for (axis, count) in (first..).zip(counts) {
+            // A mean over a rectangle is a mean of means: one matrix of weights for each axis.
+            let size = self.shape()[axis];
+            let mut weights = vec![0.0; count * size];
+            for part in 0..*count {
+                let (start, end) = part_of(part, *count, size);
+                weights[part * size + start..part * size + end].fill(1.0 / (end - start) as f64);
+            }
+            let weights = Tensor::new(&weights, [*count, size]).cast(self.dtype());
+            let labels: Vec<usize> = (0..self.rank()).collect();
+            let mut output = labels.clone();
+            output[axis] = self.rank();
+            pooled = Tensor::einsum_labels(&[(&pooled, &labels), (&weights, &[self.rank(), axis])], &output);
+        }
+        pooled
+    }
+
+    #[track_caller]
+    fn adaptive_max(&self, name: &str, counts: &[usize]) -> Tensor {
+        if let Some(failed) = self.not_adaptive(name, counts) {
+            return failed;
+        }
+        let first = self.rank() - counts.len();
+        let mut seen = self.clone();
+        let mut inside = Tensor::full(&self.shape()[first..], 1.0, self.dtype());
+        for (number, count) in counts.iter().enumerate() {
+            // Parts of uneven length are filled up with a place that then does not count. Axes that were
+            // pooled before have become two.
+            let size = self.shape()[first + number];
+            let parts: Vec<(usize, usize)> = (0..*count).map(|part| part_of(part, *count, size)).collect();
+            let longest = parts.iter().map(|(start, end)| end - start).max().unwrap_or(0);
+            let place = |k: usize| parts[k / longest].0 + k % longest;
+            let counted = |k: usize| place(k) < parts[k / longest].1;
+            let shape = Shape::from([*count, longest]);
+            let length = shape.elements();
+            let places = Buffer::I64((0..length).map(|k| if counted(k) { place(k) as i64 } else { 0 }).collect());
+            let mask = Buffer::Bool((0..length).map(counted).collect());
+            let places = Tensor::leaf(Array::new(shape.clone(), places));
+            let axis = 2 * number;
+            seen = seen.gather(&places, first + axis);
+            let mut spread = vec![1; inside.rank() + 1];
+            spread[axis..axis + 2].copy_from_slice(&shape);
+            let mask = Tensor::leaf(Array::new(shape, mask)).cast(self.dtype()).reshape(spread);
+            inside = inside.gather(&places, axis) * mask;
+        }
+        let masked = inside.cast(DType::Bool).choose(&seen, &self.literal(f64::NEG_INFINITY));
+        let axes: Vec<isize> = (0..counts.len()).map(|number| (first + 2 * number + 1) as isize).collect();
+        masked.max_over(Axes::from(&axes[..]))
+    }
+
+    /// Why the last axes cannot be divided into these numbers of parts, if they cannot.
+    #[track_caller]
+    fn not_adaptive(&self, name: &str, counts: &[usize]) -> Option<Tensor> {
+        if let Some(failed) = self.not_poolable(name, counts.len()) {
+            return Some(failed);
+        }
+        let first = self.rank() - counts.len();
+        if counts.contains(&0) || self.shape()[first..].contains(&0) {
+            let message = format!("the last axes of {} are not divided into {counts:?} parts", self.shape());
+            return Some(Tensor::refused(Error::new(name, message), &[self]));
+        }
+        None
+    }
+}
+
+/// Where one of `count` parts of an axis begins and ends; neighbours overlap where they do not divide evenly.
+fn part_of(part: usize, count: usize, size: usize) -> (usize, usize) {
+    (part * size / count, ((part + 1) * size).div_ceil(count))
+}

@@ -1,0 +1,206 @@
+//! Views: which element of an array each element of another one reads.
+//!
+//! A view is affine. Along each axis of what is read, the place is an offset plus a step for each index of the
+//! result; places outside read zero. Slices, reversals, padding and sliding windows are all views, and so is
+//! what a planner makes of several of them. The transpose of reading is adding up at the places that were read.
+
+use std::fmt;
+
+use crate::shape::Shape;
+
+/// One axis of what is read: the place that the indices of the result lead to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AxisView {
+    /// The place that all indices 0 lead to; it may lie outside.
+    pub offset: isize,
+    /// Axes of the result, and how far one index of them moves the place.
+    pub steps: Vec<(usize, isize)>,
+}
+
+/// The places that an array of one shape reads of an array of another.
+///
+/// ```
+/// use glassgrad::shape::Shape;
+/// use glassgrad::view::{View, Window};
+///
+/// let reversed = View::strided(&Shape::from([5]), &[(4, -2, 3)]);
+/// assert_eq!(reversed.places().collect::<Vec<_>>(), [Some(4), Some(2), Some(0)]);
+/// let padded = View::strided(&Shape::from([2]), &[(-1, 1, 4)]);
+/// assert_eq!(padded.places().collect::<Vec<_>>(), [None, Some(0), Some(1), None]);
+/// let windows = View::windows(&Shape::from([4]), 0, &[Window::new(3)]).unwrap();
+/// assert_eq!(windows.output.to_vec(), [2, 3]);
+/// assert_eq!(windows.places().flatten().collect::<Vec<_>>(), [0, 1, 2, 1, 2, 3]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// The shape of what is read.
+    pub input: Shape,
+    /// The shape of the result.
+    pub output: Shape,
+    /// For each axis of what is read.
+    pub axes: Vec<AxisView>,
+}
+
+/// A window that slides along an axis.
+///
+/// ```
+/// use glassgrad::view::Window;
+/// let window = Window::new(3).stride(2).dilation(2).padding(1, 1);
+/// assert_eq!(window.count(9), Some(4));
+/// assert_eq!(window.count(2), None); // it does not fit once
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// How many places it reads.
+    pub size: usize,
+    /// How far it moves at a time.
+    pub stride: usize,
+    /// How far apart the places are that it reads.
+    pub dilation: usize,
+    /// How many zeros it reads in front of the axis and behind it.
+    pub padding: (usize, usize),
+}
+
+impl Window {
+    /// A window of neighbours that moves by one place, without padding.
+    pub fn new(size: usize) -> Window {
+        Window { size, stride: 1, dilation: 1, padding: (0, 0) }
+    }
+
+    /// The same window that moves by this many places.
+    pub fn stride(self, stride: usize) -> Window {
+        Window { stride, ..self }
+    }
+
+    /// The same window whose places are this far apart.
+    pub fn dilation(self, dilation: usize) -> Window {
+        Window { dilation, ..self }
+    }
+
+    /// The same window that also reads zeros in front of the axis and behind it.
+    pub fn padding(self, before: usize, after: usize) -> Window {
+        Window { padding: (before, after), ..self }
+    }
+
+    /// How many places of an axis it spans.
+    pub fn extent(&self) -> usize {
+        self.size.saturating_sub(1).saturating_mul(self.dilation).saturating_add(1)
+    }
+
+    /// How often it fits on an axis, if it fits at all.
+    pub fn count(&self, size: usize) -> Option<usize> {
+        if self.size == 0 || self.stride == 0 || self.dilation == 0 {
+            return None;
+        }
+        let padded = size.checked_add(self.padding.0)?.checked_add(self.padding.1)?;
+        Some(padded.checked_sub(self.extent())? / self.stride + 1)
+    }
+}
+
+impl View {
+    /// Along each axis `length` places, from `start` on, `step` apart, given as triples.
+    pub fn strided(input: &Shape, axes: &[(isize, isize, usize)]) -> View {
+        let along = |(axis, (start, step, _)): (usize, &(isize, isize, usize))| AxisView {
+            offset: *start,
+            steps: vec![(axis, *step)],
+        };
+        View {
+            input: input.clone(),
+            output: axes.iter().map(|(_, _, length)| *length).collect::<Vec<_>>().into(),
+            axes: axes.iter().enumerate().map(along).collect(),
+        }
+    }
+
+    /// Windows that slide along neighbouring axes from `first` on. Their positions take the place of those axes,
+    /// and the places inside of them are new last axes. `None` if one does not fit.
+    pub fn windows(input: &Shape, first: usize, windows: &[Window]) -> Option<View> {
+        let mut output = input.to_vec();
+        let mut axes: Vec<AxisView> =
+            (0..input.rank()).map(|axis| AxisView { offset: 0, steps: vec![(axis, 1)] }).collect();
+        for (axis, window) in (first..).zip(windows) {
+            output[axis] = window.count(*input.get(axis)?)?;
+            let inside = output.len();
+            output.push(window.size);
+            axes[axis] = AxisView {
+                offset: -isize::try_from(window.padding.0).ok()?,
+                steps: vec![
+                    (axis, isize::try_from(window.stride).ok()?),
+                    (inside, isize::try_from(window.dilation).ok()?),
+                ],
+            };
+        }
+        Some(View { input: input.clone(), output: output.into(), axes })
+    }
+
+    /// The same view behind leading axes of these sizes.
+    pub fn led(&self, lead: &[usize]) -> View {
+        let count = lead.len();
+        let own = self.axes.iter().map(|axis| AxisView {
+            offset: axis.offset,
+            steps: axis.steps.iter().map(|(along, step)| (along + count, *step)).collect(),
+        });
+        View {
+            input: Shape::from(lead).followed_by(&self.input),
+            output: Shape::from(lead).followed_by(&self.output),
+            axes: (0..count).map(|axis| AxisView { offset: 0, steps: vec![(axis, 1)] }).chain(own).collect(),
+        }
+    }
+
+    /// Whether every element reads the one at its own place.
+    pub fn is_identity(&self) -> bool {
+        let own = |(axis, view): (usize, &AxisView)| view.offset == 0 && view.steps == [(axis, 1)];
+        self.input == self.output && self.axes.iter().enumerate().all(own)
+    }
+
+    /// The transpose as a view, if it is one: along every axis neighbours read neighbours.
+    pub fn transposed(&self) -> Option<View> {
+        let back = |(axis, view): (usize, &AxisView)| match view.steps[..] {
+            [(along, step)] if along == axis && step.abs() == 1 => Some((-step * view.offset, step, self.input[axis])),
+            _ => None,
+        };
+        let axes: Vec<_> = self.axes.iter().enumerate().map(back).collect::<Option<_>>()?;
+        (self.output.rank() == axes.len()).then(|| View::strided(&self.output, &axes))
+    }
+
+    /// For each element of the result, the place in memory that it reads, or none if it reads zero.
+    pub fn places(&self) -> impl Iterator<Item = Option<usize>> + use<> {
+        let view = self.clone();
+        let (input_strides, output_strides) = (view.input.strides(), view.output.strides());
+        (0..view.output.elements()).map(move |element| {
+            let index = |axis: usize| (element / output_strides[axis] % view.output[axis]) as isize;
+            let mut place = 0;
+            for (number, axis) in view.axes.iter().enumerate() {
+                let along = axis.offset + axis.steps.iter().map(|(along, step)| index(*along) * step).sum::<isize>();
+                let along = usize::try_from(along).ok().filter(|along| *along < view.input[number])?;
+                place += along * input_strides[number];
+            }
+            Some(place)
+        })
+    }
+}
+
+/// The entries of a slice, padding in round brackets, windows with their steps.
+impl fmt::Display for View {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entry = |(axis, view): (usize, &AxisView)| match view.steps[..] {
+            [(along, step)] => {
+                let length = self.output[along] as isize;
+                let (first, last) = (view.offset, view.offset + step * (length - 1));
+                let outside = first.min(last) < 0 || first.max(last) >= self.input[axis] as isize;
+                match (first, step) {
+                    (0, 1) if length == self.input[axis] as isize => ":".to_owned(),
+                    (_, 1) if outside => format!("({}, {})", -first, last + 1 - self.input[axis] as isize),
+                    (_, 1) => format!("{first}:{}", last + 1),
+                    (_, step) => format!("{first}:{}:{step}", last + step),
+                }
+            }
+            _ => {
+                let steps: Vec<String> =
+                    view.steps.iter().map(|(along, step)| format!("{step}×{}", self.output[*along])).collect();
+                format!("{}+{}", view.offset, steps.join("+"))
+            }
+        };
+        let entries: Vec<String> = self.axes.iter().enumerate().map(entry).collect();
+        write!(formatter, "[{}]", entries.join(", "))
+    }
+}
