@@ -85,7 +85,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn mixed(operation: &str, operands: &[&Tensor], first: DType, second: DType) -> Tensor {
+    pub(crate) fn mixed(operation: &str, operands: &[&Tensor], first: DType, second: DType) -> Tensor {
         let error = Error::new(operation, format!("the element types {first} and {second} do not mix"));
         Tensor::refused(error.help(format!("cast one of them, for example with .cast(DType::{second:?})")), operands)
     }
@@ -111,7 +111,7 @@ impl Tensor {
 
     /// All tensors stretched to their common shape.
     #[track_caller]
-    fn aligned(operation: &str, tensors: &[&Tensor]) -> Result<Vec<Tensor>, Tensor> {
+    pub(crate) fn aligned(operation: &str, tensors: &[&Tensor]) -> Result<Vec<Tensor>, Tensor> {
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return Err((*failed).clone());
         }

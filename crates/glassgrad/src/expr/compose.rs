@@ -81,7 +81,7 @@ impl Tensor {
     /// The axes of a reduction counted from the front, or the failure. No closure is called in between, as
     /// closures do not pass the caller's line on.
     #[track_caller]
-    fn resolved(&self, operation: &str, axes: &Axes) -> Result<Vec<usize>, Tensor> {
+    pub(crate) fn resolved(&self, operation: &str, axes: &Axes) -> Result<Vec<usize>, Tensor> {
         if self.error().is_some() {
             return Err(self.clone());
         }
@@ -97,7 +97,7 @@ impl Tensor {
 
     /// Puts the axes that a reduction ran over back with size 1, if they are kept.
     #[track_caller]
-    fn put_back(&self, result: &Tensor, axes: &Axes, resolved: &[usize]) -> Tensor {
+    pub(crate) fn put_back(&self, result: &Tensor, axes: &Axes, resolved: &[usize]) -> Tensor {
         if result.error().is_some() {
             return result.clone();
         }
@@ -105,7 +105,7 @@ impl Tensor {
     }
 
     /// All axes.
-    fn all_axes(&self) -> Axes {
+    pub(crate) fn all_axes(&self) -> Axes {
         Axes { axes: (0..self.rank() as isize).collect(), keep: false }
     }
 

@@ -3,7 +3,12 @@
 
 mod convolution;
 mod cumulative;
+mod indexing;
+mod layout;
+mod order;
 mod pooling;
+mod product;
+mod truth;
 mod window;
 
 pub use convolution::Convolution;

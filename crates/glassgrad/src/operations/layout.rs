@@ -1,0 +1,378 @@
+//! The same elements in another arrangement: axes, parts, repetitions, triangles, grids.
+
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::error::Error;
+use crate::expr::{Axes, Tensor};
+use crate::shape::Shape;
+
+/// The most parts that a tensor is divided into, so that a slip of the pen is an error and not a crash.
+const MOST_PARTS: usize = 1 << 20;
+
+/// Axes.
+impl Tensor {
+    /// All elements along one axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([[1.0, 2.0], [3.0, 4.0]]).flatten().to_string(), "[1, 2, 3, 4]");
+    /// ```
+    #[track_caller]
+    pub fn flatten(&self) -> Tensor {
+        self.reshape(self.shape().elements())
+    }
+
+    /// Without an axis, whose size must be 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 1, 3]).squeeze(1).shape().to_string(), "[2, 3]");
+    /// ```
+    #[track_caller]
+    pub fn squeeze(&self, axis: isize) -> Tensor {
+        match self.resolved("squeeze", &Axes::from(axis)) {
+            Ok(resolved) if self.shape()[resolved[0]] != 1 => {
+                let message = format!("axis {axis} has size {}, not 1", self.shape()[resolved[0]]);
+                Tensor::refused(Error::new("squeeze", message), &[self])
+            }
+            Ok(resolved) => {
+                let mut shape = self.shape().to_vec();
+                shape.remove(resolved[0]);
+                self.reshape(shape)
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    /// With a new axis of size 1, which counted in the result is this one.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3]).unsqueeze(-1).shape().to_string(), "[2, 3, 1]");
+    /// ```
+    #[track_caller]
+    pub fn unsqueeze(&self, axis: isize) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        let from_front = if axis < 0 { axis + self.rank() as isize + 1 } else { axis };
+        if !(0..=self.rank() as isize).contains(&from_front) {
+            let message = format!("the shape {} has no place for an axis {axis}", self.shape());
+            return Tensor::refused(Error::new("unsqueeze", message), &[self]);
+        }
+        self.expand(from_front as usize)
+    }
+
+    /// Two axes exchanged.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3, 4]).swap_axes(0, -1).shape().to_string(), "[4, 3, 2]");
+    /// ```
+    #[track_caller]
+    pub fn swap_axes(&self, first: isize, second: isize) -> Tensor {
+        match self.both_axes("swap_axes", first, second) {
+            Ok((first, second)) => {
+                let mut order: Vec<usize> = (0..self.rank()).collect();
+                order.swap(first, second);
+                self.permute(&order)
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    /// One axis moved to another place, the others in their order.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros([2, 3, 4]).move_axis(0, -1).shape().to_string(), "[3, 4, 2]");
+    /// ```
+    #[track_caller]
+    pub fn move_axis(&self, from: isize, to: isize) -> Tensor {
+        match self.both_axes("move_axis", from, to) {
+            Ok((from, to)) => {
+                let mut order: Vec<usize> = (0..self.rank()).filter(|axis| *axis != from).collect();
+                order.insert(to, from);
+                self.permute(&order)
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    #[track_caller]
+    fn both_axes(&self, name: &str, first: isize, second: isize) -> Result<(usize, usize), Tensor> {
+        Ok((self.resolved(name, &Axes::from(first))?[0], self.resolved(name, &Axes::from(second))?[0]))
+    }
+}
+
+/// Parts.
+impl Tensor {
+    /// Parts of these sizes along an axis, which together must be the whole.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let parts = Tensor::arange(5.0).split(&[2, 3], 0);
+    /// assert_eq!((parts[0].to_string(), parts[1].to_string()), ("[0, 1]".into(), "[2, 3, 4]".into()));
+    /// ```
+    #[track_caller]
+    pub fn split(&self, sizes: &[usize], axis: isize) -> Vec<Tensor> {
+        let axis = match self.resolved("split", &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return vec![failed; sizes.len()],
+        };
+        let total = sizes.iter().fold(0_usize, |total, size| total.saturating_add(*size));
+        if total != self.shape()[axis] {
+            let message = format!("parts of the sizes {sizes:?} do not make up {} places", self.shape()[axis]);
+            return vec![Tensor::refused(Error::new("split", message), &[self]); sizes.len()];
+        }
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for size in sizes {
+            parts.push(self.part(axis, start, *size));
+            start += size;
+        }
+        parts
+    }
+
+    /// So many parts along an axis, whose sizes differ by at most one; the larger ones come first.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let parts = Tensor::arange(5.0).chunk(2, 0);
+    /// assert_eq!((parts[0].to_string(), parts[1].to_string()), ("[0, 1, 2]".into(), "[3, 4]".into()));
+    /// ```
+    #[track_caller]
+    pub fn chunk(&self, count: usize, axis: isize) -> Vec<Tensor> {
+        if count == 0 || count > MOST_PARTS {
+            let message = format!("there is no dividing into {count} parts, only into 1 to {MOST_PARTS}");
+            return vec![Tensor::refused(Error::new("chunk", message), &[self])];
+        }
+        let size = match self.resolved("chunk", &Axes::from(axis)) {
+            Ok(resolved) => self.shape()[resolved[0]],
+            Err(failed) => return vec![failed; count],
+        };
+        let sizes: Vec<usize> = (0..count).map(|k| size / count + usize::from(k < size % count)).collect();
+        self.split(&sizes, axis)
+    }
+
+    /// The diagonals of the last two axes, `offset` places above the main one, or below if it is negative.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// assert_eq!(x.diagonal(0).to_string(), "[1, 5]");
+    /// assert_eq!(x.diagonal(1).to_string(), "[2, 6]");
+    /// assert_eq!(x.diagonal(-1).to_string(), "[4]");
+    /// ```
+    #[track_caller]
+    pub fn diagonal(&self, offset: isize) -> Tensor {
+        let (rows, columns) = match self.rows_and_columns("diagonal") {
+            Ok(sizes) => sizes,
+            Err(failed) => return failed,
+        };
+        if self.dtype() == DType::Bool {
+            return self.cast(DType::I64).diagonal(offset).cast(DType::Bool);
+        }
+        let (below, above) = if offset < 0 { (offset.unsigned_abs(), 0) } else { (0, offset.unsigned_abs()) };
+        let (top, left) = (below.min(rows), above.min(columns));
+        let length = (rows - top).min(columns - left);
+        let lead = self.rank() - 2;
+        let square = self.part(lead, top, length).part(lead + 1, left, length);
+        let labels: Vec<usize> = (0..=lead).collect();
+        let extents = square.shape()[..=lead].to_vec();
+        Tensor::contract(Einsum::new(vec![[&labels[..], &[lead]].concat()], labels, extents), &[&square])
+    }
+
+    /// The lower triangle of the last two axes, and zeros above the diagonal that is `offset` above the main one.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// assert_eq!(x.tril(0).to_string(), "[[1, 0, 0],\n [4, 5, 0]]");
+    /// ```
+    #[track_caller]
+    pub fn tril(&self, offset: isize) -> Tensor {
+        match self.distances("tril") {
+            Ok(distances) => distances.le(offset as i64).choose(self, &self.zeros_like()),
+            Err(failed) => failed,
+        }
+    }
+
+    /// The upper triangle of the last two axes, and zeros below the diagonal that is `offset` above the main one.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// assert_eq!(x.triu(1).to_string(), "[[0, 2, 3],\n [0, 0, 6]]");
+    /// ```
+    #[track_caller]
+    pub fn triu(&self, offset: isize) -> Tensor {
+        match self.distances("triu") {
+            Ok(distances) => distances.ge(offset as i64).choose(self, &self.zeros_like()),
+            Err(failed) => failed,
+        }
+    }
+
+    /// For each place of the last two axes, how far above the main diagonal it is.
+    #[track_caller]
+    fn distances(&self, name: &str) -> Result<Tensor, Tensor> {
+        let (rows, columns) = self.rows_and_columns(name)?;
+        if rows.max(columns) > 1 << 34 {
+            let message = format!("an array of the shape {} has too many elements", self.shape());
+            return Err(Tensor::refused(Error::new(name, message), &[self]));
+        }
+        Ok(Tensor::arange(columns as i64) - Tensor::arange(rows as i64).reshape([rows, 1]))
+    }
+
+    #[track_caller]
+    fn rows_and_columns(&self, name: &str) -> Result<(usize, usize), Tensor> {
+        if self.error().is_some() {
+            return Err(self.clone());
+        }
+        match &self.shape()[..] {
+            [.., rows, columns] => Ok((*rows, *columns)),
+            _ => {
+                let message = format!("it takes a matrix or a stack of matrices, not the shape {}", self.shape());
+                Err(Tensor::refused(Error::new(name, message), &[self]))
+            }
+        }
+    }
+}
+
+/// Repetitions.
+impl Tensor {
+    /// The whole repeated along each axis. Counts and axes are aligned at the end; what is missing is 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0]).tile(&[2, 2]).to_string(), "[[1, 2, 1, 2],\n [1, 2, 1, 2]]");
+    /// ```
+    #[track_caller]
+    pub fn tile(&self, counts: &[usize]) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        let rank = self.rank().max(counts.len());
+        let padded = |sizes: &[usize]| [&vec![1; rank - sizes.len()], sizes].concat();
+        let (counts, sizes) = (padded(counts), padded(self.shape()));
+        let pairs = || counts.iter().zip(&sizes);
+        let narrow: Vec<usize> = sizes.iter().flat_map(|size| [1, *size]).collect();
+        let wide: Vec<usize> = pairs().flat_map(|(count, size)| [*count, *size]).collect();
+        let whole: Vec<usize> = pairs().map(|(count, size)| count.saturating_mul(*size)).collect();
+        self.reshape(narrow).broadcast_to(wide).reshape(whole)
+    }
+
+    /// Each element repeated along an axis.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0]).repeat(3, 0).to_string(), "[1, 1, 1, 2, 2, 2]");
+    /// ```
+    #[track_caller]
+    pub fn repeat(&self, count: usize, axis: isize) -> Tensor {
+        match self.resolved("repeat", &Axes::from(axis)) {
+            Ok(resolved) => {
+                let mut wide = self.shape().to_vec();
+                wide.insert(resolved[0] + 1, count);
+                let mut whole = self.shape().to_vec();
+                whole[resolved[0]] = whole[resolved[0]].saturating_mul(count);
+                self.expand(resolved[0] + 1).broadcast_to(wide).reshape(whole)
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    /// The elements moved along an axis; those that leave at one end come in at the other.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 4.0]).roll(1, 0).to_string(), "[4, 1, 2, 3]");
+    /// ```
+    #[track_caller]
+    pub fn roll(&self, shift: isize, axis: isize) -> Tensor {
+        let axis = match self.resolved("roll", &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return failed,
+        };
+        let size = self.shape()[axis];
+        let moved = if size == 0 { 0 } else { shift.rem_euclid(size as isize) as usize };
+        if moved == 0 {
+            return self.clone();
+        }
+        let (front, back) = (self.part(axis, 0, size - moved), self.part(axis, size - moved, moved));
+        Tensor::concatenate(&[&back, &front], axis)
+    }
+
+    /// The differences of neighbours along an axis, which is one shorter.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 4.0, 9.0, 16.0]).diff(0).to_string(), "[3, 5, 7]");
+    /// ```
+    #[track_caller]
+    pub fn diff(&self, axis: isize) -> Tensor {
+        match self.resolved("diff", &Axes::from(axis)) {
+            Ok(resolved) => {
+                let less = self.shape()[resolved[0]].saturating_sub(1);
+                let start = self.shape()[resolved[0]] - less;
+                self.part(resolved[0], start, less) - self.part(resolved[0], 0, less)
+            }
+            Err(failed) => failed,
+        }
+    }
+}
+
+/// Grids.
+impl Tensor {
+    /// One tensor for each vector, all of the shape of the grid that they span: element `[i, j, …]` of the first is
+    /// element `i` of the first vector, and so on (`indexing="ij"` in NumPy).
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let grid = Tensor::meshgrid(&[&Tensor::from([1.0, 2.0]), &Tensor::from([3.0, 4.0, 5.0])]);
+    /// assert_eq!(grid[0].to_string(), "[[1, 1, 1],\n [2, 2, 2]]");
+    /// assert_eq!(grid[1].to_string(), "[[3, 4, 5],\n [3, 4, 5]]");
+    /// ```
+    #[track_caller]
+    pub fn meshgrid(vectors: &[&Tensor]) -> Vec<Tensor> {
+        let failed = vectors.iter().find(|vector| vector.error().is_some()).map(|failed| (*failed).clone());
+        if let Some(failed) = failed {
+            return vec![failed; vectors.len()];
+        }
+        if let Some(other) = vectors.iter().find(|vector| vector.rank() != 1) {
+            let message = format!("it takes vectors, not the shape {}", other.shape());
+            return vec![Tensor::refused(Error::new("meshgrid", message), vectors); vectors.len()];
+        }
+        let shape = Shape::from(vectors.iter().map(|vector| vector.shape()[0]).collect::<Vec<_>>());
+        let mut grid = Vec::new();
+        for (axis, vector) in vectors.iter().enumerate() {
+            let mut narrow = vec![1; shape.rank()];
+            narrow[axis] = shape[axis];
+            grid.push(vector.reshape(narrow).broadcast_to(&shape));
+        }
+        grid
+    }
+
+    /// One number everywhere, in the shape and type of another tensor.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::zeros(2).full_like(7.0).to_string(), "[7, 7]");
+    /// ```
+    #[track_caller]
+    pub fn full_like(&self, value: f64) -> Tensor {
+        if self.error().is_some() { self.clone() } else { Tensor::full(self.shape(), value, self.dtype()) }
+    }
+
+    /// `count` powers of ten, whose exponents go from `start` to `end` at equal distances.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::logspace(0.0, 3.0, 4).to_string(), "[   1,   10,  100, 1000]");
+    /// ```
+    #[track_caller]
+    pub fn logspace<E: crate::array::Stored>(start: E, end: E, count: usize) -> Tensor {
+        let exponents = Tensor::linspace(start, end, count);
+        exponents.full_like(10.0).pow(exponents)
+    }
+}

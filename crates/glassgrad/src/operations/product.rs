@@ -1,0 +1,129 @@
+//! Products of elements, as trees of pairwise products.
+//!
+//! The usual rule for the derivative of a product, y/x, fails where an element is zero, and the product of all
+//! others costs a square. A tree of pairwise products needs no rule of its own: the derivatives of a product of
+//! two are right at zero, to every order, and so are those of the tree.
+
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::expr::{Axes, Span, Tensor};
+use crate::shape::Shape;
+
+impl Tensor {
+    /// The product of all elements; that of none is 1. Its derivatives are right also where elements are zero.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad};
+    /// assert_eq!(Tensor::from([2.0, 3.0, 4.0]).prod().item().unwrap(), 24.0);
+    /// let slope = grad(|x: &Tensor| x.prod())(&Tensor::from([2.0, 0.0, 3.0]));
+    /// assert_eq!(slope.to_string(), "[0, 6, 0]");
+    /// ```
+    #[track_caller]
+    pub fn prod(&self) -> Tensor {
+        self.prod_over(self.all_axes())
+    }
+
+    /// The product over some axes.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.prod_over(0).to_string(), "[3, 8]");
+    /// ```
+    #[track_caller]
+    pub fn prod_over(&self, axes: impl Into<Axes>) -> Tensor {
+        let axes = axes.into();
+        let resolved = match self.resolved("prod", &axes) {
+            Ok(resolved) => resolved,
+            Err(failed) => return failed,
+        };
+        if self.dtype() == DType::Bool {
+            return self.not_multiplied("prod");
+        }
+        let kept: Vec<usize> = (0..self.rank()).filter(|axis| !resolved.contains(axis)).collect();
+        let sizes = |axes: &[usize]| Shape::from(axes.iter().map(|axis| self.shape()[*axis]).collect::<Vec<_>>());
+        let (others, mut count) = (sizes(&kept), sizes(&resolved).elements());
+        if count == 0 {
+            return self.put_back(&Tensor::full(&others, 1.0, self.dtype()), &axes, &resolved);
+        }
+        let order = [&resolved[..], &kept[..]].concat();
+        let mut factors = self.permute(&order).reshape(Shape::from(count).followed_by(&others));
+        while count > 1 {
+            // The first half times the second; an odd one out is carried along.
+            let half = count / 2;
+            let products = factors.part(0, 0, half) * factors.part(0, half, half);
+            factors = match count % 2 {
+                0 => products,
+                _ => Tensor::concatenate(&[&products, &factors.part(0, 2 * half, 1)], 0),
+            };
+            count = count.div_ceil(2);
+        }
+        self.put_back(&factors.reshape(others), &axes, &resolved)
+    }
+
+    /// The products of the elements up to each place of an axis. Its derivatives are right also at zeros.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 4.0]).cumprod(0).to_string(), "[ 1,  2,  6, 24]");
+    /// ```
+    #[track_caller]
+    pub fn cumprod(&self, axis: isize) -> Tensor {
+        let axis = match self.resolved("cumprod", &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return failed,
+        };
+        if self.dtype() == DType::Bool {
+            return self.not_multiplied("cumprod");
+        }
+        // After a step each place holds the product of the last 2, 4, 8, … elements up to it.
+        let size = self.shape()[axis];
+        let mut products = self.clone();
+        let mut shift = 1;
+        while shift < size {
+            let (before, rest) = (products.part(axis, 0, size - shift), products.part(axis, shift, size - shift));
+            products = Tensor::concatenate(&[&products.part(axis, 0, shift), &(before * rest)], axis);
+            shift *= 2;
+        }
+        products
+    }
+
+    /// The place of the first smallest element along an axis; NaN counts as smallest, as in [`Tensor::min_over`].
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argmin(0).to_string(), "1");
+    /// ```
+    #[track_caller]
+    pub fn argmin(&self, axis: isize) -> Tensor {
+        match self.resolved("argmin", &Axes::from(axis)) {
+            Ok(resolved) if self.shape()[resolved[0]] == 0 => {
+                Tensor::refused(Error::new("argmin", format!("axis {axis} is empty")), &[self])
+            }
+            Ok(_) => match self.dtype() {
+                DType::Bool => self.not().argmax(axis),
+                // The smallest integer has no negative; -1 - n has one for every n.
+                DType::I64 => (-self - 1).argmax(axis),
+                DType::F32 | DType::F64 => (-self).argmax(axis),
+            },
+            Err(failed) => failed,
+        }
+    }
+
+    /// The elements of some neighbouring places of an axis.
+    #[track_caller]
+    pub(super) fn part(&self, axis: usize, start: usize, length: usize) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        let mut spans: Vec<Span> = self.shape().iter().map(|size| Span::whole(*size)).collect();
+        spans[axis] = Span { start, step: 1, length };
+        self.slice_spans(spans)
+    }
+
+    #[track_caller]
+    fn not_multiplied(&self, operation: &str) -> Tensor {
+        let error = Error::new(operation, "truth values are not multiplied");
+        Tensor::refused(error.help("ask whether all hold with .all(), or cast them to numbers first"), &[self])
+    }
+}
