@@ -732,8 +732,26 @@ def orders():
         ("embedding", [normal(4, 2), given([[1, 3], [1, 0]])], lambda p, e, i: p.gather(e, i, 0) ** 2),
         ("smallest gaps of sorted", [normal(6)], lambda p, x: p.sort(x, 0)[1:] - p.sort(x, 0)[:-1]),
         ("ranked loss", [normal(6), normal(6)], lambda p, x, w: p.sum(p.sort(x, 0) * w)),
+        ("diff", [x], lambda p, x: p.diff(x, 1, 0) ** 2),
+        ("diagonal 1", [x], lambda p, x: p.diagonal(x, 1) ** 2),
+        ("swap_axes", [normal(2, 3, 2)], lambda p, x: p.permute(x, (2, 1, 0)) * x),
+        ("move_axis", [normal(2, 3, 2)], lambda p, x: p.permute(x, (1, 2, 0)) ** 2),
+        ("split", [normal(5)], lambda p, x: x[:2] * x[3:]),
+        ("clip between tensors", [normal(2, 3), uniform(-1, -0.5, 3), uniform(0.5, 1, 3)], lambda p, x, a, b: p.minimum(p.maximum(x, a), b) ** 2),
+        ("index_at", [x, given([0, 2, 2]), given([3, 1, 1])], lambda p, x, i, j: x[i, j] ** 2),
     ]:
         both(name, inputs, function)
+    i, j = given([0, 2, 2]), given([3, 1, 0])
+    each("with_at", [x, i, j, normal(3)], lambda x, i, j, v: x.at[i, j].set(v) ** 2, lambda x, i, j, v: x.index_put((i, j), v) ** 2)
+    j = given([3, 1, 1])
+    each("add_at", [x, i, j, normal(3)], lambda x, i, j, v: x.at[i, j].add(v) ** 2, lambda x, i, j, v: x.index_put((i, j), v, accumulate=True) ** 2)
+    i = given([[1, 3], [0, 2], [2, 1]])
+    each("put_along", [x, i, normal(3, 2)], lambda x, i, v: jnp.put_along_axis(x, i, v, 1, inplace=False) ** 2, lambda x, i, v: x.scatter(1, i, v) ** 2)
+    i = given([[1, 1], [0, 2], [2, 2]])
+    each("add_along", [x, i, normal(3, 2)], lambda x, i, v: x.at[jnp.arange(3)[:, None], i].add(v) ** 2, lambda x, i, v: x.scatter_add(1, i, v) ** 2)
+    each("pad_with", [normal(2, 3)], lambda x: jnp.pad(x, ((1, 0), (0, 2)), constant_values=1.5) ** 2, lambda x: nnf.pad(x, (0, 2, 1, 0), value=1.5) ** 2)
+    why = "PyTorch has no interpolation in a table"
+    only("jax", why, "interp", [uniform(0.1, 2.9, 4), given([0.0, 1.0, 2.5, 3.0]), normal(4)], lambda p, x, k, v: jnp.interp(x, k, v) ** 2)
 
 
 def windows():
@@ -821,6 +839,14 @@ def spectra():
         ("irfft of five", [normal(3), normal(3)], lambda p, a, b: p.fft.irfft(complex_of(p, a, b), 5) ** 2),
         ("fft2", [normal(3, 4), normal(3, 4)], lambda p, a, b: parts(p, p.fft.fft2(complex_of(p, a, b))) ** 2),
         ("ifft2", [normal(2, 4), normal(2, 4)], lambda p, a, b: parts(p, p.fft.ifft2(complex_of(p, a, b)))),
+        ("complex exp", [normal(3), normal(3)], lambda p, a, b: parts(p, p.exp(complex_of(p, a, b)))),
+        ("complex ln", [normal(3), normal(3)], lambda p, a, b: parts(p, p.ln(complex_of(p, a, b)))),
+        ("complex sqrt", [normal(3), normal(3)], lambda p, a, b: parts(p, p.sqrt(complex_of(p, a, b)))),
+        ("complex sin", [normal(3), normal(3)], lambda p, a, b: parts(p, p.sin(complex_of(p, a, b)))),
+        ("complex cube", [normal(3), normal(3)], lambda p, a, b: parts(p, complex_of(p, a, b) ** 3)),
+        ("complex quotient", [normal(3), normal(3), normal(3), normal(3)], lambda p, a, b, c, d: parts(p, complex_of(p, a, b) / complex_of(p, c, d))),
+        ("complex abs and arg", [normal(3), normal(3)], lambda p, a, b: p.stack([p.abs(complex_of(p, a, b)), p.angle(complex_of(p, a, b))])),
+        ("complex matmul", [normal(2, 3), normal(2, 3), normal(3, 2), normal(3, 2)], lambda p, a, b, c, d: parts(p, complex_of(p, a, b) @ complex_of(p, c, d))),
         ("power spectrum", [normal(8)], lambda p, x: p.real(p.fft.rfft(x)) ** 2 + p.imag(p.fft.rfft(x)) ** 2),
         ("convolution by spectra", [normal(6), normal(6)], lambda p, a, b: p.fft.irfft(p.fft.rfft(a) * p.fft.rfft(b), 6)),
         ("spectral low pass", [normal(8)], lambda p, x: p.fft.irfft(p.fft.rfft(x) * p.constant([1.0, 1.0, 0.5, 0.0, 0.0]), 8) ** 2),

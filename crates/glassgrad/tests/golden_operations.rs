@@ -13,6 +13,8 @@ mod models;
 mod pointwise;
 #[path = "golden/tensors.rs"]
 mod tensors;
+#[path = "golden/windows.rs"]
+mod windows;
 
 use std::collections::BTreeSet;
 
@@ -36,6 +38,8 @@ const TABLES: &[&[Entry]] = &[
     models::LOSSES,
     models::LAYERS,
     models::FIELDS,
+    windows::ORDERS,
+    windows::CONVOLUTIONS,
 ];
 
 /// How many roundings of the largest number of a result it may be away from the peers', who differ by as many.
@@ -183,7 +187,12 @@ impl Complaints {
         self.unless_near(&format!("{name}: gradient"), &found.gradients, &case.gradients, roundings);
         self.unless_near(&format!("{name}: forward"), &[found.slope.clone()], &[Tensor::from(slope)], roundings);
         self.unless_near(&format!("{name}: forward over reverse"), &found.products, &case.products, roundings);
-        self.unless_near(&format!("{name}: reverse over reverse"), &found.products_in_reverse, &case.products, roundings);
+        self.unless_near(
+            &format!("{name}: reverse over reverse"),
+            &found.products_in_reverse,
+            &case.products,
+            roundings,
+        );
     }
 
     #[track_caller]

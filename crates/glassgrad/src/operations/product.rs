@@ -6,7 +6,7 @@
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Span, Tensor};
+use crate::expr::{Axes, Tensor, s};
 use crate::shape::Shape;
 
 impl Tensor {
@@ -116,9 +116,9 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        let mut spans: Vec<Span> = self.shape().iter().map(|size| Span::whole(*size)).collect();
-        spans[axis] = Span { start, step: 1, length };
-        self.slice_spans(spans)
+        let mut places = vec![s(..); self.rank()];
+        places[axis] = s(start..start + length);
+        self.slice(&places)
     }
 
     #[track_caller]

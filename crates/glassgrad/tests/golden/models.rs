@@ -180,12 +180,8 @@ pub(crate) const LOSSES: &[Entry] = &[
         let constant = ((n + 1.0) / 2.0).lgamma() - (n / 2.0).lgamma() - 0.5 * (n * PI).ln();
         (constant - (n + 1.0) / 2.0 * (x[0].square() / n).log1p()).sum()
     }),
-    ("gamma likelihood", |x| {
-        (&x[1] * x[2].ln() - x[1].lgamma() + (&x[1] - 1.0) * x[0].ln() - &x[2] * &x[0]).sum()
-    }),
-    ("dirichlet likelihood", |x| {
-        x[1].sum().lgamma() - x[1].lgamma().sum() + ((&x[1] - 1.0) * x[0].ln()).sum()
-    }),
+    ("gamma likelihood", |x| (&x[1] * x[2].ln() - x[1].lgamma() + (&x[1] - 1.0) * x[0].ln() - &x[2] * &x[0]).sum()),
+    ("dirichlet likelihood", |x| x[1].sum().lgamma() - x[1].lgamma().sum() + ((&x[1] - 1.0) * x[0].ln()).sum()),
     ("gaussian mixture", |x| {
         let distance = (x[0].expand(1) - &x[2]) * (-&x[3]).exp();
         -(x[1].log_softmax(-1) - 0.5 * distance.square() - &x[3]).logsumexp_over(1).sum()
@@ -199,20 +195,14 @@ pub(crate) const LOSSES: &[Entry] = &[
         error.lt(1.0).choose(&(0.5 * error.square()), &(&error - 0.5)).mean()
     }),
     ("cross entropy", |x| -(x[1].one_hot(4, x[0].dtype()) * x[0].log_softmax(-1)).sum_over(1).mean()),
-    ("cross entropy of large logits", |x| {
-        -(x[1].one_hot(3, x[0].dtype()) * x[0].log_softmax(-1)).sum_over(1).mean()
-    }),
+    ("cross entropy of large logits", |x| -(x[1].one_hot(3, x[0].dtype()) * x[0].log_softmax(-1)).sum_over(1).mean()),
     ("negative log likelihood", |x| -(x[1].one_hot(4, x[0].dtype()) * x[0].ln()).sum_over(1).mean()),
     ("binary cross entropy", |x| -(&x[1] * x[0].ln() + (1.0 - &x[1]) * (-&x[0]).log1p()).mean()),
     ("binary cross entropy with logits", |x| (x[0].softplus() - &x[1] * &x[0]).mean()),
     ("gaussian likelihood", |x| (0.5_f64 * (x[2].ln() + (&x[0] - &x[1]).square() / &x[2])).mean()),
     ("poisson likelihood", |x| (x[0].exp() - &x[1] * &x[0]).mean()),
-    ("cosine embedding", |x| {
-        (1.0_f64 - (&x[0] * &x[1]).sum_over(1) / x[0].norm_over(1) / x[1].norm_over(1)).mean()
-    }),
-    ("triplet margin", |x| {
-        (2.0_f64 + (&x[0] - &x[1]).norm_over(1) - (&x[0] - &x[2]).norm_over(1)).relu().mean()
-    }),
+    ("cosine embedding", |x| (1.0_f64 - (&x[0] * &x[1]).sum_over(1) / x[0].norm_over(1) / x[1].norm_over(1)).mean()),
+    ("triplet margin", |x| (2.0_f64 + (&x[0] - &x[1]).norm_over(1) - (&x[0] - &x[2]).norm_over(1)).relu().mean()),
 ];
 
 pub(crate) const LAYERS: &[Entry] = &[
@@ -232,9 +222,7 @@ pub(crate) const LAYERS: &[Entry] = &[
     ("swish gated block", |x| (x[0].matmul(&x[1]).silu() * x[0].matmul(&x[2])).matmul(&x[3])),
     ("layer norm", |x| standardised(&x[0], -1) * &x[1] + &x[2]),
     ("batch norm", |x| standardised(&x[0], 0) * &x[1] + &x[2]),
-    ("root mean square norm", |x| {
-        &x[0] / (x[0].square().mean_over(Axes::from(-1).keep()) + 1e-6).sqrt() * &x[1]
-    }),
+    ("root mean square norm", |x| &x[0] / (x[0].square().mean_over(Axes::from(-1).keep()) + 1e-6).sqrt() * &x[1]),
     ("weight norm", |x| ((&x[1] / x[0].norm_over(1)).expand(1) * &x[0]).matmul(&x[2])),
     ("attention", |x| attention(&x[0], &x[1..], &x[0].literal(0.0))),
     ("causal attention", |x| {
@@ -272,13 +260,9 @@ pub(crate) const LAYERS: &[Entry] = &[
     ("graph convolution", |x| x[2].matmul(&x[0]).matmul(&x[1]).relu()),
     ("hopfield energy", |x| 0.5 * x[0].matmul(&x[0]) - (2.0_f64 * x[1].matmul(&x[0])).logsumexp() / 2.0),
     ("deep linear network", |x| (x[0].matmul(&x[1].matmul(&x[2].matmul(&x[3]))) - 1.0).square().sum()),
-    ("radial basis network", |x| {
-        (-(x[0].expand(1) - &x[1]).square().sum_over(-1) * &x[2]).exp().matmul(&x[3])
-    }),
+    ("radial basis network", |x| (-(x[0].expand(1) - &x[1]).square().sum_over(-1) * &x[2]).exp().matmul(&x[3])),
     ("maxout", |x| Tensor::einsum("bi,kio->bko", &[&x[0], &x[1]]).max_over(1)),
-    ("group norm", |x| {
-        standardised(&x[0].reshape([2, 2, 4]), 2).reshape([2, 4, 2]) * x[1].expand(1) + x[2].expand(1)
-    }),
+    ("group norm", |x| standardised(&x[0].reshape([2, 2, 4]), 2).reshape([2, 4, 2]) * x[1].expand(1) + x[2].expand(1)),
     ("instance norm", |x| standardised(&x[0], 2)),
 ];
 
@@ -301,9 +285,7 @@ pub(crate) const FIELDS: &[Entry] = &[
         (100.0_f64 * (next - here.square()).square() + (1.0_f64 - here).square()).sum()
     }),
     ("rastrigin", |x| (x[0].square() - 10.0 * (2.0_f64 * PI * &x[0]).cos() + 10.0).sum()),
-    ("ackley", |x| {
-        -20.0 * (-0.2_f64 * x[0].square().mean().sqrt()).exp() - (2.0_f64 * PI * &x[0]).cos().mean().exp()
-    }),
+    ("ackley", |x| -20.0 * (-0.2_f64 * x[0].square().mean().sqrt()).exp() - (2.0_f64 * PI * &x[0]).cos().mean().exp()),
     ("himmelblau", |x| {
         let (a, b) = (at(&x[0], 0), at(&x[0], 1));
         (a.square() + &b - 11.0).square() + (a + b.square() - 7.0).square()
@@ -379,7 +361,5 @@ pub(crate) const FIELDS: &[Entry] = &[
         let (y, x) = (|k| at(&x[0], k), &x[1]);
         y(0) * (x - 1.0) * (x - 2.0) / 2.0 - y(1) * x * (x - 2.0) + y(2) * x * (x - 1.0) / 2.0
     }),
-    ("simpson rule", |x| {
-        (constant(&x[0], &[1.0, 4.0, 2.0, 4.0, 1.0]) * (&x[1] * &x[0]).sin().exp()).sum() / 12.0
-    }),
+    ("simpson rule", |x| (constant(&x[0], &[1.0, 4.0, 2.0, 4.0, 1.0]) * (&x[1] * &x[0]).sin().exp()).sum() / 12.0),
 ];
