@@ -158,14 +158,23 @@ impl fmt::Display for Array {
             Buffer::I64(elements) => elements[place].to_string(),
             Buffer::Bool(elements) => elements[place].to_string(),
         };
-        let mut shown = Vec::new();
-        visible_places(&self.shape, 0, 0, &self.shape.strides(), &mut shown);
-        let width = shown.iter().map(|place| text(*place).len()).max().unwrap_or(0);
-        let mut places = shown.into_iter();
-        write_axis(formatter, &self.shape, 0, &mut |formatter| {
-            places.next().map_or(Ok(()), |place| write!(formatter, "{:>width$}", text(place)))
-        })
+        write_elements(formatter, &self.shape, text)
     }
+}
+
+/// Elements of a shape in brackets, each by its text.
+pub(crate) fn write_elements(
+    formatter: &mut fmt::Formatter<'_>,
+    shape: &Shape,
+    text: impl Fn(usize) -> String,
+) -> fmt::Result {
+    let mut shown = Vec::new();
+    visible_places(shape, 0, 0, &shape.strides(), &mut shown);
+    let width = shown.iter().map(|place| text(*place).len()).max().unwrap_or(0);
+    let mut places = shown.into_iter();
+    write_axis(formatter, shape, 0, &mut |formatter| {
+        places.next().map_or(Ok(()), |place| write!(formatter, "{:>width$}", text(place)))
+    })
 }
 
 /// How many elements of a long axis are shown at each end.
@@ -213,7 +222,8 @@ fn write_axis(
     formatter.write_str("]")
 }
 
-fn float_text(value: f64, precision: usize) -> String {
+/// A number as people read it.
+pub(crate) fn float_text(value: f64, precision: usize) -> String {
     let magnitude = value.abs();
     if value != 0.0 && value.is_finite() && !(1e-4..1e7).contains(&magnitude) {
         return format!("{value:.precision$e}");

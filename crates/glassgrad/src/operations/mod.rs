@@ -1,16 +1,25 @@
 //! What people expect of an array library, one idea a file, composed from the core: the rules of the core
 //! differentiate and batch it.
 
+mod complex;
 mod convolution;
 mod cumulative;
+#[cfg(feature = "fft")]
+mod fourier;
 mod indexing;
+mod interpolate;
 mod layout;
 mod order;
 mod pooling;
 mod product;
+mod sampling;
 mod truth;
 mod window;
 
+pub use complex::{Complex, IntoComplex};
 pub use convolution::Convolution;
+#[cfg(feature = "fft")]
+pub use fourier::Norm;
+pub use interpolate::Interpolation;
 pub use pooling::Pooling;
 pub use window::PerAxis;

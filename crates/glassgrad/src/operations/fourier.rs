@@ -1,0 +1,290 @@
+//! Discrete Fourier transforms of complex tensors.
+//!
+//! Seen as a real linear map of real and imaginary parts, the transform without a factor is a symmetric complex matrix;
+//! its transpose is its conjugate, which is the transform in the other direction. So one operation, in two directions,
+//! is closed under differentiation.
+
+use rustfft::num_complex::Complex as Number;
+use rustfft::{FftNum, FftPlanner};
+
+use super::Complex;
+use crate::array::{Array, Buffer};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::expr::{Axes, CustomOp, Rule, Tensor};
+use crate::shape::Shape;
+
+/// Where the factor 1/n of a transform and its inverse stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Norm {
+    /// At the inverse.
+    #[default]
+    Backward,
+    /// At both as 1/√n: lengths stay.
+    Ortho,
+    /// At the transform.
+    Forward,
+}
+
+impl Complex {
+    /// The discrete Fourier transform along an axis: Xₖ = Σⱼ xⱼ exp(-2πi jk/n).
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let x = Complex::real(&Tensor::from([1.0, 0.0, 0.0, 0.0]));
+    /// assert_eq!(x.fft(0).to_string(), "[1+0i, 1+0i, 1+0i, 1+0i]");
+    /// ```
+    #[track_caller]
+    pub fn fft(&self, axis: isize) -> Complex {
+        self.fft_norm(axis, Norm::Backward)
+    }
+
+    /// The inverse of [`Complex::fft`]: xⱼ = 1/n Σₖ Xₖ exp(2πi jk/n).
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let x = Complex::real(&Tensor::from([1.0, 2.0]));
+    /// assert_eq!(x.fft(0).ifft(0).to_string(), "[1+0i, 2+0i]");
+    /// ```
+    #[track_caller]
+    pub fn ifft(&self, axis: isize) -> Complex {
+        self.ifft_norm(axis, Norm::Backward)
+    }
+
+    /// [`Complex::fft`] with another place for the factor.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::{Complex, Norm}};
+    /// let x = Complex::real(&Tensor::from([1.0, 3.0]));
+    /// assert_eq!(x.fft_norm(0, Norm::Forward).to_string(), "[ 2+0i, -1+0i]");
+    /// ```
+    #[track_caller]
+    pub fn fft_norm(&self, axis: isize, norm: Norm) -> Complex {
+        self.transform("fft", axis, false, norm)
+    }
+
+    /// [`Complex::ifft`] with another place for the factor.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::{Complex, Norm}};
+    /// let x = Complex::real(&Tensor::from([1.0, 3.0]));
+    /// assert_eq!(x.ifft_norm(0, Norm::Forward).to_string(), "[ 4+0i, -2+0i]");
+    /// ```
+    #[track_caller]
+    pub fn ifft_norm(&self, axis: isize, norm: Norm) -> Complex {
+        self.transform("ifft", axis, true, norm)
+    }
+
+    /// The transform along the last two axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let x = Complex::real(&Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
+    /// assert_eq!(x.fft2().to_string(), "[[10+0i, -2+0i],\n [-4+0i,  0+0i]]");
+    /// ```
+    #[track_caller]
+    pub fn fft2(&self) -> Complex {
+        self.fft(-1).fft(-2)
+    }
+
+    /// The inverse of [`Complex::fft2`].
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let x = Complex::real(&Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
+    /// assert_eq!(x.fft2().ifft2().to_string(), "[[1+0i, 2+0i],\n [3+0i, 4+0i]]");
+    /// ```
+    #[track_caller]
+    pub fn ifft2(&self) -> Complex {
+        self.ifft(-1).ifft(-2)
+    }
+
+    /// The inverse of [`Tensor::rfft`]: real numbers, `length` of them, from the first half of their transform.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0]).rfft(0).irfft(3, 0).to_string(), "[1, 2, 3]");
+    /// ```
+    #[track_caller]
+    pub fn irfft(&self, length: usize, axis: isize) -> Tensor {
+        let along = match self.re.resolved("irfft", &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return failed,
+        };
+        let size = self.shape()[along];
+        if length == 0 || size != length / 2 + 1 {
+            let message = match size {
+                0 => format!("axis {axis} is empty"),
+                _ => format!(
+                    "{size} places are those of {} or {} real numbers, not of {length}",
+                    2 * size - 2,
+                    2 * size - 1
+                ),
+            };
+            return Tensor::refused(Error::new("irfft", message), &[&self.re]);
+        }
+        // The other half is the conjugate of the first in reverse order.
+        let rest = length - size;
+        let mirrored = |part: &Tensor, sign: f64| {
+            let other = part.part(along, 1, rest).flip(&[along]) * sign;
+            Tensor::concatenate(&[part, &other], along)
+        };
+        Complex { re: mirrored(&self.re, 1.0), im: mirrored(&self.im, -1.0) }.ifft(axis).re
+    }
+
+    /// [`Tensor::fftshift`] of both parts.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// assert_eq!(Complex::real(&Tensor::from([0.0, 1.0, 2.0])).fftshift(0).to_string(), "[2+0i, 0+0i, 1+0i]");
+    /// ```
+    #[track_caller]
+    pub fn fftshift(&self, axis: isize) -> Complex {
+        Complex { re: self.re.fftshift(axis), im: self.im.fftshift(axis) }
+    }
+
+    /// [`Tensor::ifftshift`] of both parts.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// assert_eq!(Complex::real(&Tensor::from([2.0, 0.0, 1.0])).ifftshift(0).to_string(), "[0+0i, 1+0i, 2+0i]");
+    /// ```
+    #[track_caller]
+    pub fn ifftshift(&self, axis: isize) -> Complex {
+        Complex { re: self.re.ifftshift(axis), im: self.im.ifftshift(axis) }
+    }
+
+    #[track_caller]
+    fn transform(&self, name: &'static str, axis: isize, inverse: bool, norm: Norm) -> Complex {
+        let whole = Complex::new(self.re.clone(), self.im.clone());
+        let along = match whole.re.resolved(name, &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return Complex { re: failed.clone(), im: failed },
+        };
+        let size = whole.shape()[along].max(1) as f64;
+        let factor = match (norm, inverse) {
+            (Norm::Ortho, _) => 1.0 / size.sqrt(),
+            (Norm::Backward, true) | (Norm::Forward, false) => 1.0 / size,
+            (Norm::Backward, false) | (Norm::Forward, true) => 1.0,
+        };
+        let rank = whole.rank();
+        let parts = [whole.re.axis_to_last(along), whole.im.axis_to_last(along)];
+        let packed = Tensor::stack(&[&parts[0], &parts[1]], rank);
+        let result = Tensor::custom(Transform { name, inverse }, &[&packed]);
+        if result.error().is_some() {
+            return Complex { re: result.clone(), im: result };
+        }
+        let scaled = result.scaled(factor);
+        let part = |number: usize| {
+            let part = scaled.part(rank, number, 1);
+            part.reshape(&part.shape()[..rank]).last_axis_to(along)
+        };
+        Complex { re: part(0), im: part(1) }
+    }
+}
+
+impl Tensor {
+    /// The transform of real numbers along an axis, of which the first n/2 + 1 places are kept; the others are their
+    /// conjugates.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 4.0]).rfft(0).to_string(), "[10+0i, -2+2i, -2+0i]");
+    /// ```
+    #[track_caller]
+    pub fn rfft(&self, axis: isize) -> Complex {
+        let along = match self.resolved("rfft", &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return Complex { re: failed.clone(), im: failed },
+        };
+        let size = self.shape()[along];
+        if size == 0 {
+            let failed = Tensor::refused(Error::new("rfft", format!("axis {axis} is empty")), &[self]);
+            return Complex { re: failed.clone(), im: failed };
+        }
+        let whole = Complex::real(self).transform("rfft", axis, false, Norm::Backward);
+        Complex { re: whole.re.part(along, 0, size / 2 + 1), im: whole.im.part(along, 0, size / 2 + 1) }
+    }
+
+    /// An axis of frequencies with 0 moved from the front to the middle.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([0.0, 1.0, 2.0, -2.0, -1.0]).fftshift(0).to_string(), "[-2, -1,  0,  1,  2]");
+    /// ```
+    #[track_caller]
+    pub fn fftshift(&self, axis: isize) -> Tensor {
+        match self.resolved("fftshift", &Axes::from(axis)) {
+            Ok(resolved) => self.roll((self.shape()[resolved[0]] / 2) as isize, axis),
+            Err(failed) => failed,
+        }
+    }
+
+    /// The inverse of [`Tensor::fftshift`].
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::from([-2.0, -1.0, 0.0, 1.0, 2.0]).ifftshift(0).to_string(), "[ 0,  1,  2, -2, -1]");
+    /// ```
+    #[track_caller]
+    pub fn ifftshift(&self, axis: isize) -> Tensor {
+        match self.resolved("ifftshift", &Axes::from(axis)) {
+            Ok(resolved) => self.roll(-((self.shape()[resolved[0]] / 2) as isize), axis),
+            Err(failed) => failed,
+        }
+    }
+}
+
+/// The transform without a factor along the axis before the last, which holds real and imaginary part.
+#[derive(Clone, Debug)]
+struct Transform {
+    name: &'static str,
+    inverse: bool,
+}
+
+impl Transform {
+    fn run<E: FftNum>(&self, elements: &[E], size: usize) -> Vec<E> {
+        let mut numbers: Vec<Number<E>> = elements.chunks_exact(2).map(|pair| Number::new(pair[0], pair[1])).collect();
+        if !numbers.is_empty() {
+            let mut planner = FftPlanner::new();
+            let plan = if self.inverse { planner.plan_fft_inverse(size) } else { planner.plan_fft_forward(size) };
+            plan.process(&mut numbers);
+        }
+        numbers.into_iter().flat_map(|number| [number.re, number.im]).collect()
+    }
+}
+
+impl CustomOp for Transform {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+        match inputs[0].is_float() {
+            true => Ok((inputs[0].shape().clone(), inputs[0].dtype())),
+            false => {
+                Err(format!("it is defined for floating-point numbers, not for {}; cast first", inputs[0].dtype()))
+            }
+        }
+    }
+
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        let shape = inputs[0].shape();
+        let size = shape[shape.rank() - 2];
+        let buffer = match inputs[0].buffer() {
+            Buffer::F32(elements) => Buffer::F32(self.run(elements, size)),
+            Buffer::F64(elements) => Buffer::F64(self.run(elements, size)),
+            Buffer::I64(_) | Buffer::Bool(_) => return Err("it is defined for floating-point numbers".to_owned()),
+        };
+        Ok(Array::new(shape.clone(), buffer))
+    }
+
+    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+        let transposed = Transform { name: self.name, inverse: !self.inverse };
+        Rule::Pullback(Box::new(move |g| vec![Some(Tensor::custom(transposed.clone(), &[g]))]))
+    }
+
+    fn batched(&self, inputs: &[Tensor], _: &[bool]) -> Option<Tensor> {
+        Some(Tensor::custom(self.clone(), &[&inputs[0]]))
+    }
+}
