@@ -8,13 +8,11 @@ gradient of Σ w·f(x) and the product of its Hessian with v, with respect to ev
 compute all of it and must agree to 1e-9 of the largest number; a case that only one can do says why. Inputs are
 multiples of 2⁻¹², hence exact also in 32 bits, and depend on the name of their case alone.
 
-A case is only written down if `tests/golden` has a table of closures that knows its name; the names that none knows
-are listed at the end, and go to `operations_pending.json`, which is not part of the project.
+The tables in `crates/glassgrad/tests/golden/*.rs` say what each name is in this engine.
 """
 
 import json
 import pathlib
-import re
 import sys
 import zlib
 
@@ -191,7 +189,7 @@ def pointwise():
     only("jax", why, "sinc_derivative 1", [normal(2, 3)], lambda p, x: slope(x))
 
 
-def two_arguments():
+def several_arguments():
     for name, inputs, function in [
         ("add", [normal(2, 3), normal(2, 3)], lambda p, a, b: a + b),
         ("sub", [normal(2, 3), normal(2, 3)], lambda p, a, b: a - b),
@@ -825,9 +823,29 @@ def windows():
     each("interpolate nearest 2d", [normal(1, 1, 2, 3)], lambda x: jnp.repeat(jnp.repeat(x, 2, 2), 3, 3) ** 2, lambda x: nnf.interpolate(x, size=(4, 9), mode="nearest") ** 2)
 
 
+def parts(p, z):
+    return p.stack([p.real(z), p.imag(z)])
+
+
+def complex_of(p, a, b):
+    return a + 1j * b
+
+
+def complex_numbers():
+    for name, inputs, function in [
+        ("complex exp", [normal(3), normal(3)], lambda p, a, b: parts(p, p.exp(complex_of(p, a, b)))),
+        ("complex ln", [normal(3), normal(3)], lambda p, a, b: parts(p, p.ln(complex_of(p, a, b)))),
+        ("complex sqrt", [normal(3), normal(3)], lambda p, a, b: parts(p, p.sqrt(complex_of(p, a, b)))),
+        ("complex sin", [normal(3), normal(3)], lambda p, a, b: parts(p, p.sin(complex_of(p, a, b)))),
+        ("complex cube", [normal(3), normal(3)], lambda p, a, b: parts(p, complex_of(p, a, b) ** 3)),
+        ("complex quotient", [normal(3), normal(3), normal(3), normal(3)], lambda p, a, b, c, d: parts(p, complex_of(p, a, b) / complex_of(p, c, d))),
+        ("complex abs and arg", [normal(3), normal(3)], lambda p, a, b: p.stack([p.abs(complex_of(p, a, b)), p.angle(complex_of(p, a, b))])),
+        ("complex matmul", [normal(2, 3), normal(2, 3), normal(3, 2), normal(3, 2)], lambda p, a, b, c, d: parts(p, complex_of(p, a, b) @ complex_of(p, c, d))),
+    ]:
+        both(name, inputs, function)
+
+
 def spectra():
-    parts = lambda p, z: p.stack([p.real(z), p.imag(z)])
-    complex_of = lambda p, a, b: a + 1j * b
     for name, inputs, function in [
         ("fft", [normal(2, 4), normal(2, 4)], lambda p, a, b: parts(p, p.fft.fft(complex_of(p, a, b)))),
         ("fft of six", [normal(6), normal(6)], lambda p, a, b: parts(p, p.fft.fft(complex_of(p, a, b))) ** 2),
@@ -839,14 +857,6 @@ def spectra():
         ("irfft of five", [normal(3), normal(3)], lambda p, a, b: p.fft.irfft(complex_of(p, a, b), 5) ** 2),
         ("fft2", [normal(3, 4), normal(3, 4)], lambda p, a, b: parts(p, p.fft.fft2(complex_of(p, a, b))) ** 2),
         ("ifft2", [normal(2, 4), normal(2, 4)], lambda p, a, b: parts(p, p.fft.ifft2(complex_of(p, a, b)))),
-        ("complex exp", [normal(3), normal(3)], lambda p, a, b: parts(p, p.exp(complex_of(p, a, b)))),
-        ("complex ln", [normal(3), normal(3)], lambda p, a, b: parts(p, p.ln(complex_of(p, a, b)))),
-        ("complex sqrt", [normal(3), normal(3)], lambda p, a, b: parts(p, p.sqrt(complex_of(p, a, b)))),
-        ("complex sin", [normal(3), normal(3)], lambda p, a, b: parts(p, p.sin(complex_of(p, a, b)))),
-        ("complex cube", [normal(3), normal(3)], lambda p, a, b: parts(p, complex_of(p, a, b) ** 3)),
-        ("complex quotient", [normal(3), normal(3), normal(3), normal(3)], lambda p, a, b, c, d: parts(p, complex_of(p, a, b) / complex_of(p, c, d))),
-        ("complex abs and arg", [normal(3), normal(3)], lambda p, a, b: p.stack([p.abs(complex_of(p, a, b)), p.angle(complex_of(p, a, b))])),
-        ("complex matmul", [normal(2, 3), normal(2, 3), normal(3, 2), normal(3, 2)], lambda p, a, b, c, d: parts(p, complex_of(p, a, b) @ complex_of(p, c, d))),
         ("power spectrum", [normal(8)], lambda p, x: p.real(p.fft.rfft(x)) ** 2 + p.imag(p.fft.rfft(x)) ** 2),
         ("convolution by spectra", [normal(6), normal(6)], lambda p, a, b: p.fft.irfft(p.fft.rfft(a) * p.fft.rfft(b), 6)),
         ("spectral low pass", [normal(8)], lambda p, x: p.fft.irfft(p.fft.rfft(x) * p.constant([1.0, 1.0, 0.5, 0.0, 0.0]), 8) ** 2),
@@ -942,18 +952,21 @@ def written(path, names):
     print(f"{path.name}: {len(names)} cases, {path.stat().st_size} bytes")
 
 
+# Features of the library that are optional have files of their own.
+FILES = {
+    "operations.json": [pointwise, several_arguments, reductions, products, shapes, recurrences, losses, layers, fields]
+    + [orders, windows, complex_numbers],
+    "spectra.json": [spectra],
+    "matrices.json": [matrices],
+}
+
+
 def main():
-    for section in [pointwise, two_arguments, reductions, products, shapes, recurrences, losses, layers, fields, orders, windows, spectra, matrices]:
-        section()
-    tables = "".join(path.read_text() for path in TESTS.glob("*.rs"))
-    known = set(re.findall(r'\(\s*"([^"]+)",\s*(?:\|x\||[a-z_]+\))', tables))
-    written(TESTS / "operations.json", [name for name in CASES if name in known])
-    pending = [name for name in CASES if name not in known]
-    print("without a closure:", ", ".join(pending) or "none")
-    for name in known - set(CASES):
-        print("without a case:", name)
-    if pending:
-        written(TESTS / "operations_pending.json", pending)
+    for file, sections in FILES.items():
+        before = set(CASES)
+        for section in sections:
+            section()
+        written(TESTS / file, [name for name in CASES if name not in before])
 
 
 if __name__ == "__main__":

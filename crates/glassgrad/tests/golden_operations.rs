@@ -1,16 +1,22 @@
 //! Operations and compositions on tensors against JAX and PyTorch.
 //!
-//! `golden/operations.json` holds for each case the inputs, a weight w, a direction v, and what both peers agree on:
+//! The files `golden/*.json` hold for each case the inputs, a weight w, a direction v, and what both peers agree on:
 //! the value f(x), the gradient of Σ w·f and the product of its Hessian with v. The tables beside it say what each
 //! name is in this engine. A name that only one side knows fails the test. Every case is put through every mode:
 //! forward, reverse, both pairs of them, 32 bits, batches, and inputs that lie scattered in memory.
 
 #[path = "judges/closeness.rs"]
 mod closeness;
+#[cfg(feature = "linalg")]
+#[path = "golden/matrices.rs"]
+mod matrices;
 #[path = "golden/models.rs"]
 mod models;
 #[path = "golden/pointwise.rs"]
 mod pointwise;
+#[cfg(feature = "fft")]
+#[path = "golden/spectra.rs"]
+mod spectra;
 #[path = "golden/tensors.rs"]
 mod tensors;
 #[path = "golden/windows.rs"]
@@ -40,10 +46,25 @@ const TABLES: &[&[Entry]] = &[
     models::FIELDS,
     windows::ORDERS,
     windows::CONVOLUTIONS,
+    windows::INTERPOLATIONS,
+    windows::COMPLEX,
+    #[cfg(feature = "fft")]
+    spectra::SPECTRA,
+    #[cfg(feature = "linalg")]
+    matrices::MATRICES,
+];
+
+/// The files: a feature that is optional has one of its own.
+const FILES: &[&str] = &[
+    include_str!("golden/operations.json"),
+    #[cfg(feature = "fft")]
+    include_str!("golden/spectra.json"),
+    #[cfg(feature = "linalg")]
+    include_str!("golden/matrices.json"),
 ];
 
 /// How many roundings of the largest number of a result it may be away from the peers', who differ by as many.
-const ROUNDINGS: f64 = 1024.0;
+const ROUNDINGS: f64 = 64.0;
 /// As many roundings in 32 bits.
 const SHORT_ROUNDINGS: f64 = ROUNDINGS * (f32::EPSILON as f64 / f64::EPSILON);
 
@@ -81,9 +102,8 @@ fn tensor(array: &Value) -> Tensor {
     }
 }
 
-/// All cases of the file with their functions.
+/// All cases of the files with their functions.
 fn cases() -> Vec<Case> {
-    let file: Value = serde_json::from_str(include_str!("golden/operations.json")).expect("JSON");
     let known: Vec<&Entry> = TABLES.iter().copied().flatten().collect();
     let read = |case: &Value| {
         let name = case["name"].as_str().expect("a name").to_owned();
@@ -109,7 +129,9 @@ fn cases() -> Vec<Case> {
             value,
         }
     };
-    file["cases"].as_array().expect("a list").iter().map(read).collect()
+    let parse = |file: &&str| -> Value { serde_json::from_str(file).expect("JSON") };
+    let files: Vec<Value> = FILES.iter().map(parse).collect();
+    files.iter().flat_map(|file| file["cases"].as_array().expect("a list")).map(read).collect()
 }
 
 /// Tensors in floating point, which move; integers stay.
@@ -229,6 +251,30 @@ fn in_32_bits_they_are_the_same_but_for_as_many_roundings() {
         complaints.compare(&case.name, &results(&case, DType::F32, Tensor::clone), &case, SHORT_ROUNDINGS);
     }
     complaints.settle();
+}
+
+#[test]
+fn tails_keep_their_digits() {
+    let tails: Vec<Case> = cases().into_iter().filter(|case| case.name.ends_with("far out")).collect();
+    assert!(tails.len() >= 5, "there are {} cases", tails.len());
+    for case in tails {
+        let (found, expected) = ((case.function)(&case.inputs).to_f64_vec(), case.value.to_f64_vec());
+        for (a, b) in found.expect("a value").iter().zip(&expected.expect("a value")) {
+            assert!(agree(*a, *b, b.abs(), ROUNDINGS), "{}: {a:e} is not {b:e}", case.name);
+        }
+    }
+}
+
+#[test]
+fn a_gradient_that_is_wrong_by_a_thousandth_is_noticed() {
+    for mut case in cases() {
+        let flat = case.gradients.iter().all(|gradient| gradient.norm().item().expect("a number") == 0.0);
+        case.weight = &case.weight * 1.001;
+        let mut complaints = Complaints(Vec::new());
+        let wrong = results(&case, DType::F64, Tensor::clone).gradients;
+        complaints.unless_near(&case.name, &wrong, &case.gradients, ROUNDINGS);
+        assert_eq!(complaints.0.is_empty(), flat, "{}", case.name);
+    }
 }
 
 /// The same tensor, out of the middle of a larger one, backwards and with its axes exchanged twice.

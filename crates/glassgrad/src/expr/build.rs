@@ -43,11 +43,22 @@ impl Tensor {
     /// A node of these inputs, or the failure of the first that failed.
     #[track_caller]
     pub(crate) fn node(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
+        Tensor::node_at(op, inputs, shape, dtype, Location::caller())
+    }
+
+    /// [`Tensor::node`] for rules, which know the user's line and are not called from there.
+    pub(crate) fn node_at(
+        op: Op,
+        inputs: &[&Tensor],
+        shape: Shape,
+        dtype: DType,
+        origin: &'static Location<'static>,
+    ) -> Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
         let inputs: Vec<Arc<Node>> = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
-        let tensor = Tensor::make(op, inputs, shape, dtype, None, Location::caller());
+        let tensor = Tensor::make(op, inputs, shape, dtype, None, origin);
         tensor.compute_if_overdue();
         tensor
     }

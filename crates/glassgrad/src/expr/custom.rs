@@ -1,6 +1,7 @@
 //! Operations of the user's own, whose derivative is a required item: one without does not compile.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::node::{Op, Tensor};
@@ -97,12 +98,17 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn custom_node(custom: Custom, inputs: &[&Tensor]) -> Tensor {
+        Tensor::custom_node_at(custom, inputs, Location::caller())
+    }
+
+    /// [`Tensor::custom_node`] for rules, which know the user's line and are not called from there.
+    pub(crate) fn custom_node_at(custom: Custom, inputs: &[&Tensor], origin: &'static Location<'static>) -> Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
         match custom.0.output(inputs) {
-            Ok((shape, dtype)) => Tensor::node(Op::Custom(custom), inputs, shape, dtype),
-            Err(message) => Tensor::refused(Error::new(custom.0.name(), message), inputs),
+            Ok((shape, dtype)) => Tensor::node_at(Op::Custom(custom), inputs, shape, dtype, origin),
+            Err(message) => Tensor::refused_at(Error::new(custom.0.name(), message), inputs, origin),
         }
     }
 }

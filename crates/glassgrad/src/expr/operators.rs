@@ -83,7 +83,9 @@ macro_rules! operator {
                 $method(&self, &other.into_tensor(&self))
             }
         }
-        operator!(@number $Trait $method f64 f32 i64 i32);
+        // One floating-point type and one integer type on the left: with a second, the compiler could not tell
+        // which of them a literal is, and `(1.0 + x).ln()` would need a type.
+        operator!(@number $Trait $method f64 i64);
     )*};
     (@number $Trait:ident $method:ident $($Number:ty)*) => {$(
         impl $Trait<&Tensor> for $Number {

@@ -9,6 +9,8 @@ mod fourier;
 mod indexing;
 mod interpolate;
 mod layout;
+#[cfg(feature = "linalg")]
+pub mod linalg;
 mod order;
 mod pooling;
 mod product;

@@ -121,28 +121,28 @@ pub(crate) const LOSSES: &[Entry] = &[
     ("mean absolute error", |x| (&x[0] - &x[1]).abs().mean()),
     ("kl divergence", |x| (x[0].softmax(-1) * (x[0].log_softmax(-1) - x[1].log_softmax(-1))).sum()),
     ("jensen shannon", |x| {
-        let part = |a: &Tensor, b: &Tensor| (a * (2.0_f64 * a / (a + b)).ln()).sum();
+        let part = |a: &Tensor, b: &Tensor| (a * (2.0 * a / (a + b)).ln()).sum();
         (part(&x[0], &x[1]) + part(&x[1], &x[0])) / 2.0
     }),
-    ("hinge", |x| (1.0_f64 - &x[1] * &x[0]).relu().mean()),
-    ("squared hinge", |x| (1.0_f64 - &x[1] * &x[0]).relu().square().mean()),
+    ("hinge", |x| (1.0 - &x[1] * &x[0]).relu().mean()),
+    ("squared hinge", |x| (1.0 - &x[1] * &x[0]).relu().square().mean()),
     ("logistic loss", |x| (-&x[1] * &x[0]).softplus().mean()),
     ("log cosh loss", |x| {
         let error = &x[0] - &x[1];
-        ((2.0_f64 * &error).softplus() - error - LN_2).mean()
+        ((2.0 * &error).softplus() - error - LN_2).mean()
     }),
-    ("pinball loss", |x| (0.3_f64 * (&x[1] - &x[0])).maximum(-0.7_f64 * (&x[1] - &x[0])).mean()),
+    ("pinball loss", |x| (0.3 * (&x[1] - &x[0])).maximum(-0.7 * (&x[1] - &x[0])).mean()),
     ("focal loss", |x| {
-        let hard = (1.0_f64 - x[0].softmax(-1)).square() * x[0].log_softmax(-1);
+        let hard = (1.0 - x[0].softmax(-1)).square() * x[0].log_softmax(-1);
         (-x[1].one_hot(4, x[0].dtype()) * hard).sum_over(1).mean()
     }),
-    ("contrastive loss", |x| -(2.0_f64 * &x[0]).matmul(&x[1].transpose()).log_softmax(1).diag().mean()),
+    ("contrastive loss", |x| -(2.0 * &x[0]).matmul(&x[1].transpose()).log_softmax(1).diag().mean()),
     ("dice loss", |x| {
         let y = x[0].sigmoid();
         1.0 - (2.0 * (&y * &x[1]).sum() + 1.0) / (y.sum() + x[1].sum() + 1.0)
     }),
     ("label smoothing", |x| {
-        let truth = 0.9_f64 * x[1].one_hot(4, x[0].dtype()) + 0.025;
+        let truth = 0.9 * x[1].one_hot(4, x[0].dtype()) + 0.025;
         -(truth * x[0].log_softmax(-1)).sum_over(1).mean()
     }),
     ("weight decay", |x| 0.5 * x[0].square().sum() + 0.1 * x[1].abs().sum()),
@@ -150,7 +150,7 @@ pub(crate) const LOSSES: &[Entry] = &[
     ("gaussian kl", |x| 0.5 * (x[1].exp() + x[0].square() - 1.0 - &x[1]).sum()),
     ("evidence bound", |x| {
         let (mean, spread) = (x[0].matmul(&x[1]), x[0].matmul(&x[2]));
-        let code = &mean + (0.5_f64 * &spread).exp() * &x[4];
+        let code = &mean + (0.5 * &spread).exp() * &x[4];
         let error = (&x[0] - code.matmul(&x[3])).square().sum();
         error + 0.5 * (spread.exp() + mean.square() - 1.0 - spread).sum()
     }),
@@ -159,7 +159,7 @@ pub(crate) const LOSSES: &[Entry] = &[
         -(&x[2] * chosen).mean()
     }),
     ("clipped surrogate", |x| {
-        let ratio = (3.0_f64 * &x[0]).exp();
+        let ratio = (3.0 * &x[0]).exp();
         -(&ratio * &x[1]).minimum(ratio.maximum(0.8).minimum(1.2) * &x[1]).mean()
     }),
     ("logistic regression", |x| {
@@ -199,10 +199,10 @@ pub(crate) const LOSSES: &[Entry] = &[
     ("negative log likelihood", |x| -(x[1].one_hot(4, x[0].dtype()) * x[0].ln()).sum_over(1).mean()),
     ("binary cross entropy", |x| -(&x[1] * x[0].ln() + (1.0 - &x[1]) * (-&x[0]).log1p()).mean()),
     ("binary cross entropy with logits", |x| (x[0].softplus() - &x[1] * &x[0]).mean()),
-    ("gaussian likelihood", |x| (0.5_f64 * (x[2].ln() + (&x[0] - &x[1]).square() / &x[2])).mean()),
+    ("gaussian likelihood", |x| (0.5 * (x[2].ln() + (&x[0] - &x[1]).square() / &x[2])).mean()),
     ("poisson likelihood", |x| (x[0].exp() - &x[1] * &x[0]).mean()),
-    ("cosine embedding", |x| (1.0_f64 - (&x[0] * &x[1]).sum_over(1) / x[0].norm_over(1) / x[1].norm_over(1)).mean()),
-    ("triplet margin", |x| (2.0_f64 + (&x[0] - &x[1]).norm_over(1) - (&x[0] - &x[2]).norm_over(1)).relu().mean()),
+    ("cosine embedding", |x| (1.0 - (&x[0] * &x[1]).sum_over(1) / x[0].norm_over(1) / x[1].norm_over(1)).mean()),
+    ("triplet margin", |x| (2.0 + (&x[0] - &x[1]).norm_over(1) - (&x[0] - &x[2]).norm_over(1)).relu().mean()),
 ];
 
 pub(crate) const LAYERS: &[Entry] = &[
@@ -258,7 +258,7 @@ pub(crate) const LAYERS: &[Entry] = &[
         x[0].matmul(&x[2]) + 0.5 * pairs.sum()
     }),
     ("graph convolution", |x| x[2].matmul(&x[0]).matmul(&x[1]).relu()),
-    ("hopfield energy", |x| 0.5 * x[0].matmul(&x[0]) - (2.0_f64 * x[1].matmul(&x[0])).logsumexp() / 2.0),
+    ("hopfield energy", |x| 0.5 * x[0].matmul(&x[0]) - (2.0 * x[1].matmul(&x[0])).logsumexp() / 2.0),
     ("deep linear network", |x| (x[0].matmul(&x[1].matmul(&x[2].matmul(&x[3]))) - 1.0).square().sum()),
     ("radial basis network", |x| (-(x[0].expand(1) - &x[1]).square().sum_over(-1) * &x[2]).exp().matmul(&x[3])),
     ("maxout", |x| Tensor::einsum("bi,kio->bko", &[&x[0], &x[1]]).max_over(1)),
@@ -282,10 +282,10 @@ fn attention(x: &Tensor, weights: &[Tensor], mask: &Tensor) -> Tensor {
 pub(crate) const FIELDS: &[Entry] = &[
     ("rosenbrock", |x| {
         let (here, next) = (x[0].slice(&[s(..-1)]), x[0].slice(&[s(1..)]));
-        (100.0_f64 * (next - here.square()).square() + (1.0_f64 - here).square()).sum()
+        (100.0 * (next - here.square()).square() + (1.0 - here).square()).sum()
     }),
-    ("rastrigin", |x| (x[0].square() - 10.0 * (2.0_f64 * PI * &x[0]).cos() + 10.0).sum()),
-    ("ackley", |x| -20.0 * (-0.2_f64 * x[0].square().mean().sqrt()).exp() - (2.0_f64 * PI * &x[0]).cos().mean().exp()),
+    ("rastrigin", |x| (x[0].square() - 10.0 * (2.0 * PI * &x[0]).cos() + 10.0).sum()),
+    ("ackley", |x| -20.0 * (-0.2 * x[0].square().mean().sqrt()).exp() - (2.0 * PI * &x[0]).cos().mean().exp()),
     ("himmelblau", |x| {
         let (a, b) = (at(&x[0], 0), at(&x[0], 1));
         (a.square() + &b - 11.0).square() + (a + b.square() - 7.0).square()
@@ -353,7 +353,7 @@ pub(crate) const FIELDS: &[Entry] = &[
         angle.cos().matmul(&x[1]) + angle.sin().matmul(&x[2])
     }),
     ("bezier curve", |x| {
-        let (t, u) = (&x[0], 1.0_f64 - &x[0]);
+        let (t, u) = (&x[0], 1.0 - &x[0]);
         let basis = [u.powi(3), 3.0 * t * u.square(), 3.0 * t.square() * &u, t.powi(3)];
         Tensor::stack(&basis.each_ref(), 1).matmul(&x[1])
     }),

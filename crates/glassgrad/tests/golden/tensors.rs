@@ -46,7 +46,7 @@ pub(crate) const REDUCTIONS: &[Entry] = &[
     ("log_softmax over 1", |x| x[0].log_softmax(1)),
     ("log_softmax of large numbers", |x| x[0].log_softmax(-1)),
     ("entropy of softmax", |x| -(x[0].softmax(-1) * x[0].log_softmax(-1)).sum_over(-1)),
-    ("softmax of softmax", |x| (5.0_f64 * x[0].softmax(-1)).softmax(0)),
+    ("softmax of softmax", |x| (5.0 * x[0].softmax(-1)).softmax(0)),
     ("normalised", |x| &x[0] / x[0].norm_over(Axes::from(1).keep())),
     ("standardised", |x| (&x[0] - x[0].mean_over(0)) / x[0].std_over(0)),
     ("weighted mean", |x| (&x[0] * &x[1]).sum_over(1) / x[1].sum()),
@@ -60,7 +60,7 @@ pub(crate) const REDUCTIONS: &[Entry] = &[
         (a * b).mean() / x[0].std() / x[1].std()
     }),
     ("log mean exp", |x| x[0].logsumexp_over(1) - 4_f64.ln()),
-    ("smooth maximum", |x| (&x[0] * (3.0_f64 * &x[0]).softmax(-1)).sum_over(-1)),
+    ("smooth maximum", |x| (&x[0] * (3.0 * &x[0]).softmax(-1)).sum_over(-1)),
 ];
 
 pub(crate) const PRODUCTS: &[Entry] = &[

@@ -1,7 +1,7 @@
-//! Running sums, orders and copies along axes; convolution and pooling.
+//! Running sums, orders and copies along axes; convolution, pooling and interpolation; complex numbers.
 
 use glassgrad::Tensor;
-use glassgrad::operations::{Convolution, Pooling};
+use glassgrad::operations::{Complex, Convolution, Interpolation, Pooling};
 
 use super::Entry;
 
@@ -107,3 +107,34 @@ pub(crate) const CONVOLUTIONS: &[Entry] = &[
     ("adaptive_avg_pool2d", |x| x[0].adaptive_avg_pool2d([3, 2]).square()),
     ("adaptive_max_pool2d", |x| x[0].adaptive_max_pool2d([3, 2]).square()),
 ];
+
+pub(crate) const INTERPOLATIONS: &[Entry] = &[
+    ("interp", |x| x[0].interp(&x[1], &x[2]).square()),
+    ("interpolate linear 1d", |x| x[0].interpolate(&[7], CELLS).square()),
+    ("interpolate nearest 1d", |x| x[0].interpolate(&[8], Interpolation::Nearest).square()),
+    ("interpolate linear 2d", |x| x[0].interpolate(&[5, 6], CELLS).square()),
+    ("interpolate nearest 2d", |x| x[0].interpolate(&[4, 9], Interpolation::Nearest).square()),
+];
+
+const CELLS: Interpolation = Interpolation::Linear { align_corners: false };
+
+pub(crate) const COMPLEX: &[Entry] = &[
+    ("complex exp", |x| parts(complex(x).exp())),
+    ("complex ln", |x| parts(complex(x).ln())),
+    ("complex sqrt", |x| parts(complex(x).sqrt())),
+    ("complex sin", |x| parts(complex(x).sin())),
+    ("complex cube", |x| parts(complex(x).powi(3))),
+    ("complex quotient", |x| parts(complex(x) / complex(&x[2..]))),
+    ("complex abs and arg", |x| Tensor::stack(&[&complex(x).abs(), &complex(x).arg()], 0)),
+    ("complex matmul", |x| parts(complex(x).matmul(&complex(&x[2..])))),
+];
+
+/// The complex tensor of two real ones.
+pub(crate) fn complex(x: &[Tensor]) -> Complex {
+    Complex::new(x[0].clone(), x[1].clone())
+}
+
+/// The real and the imaginary part along a new first axis.
+pub(crate) fn parts(z: Complex) -> Tensor {
+    Tensor::stack(&[&z.re, &z.im], 0)
+}

@@ -1,0 +1,274 @@
+//! Systems of linear equations, and the inverse.
+
+use std::panic::Location;
+
+use faer::linalg::triangular_solve::{
+    solve_lower_triangular_in_place, solve_unit_lower_triangular_in_place, solve_unit_upper_triangular_in_place,
+    solve_upper_triangular_in_place,
+};
+use faer::{Mat, Par};
+
+use super::factor::Lu;
+use super::matrices::{as_column, identity, part};
+use super::stack::{MatrixOperation, Origin, sizes, square, square_size};
+use crate::expr::{Index, Rule, Tensor, s};
+use crate::shape::Shape;
+
+/// a⁻¹b, under the name of the operation that needs it.
+#[derive(Clone, Debug)]
+pub(super) struct Solve {
+    pub(super) name: &'static str,
+}
+
+impl MatrixOperation for Solve {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn shape(&self, inputs: &[(usize, usize)]) -> Result<(usize, usize), String> {
+        right_hand_side(inputs)
+    }
+
+    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
+        Ok(Lu::regular(&inputs[0], epsilon)?.solve(&inputs[1]))
+    }
+
+    /// a·x = b: da·x + a·dx = db, so the cotangent of b is a⁻ᵀg, and that of a is -a⁻ᵀg·xᵀ.
+    fn rule<'r>(&self, inputs: &'r [Tensor], x: &'r Tensor) -> Rule<'r> {
+        let name = self.name;
+        Rule::Pullback(Box::new(move |g| {
+            let of_b = Solve { name }.on(&[&inputs[0].transpose(), g], x.origin());
+            vec![Some(-of_b.matmul(&x.transpose())), Some(of_b)]
+        }))
+    }
+
+    fn batched(&self, inputs: &[Tensor], with_axis: &[bool], origin: Origin) -> Tensor {
+        match with_axis {
+            [false, true] => with_more_columns(&inputs[1], |b| self.clone().on(&[&inputs[0], b], origin)),
+            _ => self.as_one_stack(inputs, with_axis, origin),
+        }
+    }
+}
+
+/// The shape of the solution of a system, which is that of its right-hand side.
+fn right_hand_side(inputs: &[(usize, usize)]) -> Result<(usize, usize), String> {
+    let (size, (rows, columns)) = (square(inputs[0])?, inputs[1]);
+    if rows == size {
+        Ok((rows, columns))
+    } else {
+        Err(format!("{size} equations meet a right-hand side of {rows} rows"))
+    }
+}
+
+/// Many right-hand sides of one system are one with more columns, for one factorisation.
+fn with_more_columns(b: &Tensor, solve: impl Fn(&Tensor) -> Tensor) -> Tensor {
+    let (rank, shape) = (b.rank(), b.shape());
+    let (examples, count) = (shape[0], shape[rank - 1]);
+    let order: Vec<usize> = (1..rank - 1).chain([0, rank - 1]).collect();
+    let back: Vec<usize> = [rank - 2].into_iter().chain(0..rank - 2).chain([rank - 1]).collect();
+    let equations = &shape[1..rank - 1];
+    let wide = b.permute(&order).reshape(Shape::from(equations).followed_by(&[examples * count]));
+    solve(&wide).reshape(Shape::from(equations).followed_by(&[examples, count])).permute(&back)
+}
+
+/// Which triangle of a matrix is meant, and how it is read. Nothing outside of it is.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// use glassgrad::operations::linalg::Triangle;
+/// let l = Tensor::from([[2.0, f64::NAN], [1.0, 4.0]]);
+/// let b = Tensor::from([2.0, 9.0]);
+/// assert_eq!(l.solve_triangular(&b, Triangle::lower()).to_string(), "[1, 2]");
+/// assert_eq!(l.solve_triangular(&b, Triangle::lower().unit()).to_string(), "[2, 7]");
+/// assert_eq!(l.solve_triangular(&b, Triangle::lower().transposed()).to_string(), "[-0.125,   2.25]");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Triangle {
+    upper: bool,
+    transposed: bool,
+    unit: bool,
+}
+
+impl Triangle {
+    /// The diagonal and what is below.
+    pub fn lower() -> Triangle {
+        Triangle { upper: false, transposed: false, unit: false }
+    }
+
+    /// The diagonal and what is above.
+    pub fn upper() -> Triangle {
+        Triangle { upper: true, ..Triangle::lower() }
+    }
+
+    /// The same triangle, and its transpose is solved with.
+    pub fn transposed(self) -> Triangle {
+        Triangle { transposed: !self.transposed, ..self }
+    }
+
+    /// The same triangle with ones on the diagonal, whatever stands there.
+    pub fn unit(self) -> Triangle {
+        Triangle { unit: true, ..self }
+    }
+
+    /// Whether an element of the matrix is read.
+    fn contains(self, row: usize, column: usize) -> bool {
+        (row == column && !self.unit) || if self.upper { row < column } else { row > column }
+    }
+}
+
+/// t⁻¹b for a triangle, under the name of the operation that needs it.
+#[derive(Clone, Debug)]
+pub(super) struct SolveTriangular {
+    pub(super) name: &'static str,
+    pub(super) triangle: Triangle,
+    /// Whether the triangle was computed by a decomposition, and zeros on its diagonal were rounded.
+    pub(super) computed: bool,
+}
+
+impl MatrixOperation for SolveTriangular {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn shape(&self, inputs: &[(usize, usize)]) -> Result<(usize, usize), String> {
+        right_hand_side(inputs)
+    }
+
+    /// What is not finite goes its way, and nothing outside of the triangle is looked at.
+    fn is_defined(&self, _: &[Mat<f64>]) -> bool {
+        true
+    }
+
+    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
+        let (t, mut x) = (&inputs[0], inputs[1].clone());
+        let Triangle { upper, transposed, unit } = self.triangle;
+        let vanishes = |k: usize| {
+            let rounding = if self.computed { 4.0 * epsilon * t.col(k).norm_l2() } else { 0.0 };
+            t[(k, k)].abs() <= rounding
+        };
+        if let Some(place) = (0..t.nrows()).filter(|_| !unit).find(|k| vanishes(*k)) {
+            return Err(format!("is singular: its diagonal is zero at place {place}"));
+        }
+        let read = if transposed { t.transpose() } else { t.as_ref() };
+        match (upper != transposed, unit) {
+            (false, false) => solve_lower_triangular_in_place(read, x.as_mut(), Par::Seq),
+            (false, true) => solve_unit_lower_triangular_in_place(read, x.as_mut(), Par::Seq),
+            (true, false) => solve_upper_triangular_in_place(read, x.as_mut(), Par::Seq),
+            (true, true) => solve_unit_upper_triangular_in_place(read, x.as_mut(), Par::Seq),
+        }
+        Ok(x)
+    }
+
+    /// As for every system, but only the triangle moves.
+    fn rule<'r>(&self, inputs: &'r [Tensor], x: &'r Tensor) -> Rule<'r> {
+        let operation = self.clone();
+        Rule::Pullback(Box::new(move |g| {
+            let triangle = operation.triangle;
+            let adjoint = SolveTriangular { triangle: triangle.transposed(), ..operation.clone() };
+            let of_b = adjoint.on(&[&inputs[0], g], x.origin());
+            let product = if triangle.transposed { x.matmul(&of_b.transpose()) } else { of_b.matmul(&x.transpose()) };
+            vec![Some(-part(&product, |i, j| triangle.contains(i, j))), Some(of_b)]
+        }))
+    }
+
+    fn batched(&self, inputs: &[Tensor], with_axis: &[bool], origin: Origin) -> Tensor {
+        match with_axis {
+            [false, true] => with_more_columns(&inputs[1], |b| self.clone().on(&[&inputs[0], b], origin)),
+            _ => self.as_one_stack(inputs, with_axis, origin),
+        }
+    }
+}
+
+/// x·t⁻¹ for the triangle of a decomposition.
+pub(super) fn divided(name: &'static str, x: &Tensor, t: &Tensor, triangle: Triangle, origin: Origin) -> Tensor {
+    let system = SolveTriangular { name, triangle: triangle.transposed(), computed: true };
+    system.on(&[t, &x.transpose()], origin).transpose()
+}
+
+/// The solution for a right-hand side that may be a vector, which then is a matrix of one column on the way.
+pub(super) fn for_vector_or_matrix(b: &Tensor, solve: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+    if b.error().is_some() || b.rank() != 1 {
+        return solve(b);
+    }
+    solve(&as_column(b)).slice(&[Index::Rest, s(0)])
+}
+
+/// Systems of linear equations.
+impl Tensor {
+    /// The x with `self`·x = b, where b is a vector or, with more axes, a stack of matrices; leading axes
+    /// broadcast. A singular matrix is an error.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let a = Tensor::from([[2.0, 1.0], [1.0, 3.0]]);
+    /// assert_eq!(a.solve(&Tensor::from([5.0, 10.0])).to_string(), "[1, 3]");
+    /// let flat = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    /// let error = flat.solve(&Tensor::from([5.0, 10.0])).eval().unwrap_err();
+    /// assert!(error.to_string().starts_with("solve: the matrix is singular: pivot 1 vanishes"));
+    /// ```
+    #[track_caller]
+    pub fn solve(&self, b: &Tensor) -> Tensor {
+        let origin = Location::caller();
+        for_vector_or_matrix(b, |b| Solve { name: "solve" }.on(&[self, b], origin))
+    }
+
+    /// The x with t·x = b for a triangle t of `self`, of which nothing else is read. A zero on its diagonal is an
+    /// error. See [`Triangle`] for an example.
+    #[track_caller]
+    pub fn solve_triangular(&self, b: &Tensor, triangle: Triangle) -> Tensor {
+        let origin = Location::caller();
+        let operation = SolveTriangular { name: "solve_triangular", triangle, computed: false };
+        for_vector_or_matrix(b, |b| operation.on(&[self, b], origin))
+    }
+
+    /// The inverse of each matrix. To solve equations, [`Tensor::solve`] is quicker and more accurate.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let a = Tensor::from([[2.0, 0.0], [1.0, 4.0]]);
+    /// assert_eq!(a.inv().to_string(), "[[   0.5,      0],\n [-0.125,   0.25]]");
+    /// ```
+    #[track_caller]
+    pub fn inv(&self) -> Tensor {
+        inverse("inv", self, Location::caller())
+    }
+
+    /// The product of `exponent` factors `self`; of none it is the identity, and a negative number counts factors of
+    /// the inverse.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let fibonacci = Tensor::from([[1.0, 1.0], [1.0, 0.0]]);
+    /// assert_eq!(fibonacci.matrix_power(10).to_string(), "[[89, 55],\n [55, 34]]");
+    /// assert_eq!(fibonacci.matrix_power(-1).to_string(), "[[ 0,  1],\n [ 1, -1]]");
+    /// ```
+    #[track_caller]
+    pub fn matrix_power(&self, exponent: i32) -> Tensor {
+        let origin = Location::caller();
+        let size = match square_size("matrix_power", self, origin) {
+            Ok(size) => size,
+            Err(failed) => return failed,
+        };
+        let mut square = if exponent < 0 { inverse("matrix_power", self, origin) } else { self.clone() };
+        let mut power: Option<Tensor> = None;
+        let mut left = exponent.unsigned_abs();
+        while left > 0 {
+            if left % 2 == 1 {
+                power = Some(power.map_or_else(|| square.clone(), |power| power.matmul(&square)));
+            }
+            left /= 2;
+            if left > 0 {
+                square = square.matmul(&square);
+            }
+        }
+        power.unwrap_or_else(|| identity(size, size, self.dtype()).broadcast_to(self.shape()))
+    }
+}
+
+/// a⁻¹, under the name of the operation that needs it.
+pub(super) fn inverse(name: &'static str, matrix: &Tensor, origin: Origin) -> Tensor {
+    match sizes(name, matrix, origin) {
+        Ok((_, size)) => Solve { name }.on(&[matrix, &identity(size, size, matrix.dtype())], origin),
+        Err(failed) => failed,
+    }
+}
