@@ -23,10 +23,11 @@ mod tensors;
 mod windows;
 
 use std::collections::BTreeSet;
+use std::slice::from_ref;
 
 use closeness::{agree, size_of_all};
 use glassgrad::dtype::DType;
-use glassgrad::expr::s;
+use glassgrad::expr::{Index, s};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, grad, hvp, jvp, vjp, vmap};
 use serde_json::Value;
@@ -205,9 +206,9 @@ impl Complaints {
 
     fn compare(&mut self, name: &str, found: &Results, case: &Case, roundings: f64) {
         let slope: f64 = case.gradients.inner_product(&case.directions).item().expect("a number");
-        self.unless_near(&format!("{name}: value"), &[found.value.clone()], &[case.value.clone()], roundings);
+        self.unless_near(&format!("{name}: value"), from_ref(&found.value), from_ref(&case.value), roundings);
         self.unless_near(&format!("{name}: gradient"), &found.gradients, &case.gradients, roundings);
-        self.unless_near(&format!("{name}: forward"), &[found.slope.clone()], &[Tensor::from(slope)], roundings);
+        self.unless_near(&format!("{name}: forward"), from_ref(&found.slope), &[Tensor::from(slope)], roundings);
         self.unless_near(&format!("{name}: forward over reverse"), &found.products, &case.products, roundings);
         self.unless_near(
             &format!("{name}: reverse over reverse"),
@@ -283,7 +284,7 @@ fn scattered(x: &Tensor) -> Tensor {
     let order: Vec<usize> = (0..x.rank()).rev().collect();
     let reversed = x.flip(&(0..x.rank()).collect::<Vec<_>>()).permute(&order);
     let doubled = Tensor::stack(&[&reversed, &reversed.zeros_like()], x.rank()).pad(&vec![(1, 2); x.rank() + 1]);
-    let mut inside = vec![s(1..-2); x.rank()];
+    let mut inside = vec![Index::Range(Some(1), Some(-2), 1); x.rank()];
     inside.push(s(1));
     let taken = doubled.slice(&inside).permute(&order);
     taken.slice(&vec![s(..).step(-1); x.rank()])

@@ -227,7 +227,7 @@ pub(crate) const LAYERS: &[Entry] = &[
     ("attention", |x| attention(&x[0], &x[1..], &x[0].literal(0.0))),
     ("causal attention", |x| {
         let rows = Tensor::arange(3.0).expand(1).broadcast_to([3, 3]);
-        let ahead = rows.lt(&rows.transpose()).cast(x[0].dtype());
+        let ahead = rows.lt(rows.transpose()).cast(x[0].dtype());
         attention(&x[0], &x[1..], &(ahead * -1e9))
     }),
     ("two heads of attention", |x| {

@@ -146,7 +146,7 @@ pub(crate) const SHAPES: &[Entry] = &[
     ("slice a new axis", |x| x[0].slice(&[s(..), glassgrad::expr::Index::NewAxis]) * &x[0]),
     ("neighbours", |x| (x[0].slice(&[s(1..)]) - x[0].slice(&[s(..-1)])).square()),
     ("second differences", |x| {
-        (x[0].slice(&[s(2..)]) - 2.0 * x[0].slice(&[s(1..-1)]) + x[0].slice(&[s(..-2)])).square()
+        (x[0].slice(&[s(2..)]) - 2.0 * x[0].slice(&[s(1..5)]) + x[0].slice(&[s(..-2)])).square()
     }),
     ("pad", |x| x[0].pad(&[(1, 0), (2, 1)]).square() + 1.0),
     ("pad and shift", |x| &x[0] * x[0].pad(&[(2, 0)]).slice(&[s(..-2)])),
@@ -184,7 +184,7 @@ pub(crate) const SHAPES: &[Entry] = &[
         Tensor::concatenate(&[&above, &below], 0).square()
     }),
     ("interleaved", |x| Tensor::stack(&[&(&x[0] * &x[1]), &(&x[0] - &x[1])], 1).reshape([8])),
-    ("moving average", |x| ((x[0].slice(&[s(..-2)]) + x[0].slice(&[s(1..-1)]) + x[0].slice(&[s(2..)])) / 3.0).square()),
+    ("moving average", |x| ((x[0].slice(&[s(..-2)]) + x[0].slice(&[s(1..5)]) + x[0].slice(&[s(2..)])) / 3.0).square()),
     ("correlation of windows", |x| (0..3).map(|k| x[0].slice(&[s(k..k + 4)]) * at(&x[1], k)).sum()),
     ("patches", |x| x[0].reshape([2, 2, 2, 2]).permute(&[0, 2, 1, 3]).reshape([4, 4]).square()),
     ("heads", |x| x[0].reshape([2, 3, 2]).permute(&[1, 0, 2]) * x[0].mean()),
