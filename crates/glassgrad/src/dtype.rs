@@ -21,6 +21,20 @@ impl DType {
     pub fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
+
+    /// The bytes of one element in memory.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!((DType::F32.bytes(), DType::Bool.bytes()), (4, 1));
+    /// ```
+    pub fn bytes(self) -> usize {
+        match self {
+            DType::F32 => 4,
+            DType::F64 | DType::I64 => 8,
+            DType::Bool => 1,
+        }
+    }
 }
 
 impl fmt::Display for DType {

@@ -49,6 +49,8 @@ pub mod error;
 
 pub mod expr;
 
+pub mod opt;
+
 pub mod exec;
 
 pub mod tree;

@@ -551,6 +551,31 @@ macro_rules! define_operations {
                 }
             }
 
+            /// The row of one argument for many machine numbers at once; nothing if it takes another number of
+            /// arguments. The row is looked up once, and the loop over numbers is its own.
+            pub fn run_unary<F: Float>(self, parameter: f64, x: &[F], y: &mut [F]) {
+                match self {
+                    $(Operation::$Name => {
+                        for (y, x) in y.iter_mut().zip(x) {
+                            *y = <rule::$Name as Unary>::value(*x, parameter);
+                        }
+                    })*
+                    _ => {}
+                }
+            }
+
+            /// The row of two arguments for many machine numbers at once.
+            pub fn run_binary<F: Float>(self, a: &[F], b: &[F], y: &mut [F]) {
+                match self {
+                    $($(Operation::$BName => {
+                        for (y, (a, b)) in y.iter_mut().zip(a.iter().zip(b)) {
+                            *y = <rule::$BName as Binary>::value(*a, *b);
+                        }
+                    })*)*
+                    _ => {}
+                }
+            }
+
             /// The derivative formula of an operation of one argument, at run time.
             pub fn derivative<T: Algebra>(self, x: T, y: T, parameter: f64) -> Option<T> {
                 match self {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 22] = [
     "algebra",
     "special",
     "dtype",
@@ -16,6 +16,7 @@ const LAYERS: [&str; 21] = [
     "formula",
     "error",
     "expr",
+    "opt",
     "exec",
     "tree",
     "diff",

@@ -3,8 +3,12 @@
 //! The reference executor is slow and right: it is the judge of every faster one. [`read`](self) holds
 //! the methods of [`Tensor`](crate::expr::Tensor) that ask for values.
 
+mod fused;
+mod machine;
+mod product;
+mod programs;
 mod read;
 mod reference;
 mod schedule;
 
-pub(crate) use schedule::evaluate;
+pub(crate) use schedule::{evaluate, evaluate_by_reference, program};

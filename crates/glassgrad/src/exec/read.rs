@@ -1,17 +1,44 @@
 //! Reading values.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::evaluate;
+use super::{evaluate, evaluate_by_reference, program};
 use crate::array::{Array, Stored};
 use crate::error::Error;
 use crate::expr::Tensor;
+use crate::opt::program::Program;
 
 impl Tensor {
     /// Computes the value.
     #[track_caller]
     pub fn eval(&self) -> Result<Array, Error> {
         evaluate(&[self]).map(|mut values| values.remove(0))
+    }
+
+    /// Computes the value by definition, one element at a time: the judge of every faster way.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).tanh().sum();
+    /// assert!((x.eval_by_reference().unwrap().buffer().get(0) - x.item().unwrap()).abs() < 1e-15);
+    /// ```
+    #[track_caller]
+    pub fn eval_by_reference(&self) -> Result<Array, Error> {
+        evaluate_by_reference(&[self]).map(|mut values| values.remove(0))
+    }
+
+    /// The program that computes this tensor and nothing else.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// let program = (x.matmul(&x) + 1.0).tanh().sum().program().unwrap();
+    /// assert_eq!(program.steps.len(), 2); // a product of matrices, and one loop for all the rest
+    /// ```
+    #[track_caller]
+    pub fn program(&self) -> Result<Arc<Program>, Error> {
+        program(&[self])
     }
 
     /// Computes several values together; what they share is computed once.

@@ -16,14 +16,50 @@ use crate::view::View;
 /// The most elements that one array may have, so that a slip of the pen is an error and not a crash.
 const LARGEST: usize = 1 << 34;
 
+/// The values of some roots, from nodes that stand in order; nothing is kept.
+pub(super) fn evaluate(order: &[Arc<Node>], roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
+    let missing = || Error::new("read", "an input was let go of before it was computed");
+    let mut values: HashMap<u64, Array> = HashMap::new();
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    for node in order {
+        let inputs = node.inputs();
+        if let Op::Part(number) = node.op {
+            let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
+            values.insert(node.id, found.ok_or_else(missing)?.clone());
+            continue;
+        }
+        let known = |input: &Arc<Node>| values.get(&input.id).cloned().or_else(|| input.value());
+        let operands: Vec<Array> = inputs.iter().map(known).collect::<Option<_>>().ok_or_else(missing)?;
+        match &node.op {
+            Op::Scan(body) => drop(parts.insert(node.id, scan(body, &inputs, &operands)?)),
+            _ => drop(values.insert(node.id, compute(node, &operands)?)),
+        }
+    }
+    let value = |root: &&Tensor| values.get(&root.0.id).cloned().or_else(|| root.0.value()).ok_or_else(missing);
+    roots.iter().map(value).collect()
+}
+
+/// What is to be computed: an operation, and what it promises to make.
+pub(super) struct Task<'t> {
+    pub(super) op: &'t Op,
+    pub(super) shape: &'t Shape,
+    pub(super) dtype: DType,
+    pub(super) origin: &'static std::panic::Location<'static>,
+}
+
 /// The value of a node from those of its inputs.
 pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
+    perform(&Task { op: &node.op, shape: &node.shape, dtype: node.dtype, origin: node.origin }, inputs)
+}
+
+/// The value of an operation from those of its operands.
+pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
     let length = node.shape.elements();
     if length > LARGEST {
         let error = Error::new("read", format!("an array of the shape {} has too many elements", node.shape));
         return Err(error.at(node.origin));
     }
-    let buffer = match &node.op {
+    let buffer = match node.op {
         Op::Variable | Op::Stop | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
         Op::Map(formula) => map(formula, inputs, length),
         Op::Einsum(einsum) => contract(einsum, inputs, node.dtype, length),
@@ -36,7 +72,7 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
         Op::Cast => Buffer::from_fn(node.dtype, length, |k| inputs[0].buffer().get(k)),
         Op::Read(view) => inputs[0].buffer().pick(view.places()),
         Op::Spread(view) => spread(view, &inputs[0], length),
-        Op::Concatenate(axis) => concatenate(inputs, *axis, &node.shape),
+        Op::Concatenate(axis) => concatenate(inputs, *axis, node.shape),
         Op::Gather(axis) => gather(&inputs[0], &inputs[1], *axis, node)?,
         Op::ScatterAdd(axis) => scatter_add(&inputs[0], &inputs[1], *axis, node)?,
         Op::Compare(relation) => Buffer::Bool(
@@ -77,7 +113,7 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
         Op::Custom(custom) => {
             let fail = |message: String| Error::new(custom.0.name(), message).at(node.origin);
             let value = custom.0.value(inputs).map_err(fail)?;
-            if *value.shape() != node.shape || value.dtype() != node.dtype {
+            if value.shape() != node.shape || value.dtype() != node.dtype {
                 let (promised, made) =
                     (format!("{}{}", node.dtype, node.shape), format!("{}{}", value.dtype(), value.shape()));
                 return Err(fail(format!("it promised {promised} and made {made}")));
@@ -326,7 +362,7 @@ fn concatenate(inputs: &[Array], axis: usize, shape: &Shape) -> Buffer {
 }
 
 /// For each element of a gathered array, its place in the array it is gathered from.
-fn gathered_places(whole: &Shape, indices: &Array, axis: usize, node: &Node) -> Result<Vec<usize>, Error> {
+fn gathered_places(whole: &Shape, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Vec<usize>, Error> {
     let size = whole[axis];
     let inner: usize = whole[axis + 1..].iter().product();
     let outer: usize = whole[..axis].iter().product();
@@ -347,13 +383,13 @@ fn gathered_places(whole: &Shape, indices: &Array, axis: usize, node: &Node) -> 
     Ok(places)
 }
 
-fn gather(source: &Array, indices: &Array, axis: usize, node: &Node) -> Result<Buffer, Error> {
+fn gather(source: &Array, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Buffer, Error> {
     let places = gathered_places(source.shape(), indices, axis, node)?;
     Ok(source.buffer().pick(places.into_iter().map(Some)))
 }
 
-fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Node) -> Result<Buffer, Error> {
-    let places = gathered_places(&node.shape, indices, axis, node)?;
+fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Buffer, Error> {
+    let places = gathered_places(node.shape, indices, axis, node)?;
     let mut sums = vec![0.0; node.shape.elements()];
     for (k, place) in places.into_iter().enumerate() {
         sums[place] += entries.buffer().get(k);

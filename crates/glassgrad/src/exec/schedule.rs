@@ -9,10 +9,14 @@ use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::reference;
+use super::{programs, reference};
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Node, Op, Tensor};
+use crate::opt::Extract;
+use crate::opt::program::Program;
+
+type Nodes = Vec<Arc<Node>>;
 
 /// How many unevaluated nodes may stand behind a tensor that nobody reads.
 const PATIENCE: usize = 4096;
@@ -20,6 +24,40 @@ const PATIENCE: usize = 4096;
 /// Computes the values of some tensors.
 #[track_caller]
 pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
+    let (order, known) = computable(roots)?;
+    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
+    // Another thread may compute and let go of something meanwhile: then there is less to do.
+    let kept = |node: &Node| asked.contains(&node.id) || node.is_held();
+    let Some(extract) = Extract::new(&order, kept) else { return evaluate(roots) };
+    let values = programs::compute(&extract)?;
+    for (node, value) in extract.results().zip(values) {
+        node.state().value = Some(value);
+    }
+    release(&order);
+    release(&known);
+    roots.iter().map(|root| root.0.value().ok_or_else(|| Error::new("read", "the value was not kept"))).collect()
+}
+
+/// The program that computes some tensors.
+#[track_caller]
+pub(crate) fn program(roots: &[&Tensor]) -> Result<Arc<Program>, Error> {
+    let order = computable(roots)?.0;
+    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
+    match Extract::new(&order, |node| asked.contains(&node.id)) {
+        Some(extract) => Ok(programs::program_for(&extract)),
+        None => program(roots),
+    }
+}
+
+/// The values of some tensors by the reference executor, one element at a time and by definition. Nothing is kept.
+#[track_caller]
+pub(crate) fn evaluate_by_reference(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
+    reference::evaluate(&computable(roots)?.0, roots)
+}
+
+/// [`unevaluated`], if it can be computed: nothing has failed, and no argument of a function is still unknown.
+#[track_caller]
+fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
     if let Some(error) = roots.iter().find_map(|root| root.error()) {
         return Err(error.clone());
     }
@@ -29,63 +67,12 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
         let error = Error::new("read", "the value of an argument is not known while its function is transformed");
         return Err(error.with_operands(vec![tensor.describe()]).at(Location::caller()));
     }
-    let mut uses: HashMap<u64, usize> = HashMap::new();
-    for node in &order {
-        node.inputs().iter().for_each(|input| *uses.entry(input.id).or_default() += 1);
-    }
-    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
-    let mut values: HashMap<u64, Array> = HashMap::new();
-    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
-    for node in &order {
-        let (inputs, value) = {
-            let state = node.state();
-            (state.inputs.clone(), state.value.clone())
-        };
-        if let Some(value) = value {
-            // Another thread has computed it in the meantime, and may have let go of its inputs.
-            values.insert(node.id, value);
-            continue;
-        }
-        if let Op::Part(number) = node.op {
-            let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
-            let value = found.ok_or_else(|| Error::new("read", "a part of a loop was not computed"))?.clone();
-            if asked.contains(&node.id) || node.is_held() {
-                node.state().value = Some(value.clone());
-            }
-            values.insert(node.id, value);
-            continue;
-        }
-        let operands: Vec<Array> = inputs
-            .iter()
-            .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
-            .collect::<Option<_>>()
-            .ok_or_else(|| Error::new("read", "an input was let go of before it was computed"))?;
-        if let Op::Scan(body) = &node.op {
-            parts.insert(node.id, reference::scan(body, &inputs, &operands)?);
-            continue;
-        }
-        let value = reference::compute(node, &operands)?;
-        drop(operands);
-        for input in &inputs {
-            let left = uses.entry(input.id).or_insert(1);
-            *left -= 1;
-            if *left == 0 && !asked.contains(&input.id) {
-                values.remove(&input.id);
-            }
-        }
-        if asked.contains(&node.id) || node.is_held() {
-            node.state().value = Some(value.clone());
-        }
-        values.insert(node.id, value);
-    }
-    release(&order);
-    release(&known);
-    roots.iter().map(|root| root.0.value().ok_or_else(|| Error::new("read", "the value was not kept"))).collect()
+    Ok((order, known))
 }
 
 /// The nodes behind some roots that have no value yet, inputs before what uses them, and the nodes with
 /// values at which they begin.
-fn unevaluated(roots: &[&Tensor]) -> (Vec<Arc<Node>>, Vec<Arc<Node>>) {
+fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
     let mut seen = HashSet::new();
     let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
     let (mut found, mut known) = (Vec::new(), Vec::new());

@@ -68,6 +68,36 @@ pub enum Op {
     Failed(Error),
 }
 
+impl Op {
+    /// The operation in a few words.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.matmul(&x).op().describe(), "einsum ij,jk->ik");
+    /// assert_eq!(x.tanh().op().describe(), "tanh(x)");
+    /// ```
+    pub fn describe(&self) -> String {
+        match self {
+            Op::Map(formula) => formula.to_string(),
+            Op::Einsum(einsum) => format!("einsum {einsum}"),
+            Op::Read(view) => format!("read {view}"),
+            Op::Spread(view) => format!("spread {view}"),
+            Op::Concatenate(axis) => format!("concatenate along {axis}"),
+            Op::Gather(axis) => format!("gather along {axis}"),
+            Op::ScatterAdd(axis) => format!("scatter_add along {axis}"),
+            Op::Compare(relation) => format!("compare {}", relation.symbol()),
+            Op::Largest(axis) => format!("max along {axis}"),
+            Op::LargestPlace(axis) => format!("argmax along {axis}"),
+            Op::Scan(body) => format!("scan of {} steps", body.length),
+            Op::Part(number) => format!("part {number}"),
+            Op::Custom(custom) => custom.0.name().to_owned(),
+            Op::Failed(error) => format!("failed {error}"),
+            other => format!("{other:?}").to_lowercase(),
+        }
+    }
+}
+
 /// The body of a loop: a graph from placeholders for the state and for one entry of the sequences to the next
 /// state and to results.
 #[derive(Clone)]

@@ -1,5 +1,7 @@
 //! A formula as data.
 
+use std::fmt;
+
 use super::symbol::Symbol;
 use crate::algebra::Literal;
 use crate::ops::{Algebra, Operation, Relation};
@@ -51,6 +53,27 @@ pub struct Formula {
     pub nodes: Vec<Node>,
     /// The nodes of the results.
     pub outputs: Vec<usize>,
+}
+
+/// The first result as people would type it, with inputs x, y, z, x3, …
+impl fmt::Display for Formula {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 200;
+        let name = |node: usize| match self.nodes[node] {
+            Node::Variable(variable) => {
+                Some(["x", "y", "z"].get(variable).map_or_else(|| format!("x{variable}"), |name| (*name).to_owned()))
+            }
+            _ => None,
+        };
+        let written = self.outputs.first().and_then(|root| match name(*root) {
+            Some(name) => Some(name),
+            None => super::print::write_node(&self.nodes, *root, LONGEST, name),
+        });
+        match written {
+            Some(text) => formatter.write_str(&text),
+            None => write!(formatter, "a formula of {} nodes", self.nodes.len()),
+        }
+    }
 }
 
 impl Formula {

@@ -1,0 +1,198 @@
+//! Taking what tensors ask for out of the graph that they share: a walk that numbers nodes and leaves, a
+//! fingerprint of their structure, and the graph as a list for the planner.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::fingerprint::Fingerprint;
+use super::graph::{Graph, GraphNode};
+use crate::array::Array;
+use crate::expr::{Node, Op, inner_nodes};
+use crate::view::View;
+
+/// What is to be computed, with its leaves and the user's lines.
+#[derive(Default)]
+pub(crate) struct Extract {
+    /// The scope outside of all loops, and those of the loops that are being walked.
+    scopes: Vec<Scope>,
+    /// The value of each leaf, and the place of its first element.
+    pub(crate) leaves: Vec<(Array, usize)>,
+    /// The user's line of each entry, those inside of loops included.
+    pub(crate) origins: Vec<&'static Location<'static>>,
+    results: Vec<usize>,
+    hash: Fingerprint,
+    /// Whether a program for this structure may serve another graph.
+    pub(crate) lasting: bool,
+}
+
+struct Entry {
+    node: Arc<Node>,
+    inputs: Vec<usize>,
+    is_leaf: bool,
+    source: usize,
+    body: Option<Box<(Scope, Vec<usize>)>>,
+}
+
+/// Nodes numbered as they are met: the whole graph, or one step of a loop, whose leaves are the inputs of the loop.
+#[derive(Default)]
+struct Scope {
+    entries: Vec<Entry>,
+    numbers: HashMap<u64, usize>,
+    /// What a loop reads from outside without listing it, as numbers of the scope around.
+    beside: Vec<usize>,
+}
+
+impl Scope {
+    fn push(&mut self, entry: Entry) -> usize {
+        self.numbers.insert(entry.node.id, self.entries.len());
+        self.entries.push(entry);
+        self.entries.len() - 1
+    }
+
+    fn leaf(&mut self, node: &Arc<Node>) -> usize {
+        self.push(Entry { node: Arc::clone(node), inputs: Vec::new(), is_leaf: true, source: 0, body: None })
+    }
+}
+
+impl Extract {
+    /// Takes nodes, inputs before what uses them, of which some are results. `None` if another thread computed
+    /// and let go of something in between: then there is less to do, and the caller looks again.
+    pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Extract> {
+        let mut extract = Extract { scopes: vec![Scope::default()], lasting: true, ..Extract::default() };
+        for node in order {
+            let (behind, value) = {
+                let state = node.state();
+                (state.inputs.clone(), state.value.clone())
+            };
+            let number = match (value, &node.op, behind.first()) {
+                (Some(value), _, _) => {
+                    extract.leaf(node, value, 0);
+                    continue;
+                }
+                // A part of a leaf that lies row by row is a leaf: where it begins is no matter of structure.
+                (None, Op::Read(view), Some(input)) => match (start_of_rows(view), input.value()) {
+                    (Some(start), Some(value)) => extract.leaf(node, value, start),
+                    _ => extract.node(0, node, &behind)?,
+                },
+                _ => extract.node(0, node, &behind)?,
+            };
+            if is_result(node) {
+                extract.results.push(number);
+            }
+        }
+        for result in &extract.results {
+            extract.hash.word(*result as u64);
+        }
+        Some(extract)
+    }
+
+    /// The structure: the same for graphs that differ only in the values of their leaves.
+    pub(crate) fn fingerprint(&self) -> u128 {
+        self.hash.clone().finish()
+    }
+
+    /// The nodes of the results, in order.
+    pub(crate) fn results(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.results.iter().map(|entry| &self.scopes[0].entries[*entry].node)
+    }
+
+    /// A leaf of the whole graph.
+    fn leaf(&mut self, node: &Arc<Node>, value: Array, start: usize) -> usize {
+        self.hash.leaf(node);
+        self.leaves.push((value, start));
+        self.scopes[0].leaf(node)
+    }
+
+    /// The number of a node in a scope. What is not there is a leaf, or comes in from the scope around.
+    fn number_of(&mut self, depth: usize, node: &Arc<Node>) -> Option<usize> {
+        if let Some(number) = self.scopes[depth].numbers.get(&node.id) {
+            return Some(*number);
+        }
+        let Some(around) = depth.checked_sub(1) else { return node.value().map(|value| self.leaf(node, value, 0)) };
+        let outside = self.number_of(around, node)?;
+        self.hash.leaf(node);
+        self.scopes[depth].beside.push(outside);
+        Some(self.scopes[depth].leaf(node))
+    }
+
+    /// Takes a node into a scope, with the body of a loop if it is one.
+    fn node(&mut self, depth: usize, node: &Arc<Node>, behind: &[Arc<Node>]) -> Option<usize> {
+        let mut inputs = Vec::with_capacity(behind.len());
+        for input in behind {
+            inputs.push(self.number_of(depth, input)?);
+        }
+        let source = self.origins.len();
+        self.origins.push(node.origin);
+        let mut body = None;
+        if let Op::Scan(scan) = &node.op {
+            self.scopes.push(Scope::default());
+            let listed = &behind[scan.carries.len() + scan.entries.len()..];
+            let given = scan.carries.iter().chain(&scan.entries).map(|placeholder| &placeholder.0);
+            for leaf in given.chain(listed) {
+                self.hash.leaf(leaf);
+                self.scopes[depth + 1].leaf(leaf);
+            }
+            for inner in inner_nodes(scan) {
+                let behind = inner.inputs();
+                self.node(depth + 1, &inner, &behind)?;
+            }
+            let mut results = Vec::new();
+            for result in scan.carried.iter().chain(&scan.results) {
+                let number = self.number_of(depth + 1, &result.0)?;
+                self.hash.word(number as u64);
+                results.push(number);
+            }
+            let scope = self.scopes.pop()?;
+            inputs.extend(&scope.beside);
+            body = Some(Box::new((scope, results)));
+        }
+        self.lasting &= self.hash.node(node, &inputs);
+        Some(self.scopes[depth].push(Entry { node: Arc::clone(node), inputs, is_leaf: false, source, body }))
+    }
+
+    /// The graph as a list, for the planner.
+    pub(crate) fn graph(&self) -> Graph {
+        listed(&self.scopes[0], &self.results)
+    }
+}
+
+fn listed(scope: &Scope, results: &[usize]) -> Graph {
+    let mut graph = Graph { results: results.to_vec(), ..Graph::default() };
+    for entry in &scope.entries {
+        let number = graph.push(GraphNode {
+            op: if entry.is_leaf { Op::Leaf } else { entry.node.op.clone() },
+            inputs: entry.inputs.clone(),
+            shape: entry.node.shape.clone(),
+            dtype: entry.node.dtype,
+            source: entry.source,
+            body: entry.body.as_ref().map(|body| Arc::new(listed(&body.0, &body.1))),
+        });
+        if entry.is_leaf {
+            graph.inputs.push(number);
+        }
+    }
+    graph
+}
+
+/// Where a view begins that reads neighbouring elements one after another, if it does.
+fn start_of_rows(view: &View) -> Option<usize> {
+    let strides = view.input.strides();
+    let mut expected = 1;
+    let mut start = 0;
+    // From the last axis to the first: whole axes, then a part of one, then single places.
+    let mut whole = true;
+    for axis in (0..view.input.rank()).rev() {
+        let own = &view.axes[axis];
+        let [(along, step)] = own.steps[..] else { return None };
+        let (length, size) = (view.output[axis], view.input[axis]);
+        let offset = usize::try_from(own.offset).ok()?;
+        if along != axis || offset + length > size || (length > 1 && step != 1) || (!whole && length != 1) {
+            return None;
+        }
+        whole &= length == size;
+        start += offset * strides[axis];
+        expected *= length;
+    }
+    (view.output.rank() == view.input.rank() && expected == view.output.elements()).then_some(start)
+}

@@ -1,0 +1,138 @@
+//! A graph as a list, for passes and planning: what is to be computed, apart from any tensor that asked for it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::DType;
+use crate::expr::Op;
+use crate::shape::Shape;
+
+/// One node: an operation on earlier nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphNode {
+    /// What it does. A leaf is an input or a constant of the graph.
+    pub op: Op,
+    /// The nodes it reads, all earlier in the list.
+    pub inputs: Vec<usize>,
+    /// The sizes of its axes.
+    pub shape: Shape,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// The number of the node that it was made for, in the order in which the graph was taken: whom to name if it
+    /// fails.
+    pub source: usize,
+    /// One step of a loop, if this is one.
+    pub body: Option<Arc<Graph>>,
+}
+
+/// Nodes, operands before what uses them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// The nodes.
+    pub nodes: Vec<GraphNode>,
+    /// The leaves whose values are given anew at each run, in order.
+    pub inputs: Vec<usize>,
+    /// The leaves whose values are part of the graph.
+    pub constants: Vec<(usize, Array)>,
+    /// The nodes that are asked for.
+    pub results: Vec<usize>,
+}
+
+impl Graph {
+    /// Appends a node and returns its number.
+    pub fn push(&mut self, node: GraphNode) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// How often each node is read, results counted.
+    pub fn uses(&self) -> Vec<usize> {
+        let mut uses = vec![0; self.nodes.len()];
+        self.nodes.iter().flat_map(|node| &node.inputs).for_each(|input| uses[*input] += 1);
+        self.results.iter().for_each(|result| uses[*result] += 1);
+        uses
+    }
+
+    /// The graph made anew, node by node: `rewrite` gets each node, with its inputs renumbered, and the graph so
+    /// far, and tells which node stands for it.
+    pub fn rewritten(&self, mut rewrite: impl FnMut(&mut Graph, GraphNode, usize) -> usize) -> Graph {
+        let mut graph = Graph::default();
+        let mut number = Vec::with_capacity(self.nodes.len());
+        let constants: HashMap<usize, &Array> = self.constants.iter().map(|(node, array)| (*node, array)).collect();
+        let inputs: HashMap<usize, usize> = self.inputs.iter().enumerate().map(|(k, node)| (*node, k)).collect();
+        graph.inputs = vec![usize::MAX; self.inputs.len()];
+        for (old, node) in self.nodes.iter().enumerate() {
+            let node = GraphNode { inputs: node.inputs.iter().map(|input| number[*input]).collect(), ..node.clone() };
+            if node.op == Op::Leaf {
+                let new = graph.push(node);
+                match (inputs.get(&old), constants.get(&old)) {
+                    (Some(input), _) => graph.inputs[*input] = new,
+                    (None, Some(array)) => graph.constants.push((new, (*array).clone())),
+                    (None, None) => {}
+                }
+                number.push(new);
+            } else {
+                let new = rewrite(&mut graph, node, old);
+                number.push(new);
+            }
+        }
+        graph.results = self.results.iter().map(|result| number[*result]).collect();
+        graph
+    }
+
+    /// Multiplications and additions, as everyone counts them: two for each step of a contraction, one for each
+    /// element of a pointwise operation and for each element that is summed.
+    pub fn flops(&self) -> f64 {
+        self.nodes.iter().map(|node| node.flops(self)).sum()
+    }
+
+    /// The bytes of all values that are computed.
+    pub fn bytes(&self) -> f64 {
+        let computed = self.nodes.iter().filter(|node| node.op != Op::Leaf);
+        computed.map(|node| node.shape.elements() as f64 * node.dtype.bytes() as f64).sum()
+    }
+}
+
+impl GraphNode {
+    /// The operations that computing this node takes.
+    pub fn flops(&self, graph: &Graph) -> f64 {
+        let elements = self.shape.elements() as f64;
+        match &self.op {
+            Op::Einsum(einsum) => {
+                let mut labels: Vec<usize> = einsum.operands.iter().flatten().copied().collect();
+                labels.sort_unstable();
+                labels.dedup();
+                let steps: f64 = labels.iter().map(|label| einsum.extents[*label] as f64).product();
+                let sums = !einsum.summed().is_empty();
+                let products = einsum.operands.len().saturating_sub(1) + usize::from(einsum.coefficient != 1.0);
+                steps * (products + usize::from(sums)) as f64
+            }
+            Op::Map(formula) => {
+                use crate::formula::Node;
+                let free = |node: &&Node| !matches!(node, Node::Number(_) | Node::Variable(_));
+                elements * formula.nodes.iter().filter(free).count() as f64
+            }
+            Op::Add => elements * self.inputs.len().saturating_sub(1) as f64,
+            Op::Compare(_) | Op::Logic(_) | Op::Select => elements,
+            Op::Spread(_) | Op::ScatterAdd(_) | Op::Largest(_) | Op::LargestPlace(_) => {
+                self.inputs.first().map_or(0.0, |input| graph.nodes[*input].shape.elements() as f64)
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+/// One line a node.
+impl fmt::Display for Graph {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, node) in self.nodes.iter().enumerate() {
+            let inputs: Vec<String> = node.inputs.iter().map(|input| format!("%{input}")).collect();
+            let mark = if self.results.contains(&number) { "  result" } else { "" };
+            let operation = node.op.describe();
+            writeln!(formatter, "%{number} = {operation}({}) : {}{}{mark}", inputs.join(", "), node.dtype, node.shape)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! From graph to program: passes over a graph as a list, and planning.
+
+mod extract;
+mod fingerprint;
+pub mod graph;
+pub mod lower;
+pub mod memory;
+pub mod program;
+
+pub(crate) use extract::Extract;

@@ -1,0 +1,376 @@
+//! Programs: plain data that tells an executor what to do, step by step, over planned memory.
+//!
+//! A step is a fused loop of table rows over strided memory, a batched product of matrices, a loop over time with
+//! a program as its body, or one operation on whole arrays. Nothing in a program refers to a tensor, so that it
+//! can be kept, printed, compared, and translated for another device.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::dtype::DType;
+use crate::expr::{Logic, Op};
+use crate::ops::{Operation, Relation};
+use crate::shape::Shape;
+
+/// Where elements lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// An input, by its number.
+    Input(usize),
+    /// A constant of the program, by its number.
+    Constant(usize),
+    /// A result, by its number.
+    Result(usize),
+    /// The arena, from this byte on.
+    Arena(usize),
+}
+
+/// Strided elements: the place of an index is the offset plus the sum of indices times strides, in elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Access {
+    /// Where they lie.
+    pub memory: Memory,
+    /// Their type.
+    pub dtype: DType,
+    /// The place of the first.
+    pub offset: isize,
+    /// For each axis of the loop, how far one step leads.
+    pub strides: Vec<isize>,
+}
+
+/// One instruction of a fused loop; numbers are registers, each of one type, written once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Instruction {
+    /// A number, the same for all elements.
+    Number(f64),
+    /// A row of the table with one argument, and its parameter.
+    Unary(Operation, usize, f64),
+    /// A row of the table with two arguments; sums and products of integers too.
+    Binary(Operation, usize, usize),
+    /// The product of the first, whose zeros win, with the second.
+    Strong(usize, usize),
+    /// A comparison.
+    Compare(Relation, usize, usize),
+    /// Truth values combined; the second is not read by a negation.
+    Logic(Logic, usize, usize),
+    /// The second register where the first holds, the third elsewhere.
+    Choose(usize, usize, usize),
+    /// Another element type.
+    Cast(usize),
+}
+
+impl Instruction {
+    /// The registers that are read.
+    pub fn operands(&self) -> impl Iterator<Item = usize> + use<> {
+        let operands: [Option<usize>; 3] = match *self {
+            Instruction::Number(_) => [None; 3],
+            Instruction::Unary(_, a, _) | Instruction::Cast(a) | Instruction::Logic(Logic::Not, a, _) => {
+                [Some(a), None, None]
+            }
+            Instruction::Binary(_, a, b)
+            | Instruction::Strong(a, b)
+            | Instruction::Compare(_, a, b)
+            | Instruction::Logic(_, a, b) => [Some(a), Some(b), None],
+            Instruction::Choose(condition, a, b) => [Some(condition), Some(a), Some(b)],
+        };
+        operands.into_iter().flatten()
+    }
+}
+
+/// How elements are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Their sum.
+    Sum,
+    /// The largest; NaN wins.
+    Largest,
+}
+
+/// What leaves a fused loop: a register, element by element or put together along axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// The register.
+    pub register: usize,
+    /// Where it goes; axes along which elements are put together have stride 0.
+    pub access: Access,
+    /// How elements of one place are put together, if more than one falls there.
+    pub combine: Option<Combine>,
+    /// A factor of a sum, applied at the end.
+    pub scale: f64,
+    /// How many elements to set to zero first: all of what is written, where not every place is reached.
+    pub clear: Option<usize>,
+}
+
+/// A fused loop: registers are first what is loaded, then what instructions make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    /// The sizes of its axes.
+    pub extents: Vec<usize>,
+    /// What is read.
+    pub loads: Vec<Access>,
+    /// What is computed.
+    pub code: Vec<(Instruction, DType)>,
+    /// What is kept.
+    pub stores: Vec<Store>,
+    /// For each register, its slot of scratch memory, of as many elements as a block has.
+    pub slots: Vec<usize>,
+    /// How many slots there are.
+    pub slot_count: usize,
+}
+
+/// One axis of a product of matrices: its size, and the strides in both factors and in the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProductAxis {
+    /// The size.
+    pub extent: usize,
+    /// Strides in the first factor, the second and the result.
+    pub strides: [isize; 3],
+}
+
+/// A product of matrices for each index of the batch axes, summed over the outer inner axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Product {
+    /// Axes of the result over which products are independent.
+    pub batch: Vec<ProductAxis>,
+    /// Axes over which whole products are added up.
+    pub sums: Vec<ProductAxis>,
+    /// The rows of the first factor.
+    pub rows: ProductAxis,
+    /// The columns of the second factor.
+    pub columns: ProductAxis,
+    /// The axis that is summed.
+    pub inner: ProductAxis,
+    /// The factors and the result: memory, type and offset.
+    pub operands: [Access; 3],
+    /// A factor of everything.
+    pub coefficient: f64,
+    /// How many elements to set to zero first, if not every place is written.
+    pub clear: Option<usize>,
+}
+
+/// One operation on whole arrays, whose elements lie row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The operation.
+    pub op: Op,
+    /// Where its operands lie, and their shapes.
+    pub inputs: Vec<(Access, Shape)>,
+    /// Where its result goes, and its shape.
+    pub output: (Access, Shape),
+    /// The node to name if it fails.
+    pub source: usize,
+}
+
+/// A loop over time: a program for one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeat {
+    /// One step: its inputs are the carries, one entry of each sequence and what does not change; its results
+    /// are the next carries and one entry of each stacked result.
+    pub body: Arc<Program>,
+    /// How many steps.
+    pub length: usize,
+    /// The first carries, the sequences, and what does not change.
+    pub inputs: Vec<Access>,
+    /// The last carries and the stacked results, where anybody reads them.
+    pub outputs: Vec<Option<Access>>,
+    /// How many carries there are, and how many sequences.
+    pub carries: usize,
+    /// How many sequences there are.
+    pub sequences: usize,
+    /// Where the body has its own arena, from this byte on, and two places for each carry.
+    pub scratch: Memory,
+    /// The node to name if it fails.
+    pub source: usize,
+}
+
+/// One step of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// A fused loop.
+    Loop(Loop),
+    /// A product of matrices.
+    Product(Product),
+    /// An operation on whole arrays.
+    Call(Call),
+    /// A loop over time.
+    Repeat(Repeat),
+}
+
+/// The shape and type of an input or a result.
+pub type Signature = (Shape, DType);
+
+/// What to do, step by step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// What is given at each run.
+    pub inputs: Vec<Signature>,
+    /// What is part of the program.
+    pub constants: Vec<Array>,
+    /// What is asked for.
+    pub results: Vec<Signature>,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The bytes of memory that steps use in between.
+    pub arena: usize,
+}
+
+impl Step {
+    /// Multiplications and additions that the step takes.
+    pub fn flops(&self) -> f64 {
+        match self {
+            Step::Loop(fused) => {
+                let elements: f64 = fused.extents.iter().map(|extent| *extent as f64).product();
+                let instructions =
+                    fused.code.iter().filter(|(code, _)| !matches!(code, Instruction::Number(_))).count();
+                let combined = fused.stores.iter().filter(|store| store.combine.is_some()).count();
+                elements * (instructions + combined) as f64
+            }
+            Step::Product(product) => {
+                let axes = product.batch.iter().chain(&product.sums);
+                let whole: f64 = axes.map(|axis| axis.extent as f64).product();
+                2.0 * whole * product.rows.extent as f64 * product.columns.extent as f64 * product.inner.extent as f64
+            }
+            Step::Call(_) => 0.0,
+            Step::Repeat(repeat) => repeat.length as f64 * repeat.body.steps.iter().map(Step::flops).sum::<f64>(),
+        }
+    }
+
+    /// Bytes that the step reads and writes at least once.
+    pub fn bytes(&self) -> f64 {
+        let span = |access: &Access, extents: &[usize]| {
+            let moved = access.strides.iter().zip(extents).filter(|(stride, _)| **stride != 0);
+            moved.map(|(_, extent)| *extent as f64).product::<f64>() * access.dtype.bytes() as f64
+        };
+        match self {
+            Step::Loop(fused) => {
+                let stores = fused.stores.iter().map(|store| &store.access);
+                fused.loads.iter().chain(stores).map(|access| span(access, &fused.extents)).sum()
+            }
+            Step::Product(product) => {
+                let axes =
+                    [&product.batch[..], &product.sums, &[product.rows, product.columns, product.inner]].concat();
+                (0..3)
+                    .map(|operand| {
+                        let moved = axes.iter().filter(|axis| axis.strides[operand] != 0);
+                        moved.map(|axis| axis.extent as f64).product::<f64>()
+                            * product.operands[operand].dtype.bytes() as f64
+                    })
+                    .sum()
+            }
+            Step::Call(call) => {
+                let whole = call.inputs.iter().chain([&call.output]);
+                whole.map(|(access, shape)| shape.elements() as f64 * access.dtype.bytes() as f64).sum()
+            }
+            Step::Repeat(repeat) => repeat.length as f64 * repeat.body.steps.iter().map(Step::bytes).sum::<f64>(),
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Memory::Input(number) => write!(formatter, "input {number}"),
+            Memory::Constant(number) => write!(formatter, "constant {number}"),
+            Memory::Result(number) => write!(formatter, "result {number}"),
+            Memory::Arena(offset) => write!(formatter, "@{offset}"),
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let strides: Vec<String> = self.strides.iter().map(isize::to_string).collect();
+        write!(formatter, "{}", self.memory)?;
+        if self.offset != 0 {
+            write!(formatter, "+{}", self.offset)?;
+        }
+        write!(formatter, "[{}]", strides.join(","))
+    }
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Instruction::Number(number) => write!(formatter, "{number}"),
+            Instruction::Unary(operation, a, parameter) if operation.parameter().is_some() => {
+                write!(formatter, "{}(r{a}, {parameter})", operation.name())
+            }
+            Instruction::Unary(operation, a, _) => write!(formatter, "{}(r{a})", operation.name()),
+            Instruction::Binary(operation, a, b) => write!(formatter, "{}(r{a}, r{b})", operation.name()),
+            Instruction::Strong(a, b) => write!(formatter, "r{a} !* r{b}"),
+            Instruction::Compare(relation, a, b) => write!(formatter, "r{a} {} r{b}", relation.symbol()),
+            Instruction::Logic(Logic::Not, a, _) => write!(formatter, "not r{a}"),
+            Instruction::Logic(Logic::And, a, b) => write!(formatter, "r{a} and r{b}"),
+            Instruction::Logic(Logic::Or, a, b) => write!(formatter, "r{a} or r{b}"),
+            Instruction::Choose(condition, a, b) => write!(formatter, "r{condition} ? r{a} : r{b}"),
+            Instruction::Cast(a) => write!(formatter, "cast(r{a})"),
+        }
+    }
+}
+
+/// The steps in words, with what they compute and move.
+impl fmt::Display for Program {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let signature = |(shape, dtype): &Signature| format!("{dtype}{shape}");
+        let listed = |signatures: &[Signature]| signatures.iter().map(signature).collect::<Vec<_>>().join(", ");
+        writeln!(
+            formatter,
+            "{} -> {}, {} steps, arena {} bytes",
+            listed(&self.inputs),
+            listed(&self.results),
+            self.steps.len(),
+            self.arena
+        )?;
+        for (number, step) in self.steps.iter().enumerate() {
+            write!(formatter, "{number:>3}  ")?;
+            match step {
+                Step::Loop(fused) => {
+                    writeln!(formatter, "loop {:?}", fused.extents)?;
+                    for (register, load) in fused.loads.iter().enumerate() {
+                        writeln!(formatter, "       r{register} = {load}")?;
+                    }
+                    for (register, (instruction, dtype)) in (fused.loads.len()..).zip(&fused.code) {
+                        writeln!(formatter, "       r{register} = {instruction} : {dtype}")?;
+                    }
+                    for store in &fused.stores {
+                        let arrow = match store.combine {
+                            None => "->",
+                            Some(Combine::Sum) => "sum ->",
+                            Some(Combine::Largest) => "largest ->",
+                        };
+                        writeln!(formatter, "       r{} {arrow} {}", store.register, store.access)?;
+                    }
+                }
+                Step::Product(product) => {
+                    let sizes = |axes: &[ProductAxis]| axes.iter().map(|axis| axis.extent).collect::<Vec<_>>();
+                    let [a, b, c] = &product.operands;
+                    writeln!(
+                        formatter,
+                        "product {:?} {}×{}×{} sum {:?}: {} · {} -> {}",
+                        sizes(&product.batch),
+                        product.rows.extent,
+                        product.inner.extent,
+                        product.columns.extent,
+                        sizes(&product.sums),
+                        a.memory,
+                        b.memory,
+                        c.memory
+                    )?;
+                }
+                Step::Call(call) => {
+                    let inputs: Vec<String> =
+                        call.inputs.iter().map(|(access, shape)| format!("{}{shape}", access.memory)).collect();
+                    writeln!(formatter, "{}({}) -> {}", call.op.describe(), inputs.join(", "), call.output.0.memory)?;
+                }
+                Step::Repeat(repeat) => {
+                    writeln!(formatter, "repeat {} times", repeat.length)?;
+                    for line in repeat.body.to_string().lines() {
+                        writeln!(formatter, "       {line}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
