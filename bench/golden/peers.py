@@ -59,7 +59,7 @@ SPELLINGS = {
     # Entries along an axis by indices, whose axes take the place of that axis.
     "gather": (
         jnp.take,
-        lambda x, i, axis: torch.index_select(x, axis, i.reshape(-1)).reshape(*x.shape[:axis], *i.shape, *x.shape[axis + 1 :]),
+        lambda x, i, axis: x[(slice(None),) * axis + (i,)],
     ),
     # Rows added up where a vector of indices says.
     "scatter_rows": (

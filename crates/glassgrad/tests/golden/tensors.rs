@@ -32,7 +32,6 @@ pub(crate) const REDUCTIONS: &[Entry] = &[
     ("norm", |x| x[0].norm()),
     ("norm over 1", |x| x[0].norm_over(1)),
     ("norm over 0 and 2", |x| x[0].norm_over([0, 2])),
-    ("norm with a zero row", |x| x[0].norm_over(1)),
     ("one norm", |x| x[0].abs().sum_over(1)),
     ("four norm", |x| x[0].powi(4).sum_over(1).powf(0.25)),
     ("logsumexp", |x| x[0].logsumexp()),
