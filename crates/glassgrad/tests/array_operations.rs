@@ -1,7 +1,7 @@
 //! What people expect of an array library, all of it before the same judges.
 //!
 //! Each operation is one entry of a list: a function of tensors, the shapes of its arguments, and its definition in
-//! plain loops. Every entry is judged by its definition, by finite differences to second order, by the adjoint
+//! plain loops (`array_operations/list.rs`). Every entry is judged by its definition, by finite differences to second order, by the adjoint
 //! identity, by every other mode, by `vmap` against a loop, in 32 bits, on no examples, on views, and where it makes
 //! sense on integers and on empty axes. A rule that is wrong by 0.1 % must be noticed.
 
@@ -10,682 +10,16 @@ mod closeness;
 #[allow(dead_code)]
 #[path = "judges/differences.rs"]
 mod differences;
+#[path = "array_operations/list.rs"]
+mod list;
 
 use closeness::{agree, size_of_all};
 use glassgrad::dtype::DType;
-use glassgrad::expr::{Axes, Index, s};
+use glassgrad::expr::{Index, s};
 use glassgrad::operations::{Complex, Interpolation};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, grad, hvp, jacobian, jvp, vjp, vmap};
-
-// ------------------------------------------------------------------ arrays without any cleverness
-
-/// An array as its shape and its elements, for definitions.
-#[derive(Clone, Debug)]
-struct Plain {
-    shape: Vec<usize>,
-    elements: Vec<f64>,
-}
-
-fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
-    shape.iter().fold(vec![Vec::new()], |indices, size| {
-        indices.iter().flat_map(|index| (0..*size).map(move |k| [&index[..], &[k]].concat())).collect()
-    })
-}
-
-impl Plain {
-    fn of(shape: &[usize], element: impl Fn(&[usize]) -> f64) -> Plain {
-        Plain { shape: shape.to_vec(), elements: indices(shape).iter().map(|index| element(index)).collect() }
-    }
-
-    fn at(&self, index: &[usize]) -> f64 {
-        let place = index.iter().zip(&self.shape).fold(0, |place, (k, size)| place * size + k);
-        self.elements[place]
-    }
-
-    fn map(&self, function: impl Fn(f64) -> f64) -> Plain {
-        Plain { shape: self.shape.clone(), elements: self.elements.iter().map(|x| function(*x)).collect() }
-    }
-
-    fn tensor(&self) -> Tensor {
-        Tensor::new(&self.elements, &self.shape[..])
-    }
-
-    /// The lines along an axis, each under the function, which may change their length.
-    fn lines(&self, axis: usize, function: impl Fn(&[f64]) -> Vec<f64>) -> Plain {
-        let line = |index: &[usize]| -> Vec<f64> {
-            let place = |k: usize| [&index[..axis], &[k], &index[axis + 1..]].concat();
-            function(&(0..self.shape[axis]).map(|k| self.at(&place(k))).collect::<Vec<_>>())
-        };
-        let mut shape = self.shape.clone();
-        shape[axis] = function(&vec![1.0; self.shape[axis]]).len();
-        Plain::of(&shape, |index| line(index)[index[axis]])
-    }
-
-    /// Without an axis of size 1.
-    fn without(mut self, axis: usize) -> Plain {
-        self.shape.remove(axis);
-        self
-    }
-}
-
-fn sorted(line: &[f64]) -> Vec<f64> {
-    let mut line = line.to_vec();
-    line.sort_by(f64::total_cmp);
-    line
-}
-
-fn quantile(line: &[f64], q: f64) -> f64 {
-    let (sorted, place) = (sorted(line), q * (line.len() - 1) as f64);
-    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    low + (high - low) * place.fract()
-}
-
-/// Complex numbers from their two parts, under a function of each.
-fn complex_map(x: &[Plain], function: impl Fn(num_complex::Complex64) -> num_complex::Complex64) -> Plain {
-    let results: Vec<num_complex::Complex64> = x[0]
-        .elements
-        .iter()
-        .zip(&x[1].elements)
-        .map(|(re, im)| function(num_complex::Complex64::new(*re, *im)))
-        .collect();
-    let elements = results.iter().map(|z| z.re).chain(results.iter().map(|z| z.im)).collect();
-    Plain { shape: [&[2], &x[0].shape[..]].concat(), elements }
-}
-
-/// Complex tensors as one real tensor, the real parts first.
-fn packed(z: &Complex) -> Tensor {
-    Tensor::stack(&[&z.re, &z.im], 0)
-}
-
-fn complex(x: &[Tensor]) -> Complex {
-    Complex::new(x[0].clone(), x[1].clone())
-}
-
-// ------------------------------------------------------------------ the list
-
-type Shapes = &'static [&'static [usize]];
-
-/// An operation with what is needed to judge it.
-struct Subject {
-    name: &'static str,
-    shapes: Shapes,
-    function: fn(&[Tensor]) -> Tensor,
-    definition: fn(&[Plain]) -> Plain,
-    /// Shapes with empty axes for which the definition holds too.
-    empty: Shapes,
-    /// Whether it takes integers.
-    integers: bool,
-}
-
-fn subject(
-    name: &'static str,
-    shapes: Shapes,
-    function: fn(&[Tensor]) -> Tensor,
-    definition: fn(&[Plain]) -> Plain,
-) -> Subject {
-    Subject { name, shapes, function, definition, empty: &[], integers: false }
-}
-
-impl Subject {
-    fn empty(self, empty: Shapes) -> Subject {
-        Subject { empty, ..self }
-    }
-
-    fn integers(self) -> Subject {
-        Subject { integers: true, ..self }
-    }
-}
-
-fn subjects() -> Vec<Subject> {
-    let mut all = products_and_order();
-    all.extend(indexing());
-    all.extend(layout());
-    all.extend(interpolation());
-    all.extend(complex_numbers());
-    #[cfg(feature = "fft")]
-    all.extend(fourier());
-    all
-}
-
-fn products_and_order() -> Vec<Subject> {
-    vec![
-        subject("prod", &[&[2, 3]], |x| x[0].prod(), |x| Plain::of(&[], |_| x[0].elements.iter().product()))
-            .empty(&[&[0, 3]])
-            .integers(),
-        subject("prod of a number", &[&[]], |x| x[0].prod(), |x| x[0].clone()).integers(),
-        subject(
-            "prod over the first axis",
-            &[&[5, 2]],
-            |x| x[0].prod_over(0),
-            |x| x[0].lines(0, |line| vec![line.iter().product()]).without(0),
-        )
-        .empty(&[&[0, 2]])
-        .integers(),
-        subject(
-            "prod over outer axes, kept",
-            &[&[2, 2, 3]],
-            |x| x[0].prod_over(Axes::from([0, -1]).keep()),
-            |x| {
-                let product = |line: &[f64]| vec![line.iter().product()];
-                x[0].lines(0, product).lines(2, product)
-            },
-        )
-        .empty(&[&[2, 0, 3]]),
-        subject(
-            "cumprod",
-            &[&[2, 7]],
-            |x| x[0].cumprod(-1),
-            |x| x[0].lines(1, |line| (0..line.len()).map(|k| line[..=k].iter().product()).collect()),
-        )
-        .empty(&[&[2, 0]])
-        .integers(),
-        subject("sort the first axis", &[&[4, 3]], |x| x[0].sort(0), |x| x[0].lines(0, sorted))
-            .empty(&[&[0, 3]])
-            .integers(),
-        subject("sort the last axis", &[&[2, 5]], |x| x[0].sort(-1), |x| x[0].lines(1, sorted)).integers(),
-        subject(
-            "sort descending",
-            &[&[6]],
-            |x| x[0].sort(0).flip(&[0]),
-            |x| x[0].lines(0, |line| sorted(line).into_iter().rev().collect()),
-        ),
-        subject(
-            "top_k",
-            &[&[4, 3]],
-            |x| x[0].top_k(2, 0).0,
-            |x| x[0].lines(0, |line| sorted(line).into_iter().rev().take(2).collect()),
-        )
-        .empty(&[&[4, 0]])
-        .integers(),
-        subject(
-            "median of an even count",
-            &[&[2, 3]],
-            |x| x[0].median(),
-            |x| Plain::of(&[], |_| quantile(&x[0].elements, 0.5)),
-        ),
-        subject(
-            "median of an odd count",
-            &[&[5]],
-            |x| x[0].median(),
-            |x| Plain::of(&[], |_| sorted(&x[0].elements)[2]),
-        ),
-        subject(
-            "median over an axis",
-            &[&[4, 3]],
-            |x| x[0].median_over(0),
-            |x| x[0].lines(0, |line| vec![quantile(line, 0.5)]).without(0),
-        )
-        .empty(&[&[4, 0]]),
-        subject(
-            "quantile",
-            &[&[2, 7]],
-            |x| x[0].quantile(0.3, 1),
-            |x| x[0].lines(1, |line| vec![quantile(line, 0.3)]).without(1),
-        ),
-        subject("clip", &[&[6]], |x| x[0].clip(-0.61, 0.57), |x| x[0].map(|x| x.clamp(-0.61, 0.57))).empty(&[&[0]]),
-    ]
-}
-
-fn indexing() -> Vec<Subject> {
-    fn columns() -> Tensor {
-        Tensor::from([[3_i64, 0], [-1, 1]])
-    }
-    fn column(row: usize, k: usize) -> usize {
-        [[3, 0], [3, 1]][row][k]
-    }
-    vec![
-        subject(
-            "take_along",
-            &[&[2, 4]],
-            |x| x[0].take_along(&columns(), 1),
-            |x| Plain::of(&[2, 2], |i| x[0].at(&[i[0], column(i[0], i[1])])),
-        )
-        .integers(),
-        subject(
-            "take_along the first axis, broadcast",
-            &[&[3, 2]],
-            |x| x[0].take_along(&Tensor::from([[2_i64], [-3]]), 0),
-            |x| Plain::of(&[2, x[0].shape[1]], |i| x[0].at(&[[2, 0][i[0]], i[1]])),
-        )
-        .empty(&[&[3, 0]])
-        .integers(),
-        subject(
-            "put_along",
-            &[&[2, 4], &[2, 1]],
-            |x| x[0].put_along(&columns(), &x[1], 1),
-            |x| {
-                Plain::of(&[2, 4], |i| match (0..2).any(|k| column(i[0], k) == i[1]) {
-                    true => x[1].at(&[i[0], 0]),
-                    false => x[0].at(i),
-                })
-            },
-        )
-        .integers(),
-        subject(
-            "add_along",
-            &[&[3, 2], &[2, 2]],
-            |x| x[0].add_along(&Tensor::from([[2_i64, 1], [2, 0]]), &x[1], 0),
-            |x| {
-                let named = [[2, 1], [2, 0]];
-                let added = |i: &[usize]| -> f64 {
-                    (0..2).filter(|k| named[*k][i[1]] == i[0]).map(|k| x[1].at(&[k, i[1]])).sum()
-                };
-                Plain::of(&[3, 2], |i| x[0].at(i) + added(i))
-            },
-        )
-        .integers(),
-        subject(
-            "index_at both axes",
-            &[&[2, 3]],
-            |x| x[0].index_at(&[&Tensor::from([[0_i64], [1]]), &Tensor::from([2_i64, -3, 2])]),
-            |x| Plain::of(&[2, 3], |i| x[0].at(&[i[0], [2, 0, 2][i[1]]])),
-        )
-        .integers(),
-        subject(
-            "index_at the first axis",
-            &[&[3, 2]],
-            |x| x[0].index_at(&[&Tensor::from(-1_i64)]),
-            |x| Plain::of(&x[0].shape[1..], |i| x[0].at(&[2, i[0]])),
-        )
-        .empty(&[&[3, 0]]),
-        subject(
-            "with_at, a place named twice",
-            &[&[3, 2], &[3]],
-            |x| {
-                let (rows, columns) = (Tensor::from([2_i64, 0, 2]), Tensor::from([1_i64, 0, -1]));
-                x[0].with_at(&[&rows, &columns], &x[1])
-            },
-            |x| {
-                Plain::of(&[3, 2], |i| match i {
-                    [2, 1] => x[1].at(&[2]),
-                    [0, 0] => x[1].at(&[1]),
-                    _ => x[0].at(i),
-                })
-            },
-        )
-        .integers(),
-        subject(
-            "with_at rows",
-            &[&[3, 2], &[2]],
-            |x| x[0].with_at(&[&Tensor::from([2_i64, 0])], &x[1]),
-            |x| Plain::of(&x[0].shape, |i| if i[0] == 1 { x[0].at(i) } else { x[1].at(&i[1..]) }),
-        )
-        .empty(&[&[3, 0], &[0]])
-        .integers(),
-        subject(
-            "add_at, a place named twice",
-            &[&[4], &[3]],
-            |x| x[0].add_at(&[&Tensor::from([1_i64, -1, 1])], &x[1]),
-            |x| {
-                let added = [0.0, x[1].elements[0] + x[1].elements[2], 0.0, x[1].elements[1]];
-                Plain::of(&[4], |i| x[0].at(i) + added[i[0]])
-            },
-        )
-        .integers(),
-        subject(
-            "embedding",
-            &[&[3, 2]],
-            |x| x[0].embedding(&Tensor::from([[0_i64, 2], [2, 2]])),
-            |x| Plain::of(&[2, 2, 2], |i| x[0].at(&[[[0, 2], [2, 2]][i[0]][i[1]], i[2]])),
-        )
-        .integers(),
-        subject(
-            "masked",
-            &[&[3, 2]],
-            |x| x[0].masked(&Tensor::from([true, false, true])),
-            |x| Plain::of(&[2, x[0].shape[1]], |i| x[0].at(&[2 * i[0], i[1]])),
-        )
-        .empty(&[&[3, 0]])
-        .integers(),
-    ]
-}
-
-fn layout() -> Vec<Subject> {
-    vec![
-        subject("flatten", &[&[2, 3]], |x| x[0].flatten(), |x| Plain::of(&[6], |i| x[0].elements[i[0]])).integers(),
-        subject(
-            "squeeze and unsqueeze",
-            &[&[2, 1, 3]],
-            |x| x[0].squeeze(1).unsqueeze(-1),
-            |x| Plain::of(&[2, 3, 1], |i| x[0].at(&[i[0], 0, i[1]])),
-        )
-        .integers(),
-        subject(
-            "swap_axes",
-            &[&[2, 1, 3]],
-            |x| x[0].swap_axes(0, -1),
-            |x| Plain::of(&[3, 1, 2], |i| x[0].at(&[i[2], i[1], i[0]])),
-        )
-        .integers(),
-        subject(
-            "move_axis",
-            &[&[2, 3, 1]],
-            |x| x[0].move_axis(0, -1),
-            |x| Plain::of(&[3, 1, 2], |i| x[0].at(&[i[2], i[0], i[1]])),
-        )
-        .integers(),
-        subject(
-            "split",
-            &[&[2, 5]],
-            |x| x[0].split(&[1, 0, 3, 1], -1)[2].clone(),
-            |x| Plain::of(&[x[0].shape[0], 3], |i| x[0].at(&[i[0], i[1] + 1])),
-        )
-        .empty(&[&[0, 5]])
-        .integers(),
-        subject("chunk", &[&[5]], |x| x[0].chunk(3, 0)[1].clone(), |x| Plain::of(&[2], |i| x[0].at(&[i[0] + 2])))
-            .integers(),
-        subject(
-            "diagonal above",
-            &[&[2, 3, 4]],
-            |x| x[0].diagonal(2),
-            |x| Plain::of(&[x[0].shape[0], 2], |i| x[0].at(&[i[0], i[1], i[1] + 2])),
-        )
-        .empty(&[&[0, 3, 4]])
-        .integers(),
-        subject(
-            "diagonal below",
-            &[&[3, 3]],
-            |x| x[0].diagonal(-1),
-            |x| Plain::of(&[2], |i| x[0].at(&[i[0] + 1, i[0]])),
-        )
-        .integers(),
-        subject(
-            "tril",
-            &[&[3, 4]],
-            |x| x[0].tril(-1),
-            |x| Plain::of(&[3, 4], |i| if i[1] < i[0] { x[0].at(i) } else { 0.0 }),
-        )
-        .integers(),
-        subject(
-            "triu",
-            &[&[2, 3, 2]],
-            |x| x[0].triu(0),
-            |x| Plain::of(&[2, 3, 2], |i| if i[2] >= i[1] { x[0].at(i) } else { 0.0 }),
-        )
-        .integers(),
-        subject(
-            "tile",
-            &[&[2, 3]],
-            |x| x[0].tile(&[2, 1, 2]),
-            |x| Plain::of(&[2, 2, 6], |i| x[0].at(&[i[1], i[2] % 3])),
-        )
-        .integers(),
-        subject("tile by nothing", &[&[3]], |x| x[0].tile(&[0]) + x[0].sum(), |_| Plain::of(&[0], |_| 0.0)),
-        subject("repeat", &[&[2, 3]], |x| x[0].repeat(2, 0), |x| Plain::of(&[4, 3], |i| x[0].at(&[i[0] / 2, i[1]])))
-            .integers(),
-        subject(
-            "roll",
-            &[&[2, 5]],
-            |x| x[0].roll(-7, 1),
-            |x| Plain::of(&x[0].shape, |i| x[0].at(&[i[0], (i[1] + 7) % 5])),
-        )
-        .empty(&[&[0, 5]])
-        .integers(),
-        subject(
-            "diff",
-            &[&[2, 4]],
-            |x| x[0].diff(-1),
-            |x| Plain::of(&[2, 3], |i| x[0].at(&[i[0], i[1] + 1]) - x[0].at(i)),
-        )
-        .integers(),
-        subject(
-            "meshgrid",
-            &[&[2], &[3]],
-            |x| {
-                let grid = Tensor::meshgrid(&[&x[0], &x[1]]);
-                &grid[0] * &grid[1]
-            },
-            |x| Plain::of(&[2, 3], |i| x[0].at(&i[..1]) * x[1].at(&i[1..])),
-        )
-        .integers(),
-        subject(
-            "dropout",
-            &[&[3, 4]],
-            |x| x[0].dropout(Key::new(3), 0.4),
-            |x| {
-                let kept = |k: usize| Key::new(3).uniform(k as u64) > 0.4;
-                Plain::of(&[3, 4], |i| if kept(i[0] * 4 + i[1]) { x[0].at(i) / 0.6 } else { 0.0 })
-            },
-        ),
-        subject(
-            "shuffle",
-            &[&[2, 4]],
-            |x| x[0].shuffle(Key::new(3), 1),
-            |x| Plain::of(&[2, 4], |i| x[0].at(&[i[0], Key::new(3).permutation(4)[i[1]]])),
-        )
-        .integers(),
-    ]
-}
-
-fn interpolation() -> Vec<Subject> {
-    // The arguments move a little around places that are away from knots.
-    const PLACES: [f64; 4] = [-0.7, 0.1, 0.8, 2.0];
-    const KNOTS: [f64; 4] = [-1.0, -0.3, 0.4, 1.1];
-    fn resampled(line: &[f64], places: &[f64]) -> Vec<f64> {
-        let at = |place: f64| {
-            let place = place.clamp(0.0, (line.len() - 1) as f64);
-            let (low, high) = (line[place.floor() as usize], line[place.ceil() as usize]);
-            low + (high - low) * place.fract()
-        };
-        places.iter().map(|place| at(*place)).collect()
-    }
-    vec![
-        subject(
-            "interp",
-            &[&[4], &[4], &[4]],
-            |x| {
-                let near = |k: usize, places: [f64; 4]| &x[k] * 0.05 + Tensor::from(places).cast(x[k].dtype());
-                near(0, PLACES).interp(&near(1, KNOTS), &x[2])
-            },
-            |x| {
-                let (place, knot) =
-                    (|k: usize| x[0].elements[k] * 0.05 + PLACES[k], |k: usize| x[1].elements[k] * 0.05 + KNOTS[k]);
-                Plain::of(&[4], |i| {
-                    let (x, y) = (place(i[0]), |k: usize| x[2].elements[k]);
-                    match (0..3).find(|k| x < knot(k + 1)) {
-                        Some(k) => y(k) + (y(k + 1) - y(k)) * (x - knot(k)) / (knot(k + 1) - knot(k)),
-                        None => y(3),
-                    }
-                })
-            },
-        ),
-        subject(
-            "interpolate to the nearest",
-            &[&[2, 3]],
-            |x| x[0].interpolate(&[3, 5], Interpolation::Nearest),
-            |x| Plain::of(&[3, 5], |i| x[0].at(&[i[0] * 2 / 3, i[1] * 3 / 5])),
-        )
-        .integers(),
-        subject(
-            "interpolate linearly, corners aligned",
-            &[&[2, 2, 3]],
-            |x| x[0].interpolate(&[3, 2], Interpolation::Linear { align_corners: true }),
-            |x| x[0].lines(1, |line| resampled(line, &[0.0, 0.5, 1.0])).lines(2, |line| resampled(line, &[0.0, 2.0])),
-        )
-        .empty(&[&[0, 2, 3]]),
-        subject(
-            "interpolate linearly, cells",
-            &[&[2, 4]],
-            |x| x[0].interpolate(&[4, 3], Interpolation::Linear { align_corners: false }),
-            |x| {
-                let places = |old: f64, new: usize| -> Vec<f64> {
-                    (0..new).map(|k| (k as f64 + 0.5) * old / new as f64 - 0.5).collect()
-                };
-                x[0].lines(0, |line| resampled(line, &places(2.0, 4))).lines(1, |line| resampled(line, &places(4.0, 3)))
-            },
-        ),
-    ]
-}
-
-fn complex_numbers() -> Vec<Subject> {
-    const PAIR: Shapes = &[&[3], &[3]];
-    const EMPTY: Shapes = &[&[0], &[0]];
-    vec![
-        subject(
-            "complex product",
-            PAIR,
-            |x| packed(&(complex(x) * complex(x).conj().exp())),
-            |x| complex_map(x, |z| z * z.conj().exp()),
-        )
-        .empty(EMPTY),
-        subject(
-            "complex quotient",
-            PAIR,
-            |x| packed(&(complex(x).cos() / complex(x))),
-            |x| complex_map(x, |z| z.cos() / z),
-        ),
-        subject(
-            "complex beside numbers",
-            PAIR,
-            |x| packed(&(2.0 - (complex(x) * 3.0 + 1.0) / 4.0 + &x[0])),
-            |x| complex_map(x, |z| 2.0 - (z * 3.0 + 1.0) / 4.0 + z.re),
-        ),
-        subject("complex reciprocal", PAIR, |x| packed(&(1.0 / complex(x))), |x| complex_map(x, |z| 1.0 / z)),
-        subject("complex ln", PAIR, |x| packed(&complex(x).ln()), |x| complex_map(x, |z| z.ln())),
-        subject("complex sqrt", PAIR, |x| packed(&complex(x).sqrt()), |x| complex_map(x, |z| z.sqrt())).empty(EMPTY),
-        subject("complex powi", PAIR, |x| packed(&complex(x).powi(5)), |x| complex_map(x, |z| z.powi(5))),
-        subject("complex negative powi", PAIR, |x| packed(&complex(x).powi(-2)), |x| complex_map(x, |z| z.powi(-2))),
-        subject("complex sin", PAIR, |x| packed(&complex(x).sin()), |x| complex_map(x, |z| z.sin())),
-        subject(
-            "complex abs",
-            PAIR,
-            |x| complex(x).abs(),
-            |x| Plain::of(&x[0].shape, |i| x[0].at(i).hypot(x[1].at(i))),
-        ),
-        subject("complex arg", PAIR, |x| complex(x).arg(), |x| Plain::of(&[3], |i| x[1].at(i).atan2(x[0].at(i)))),
-        subject(
-            "complex from polar",
-            PAIR,
-            |x| packed(&Complex::from_polar(&x[0], &x[1])),
-            |x| complex_map(x, |z| num_complex::Complex64::from_polar(z.re, z.im)),
-        ),
-        subject(
-            "complex matmul with the adjoint",
-            &[&[2, 2], &[2, 2]],
-            |x| packed(&complex(x).matmul(&complex(x).adjoint())),
-            |x| {
-                let at = |i: usize, j: usize| num_complex::Complex64::new(x[0].at(&[i, j]), x[1].at(&[i, j]));
-                let entry =
-                    |i: usize, j: usize| (0..2).map(|k| at(i, k) * at(j, k).conj()).sum::<num_complex::Complex64>();
-                Plain::of(&[2, 2, 2], |i| if i[0] == 0 { entry(i[1], i[2]).re } else { entry(i[1], i[2]).im })
-            },
-        ),
-        subject(
-            "complex sums and slices",
-            &[&[2, 3], &[2, 3]],
-            |x| packed(&(complex(x).sum_over(0).slice(&[s(1..)]) + complex(x).mean())),
-            |x| {
-                let of =
-                    |x: &Plain, k: usize| x.at(&[0, k + 1]) + x.at(&[1, k + 1]) + x.elements.iter().sum::<f64>() / 6.0;
-                Plain::of(&[2, 2], |i| of(&x[i[0]], i[1]))
-            },
-        ),
-    ]
-}
-
-#[cfg(feature = "fft")]
-fn fourier() -> Vec<Subject> {
-    use glassgrad::operations::Norm;
-    use num_complex::Complex64;
-
-    /// The transform by its definition, along an axis of both parts, with a sign and a factor.
-    fn transformed(x: &[Plain], axis: usize, sign: f64, factor: f64) -> Plain {
-        let part = |line: &[Complex64]| -> Vec<Complex64> {
-            let turn = |j: usize, k: usize| {
-                Complex64::from_polar(
-                    factor,
-                    sign * std::f64::consts::TAU * (j * k % line.len()) as f64 / line.len() as f64,
-                )
-            };
-            (0..line.len()).map(|k| (0..line.len()).map(|j| line[j] * turn(j, k)).sum()).collect()
-        };
-        let shape = &x[0].shape;
-        Plain::of(&[&[2], &shape[..]].concat(), |index| {
-            let place = |k: usize| [&index[1..=axis], &[k], &index[axis + 2..]].concat();
-            let line: Vec<Complex64> =
-                (0..shape[axis]).map(|k| Complex64::new(x[0].at(&place(k)), x[1].at(&place(k)))).collect();
-            let result = part(&line)[index[axis + 1]];
-            if index[0] == 0 { result.re } else { result.im }
-        })
-    }
-    fn halves(x: &Plain) -> [Plain; 2] {
-        let half = x.elements.len() / 2;
-        let part = |elements: &[f64]| Plain { shape: x.shape[1..].to_vec(), elements: elements.to_vec() };
-        [part(&x.elements[..half]), part(&x.elements[half..])]
-    }
-    fn zeros(x: &Plain) -> Plain {
-        x.map(|_| 0.0)
-    }
-    vec![
-        subject(
-            "fft of a prime length",
-            &[&[2, 5], &[2, 5]],
-            |x| packed(&complex(x).fft(-1)),
-            |x| transformed(x, 1, -1.0, 1.0),
-        )
-        .empty(&[&[0, 5], &[0, 5]]),
-        subject(
-            "fft of the first axis",
-            &[&[4, 2], &[4, 2]],
-            |x| packed(&complex(x).fft(0)),
-            |x| transformed(x, 0, -1.0, 1.0),
-        ),
-        subject("fft of one", &[&[3, 1], &[3, 1]], |x| packed(&complex(x).fft(1)), |x| transformed(x, 1, -1.0, 1.0)),
-        subject("fft of none", &[&[2], &[2]], |x| packed(&complex(x).fft(0)), |x| transformed(x, 0, -1.0, 1.0))
-            .empty(&[&[0], &[0]]),
-        subject("ifft", &[&[6], &[6]], |x| packed(&complex(x).ifft(0)), |x| transformed(x, 0, 1.0, 1.0 / 6.0)),
-        subject(
-            "fft, orthonormal",
-            &[&[7], &[7]],
-            |x| packed(&complex(x).fft_norm(0, Norm::Ortho)),
-            |x| transformed(x, 0, -1.0, 1.0 / 7_f64.sqrt()),
-        ),
-        subject(
-            "fft2",
-            &[&[2, 3], &[2, 3]],
-            |x| packed(&complex(x).fft2()),
-            |x| transformed(&halves(&transformed(x, 1, -1.0, 1.0)), 0, -1.0, 1.0),
-        ),
-        subject(
-            "ifft2",
-            &[&[2, 3], &[2, 3]],
-            |x| packed(&complex(x).ifft2()),
-            |x| transformed(&halves(&transformed(x, 1, 1.0, 1.0 / 3.0)), 0, 1.0, 0.5),
-        ),
-        subject(
-            "rfft",
-            &[&[2, 5]],
-            |x| packed(&x[0].rfft(1)),
-            |x| {
-                let whole = transformed(&[x[0].clone(), zeros(&x[0])], 1, -1.0, 1.0);
-                Plain::of(&[2, 2, 3], |i| whole.at(i))
-            },
-        ),
-        subject("irfft of an even length", &[&[4], &[4]], |x| complex(x).irfft(6, 0), |x| irfft(x, 6)),
-        subject("irfft of an odd length", &[&[4], &[4]], |x| complex(x).irfft(7, 0), |x| irfft(x, 7)),
-        subject(
-            "fftshift",
-            &[&[2, 5]],
-            |x| x[0].fftshift(1),
-            |x| Plain::of(&[2, 5], |i| x[0].at(&[i[0], (i[1] + 3) % 5])),
-        )
-        .integers(),
-        subject("ifftshift", &[&[5]], |x| x[0].ifftshift(0), |x| Plain::of(&[5], |i| x[0].at(&[(i[0] + 2) % 5]))),
-    ]
-}
-
-/// Real numbers whose transform begins with these: each frequency counts with its conjugate.
-#[cfg(feature = "fft")]
-fn irfft(x: &[Plain], length: usize) -> Plain {
-    let frequency = |j: usize, k: usize| {
-        let angle = std::f64::consts::TAU * (j * k) as f64 / length as f64;
-        let twice = if k == 0 || 2 * k == length { 1.0 } else { 2.0 };
-        let im = if twice == 1.0 { 0.0 } else { x[1].elements[k] * angle.sin() };
-        twice * (x[0].elements[k] * angle.cos() - im)
-    };
-    Plain::of(&[length], |j| (0..=length / 2).map(|k| frequency(j[0], k)).sum::<f64>() / length as f64)
-}
+use list::{Plain, Subject, packed, subjects};
 
 // ------------------------------------------------------------------ arguments and agreement
 
@@ -810,7 +144,7 @@ fn judge_modes(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
     let (value, pullback) = vjp(of, &points);
     let cotangent = normal_like(15, &value);
     let tangent = jvp(of, &points, &along).1;
-    let (left, right) = (inner(&[cotangent.clone()], &[tangent]), inner(&pullback(&cotangent), &along));
+    let (left, right) = (inner(std::slice::from_ref(&cotangent), &[tangent]), inner(&pullback(&cotangent), &along));
     compare("adjoint identity", &[left], &[right], ROUNDINGS)?;
     for k in 0..points.len() {
         let only = |moving: &Tensor| {
@@ -987,4 +321,291 @@ fn views_are_as_good_as_leaves() {
             compare_all(name, &seen(&slopes), &grad(loss)(&x), ROUNDINGS).unwrap();
         }
     }
+}
+
+// ------------------------------------------------------------------ conventions
+
+/// All judges at one point.
+fn judge_at(name: &str, f: Function<'_>, x: &[Plain]) {
+    for judged in [judge_first(f, x), judge_second(f, x), judge_modes(f, x)] {
+        judged.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn products_have_right_derivatives_at_zeros() {
+    for zeros in [&[0.5, 0.0, -2.0, 3.0, 1.5][..], &[0.0, 0.5, 0.0, -2.0, 3.0], &[0.0, 0.0, 0.0, 2.0, 5.0]] {
+        let x = [Plain { shape: vec![5], elements: zeros.to_vec() }];
+        judge_at("prod", &|x| x[0].prod(), &x);
+        judge_at("cumprod", &|x| x[0].cumprod(0), &x);
+    }
+    let slope = |f: fn(&Tensor) -> Tensor, x: &[f64]| numbers(&grad(f)(&Tensor::from(x)));
+    assert_eq!(slope(|x| x.prod(), &[2.0, 0.0, 3.0]), [0.0, 6.0, 0.0]);
+    assert_eq!(slope(|x| x.prod(), &[2.0, 0.0, 0.0]), [0.0, 0.0, 0.0]);
+    assert_eq!(slope(|x| x.cumprod(0).sum(), &[2.0, 0.0, 3.0, 4.0]), [1.0, 32.0, 0.0, 0.0]);
+}
+
+#[test]
+fn equal_elements_keep_their_order_and_their_own_derivatives() {
+    let x = Tensor::from([2.0, 1.0, 1.0, 3.0]);
+    let slope = |f: &dyn Fn(&Tensor) -> Tensor| numbers(&grad(f)(&x));
+    assert_eq!(slope(&|x| x.sort(0).slice(&[s(..2)]).sum()), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(slope(&|x| x.sort(0).slice(&[s(0)])), [0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(slope(&|x| x.top_k(3, 0).0.slice(&[s(2)])), [0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(slope(&Tensor::median), [0.5, 0.0, 0.5, 0.0]);
+    assert_eq!(x.argsort(0).to_vec::<i64>().unwrap(), [1, 2, 0, 3]);
+    assert_eq!(x.top_k(4, 0).1.to_vec::<i64>().unwrap(), [3, 0, 1, 2]);
+    assert_eq!(x.argmin(0).to_vec::<i64>().unwrap(), [1]);
+    // A bound that equals the element takes half.
+    assert_eq!(numbers(&grad(|x: &Tensor| x.clip(-1.0, 1.0).sum())(&Tensor::from([1.0, -1.0, 0.0]))), [0.5, 0.5, 1.0]);
+}
+
+#[test]
+fn what_is_no_number_stands_last_and_is_not_lost() {
+    let x = Tensor::from([f64::NAN, 1.0, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY]);
+    assert_eq!(x.argsort(0).to_vec::<i64>().unwrap(), [5, 3, 4, 1, 2, 0]);
+    assert!(numbers(&x.median())[0].is_nan());
+    assert!(numbers(&x.quantile(0.0, 0))[0].is_nan());
+    assert!(numbers(&x.top_k(1, 0).0)[0].is_nan());
+    assert!(numbers(&Tensor::new::<f64>(&[], 0).median())[0].is_nan());
+    assert_eq!(numbers(&Tensor::from([1.0, f64::INFINITY, 2.0]).median()), [2.0]);
+    assert_eq!(x.is_finite().to_string(), "[false,  true, false,  true,  true, false]");
+    assert_eq!(x.is_infinite().to_string(), "[false, false,  true, false, false,  true]");
+    assert_eq!(x.is_nan().count_nonzero().to_string(), "1");
+    let integers = Tensor::from([i64::MAX, i64::MIN, i64::MAX - 1]);
+    assert_eq!(integers.sort(0).to_vec::<i64>().unwrap(), [i64::MIN, i64::MAX - 1, i64::MAX]);
+    assert_eq!(integers.argmin(0).to_string(), "1");
+    assert_eq!(integers.is_finite().all().to_string(), "true");
+    // NaN beside the places that are read or replaced stays there.
+    assert_eq!(numbers(&x.with_at(&[&Tensor::from([0_i64, 2, 5])], 7.0)), [7.0, 1.0, 7.0, 0.0, 0.0, 7.0]);
+    let slope = grad(|x: &Tensor| x.masked(&x.is_finite()).square().sum())(&x);
+    assert_eq!(numbers(&slope), [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn truth_values_are_counted() {
+    let x = Tensor::from([[0.0, 1.0], [f64::NAN, 2.0]]);
+    assert_eq!(x.all_over(1).to_string(), "[false,  true]");
+    assert_eq!(x.any_over(0).to_string(), "[true, true]");
+    assert_eq!(x.count_nonzero().to_string(), "3");
+    assert_eq!(Tensor::zeros(0).all().to_string(), "true");
+    assert_eq!(Tensor::zeros(0).any().to_string(), "false");
+    assert_eq!(x.nonzero().to_vec::<i64>().unwrap(), [0, 1, 1, 0, 1, 1]);
+    assert_eq!(**Tensor::from(2.0).nonzero().shape(), [1, 0]);
+    assert_eq!(**Tensor::zeros([2, 3]).nonzero().shape(), [0, 2]);
+    let infinite = Tensor::from([f64::INFINITY, f64::NAN, 1.0]);
+    assert_eq!(infinite.is_close(&infinite, 1e-9, 1e-9).to_string(), "[ true, false,  true]");
+    assert_eq!(Tensor::from(1.0).all_close(f64::INFINITY, 1.0, 0.0).to_string(), "false");
+    // Truth values can be sorted, taken, and laid out.
+    let truth = Tensor::from([[true, false, true]]);
+    assert_eq!(truth.sort(1).to_string(), "[[false,  true,  true]]");
+    assert_eq!(truth.tril(1).tile(&[2]).to_string(), "[[ true, false, false,  true, false, false]]");
+    assert_eq!(truth.diagonal(2).masked(&truth.diagonal(2)).to_string(), "[true]");
+    assert_eq!(truth.argmin(1).to_string(), "[1]");
+}
+
+#[test]
+fn gradients_of_complex_parameters_point_uphill() {
+    let z = Complex::new(Tensor::from([3.0, -1.0]), Tensor::from([4.0, 2.0]));
+    // |z|² rises fastest along z itself: the gradient is 2z, not its conjugate.
+    let slope = grad(|z: &Complex| z.abs_square().sum())(&z);
+    assert_eq!(slope.to_vec().unwrap(), (&z * 2.0).to_vec().unwrap());
+    // For a holomorphic function f the gradient of re f is the conjugate of its derivative.
+    let slope = grad(|z: &Complex| z.exp().re.sum())(&z);
+    compare_all("exp", &[packed(&slope)], &[packed(&z.exp().conj())], ROUNDINGS).unwrap();
+    let slope = grad(|z: &Complex| z.abs().sum())(&Complex::real(&Tensor::from([0.0])));
+    assert_eq!(numbers(&packed(&slope)), [0.0, 0.0]);
+    let slope = grad(|z: &Complex| z.sqrt().re.sum())(&Complex::real(&Tensor::from([4.0, -4.0, 0.0])));
+    assert_eq!(numbers(&packed(&slope)), [0.25, 0.0, 0.0, 0.0, 0.25, 0.0]);
+    // Numbers whose squares overflow are divided all the same.
+    let large = Complex::new(Tensor::from([1e200]), Tensor::from([-1e200]));
+    compare_all("quotient", &[packed(&(&large / &large))], &[Tensor::from([[1.0], [0.0]])], ROUNDINGS).unwrap();
+    let unequal = Complex { re: Tensor::zeros(2), im: Tensor::zeros(3) };
+    assert!(unequal.to_string().contains("the parts have the shapes [2] and [3]"));
+}
+
+#[cfg(feature = "fft")]
+#[test]
+fn transforms_keep_lengths_and_turn_back() {
+    for size in [1, 2, 3, 4, 5, 7, 8, 12, 13, 31, 32, 97] {
+        let [re, im] = [1, 2].map(|seed| Tensor::normal(Key::new(seed), [2, size]).cast(DType::F64));
+        let z = Complex::new(re, im);
+        let spectrum = z.fft(1);
+        compare_all("round trip", &[packed(&spectrum.ifft(1))], &[packed(&z)], ROUNDINGS).unwrap();
+        let energy = [spectrum.abs_square().sum() / size as f64, z.abs_square().sum()].map(|energy| numbers(&energy));
+        compare("Parseval", &energy[0], &energy[1], ROUNDINGS).unwrap();
+        compare_all("real round trip", &[z.re.rfft(1).irfft(size, 1)], std::slice::from_ref(&z.re), ROUNDINGS).unwrap();
+        compare_all("shift", &[z.re.fftshift(1).ifftshift(1)], std::slice::from_ref(&z.re), 0.0).unwrap();
+    }
+}
+
+#[test]
+fn samples_have_their_distributions() {
+    let key = Key::new(5);
+    let count = 20_000;
+    // Six standard deviations of a mean of so many numbers that are 0 or 1.
+    let bound = 6.0 * 0.5 / f64::from(count).sqrt();
+    let size = count as usize;
+    for probability in [0.0, 0.1, 0.5, 1.0] {
+        let drawn = Tensor::full(size, probability, DType::F64).bernoulli(key);
+        assert!((numbers(&drawn.mean())[0] - probability).abs() <= bound, "bernoulli {probability}");
+        let kept = Tensor::ones(size).dropout(key, probability);
+        let zeros = size as f64 - numbers(&kept.count_nonzero())[0];
+        assert!((zeros / size as f64 - probability).abs() <= bound, "dropout {probability}");
+    }
+    let logits = Tensor::from([0.1, 0.2, 0.7]).ln().expand(0).broadcast_to([size, 3]);
+    let counts = Tensor::zeros(3).add_at(&[&logits.categorical(key, -1)], 1.0);
+    for (count, expected) in numbers(&counts).into_iter().zip([0.1, 0.2, 0.7]) {
+        assert!((count / size as f64 - expected).abs() <= bound, "categorical {expected}");
+    }
+    let x = Tensor::linspace(-3.0, 3.0, 7);
+    let unit = |x: &Tensor| x.stochastic_unit(key);
+    assert!(numbers(&unit(&x)).iter().all(|y| *y == 0.0 || *y == 1.0));
+    compare_all(
+        "stochastic unit",
+        &[grad(|x: &Tensor| unit(x).sum())(&x), hvp(|x: &Tensor| unit(x).sum(), &x, &x)],
+        &[grad(|x: &Tensor| x.sigmoid().sum())(&x), hvp(|x: &Tensor| x.sigmoid().sum(), &x, &x)],
+        ROUNDINGS,
+    )
+    .unwrap();
+    let fired = Tensor::full(size, 1.0, DType::F32).stochastic_unit(key).mean();
+    assert!((numbers(&fired)[0] - 1.0 / (1.0 + (-1.0_f64).exp())).abs() <= bound);
+}
+
+#[test]
+fn knots_decide_the_slope_on_their_right() {
+    let (knots, values) = (Tensor::from([0.0, 1.0, 2.0]), Tensor::from([0.0, 1.0, 5.0]));
+    let x = Tensor::from([0.0, 1.0, 2.0, f64::NAN]);
+    let y = numbers(&x.interp(&knots, &values));
+    assert_eq!(y[..3], [0.0, 1.0, 5.0]);
+    assert!(y[3].is_nan());
+    let slope = grad(|x: &Tensor| x.slice(&[s(..3)]).interp(&knots, &values).sum())(&x);
+    assert_eq!(numbers(&slope)[..3], [1.0, 4.0, 4.0]);
+    assert_eq!(numbers(&Tensor::from([-1.0, 9.0]).interp(&Tensor::from([0.0]), &Tensor::from([7.0]))), [7.0, 7.0]);
+}
+
+// ------------------------------------------------------------------ failures
+
+#[test]
+fn failures_pass_through_every_operation() {
+    for Subject { name, shapes, function, .. } in subjects() {
+        for broken in 0..shapes.len() {
+            let mut x = tensors(&arguments(shapes, 8));
+            x[broken] = Tensor::zeros(3).reshape(4);
+            let error = function(&x).eval().expect_err(name);
+            assert_eq!(error.operation(), "reshape", "{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn strange_arguments_are_told_and_never_a_panic() {
+    let shapes: [&[usize]; 7] = [&[], &[0], &[1], &[2, 0, 3], &[1, 1, 1, 1], &[1 << 62, 1 << 62], &[0, usize::MAX]];
+    for Subject { name, shapes: own, function, .. } in subjects() {
+        for shape in shapes {
+            for dtype in [DType::F64, DType::F32, DType::I64, DType::Bool] {
+                for strange in 0..own.len() {
+                    // A leaf of truth values takes its memory at once.
+                    if dtype == DType::Bool && shape.iter().any(|size| *size > 9) {
+                        continue;
+                    }
+                    let mut x = tensors(&arguments(own, 9));
+                    x[strange] = Tensor::full(shape, 1.0, dtype);
+                    if let Err(error) = function(&x).eval() {
+                        let origin = error.origin().unwrap_or_else(|| panic!("{name}: {error} stands nowhere"));
+                        assert!(origin.file().contains("array_operations"), "{name} of {dtype}{shape:?}: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_where() {
+    let (x, i) = (Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), |k: i64| Tensor::from([k]));
+    let failures: Vec<(Tensor, &str)> = vec![
+        (x.prod_over(2), "prod: there is no axis 2 in the shape [2, 3]"),
+        (Tensor::from([true]).prod(), "prod: truth values are not multiplied"),
+        (x.cumprod(-3), "cumprod: there is no axis -3"),
+        (x.sort(isize::MIN), "sort: there is no axis -9223372036854775808"),
+        (Tensor::zeros([0, 2]).argmin(0), "argmin: axis 0 is empty"),
+        (x.top_k(usize::MAX, 1).1, "top_k: the 18446744073709551615 largest are asked for on axis 1, which has size 3"),
+        (x.quantile(f64::NAN, 0), "quantile: the share NaN is not between 0 and 1"),
+        (i(1).median(), "median: it is defined for floating-point numbers, not for i64"),
+        (x.take_along(&i(0), 0), "take_along: indices of the shape [1] must have as many axes as [2, 3]"),
+        (x.take_along(&Tensor::from([[3_i64]]), 1), "take_along: index 3 is not on axis 1, which has size 3"),
+        (x.take_along(&Tensor::from([[i64::MIN]]), 0), "take_along: index -9223372036854775808 is not on axis 0"),
+        (x.take_along(&Tensor::from([[0.0]]), 0), "take_along: indices must be i64, not f64"),
+        (x.index_at(&[]), "index_at: 0 tensors of indices"),
+        (x.index_at(&[&i(0), &i(0), &i(0)]), "index_at: 3 tensors of indices for the axes of the shape [2, 3]"),
+        (x.index_at(&[&i(0), &i(-4)]), "index_at: index -4 is not on axis 1, which has size 3"),
+        (x.with_at(&[&i(2)], 0.0), "with_at: index 2 is not on axis 0, which has size 2"),
+        (x.with_at(&[&i(0)], Tensor::zeros(3)), "with_at: the element types f64 and f32 do not mix"),
+        (x.add_at(&[&i(0)], Tensor::from([1.0, 2.0])), "broadcast_to: the shape [2] does not stretch to [1, 3]"),
+        (x.put_along(&Tensor::zeros([3, 1]).cast(DType::I64), 0.0, 1), "put_along: beside axis 1, [2, 3] and [3, 1]"),
+        (Tensor::from(1.0).embedding(&i(0)), "embedding: 1 tensors of indices for the axes of the shape []"),
+        (x.masked(&x), "masked: the mask must be truth values, not f64"),
+        (x.masked(&Tensor::from([true])), "masked: a mask of the shape [1] does not lie on the shape [2, 3]"),
+        (x.squeeze(0), "squeeze: axis 0 has size 2, not 1"),
+        (x.unsqueeze(4), "unsqueeze: the shape [2, 3] has no place for an axis 4"),
+        (x.split(&[usize::MAX, 2], 0)[1].clone(), "split: parts of the sizes [18446744073709551615, 2] do not"),
+        (x.chunk(usize::MAX, 0)[0].clone(), "chunk: there is no dividing into 18446744073709551615 parts"),
+        (x.chunk(0, 0)[0].clone(), "chunk: there is no dividing into 0 parts"),
+        (i(0).diagonal(0), "diagonal: it takes a matrix"),
+        (x.tile(&[usize::MAX, usize::MAX]), "read: an array of the shape"),
+        (x.repeat(usize::MAX, 0), "read: an array of the shape"),
+        (x.interp(&x, &x), "interp: knots and values must be vectors of one length above 0"),
+        (x.interp(&Tensor::from([1.0, 1.0]), &Tensor::from([1.0, 1.0])), "interp: the knots must increase"),
+        (x.interpolate(&[1, 2, 3], Interpolation::Nearest), "interpolate: 3 sizes for the 2 axes of [2, 3]"),
+        (x.interpolate(&[usize::MAX], Interpolation::Nearest), "interpolate: an axis of size"),
+        (Tensor::zeros([0]).interpolate(&[2], Interpolation::Nearest), "interpolate: axis 0 is empty"),
+        (x.dropout(Key::new(1), -0.1), "dropout: the rate -0.1 is not between 0 and 1"),
+        (x.dropout(Key::new(1), f64::NAN), "dropout: the rate NaN is not between 0 and 1"),
+        (i(1).bernoulli(Key::new(1)), "bernoulli: it is defined for floating-point numbers, not for i64"),
+        (x.categorical(Key::new(1), 2), "categorical: there is no axis 2"),
+        (Tensor::zeros([1 << 62]).dropout(Key::new(1), 0.5), "read: an array of the shape"),
+        (Tensor::meshgrid(&[&x])[0].clone(), "meshgrid: it takes vectors, not the shape [2, 3]"),
+        (Complex::new(x.clone(), i(1)).re, "complex: the element types f64 and i64 do not mix"),
+        #[cfg(feature = "fft")]
+        (x.rfft(1).irfft(6, 1), "irfft: 2 places are those of 2 or 3 real numbers, not of 6"),
+        #[cfg(feature = "fft")]
+        (Tensor::zeros([2, 0]).rfft(1).re, "rfft: axis 1 is empty"),
+        #[cfg(feature = "fft")]
+        (Complex::real(&i(1)).fft(0).im, "fft: it is defined for floating-point numbers, not for i64"),
+    ];
+    for (failed, expected) in failures {
+        let error = failed.eval().expect_err(expected);
+        assert!(error.to_string().starts_with(expected), "{error}\nis not\n{expected}");
+        assert!(error.origin().is_some_and(|origin| origin.file().ends_with("array_operations.rs")), "{error}");
+    }
+    // Extreme numbers that mean something.
+    assert_eq!(numbers(&x.roll(isize::MIN, 1)), numbers(&x.roll(-2, 1)));
+    assert_eq!(numbers(&x.tril(isize::MAX)), numbers(&x));
+    assert_eq!(numbers(&x.triu(isize::MAX).abs().sum()), [0.0]);
+    assert_eq!(**x.diagonal(isize::MIN).shape(), [0]);
+    assert_eq!(numbers(&packed(&Complex::real(&Tensor::from([1.0])).powi(i32::MIN))), [1.0, 0.0]);
+}
+
+#[test]
+fn sizes_that_depend_on_values_are_refused_inside_transforms() {
+    let x = Tensor::from([[1.0, -1.0], [2.0, 3.0]]);
+    let batched = vmap(|row: &Tensor| row.masked(&row.gt(0.0)))(&x);
+    let error = batched.eval().expect_err("the sizes differ");
+    assert!(error.to_string().starts_with("masked: its size depends on values that are not known"), "{error}");
+    assert!(error.to_string().contains("choose"), "{error}");
+    let error = vmap(|row: &Tensor| row.nonzero())(&x).eval().expect_err("the sizes differ");
+    assert!(error.to_string().starts_with("nonzero: its size depends on values"), "{error}");
+    let scanned = glassgrad::scan(
+        |carry: &Tensor, row: &Tensor| (carry + row.masked(&row.gt(0.0)).sum(), ()),
+        &Tensor::from(0.0),
+        &x,
+    );
+    assert!(scanned.0.eval().is_err());
+    // A mask that all examples share is known.
+    let shared = vmap(|row: &Tensor| row.masked(&Tensor::from([false, true])))(&x);
+    assert_eq!(numbers(&shared), [-1.0, 3.0]);
+    // A mask that could not be computed tells why.
+    let error = x.masked(&x.gather(&Tensor::from([5_i64]), 0).gt(0.0)).eval().expect_err("there is no row 5");
+    assert!(!error.to_string().contains("its size depends"), "{error}");
 }

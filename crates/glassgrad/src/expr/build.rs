@@ -321,7 +321,7 @@ impl Tensor {
             return (*first).clone();
         }
         let mut shape = first.shape().to_vec();
-        shape[axis] = tensors.iter().map(|tensor| tensor.shape()[axis]).sum();
+        shape[axis] = tensors.iter().fold(0, |total: usize, tensor| total.saturating_add(tensor.shape()[axis]));
         Tensor::node(Op::Concatenate(axis), tensors, shape.into(), first.dtype())
     }
 

@@ -152,7 +152,7 @@ impl Tensor {
                 Tensor::refused(error, &[self])
             }
             Ok(resolved) => {
-                let count: usize = resolved.iter().map(|axis| self.shape()[*axis]).product();
+                let count = resolved.iter().fold(1, |count: usize, axis| count.saturating_mul(self.shape()[*axis]));
                 let einsum = Einsum::sum(self.shape(), &resolved);
                 let mean = match count {
                     // The mean of nothing is not a number.
@@ -209,7 +209,8 @@ impl Tensor {
                     // Several axes become one, so that equal elements share evenly across all of them.
                     several => {
                         let kept: Vec<usize> = (0..self.rank()).filter(|axis| !several.contains(axis)).collect();
-                        let count: usize = several.iter().map(|axis| self.shape()[*axis]).product();
+                        let count =
+                            several.iter().fold(1, |count: usize, axis| count.saturating_mul(self.shape()[*axis]));
                         let shape: Vec<usize> = kept.iter().map(|axis| self.shape()[*axis]).chain([count]).collect();
                         self.permute(&[&kept[..], several].concat()).reshape(shape).largest(kept.len(), false)
                     }

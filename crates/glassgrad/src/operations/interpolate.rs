@@ -19,6 +19,9 @@ pub enum Interpolation {
     },
 }
 
+/// The longest axis that a tensor is resized to, so that a slip of the pen is an error and not a crash.
+const LONGEST: usize = 1 << 28;
+
 impl Tensor {
     /// The piecewise linear function through the points (knots, values), at each element; constant beyond the first
     /// and the last knot. The knots must increase. It has derivatives in all three; at a knot that in `self` is the
@@ -98,7 +101,7 @@ impl Tensor {
             if self.shape()[axis] == 0 && *size > 0 {
                 return fail(format!("axis {axis} is empty: there is nothing to take values from"));
             }
-            if *size > 1 << 34 {
+            if *size > LONGEST {
                 return fail(format!("an axis of size {size} is too long"));
             }
             resized = resized.resized(axis, *size, method);

@@ -83,7 +83,7 @@ impl Tensor {
         while shift < size {
             let (before, rest) = (products.part(axis, 0, size - shift), products.part(axis, shift, size - shift));
             products = Tensor::concatenate(&[&products.part(axis, 0, shift), &(before * rest)], axis);
-            shift *= 2;
+            shift = shift.saturating_mul(2);
         }
         products
     }

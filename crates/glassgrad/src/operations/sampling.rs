@@ -3,16 +3,51 @@
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Tensor};
+use crate::expr::{Axes, CustomOp, Rule, Tensor};
 use crate::rng::Key;
 use crate::shape::Shape;
 
 /// Numbers between 0 and 1, both excluded, uniformly distributed, in 64 bits: all draws of this file begin here.
 #[track_caller]
 fn between_zero_and_one(key: Key, shape: &Shape) -> Tensor {
+    Tensor::custom(Draw { key, shape: shape.clone(), numbers: uniform }, &[])
+}
+
+fn uniform(key: Key, shape: &Shape) -> Buffer {
     // Half a step above a number that may be 0 and is never 1.
     let draw = |k: usize| key.uniform(k as u64) + 0.5 / (1_u64 << 53) as f64;
-    Tensor::leaf(Array::new(shape.clone(), Buffer::from_fn(DType::F64, shape.elements(), draw)))
+    Buffer::from_fn(DType::F64, shape.elements(), draw)
+}
+
+fn permutation(key: Key, shape: &Shape) -> Buffer {
+    Buffer::I64(key.permutation(shape.elements()).into_iter().map(|place| place as i64).collect())
+}
+
+/// Random numbers that a key stands for. They take no memory until they are read.
+#[derive(Clone, Debug)]
+struct Draw {
+    key: Key,
+    shape: Shape,
+    numbers: fn(Key, &Shape) -> Buffer,
+}
+
+impl CustomOp for Draw {
+    fn name(&self) -> &str {
+        "draw"
+    }
+
+    fn output(&self, _: &[&Tensor]) -> Result<(Shape, DType), String> {
+        // What is drawn of nothing tells the type.
+        Ok((self.shape.clone(), (self.numbers)(self.key, &Shape::from(0)).dtype()))
+    }
+
+    fn value(&self, _: &[Array]) -> Result<Array, String> {
+        Ok(Array::new(self.shape.clone(), (self.numbers)(self.key, &self.shape)))
+    }
+
+    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+        Rule::Pullback(Box::new(|_| Vec::new()))
+    }
 }
 
 impl Tensor {
@@ -118,7 +153,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn permutation(key: Key, count: usize) -> Tensor {
-        Tensor::from(key.permutation(count).into_iter().map(|place| place as i64).collect::<Vec<_>>())
+        Tensor::custom(Draw { key, shape: Shape::from(count), numbers: permutation }, &[])
     }
 
     /// The entries along an axis in random order.
