@@ -61,7 +61,7 @@ fn formula(a: &Tensor, origin: Origin) -> Tensor {
     let (rest, corner) = (0..size - 2, size - 2..size);
     let d = u.transpose().matmul(a).matmul(&v);
     let block = |i: &std::ops::Range<usize>, j: &std::ops::Range<usize>| columns(&rows(&d, i.clone()), j.clone());
-    let present = columns(&s, rest.clone()).gt(&negligible(&s)).cast(a.dtype());
+    let present = columns(&s, rest.clone()).gt(negligible(&s)).cast(a.dtype());
     let regular = block(&rest, &rest) + diagonal_matrix(&(1.0 - &present));
     let solved = Solve { name: NAME }.on(&[&regular, &block(&rest, &corner)], origin);
     let complement = block(&corner, &corner) - block(&corner, &rest).matmul(&solved);

@@ -91,7 +91,7 @@ fn present_values(matrix: &Tensor, name: &str, origin: Origin) -> Result<Tensor,
         return Ok(Tensor::full(batch.followed_by(&[1]), 0.0, matrix.dtype()));
     }
     let s = Factors::of_matrix(matrix, origin).s;
-    Ok(s.le(&negligible(&s)).choose(&s.zeros_like(), &s))
+    Ok(s.le(negligible(&s)).choose(&s.zeros_like(), &s))
 }
 
 impl Tensor {

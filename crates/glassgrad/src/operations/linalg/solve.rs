@@ -8,7 +8,7 @@ use faer::linalg::triangular_solve::{
 };
 use faer::{Mat, Par};
 
-use super::factor::Lu;
+use super::factor::{Lu, NOISE};
 use super::matrices::{as_column, identity, part};
 use super::stack::{MatrixOperation, Origin, sizes, square, square_size};
 use crate::expr::{Index, Rule, Tensor, s};
@@ -30,7 +30,8 @@ impl MatrixOperation for Solve {
     }
 
     fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
-        Ok(Lu::regular(&inputs[0], epsilon)?.solve(&inputs[1]))
+        let factors = Lu::regular(&inputs[0], epsilon);
+        Ok(factors.map_err(|predicate| predicate + "; pinv and lstsq take such matrices")?.solve(&inputs[1]))
     }
 
     /// a·x = b: da·x + a·dx = db, so the cotangent of b is a⁻ᵀg, and that of a is -a⁻ᵀg·xᵀ.
@@ -143,7 +144,7 @@ impl MatrixOperation for SolveTriangular {
         let (t, mut x) = (&inputs[0], inputs[1].clone());
         let Triangle { upper, transposed, unit } = self.triangle;
         let vanishes = |k: usize| {
-            let rounding = if self.computed { 4.0 * epsilon * t.col(k).norm_l2() } else { 0.0 };
+            let rounding = if self.computed { NOISE * epsilon * t.col(k).norm_l2() } else { 0.0 };
             t[(k, k)].abs() <= rounding
         };
         if let Some(place) = (0..t.nrows()).filter(|_| !unit).find(|k| vanishes(*k)) {
