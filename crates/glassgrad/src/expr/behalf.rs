@@ -12,6 +12,11 @@ use std::sync::{Arc, Weak};
 use super::node::Node;
 
 /// What a pass makes of a node.
+///
+/// ```
+/// use glassgrad::expr::Pass;
+/// assert_ne!(Pass::Derivative, Pass::Batch);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// A part of its derivative.

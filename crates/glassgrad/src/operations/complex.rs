@@ -32,6 +32,12 @@ pub struct Complex {
 }
 
 /// What can stand beside a complex tensor: complex and real tensors and numbers.
+///
+/// ```
+/// use glassgrad::{Tensor, operations::Complex};
+/// let z = Complex::new(Tensor::from([1.0, 2.0]), Tensor::from([0.0, 1.0]));
+/// assert_eq!((&z * 2.0).to_string(), "[2+0i, 4+2i]");
+/// ```
 pub trait IntoComplex {
     /// The real part, and the imaginary part unless it is zero by its type.
     fn parts(self, beside: &Complex) -> (Tensor, Option<Tensor>);
@@ -109,16 +115,34 @@ impl Complex {
     }
 
     /// The sizes of the axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let z = Complex::new(Tensor::from([1.0, 2.0]), Tensor::from([0.0, 1.0]));
+    /// assert_eq!(z.shape().to_vec(), [2]);
+    /// ```
     pub fn shape(&self) -> &Shape {
         self.re.shape()
     }
 
     /// The number of axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let z = Complex::new(Tensor::from([1.0, 2.0]), Tensor::from([0.0, 1.0]));
+    /// assert_eq!(z.rank(), 1);
+    /// ```
     pub fn rank(&self) -> usize {
         self.re.rank()
     }
 
     /// The type of the parts.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let z = Complex::new(Tensor::from([1.0, 2.0]), Tensor::from([0.0, 1.0]));
+    /// assert_eq!(z.dtype(), glassgrad::dtype::DType::F64);
+    /// ```
     pub fn dtype(&self) -> DType {
         self.re.dtype()
     }

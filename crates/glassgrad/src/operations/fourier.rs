@@ -15,6 +15,12 @@ use crate::expr::{Axes, CustomOp, Rule, Tensor};
 use crate::shape::Shape;
 
 /// Where the factor 1/n of a transform and its inverse stands.
+///
+/// ```
+/// use glassgrad::{Tensor, operations::{Complex, Norm}};
+/// let x = Complex::real(&Tensor::from([3.0, 4.0]));
+/// assert_eq!(x.fft_norm(0, Norm::Ortho).abs_square().sum().item().unwrap().round(), 25.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Norm {
     /// At the inverse.

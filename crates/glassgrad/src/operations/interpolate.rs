@@ -7,6 +7,12 @@ use crate::expr::{CustomOp, Rule, Tensor};
 use crate::shape::Shape;
 
 /// How [`Tensor::interpolate`] finds values between given ones.
+///
+/// ```
+/// use glassgrad::{Tensor, operations::Interpolation};
+/// let x = Tensor::from([0.0, 10.0]);
+/// assert_eq!(x.interpolate(&[3], Interpolation::Linear { align_corners: true }).to_string(), "[ 0,  5, 10]");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
     /// The element in whose cell the new one begins.

@@ -5,7 +5,7 @@ use std::panic::Location;
 use faer::Mat;
 
 use super::factor::cholesky_factor;
-use super::matrices::{part, symmetric_part};
+use super::matrices::symmetric_part;
 use super::solve::{SolveTriangular, Triangle, divided};
 use super::stack::{MatrixOperation, square, square_size};
 use crate::expr::{Rule, Tensor};
@@ -38,7 +38,7 @@ impl MatrixOperation for Cholesky {
             let system = SolveTriangular { name: NAME, triangle: Triangle::lower(), computed: false };
             let left = system.on(&[l, da], l.origin());
             let both = divided(NAME, &left, l, Triangle::lower().transposed(), l.origin());
-            let halves = part(&both, |i, j| i >= j) + part(&both, |i, j| i > j);
+            let halves = both.tril(0) + both.tril(-1);
             l.matmul(&halves.scaled(0.5))
         }))
     }

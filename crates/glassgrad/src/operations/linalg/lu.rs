@@ -5,7 +5,7 @@ use std::panic::Location;
 use faer::Mat;
 
 use super::factor::Lu;
-use super::matrices::{above, beside, columns, identity, part, rows};
+use super::matrices::{above, beside, columns, identity, rows};
 use super::solve::{SolveTriangular, Triangle, divided};
 use super::stack::{MatrixOperation, sizes};
 use crate::dtype::DType;
@@ -46,8 +46,8 @@ impl MatrixOperation for Packed {
             let over = |matrix: &Tensor| divided(NAME, matrix, &columns(&u, 0..k), Triangle::upper(), packed.origin());
             let da = order.one_hot(m, da.dtype()).matmul(da);
             let both = over(&under(&columns(&rows(&da, 0..k), 0..k)));
-            let dl = rows(&l, 0..k).matmul(&part(&both, |i, j| i > j));
-            let du = part(&both, |i, j| i <= j).matmul(&columns(&u, 0..k));
+            let dl = rows(&l, 0..k).matmul(&both.tril(-1));
+            let du = both.triu(0).matmul(&columns(&u, 0..k));
             let square = &dl + &du;
             let below = over(&(columns(&rows(&da, k..m), 0..k) - rows(&l, k..m).matmul(&du)));
             let right = under(&(columns(&rows(&da, 0..k), k..n) - dl.matmul(&columns(&u, k..n))));
@@ -70,8 +70,8 @@ impl Factors {
     fn of(packed: &Tensor, matrix: &Tensor) -> Factors {
         let (m, n) = (matrix.shape()[matrix.rank() - 2], matrix.shape()[matrix.rank() - 1]);
         let k = m.min(n);
-        let l = part(&columns(packed, 0..k), |i, j| i > j) + identity(m, k, matrix.dtype());
-        let u = part(&rows(&columns(packed, 0..n), 0..k), |i, j| i <= j);
+        let l = columns(packed, 0..k).tril(-1) + identity(m, k, matrix.dtype());
+        let u = rows(&columns(packed, 0..n), 0..k).triu(0);
         Factors { order: packed.slice(&[Index::Rest, s(-1)]).cast(DType::I64), l, u }
     }
 }

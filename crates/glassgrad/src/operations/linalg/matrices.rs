@@ -39,16 +39,6 @@ fn pattern(rows: usize, columns: usize, dtype: DType, holds: impl Fn(usize, usiz
     Tensor::leaf(Array::new(Shape::from([rows, columns]), Buffer::from_fn(dtype, rows * columns, one)))
 }
 
-/// The elements where a relation of row and column holds, and zeros elsewhere.
-#[track_caller]
-pub(super) fn part(matrix: &Tensor, holds: impl Fn(usize, usize) -> bool) -> Tensor {
-    if matrix.error().is_some() {
-        return matrix.clone();
-    }
-    let (rows, columns) = (matrix.shape()[matrix.rank() - 2], matrix.shape()[matrix.rank() - 1]);
-    matrix * pattern(rows, columns, matrix.dtype(), holds)
-}
-
 /// Ones on the diagonal, for any number of rows and columns.
 #[track_caller]
 pub(super) fn identity(rows: usize, columns: usize, dtype: DType) -> Tensor {

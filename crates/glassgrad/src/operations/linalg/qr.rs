@@ -5,7 +5,7 @@ use std::panic::Location;
 use faer::Mat;
 
 use super::factor::orthonormal_columns;
-use super::matrices::{columns, part};
+use super::matrices::columns;
 use super::solve::{Triangle, divided};
 use super::stack::{MatrixOperation, sizes};
 use crate::expr::{Rule, Tensor};
@@ -36,7 +36,7 @@ impl MatrixOperation for Orthonormal {
             let r = upper_factor(q, &inputs[0]);
             let divided = divided(NAME, da, &r, Triangle::upper(), q.origin());
             let m = q.transpose().matmul(&divided);
-            let below = part(&m, |i, j| i > j);
+            let below = m.tril(-1);
             divided - q.matmul(&(m - &below + below.transpose()))
         }))
     }
@@ -45,7 +45,7 @@ impl MatrixOperation for Orthonormal {
 /// r = qᵀa, without the rounding errors below its diagonal.
 #[track_caller]
 fn upper_factor(q: &Tensor, a: &Tensor) -> Tensor {
-    part(&q.transpose().matmul(a), |i, j| i <= j)
+    q.transpose().matmul(a).triu(0)
 }
 
 impl Tensor {

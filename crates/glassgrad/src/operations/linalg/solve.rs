@@ -9,7 +9,7 @@ use faer::linalg::triangular_solve::{
 use faer::{Mat, Par};
 
 use super::factor::{Lu, NOISE};
-use super::matrices::{as_column, identity, part};
+use super::matrices::{as_column, identity};
 use super::stack::{MatrixOperation, Origin, sizes, square, square_size};
 use crate::expr::{Index, Rule, Tensor, s};
 use crate::shape::Shape;
@@ -92,28 +92,54 @@ pub struct Triangle {
 
 impl Triangle {
     /// The diagonal and what is below.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::linalg::Triangle};
+    /// let (a, b) = (Tensor::from([[2.0, 1.0], [4.0, 2.0]]), Tensor::from([2.0, 8.0]));
+    /// assert_eq!(a.solve_triangular(&b, Triangle::lower()).to_string(), "[1, 2]");
+    /// ```
     pub fn lower() -> Triangle {
         Triangle { upper: false, transposed: false, unit: false }
     }
 
     /// The diagonal and what is above.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::linalg::Triangle};
+    /// let (a, b) = (Tensor::from([[2.0, 1.0], [4.0, 2.0]]), Tensor::from([2.0, 8.0]));
+    /// assert_eq!(a.solve_triangular(&b, Triangle::upper()).to_string(), "[-1,  4]");
+    /// ```
     pub fn upper() -> Triangle {
         Triangle { upper: true, ..Triangle::lower() }
     }
 
     /// The same triangle, and its transpose is solved with.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::linalg::Triangle};
+    /// let (a, b) = (Tensor::from([[2.0, 1.0], [4.0, 2.0]]), Tensor::from([2.0, 8.0]));
+    /// assert_eq!(a.solve_triangular(&b, Triangle::lower().transposed()).to_string(), "[-7,  4]");
+    /// ```
     pub fn transposed(self) -> Triangle {
         Triangle { transposed: !self.transposed, ..self }
     }
 
     /// The same triangle with ones on the diagonal, whatever stands there.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::linalg::Triangle};
+    /// let (a, b) = (Tensor::from([[2.0, 1.0], [4.0, 2.0]]), Tensor::from([2.0, 8.0]));
+    /// assert_eq!(a.solve_triangular(&b, Triangle::lower().unit()).to_string(), "[2, 0]");
+    /// ```
     pub fn unit(self) -> Triangle {
         Triangle { unit: true, ..self }
     }
 
-    /// Whether an element of the matrix is read.
-    fn contains(self, row: usize, column: usize) -> bool {
-        (row == column && !self.unit) || if self.upper { row < column } else { row > column }
+    /// The elements of a matrix that are read, and zeros elsewhere.
+    #[track_caller]
+    fn of(self, matrix: &Tensor) -> Tensor {
+        let inward = isize::from(self.unit);
+        if self.upper { matrix.triu(inward) } else { matrix.tril(-inward) }
     }
 }
 
@@ -168,7 +194,7 @@ impl MatrixOperation for SolveTriangular {
             let adjoint = SolveTriangular { triangle: triangle.transposed(), ..operation.clone() };
             let of_b = adjoint.on(&[&inputs[0], g], x.origin());
             let product = if triangle.transposed { x.matmul(&of_b.transpose()) } else { of_b.matmul(&x.transpose()) };
-            vec![Some(-part(&product, |i, j| triangle.contains(i, j))), Some(of_b)]
+            vec![Some(-triangle.of(&product)), Some(of_b)]
         }))
     }
 
@@ -215,6 +241,13 @@ impl Tensor {
 
     /// The x with t·x = b for a triangle t of `self`, of which nothing else is read. A zero on its diagonal is an
     /// error. See [`Triangle`] for an example.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::linalg::Triangle};
+    /// let (a, b) = (Tensor::from([[2.0, 1.0], [4.0, 2.0]]), Tensor::from([2.0, 8.0]));
+    /// let x = a.solve_triangular(&b, Triangle::lower());
+    /// assert_eq!(a.tril(0).matmul(&x).to_string(), "[2, 8]");
+    /// ```
     #[track_caller]
     pub fn solve_triangular(&self, b: &Tensor, triangle: Triangle) -> Tensor {
         let origin = Location::caller();
