@@ -58,6 +58,8 @@ pub mod tree;
 
 pub mod diff;
 
+pub mod compile;
+
 pub mod operations;
 
 pub mod scalar;
@@ -79,6 +81,7 @@ pub mod prelude {
 }
 
 pub use algebra::{Literal, c};
+pub use compile::compile;
 pub use diff::{grad, hessian, hvp, jacobian, jvp, linearize, no_grad, scan, value_and_grad, vjp, vmap};
 pub use expr::Tensor;
 pub use glassgrad_derive::Tree;

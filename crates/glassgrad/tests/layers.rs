@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 23] = [
+const LAYERS: [&str; 24] = [
     "algebra",
     "special",
     "dtype",
@@ -20,6 +20,7 @@ const LAYERS: [&str; 23] = [
     "exec",
     "tree",
     "diff",
+    "compile",
     "operations",
     "scalar",
     "lang",

@@ -11,7 +11,7 @@ use glassgrad::dtype::DType;
 use glassgrad::rng::Key;
 use glassgrad::scalar::{Matrix, Tape};
 use glassgrad::tree::Tree as _;
-use glassgrad::{Real, Tensor, Tree, c, value_and_grad};
+use glassgrad::{Real, Tensor, Tree, c, compile, value_and_grad};
 use serde_json::json;
 
 use crate::failure::{Failure, print};
@@ -135,11 +135,15 @@ impl Train {
         let classes: Vec<i64> = part.classes.iter().map(|class| *class as i64).collect();
         let targets = Tensor::from(classes).one_hot(CLASSES, DType::F64);
         let loss_and_slope = value_and_grad(|network: &Network| network.cross_entropy(&features, &targets));
+        let step = compile(|network: &Network| {
+            let (loss, slope) = loss_and_slope(network);
+            (loss, network.zip(&slope, |weight, slope| weight - slope * self.lr))
+        });
         let mut losses = Vec::new();
         for _ in 0..self.epochs {
-            let (loss, slope) = loss_and_slope(&network);
-            network = network.zip(&slope, |weight, slope| weight - slope * self.lr).realise()?;
+            let (loss, updated) = step.call(&network)?;
             losses.push(loss.item()?);
+            network = updated;
         }
         let shapes = start.each_ref().map(|matrix| (matrix.rows(), matrix.columns()));
         let trained: Vec<Matrix<f64>> = network

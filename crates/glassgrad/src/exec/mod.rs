@@ -13,4 +13,5 @@ mod reference;
 mod schedule;
 
 pub(crate) use every::{Place, every_value, value_of};
-pub(crate) use schedule::{evaluate, evaluate_by_reference, program};
+pub(crate) use programs::{program_for, run};
+pub(crate) use schedule::{evaluate, evaluate_by_reference, function, program};

@@ -2,14 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::machine::{self, Workspace};
 use crate::array::Array;
 use crate::error::Error;
-use crate::opt::Extract;
 use crate::opt::lower::lower;
 use crate::opt::program::Program;
+use crate::opt::{Extract, Leaf};
 
 /// How many programs are kept.
 const CAPACITY: usize = 512;
@@ -49,7 +50,7 @@ thread_local! {
 }
 
 /// The program for what was taken: one from before, or a new one.
-pub(super) fn program_for(extract: &Extract) -> Arc<Program> {
+pub(crate) fn program_for(extract: &Extract) -> Arc<Program> {
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if !extract.lasting {
         return Arc::new(lower(&extract.graph()));
@@ -66,10 +67,25 @@ pub(super) fn program_for(extract: &Extract) -> Arc<Program> {
 /// Computes what was taken.
 pub(super) fn compute(extract: &Extract) -> Result<Vec<Array>, Error> {
     let program = program_for(extract);
-    let inputs: Vec<(&Array, usize)> = extract.leaves.iter().map(|(array, start)| (array, *start)).collect();
+    let mut inputs = Vec::with_capacity(extract.leaves.len());
+    for leaf in &extract.leaves {
+        match leaf {
+            Leaf::Known(array, start) => inputs.push((array, *start)),
+            Leaf::Argument(_) => return Err(Error::new("read", "the value of an argument is not known")),
+        }
+    }
+    run(&program, &inputs, &extract.origins)
+}
+
+/// Runs a program in the memory of this thread.
+pub(crate) fn run(
+    program: &Program,
+    inputs: &[(&Array, usize)],
+    origins: &[&'static Location<'static>],
+) -> Result<Vec<Array>, Error> {
     // An operation of the user's own may read other tensors, which then find no workspace and make another.
     let mut workspace = WORKSPACE.with_borrow_mut(std::mem::take);
-    let results = machine::run(&program, &inputs, &mut workspace, &|source| extract.origins[source]);
+    let results = machine::run(program, inputs, &mut workspace, &|source| origins[source]);
     WORKSPACE.with_borrow_mut(|place| *place = workspace);
     results
 }

@@ -58,6 +58,31 @@ pub(crate) fn evaluate_by_reference(roots: &[&Tensor]) -> Result<Vec<Array>, Err
     reference::evaluate(&computable(roots)?.0, roots)
 }
 
+/// Before anything is planned or allocated: a slip of the pen is an error and not a crash.
+fn too_large(order: &[Arc<Node>]) -> Result<(), Error> {
+    match order.iter().find(|node| node.shape.elements() > LARGEST) {
+        Some(node) => {
+            let message = format!("an array of the shape {} has too many elements", node.shape);
+            Err(Error::new("read", message).at(node.origin))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What computes some tensors as a function of arguments that are not known yet.
+pub(crate) fn function(roots: &[&Tensor]) -> Result<Extract, Error> {
+    if let Some(error) = roots.iter().find_map(|root| root.error()) {
+        return Err(error.clone());
+    }
+    let order = unevaluated(roots).0;
+    too_large(&order)?;
+    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
+    match Extract::new(&order, |node| asked.contains(&node.id)) {
+        Some(extract) => Ok(extract),
+        None => function(roots),
+    }
+}
+
 /// [`unevaluated`], if it can be computed: nothing has failed, and no argument of a function is still unknown.
 #[track_caller]
 fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
@@ -65,15 +90,11 @@ fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
         return Err(error.clone());
     }
     let (order, known) = unevaluated(roots);
+    too_large(&order)?;
     if let Some(placeholder) = order.iter().find(|node| node.op == Op::Placeholder) {
         let tensor = Tensor::onto(Arc::clone(placeholder));
         let error = Error::new("read", "the value of an argument is not known while its function is transformed");
         return Err(error.with_operands(vec![tensor.describe()]).at(Location::caller()));
-    }
-    // Before anything is planned or allocated: a slip of the pen is an error and not a crash.
-    if let Some(node) = order.iter().find(|node| node.shape.elements() > LARGEST) {
-        let error = Error::new("read", format!("an array of the shape {} has too many elements", node.shape));
-        return Err(error.at(node.origin));
     }
     Ok((order, known))
 }

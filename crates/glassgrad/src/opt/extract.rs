@@ -16,14 +16,23 @@ use crate::view::View;
 pub(crate) struct Extract {
     /// The scope outside of all loops, and those of the loops that are being walked.
     scopes: Vec<Scope>,
-    /// The value of each leaf, and the place of its first element.
-    pub(crate) leaves: Vec<(Array, usize)>,
+    /// Where each leaf comes from.
+    pub(crate) leaves: Vec<Leaf>,
     /// The user's line of each entry, those inside of loops included.
     pub(crate) origins: Vec<&'static Location<'static>>,
     results: Vec<usize>,
     hash: Fingerprint,
     /// Whether a program for this structure may serve another graph.
     pub(crate) lasting: bool,
+}
+
+/// Where a leaf comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Leaf {
+    /// It is known: its elements, and the place of the first.
+    Known(Array, usize),
+    /// It is the argument of a function, by the number of its node.
+    Argument(u64),
 }
 
 struct Entry {
@@ -67,12 +76,13 @@ impl Extract {
             };
             let number = match (value, &node.op, behind.first()) {
                 (Some(value), _, _) => {
-                    extract.leaf(node, value, 0);
+                    extract.leaf(node, Leaf::Known(value, 0));
                     continue;
                 }
+                (None, Op::Placeholder, _) => extract.number_of(0, node)?,
                 // A part of a leaf that lies row by row is a leaf: where it begins is no matter of structure.
                 (None, Op::Read(view), Some(input)) => match (start_of_rows(view), input.value()) {
-                    (Some(start), Some(value)) => extract.leaf(node, value, start),
+                    (Some(start), Some(value)) => extract.leaf(node, Leaf::Known(value, start)),
                     _ => extract.node(0, node, &behind)?,
                 },
                 _ => extract.node(0, node, &behind)?,
@@ -98,9 +108,9 @@ impl Extract {
     }
 
     /// A leaf of the whole graph.
-    fn leaf(&mut self, node: &Arc<Node>, value: Array, start: usize) -> usize {
+    fn leaf(&mut self, node: &Arc<Node>, leaf: Leaf) -> usize {
         self.hash.leaf(node);
-        self.leaves.push((value, start));
+        self.leaves.push(leaf);
         self.scopes[0].leaf(node)
     }
 
@@ -109,7 +119,13 @@ impl Extract {
         if let Some(number) = self.scopes[depth].numbers.get(&node.id) {
             return Some(*number);
         }
-        let Some(around) = depth.checked_sub(1) else { return node.value().map(|value| self.leaf(node, value, 0)) };
+        let Some(around) = depth.checked_sub(1) else {
+            let leaf = match node.op {
+                Op::Placeholder => Leaf::Argument(node.id),
+                _ => Leaf::Known(node.value()?, 0),
+            };
+            return Some(self.leaf(node, leaf));
+        };
         let outside = self.number_of(around, node)?;
         self.hash.leaf(node);
         self.scopes[depth].beside.push(outside);

@@ -8,4 +8,4 @@ pub mod lower;
 pub mod memory;
 pub mod program;
 
-pub(crate) use extract::Extract;
+pub(crate) use extract::{Extract, Leaf};
