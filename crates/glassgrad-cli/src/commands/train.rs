@@ -133,7 +133,7 @@ impl Train {
         let mut network = Network { hidden_weight, hidden_bias, output_weight, output_bias };
         let features = tensor(&part.features);
         let classes: Vec<i64> = part.classes.iter().map(|class| *class as i64).collect();
-        let targets = Tensor::from(classes).one_hot(CLASSES, DType::F64);
+        let targets = Tensor::from(classes).one_hot(CLASSES, DType::F64).detach()?;
         let loss_and_slope = value_and_grad(|network: &Network| network.cross_entropy(&features, &targets));
         let step = compile(|network: &Network| {
             let (loss, slope) = loss_and_slope(network);

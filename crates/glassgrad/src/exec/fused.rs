@@ -4,38 +4,20 @@
 //! where it is; everything else is gathered into scratch memory first, so that every kernel runs over plain arrays.
 
 use super::machine::{Frame, elements, elements_mut};
+use super::vector::Vectorised;
 use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::Operation;
 use crate::opt::program::{Access, Combine, Instruction, Loop, Store};
-use crate::shape::Shape;
 
 /// How many elements are computed at a time.
 pub(super) const BLOCK: usize = 1024;
 /// The bytes of a slot: elements of the largest type.
 pub(super) const SLOT: usize = BLOCK * 8;
 
-/// How a load is read.
-#[derive(Clone, Copy, PartialEq)]
-enum Pattern {
-    /// Row by row, where it lies.
-    Rows,
-    /// One element for all.
-    Uniform,
-    /// Any strides.
-    Strided,
-}
-
-fn pattern(access: &Access, whole: &[isize]) -> Pattern {
-    if access.strides == whole {
-        Pattern::Rows
-    } else if access.strides.iter().all(|stride| *stride == 0) {
-        Pattern::Uniform
-    } else {
-        Pattern::Strided
-    }
-}
+/// The registers of a loop for which no memory is allocated to hold their addresses.
+const FEW: usize = 192;
 
 /// Runs a fused loop.
 pub(super) fn run(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8) {
@@ -45,48 +27,63 @@ pub(super) fn run(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8) {
     if fused.extents.contains(&0) {
         return;
     }
-    let total: usize = fused.extents.iter().product();
-    let whole: Vec<isize> =
-        Shape::from(&fused.extents[..]).strides().into_iter().map(|stride| stride as isize).collect();
-    let patterns: Vec<Pattern> = fused.loads.iter().map(|load| pattern(load, &whole)).collect();
-    let slot = |register: usize| {
-        // A register without a slot is never written to.
-        let number = fused.slots[register];
-        if number == usize::MAX { scratch } else { scratch.wrapping_add(number * SLOT) }
+    let mut few = [std::ptr::null_mut(); FEW];
+    let mut many = Vec::new();
+    let count = fused.slots.len();
+    let places = match few.get_mut(..count) {
+        Some(places) => places,
+        None => {
+            many.resize(count, std::ptr::null_mut());
+            &mut many[..]
+        }
     };
-    let mut places: Vec<*mut u8> = (0..fused.slots.len()).map(slot).collect();
+    blocks(fused, frame, scratch, places);
+    for store in &fused.stores {
+        finish(store, frame);
+    }
+}
+
+/// Computes block after block; `places` are the addresses of the registers.
+fn blocks(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8, places: &mut [*mut u8]) {
+    let total: usize = fused.extents.iter().product();
     let first = total.min(BLOCK);
+    let loads = fused.loads.len();
+    for (place, slot) in places.iter_mut().zip(&fused.slots).filter(|(_, slot)| **slot != usize::MAX) {
+        *place = scratch.wrapping_add(slot * SLOT);
+    }
+    let is_uniform = |load: &Access| load.strides.iter().all(|stride| *stride == 0);
     for (number, load) in fused.loads.iter().enumerate() {
-        if patterns[number] == Pattern::Uniform {
+        if fused.slots[number] != usize::MAX && is_uniform(load) {
             gather(load, &fused.extents, frame, 0, first, places[number]);
         }
     }
     for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
         if let Instruction::Number(number) = instruction {
-            fill(places[fused.loads.len() + place], *dtype, first, *number);
+            fill(places[loads + place], *dtype, first, *number);
         }
     }
     let mut start = 0;
     while start < total {
         let count = (total - start).min(BLOCK);
         for (number, load) in fused.loads.iter().enumerate() {
-            match patterns[number] {
-                Pattern::Rows => places[number] = frame.at(load, start as isize),
-                Pattern::Uniform => {}
-                Pattern::Strided => gather(load, &fused.extents, frame, start, count, places[number]),
+            if fused.slots[number] == usize::MAX {
+                // What lies row by row is read where it is.
+                places[number] = frame.at(load, start as isize);
+            } else if !is_uniform(load) {
+                gather(load, &fused.extents, frame, start, count, places[number]);
             }
         }
-        for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
-            let own = places[fused.loads.len() + place];
-            execute(*instruction, *dtype, fused, &places, own, count);
+        for store in fused.stores.iter().filter(|store| store.direct) {
+            places[store.register] = frame.at(&store.access, start as isize);
         }
-        for store in &fused.stores {
+        for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
+            let own = places[loads + place];
+            execute(*instruction, *dtype, fused, places, own, count);
+        }
+        for store in fused.stores.iter().filter(|store| !store.direct) {
             keep(store, fused, frame, start, count, places[store.register]);
         }
         start += count;
-    }
-    for store in &fused.stores {
-        finish(store, frame);
     }
 }
 
@@ -272,6 +269,9 @@ fn keep_typed<E: Combinable>(
 ) {
     let from = elements::<E>(from, count);
     let access = &store.access;
+    if store.in_order {
+        return super::machine::copy(from, frame.at(access, start as isize));
+    }
     let stride = access.strides.last().copied().unwrap_or(0);
     pieces(&fused.extents, &access.strides, start, count, |at, length, place| {
         let piece = &from[at..at + length];
@@ -323,7 +323,7 @@ fn execute(instruction: Instruction, dtype: DType, fused: &Loop, places: &[*mut 
     }
 }
 
-fn numbers<F: Float + crate::dtype::Element>(
+fn numbers<F: Float + crate::dtype::Element + Vectorised>(
     instruction: Instruction,
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
@@ -334,8 +334,16 @@ fn numbers<F: Float + crate::dtype::Element>(
     let own_elements = elements_mut::<F>(own, count);
     match instruction {
         Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) => {}
-        Instruction::Unary(operation, a, parameter) => operation.run_unary(parameter, read(a), own_elements),
-        Instruction::Binary(operation, a, b) => operation.run_binary(read(a), read(b), own_elements),
+        Instruction::Unary(operation, a, parameter) => {
+            if !F::unary(operation, read(a), own_elements) {
+                operation.run_unary(parameter, read(a), own_elements);
+            }
+        }
+        Instruction::Binary(operation, a, b) => {
+            if !F::binary(operation, read(a), read(b), own_elements) {
+                operation.run_binary(read(a), read(b), own_elements);
+            }
+        }
         Instruction::Strong(a, b) => {
             let zero = F::literal(0.0);
             for (y, (a, b)) in own_elements.iter_mut().zip(read(a).iter().zip(read(b))) {

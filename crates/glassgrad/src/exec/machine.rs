@@ -125,8 +125,9 @@ impl Workspace {
 fn scratch_bytes(program: &Program) -> usize {
     let needed = |step: &Step| match step {
         Step::Loop(Loop { slot_count, .. }) => slot_count * fused::SLOT,
+        Step::Product(one) => product::scratch_bytes(one),
         Step::Repeat(repeat) => scratch_bytes(&repeat.body),
-        Step::Product(_) | Step::Call(_) => 0,
+        Step::Call(_) => 0,
     };
     program.steps.iter().map(needed).max().unwrap_or(0)
 }
@@ -166,7 +167,7 @@ fn steps(
     for step in &program.steps {
         match step {
             Step::Loop(one) => fused::run(one, &frame, scratch),
-            Step::Product(one) => product::run(one, &frame),
+            Step::Product(one) => product::run(one, &frame, scratch),
             Step::Call(one) => call(one, &frame, origin)?,
             Step::Repeat(one) => repeat(one, &frame, scratch, origin)?,
         }

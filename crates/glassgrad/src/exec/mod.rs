@@ -11,6 +11,7 @@ mod programs;
 mod read;
 mod reference;
 mod schedule;
+mod vector;
 
 pub(crate) use every::{Place, every_value, value_of};
 pub(crate) use programs::{program_for, run};

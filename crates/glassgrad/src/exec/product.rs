@@ -1,30 +1,54 @@
 //! Products of matrices with any strides.
+//!
+//! Small ones run here: columns of the second factor are packed side by side, and each row of the first runs over
+//! them with as many sums as a few vector registers hold. Large ones go to `gemm`.
+#![allow(unsafe_code)]
 
-use super::machine::Frame;
+use super::machine::{Frame, elements_mut};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
 
+/// The columns that are computed together.
+const WIDTH: usize = 16;
+/// The rows that are computed together.
+const HEIGHT: usize = 4;
+/// Up to this many multiplications a product is small.
+const SMALL: usize = 48 * 48 * 48;
+/// From this many multiplications on a product is worth several threads.
+const PARALLEL: usize = 128 * 128 * 128;
+
+/// The bytes of scratch memory that a product needs for packed columns.
+pub(super) fn scratch_bytes(product: &Product) -> usize {
+    if is_small(product) { product.inner.extent * WIDTH * 8 } else { 0 }
+}
+
+fn is_small(product: &Product) -> bool {
+    let multiplications =
+        (product.rows.extent).saturating_mul(product.columns.extent).saturating_mul(product.inner.extent);
+    multiplications <= SMALL || !product.operands[2].dtype.is_float()
+}
+
 /// Runs a batched product.
-pub(super) fn run(product: &Product, frame: &Frame<'_>) {
+pub(super) fn run(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     match product.operands[2].dtype {
-        DType::F32 => typed::<f32>(product, frame),
-        DType::F64 => typed::<f64>(product, frame),
-        DType::I64 | DType::Bool => typed::<i64>(product, frame),
+        DType::F32 => typed::<f32>(product, frame, scratch),
+        DType::F64 => typed::<f64>(product, frame, scratch),
+        DType::I64 | DType::Bool => typed::<i64>(product, frame, scratch),
     }
 }
 
 /// What a product needs of an element type.
-trait Factor: Copy {
-    const ZERO: Self;
+trait Factor: Copy + Default + 'static {
     fn from_f64(number: f64) -> Self;
     fn times(self, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
+    /// self · factor + addend, rounded once.
+    fn fused(self, factor: Self, addend: Self) -> Self;
 }
 
 macro_rules! float_factors {
     ($($Float:ty),*) => {$(
         impl Factor for $Float {
-            const ZERO: Self = 0.0;
             #[inline(always)]
             fn from_f64(number: f64) -> Self {
                 number as $Float
@@ -37,56 +61,211 @@ macro_rules! float_factors {
             fn plus(self, other: Self) -> Self {
                 self + other
             }
+            #[inline(always)]
+            fn fused(self, factor: Self, addend: Self) -> Self {
+                self.mul_add(factor, addend)
+            }
         }
     )*};
 }
 float_factors!(f32, f64);
 
 impl Factor for i64 {
-    const ZERO: Self = 0;
     fn from_f64(number: f64) -> Self {
         number as i64
     }
+    #[inline(always)]
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
+    #[inline(always)]
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
+    #[inline(always)]
+    fn fused(self, factor: Self, addend: Self) -> Self {
+        self.wrapping_mul(factor).wrapping_add(addend)
+    }
 }
 
-fn typed<E: Factor>(product: &Product, frame: &Frame<'_>) {
+/// One product of matrices: addresses, and for rows, columns and the inner axis their size and strides.
+#[derive(Clone, Copy)]
+struct Matrices<E> {
+    a: *const E,
+    b: *const E,
+    c: *mut E,
+    rows: ProductAxis,
+    columns: ProductAxis,
+    inner: ProductAxis,
+    coefficient: E,
+    /// Whether the result is added to what is there.
+    add: bool,
+}
+
+fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     let [a, b, c] = &product.operands;
     if let Some(count) = product.clear {
-        super::machine::elements_mut::<E>(frame.at(c, 0), count).fill(E::ZERO);
+        elements_mut::<E>(frame.at(c, 0), count).fill(E::default());
     }
-    let coefficient = E::from_f64(product.coefficient);
-    let (rows, columns, inner) = (product.rows, product.columns, product.inner);
+    let small = is_small(product);
     every_index(&product.batch, |batch| {
-        let mut first = true;
+        let mut add = false;
         every_index(&product.sums, |sum| {
             let [a_start, b_start, c_start] = [0, 1, 2].map(|k| batch[k] + sum[k]);
-            for i in 0..rows.extent as isize {
-                let c_row = c_start + i * rows.strides[2];
-                if first {
-                    for j in 0..columns.extent as isize {
-                        *frame.element_mut::<E>(c, c_row + j * columns.strides[2]) = E::ZERO;
-                    }
-                }
-                for k in 0..inner.extent as isize {
-                    let factor = *frame.element::<E>(a, a_start + i * rows.strides[0] + k * inner.strides[0]);
-                    let factor = factor.times(coefficient);
-                    let b_row = b_start + k * inner.strides[1];
-                    for j in 0..columns.extent as isize {
-                        let element = *frame.element::<E>(b, b_row + j * columns.strides[1]);
-                        let sum = frame.element_mut::<E>(c, c_row + j * columns.strides[2]);
-                        *sum = sum.plus(factor.times(element));
-                    }
-                }
+            let matrices = Matrices {
+                a: frame.at(a, a_start).cast::<E>().cast_const(),
+                b: frame.at(b, b_start).cast::<E>().cast_const(),
+                c: frame.at(c, c_start).cast::<E>(),
+                rows: product.rows,
+                columns: product.columns,
+                inner: product.inner,
+                coefficient: E::from_f64(product.coefficient),
+                add,
+            };
+            if small {
+                packed(matrices, scratch)
+            } else {
+                large(&matrices)
             }
-            first = false;
+            add = true;
         });
     });
+}
+
+/// A large product, by `gemm`.
+fn large<E: Factor>(matrices: &Matrices<E>) {
+    let Matrices { a, b, c, rows, columns, inner, coefficient, add } = *matrices;
+    let (m, n, k) = (rows.extent, columns.extent, inner.extent);
+    let parallelism = if m.saturating_mul(n).saturating_mul(k) >= PARALLEL {
+        gemm::Parallelism::Rayon(0)
+    } else {
+        gemm::Parallelism::None
+    };
+    let one = E::from_f64(1.0);
+    // SAFETY: the planner's strides stay inside the memory of each operand, and the result is apart from the factors.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            c,
+            columns.strides[2],
+            rows.strides[2],
+            add,
+            a,
+            inner.strides[0],
+            rows.strides[0],
+            b,
+            columns.strides[1],
+            inner.strides[1],
+            one,
+            coefficient,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+/// A small product, by the best instructions of this machine.
+fn packed<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx2,fma")]
+        fn wide<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
+            columns_together::<E, true>(matrices, scratch);
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn medium<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
+            columns_together::<E, true>(matrices, scratch);
+        }
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the machine has these instructions.
+            return unsafe { wide(matrices, scratch) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: as above.
+            return unsafe { medium(matrices, scratch) };
+        }
+    }
+    columns_together::<E, false>(matrices, scratch);
+}
+
+#[inline(always)]
+fn columns_together<E: Factor, const FUSED: bool>(matrices: Matrices<E>, scratch: *mut u8) {
+    let (columns, inner) = (matrices.columns, matrices.inner);
+    let mut first = 0;
+    while first < columns.extent {
+        let width = (columns.extent - first).min(WIDTH);
+        match width {
+            0..=4 => rows_together::<E, 4, FUSED>(matrices, first, width, elements_mut(scratch, inner.extent * 4)),
+            5..=8 => rows_together::<E, 8, FUSED>(matrices, first, width, elements_mut(scratch, inner.extent * 8)),
+            _ => rows_together::<E, WIDTH, FUSED>(matrices, first, width, elements_mut(scratch, inner.extent * WIDTH)),
+        }
+        first += width;
+    }
+}
+
+#[inline(always)]
+fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
+    matrices: Matrices<E>,
+    first: usize,
+    width: usize,
+    packed: &mut [E],
+) {
+    let Matrices { a, b, c, rows, columns, inner, coefficient, add } = matrices;
+    let read = |at: *const E, place: isize| {
+        // SAFETY: the planner's strides stay inside the memory of each operand.
+        unsafe { *at.wrapping_offset(place) }
+    };
+    let (lines, _) = packed.as_chunks_mut::<W>();
+    for (k, line) in lines.iter_mut().enumerate() {
+        for (j, element) in line.iter_mut().enumerate() {
+            let column = (first + j) as isize;
+            *element = if j < width {
+                read(b, k as isize * inner.strides[1] + column * columns.strides[1])
+            } else {
+                E::default()
+            };
+        }
+    }
+    let finish = |row: usize, sums: &[E; W]| {
+        for (j, sum) in sums.iter().enumerate().take(width) {
+            let place = row as isize * rows.strides[2] + (first + j) as isize * columns.strides[2];
+            let sum = sum.times(coefficient);
+            let sum = if add { sum.plus(read(c.cast_const(), place)) } else { sum };
+            // SAFETY: as above; nobody else writes to the result.
+            unsafe { *c.wrapping_offset(place) = sum };
+        }
+    };
+    let accumulate = |sums: &mut [E; W], factor: E, line: &[E; W]| {
+        for (sum, element) in sums.iter_mut().zip(line) {
+            *sum = if FUSED { factor.fused(*element, *sum) } else { factor.times(*element).plus(*sum) };
+        }
+    };
+    let mut row = 0;
+    while row + HEIGHT <= rows.extent {
+        let mut sums = [[E::default(); W]; HEIGHT];
+        for (k, line) in lines.iter().enumerate() {
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let factor = read(a, (row + r) as isize * rows.strides[0] + k as isize * inner.strides[0]);
+                accumulate(sums, factor, line);
+            }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            finish(row + r, sums);
+        }
+        row += HEIGHT;
+    }
+    while row < rows.extent {
+        let mut sums = [E::default(); W];
+        for (k, line) in lines.iter().enumerate() {
+            accumulate(&mut sums, read(a, row as isize * rows.strides[0] + k as isize * inner.strides[0]), line);
+        }
+        finish(row, &sums);
+        row += 1;
+    }
 }
 
 /// Calls a function with the offsets of every index of some axes, in each operand.

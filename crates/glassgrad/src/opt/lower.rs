@@ -747,6 +747,8 @@ impl Lowering<'_> {
                         combine: store.combine,
                         scale: store.scale,
                         clear: store.clear.then_some(self.producers[store.producer].elements),
+                        in_order: false,
+                        direct: false,
                     });
                     Step::Loop(with_slots(collapsed(Loop {
                         extents: group.extents.clone(),
@@ -872,6 +874,18 @@ fn with_slots(mut fused: Loop) -> Loop {
         })
     };
     let whole = rows(&fused.extents);
+    let mut computed_in_place: Vec<usize> = Vec::new();
+    for store in &mut fused.stores {
+        store.in_order = store.combine.is_none() && store.access.strides == whole;
+        // What is also read must not change before it was read for the last time.
+        let is_read = fused.loads.iter().any(|load| load.memory == store.access.memory);
+        let is_number = |place: usize| matches!(fused.code[place].0, Instruction::Number(_));
+        let is_computed = store.register.checked_sub(loads).is_some_and(|place| !is_number(place));
+        store.direct = store.in_order && is_computed && !is_read && !computed_in_place.contains(&store.register);
+        if store.direct {
+            computed_in_place.push(store.register);
+        }
+    }
     fused.slots = vec![usize::MAX; count];
     for (number, load) in fused.loads.iter().enumerate() {
         if load.strides != whole {
@@ -884,7 +898,9 @@ fn with_slots(mut fused: Loop) -> Loop {
         fused.slots[loads + place] = take(&mut free);
     }
     for (place, (instruction, _)) in fused.code.iter().enumerate().filter(|(place, _)| !is_number(*place)) {
-        fused.slots[loads + place] = take(&mut free);
+        if !computed_in_place.contains(&(loads + place)) {
+            fused.slots[loads + place] = take(&mut free);
+        }
         let mut ended: Vec<usize> = instruction.operands().filter(|operand| last_use[*operand] == place).collect();
         ended.sort_unstable();
         ended.dedup();

@@ -100,6 +100,10 @@ pub struct Store {
     pub scale: f64,
     /// How many elements to set to zero first: all of what is written, where not every place is reached.
     pub clear: Option<usize>,
+    /// Whether elements are written one after another, in the order of the loop.
+    pub in_order: bool,
+    /// Whether the register can be computed where it belongs, without a place of its own.
+    pub direct: bool,
 }
 
 /// A fused loop: registers are first what is loaded, then what instructions make.
