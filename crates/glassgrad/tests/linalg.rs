@@ -814,3 +814,27 @@ fn triangles_are_read_alone() {
     assert_eq!(solved(Triangle::lower().unit()), [4.0, 2.0]);
     assert_eq!(solved(Triangle::upper().unit().transposed().transposed()), [-62.0, 22.0]);
 }
+
+/// The rows of the table in `docs/conventions.md`.
+#[test]
+fn the_page_of_conventions_holds() {
+    let slope = |f: fn(&Tensor) -> Tensor, at: &Tensor| numbers(&grad(f)(at));
+    let singular = Tensor::from([[1.0, 2.0], [2.0, 4.0]]);
+    let negative = Tensor::from([[-1.0, 0.0], [0.0, 2.0]]);
+    let equal = eye(2) * 2.0;
+    let zero = equal.zeros_like();
+    assert_eq!(slope(|a| a.det(), &singular), [4.0, -2.0, -2.0, 1.0]);
+    let (sign, logarithm) = singular.slogdet();
+    assert_eq!((sign.item().unwrap(), logarithm.item().unwrap()), (0.0, f64::NEG_INFINITY));
+    assert!(grad(|a: &Tensor| a.slogdet().1)(&singular).eval().is_err());
+    assert!(singular.logdet().eval().is_err());
+    assert!(negative.logdet().item().unwrap().is_nan());
+    assert_eq!(slope(|a| a.logdet(), &negative), [-1.0, 0.0, 0.0, 0.5]);
+    assert_eq!(slope(|a| a.eigh().0.square().sum(), &equal), [4.0, 0.0, 0.0, 4.0]);
+    assert_eq!(slope(|a| a.eigh().0.max(), &equal), [0.5, 0.0, 0.0, 0.5]);
+    assert_eq!(slope(|a| a.eigh().1.abs().sum(), &equal), [0.0; 4]);
+    assert_eq!(slope(|a| a.norm(), &zero), [0.0; 4]);
+    assert_eq!(slope(|a| a.nuclear_norm(), &zero), [0.0; 4]);
+    assert_eq!(slope(|a| a.spectral_norm(), &zero), [0.0; 4]);
+    assert_eq!(slope(|a| a.spectral_norm(), &equal), [0.5, 0.0, 0.0, 0.5]);
+}
