@@ -63,6 +63,8 @@ pub(super) struct Prepared {
     workload: Box<dyn Workload>,
     /// How long the first run took, with everything that is planned once.
     pub(super) first_seconds: f64,
+    /// How long a run after it took.
+    expected: f64,
     /// What each of the first runs told of its result.
     pub(super) values: Vec<f64>,
 }
@@ -76,20 +78,22 @@ impl Prepared {
         workload.run().map_err(text)?;
         let first_seconds = start.elapsed().as_secs_f64();
         values.push(workload.value());
+        let start = Instant::now();
         for _ in 1..WARM_RUNS {
             workload.run().map_err(text)?;
             values.push(workload.value());
         }
+        let expected = start.elapsed().as_secs_f64() / (WARM_RUNS - 1) as f64;
         if let Some(value) = values.iter().find(|value| !value.is_finite()) {
             return Err(format!("the result is {value}"));
         }
         workload.check()?;
-        Ok(Prepared { workload, first_seconds, values })
+        Ok(Prepared { workload, first_seconds, expected, values })
     }
 
     /// The time that the work takes once, in seconds.
     pub(super) fn turn(&mut self) -> Result<f64, String> {
-        let seconds = turn(self.first_seconds, || self.workload.run())?;
+        let seconds = turn(self.expected, || self.workload.run())?;
         match self.workload.value() {
             value if value.is_finite() => Ok(seconds),
             value => Err(format!("after many runs the result is {value}")),
@@ -98,7 +102,7 @@ impl Prepared {
 
     /// The time that the function alone takes.
     pub(super) fn forward_turn(&mut self) -> Result<f64, String> {
-        turn(self.first_seconds, || self.workload.forward())
+        turn(self.expected, || self.workload.forward())
     }
 }
 
