@@ -121,7 +121,7 @@ fn turn(expected: f64, mut work: impl FnMut() -> Result<(), Error>) -> Result<f6
     timed().map_err(|error| error.to_string())
 }
 
-/// Whether a derivative along a direction is that of finite differences, within a share of a scale.
+/// What is wrong with a derivative along a direction that is not the one of finite differences. NaN is wrong too.
 pub(super) fn agree(what: &str, derivative: f64, difference: f64, tolerance: f64) -> Result<(), String> {
     if (derivative - difference).abs() <= tolerance {
         return Ok(());
