@@ -31,6 +31,7 @@ enum Command {
     Check(commands::check::Check),
     Operations(commands::operations::Operations),
     Train(commands::train::Train),
+    Bench(commands::bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Operations(command) => command.run(),
         Command::Train(command) => command.run(),
+        Command::Bench(command) => command.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

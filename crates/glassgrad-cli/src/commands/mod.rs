@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod grad;
 pub(crate) mod graph;

@@ -18,7 +18,7 @@ use crate::failure::{Failure, print};
 use crate::table::Table;
 
 /// Fisher's irises, as shipped with scikit-learn.
-const IRIS: &str = include_str!("../../../glassgrad/examples/data/iris.csv");
+pub(super) const IRIS: &str = include_str!("../../../glassgrad/examples/data/iris.csv");
 
 const FEATURES: usize = 4;
 const HIDDEN: usize = 10;

@@ -1,0 +1,154 @@
+"""The numbers that every engine works on: those of `glassgrad bench`, element by element.
+
+Element k of stream s is the hash SplitMix64 of 2^40 s + k. Arrays are drawn in the order in which the Rust workloads
+draw them, each from a stream of its own, so that all engines must find the same results.
+"""
+
+import csv
+import functools
+import pathlib
+
+import numpy as np
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "crates/glassgrad/examples/data"
+DIRECTION_STREAM = 1000
+
+
+def unit(stream, count):
+    """Numbers from 0 up to but not including 1."""
+    with np.errstate(over="ignore"):
+        z = (np.arange(1, count + 1, dtype=np.uint64) + np.uint64(stream << 40)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 2**53
+
+
+def direction(count):
+    """The direction along which derivatives are told."""
+    return 2.0 * unit(DIRECTION_STREAM, count) - 1.0
+
+
+class Source:
+    """Draws arrays, each from a stream of its own."""
+
+    def __init__(self):
+        self.streams = 0
+
+    def next_stream(self):
+        self.streams += 1
+        return self.streams
+
+    def uniform(self, shape, low, high, dtype=np.float32):
+        numbers = unit(self.next_stream(), int(np.prod(shape)))
+        return (low + (high - low) * numbers).astype(dtype).reshape(shape)
+
+    def layer(self, inputs, outputs):
+        """Weights and biases."""
+        bound = 1.0 / np.sqrt(inputs)
+        return self.uniform((inputs, outputs), -bound, bound), self.uniform((outputs,), -bound, bound)
+
+    def classes(self, count, classes):
+        return (unit(self.next_stream(), count) * classes).astype(np.int64)
+
+
+def iris():
+    """Features and species of the 120 training flowers, and the parameters of the network."""
+    rows = np.loadtxt(EXAMPLES / "iris.csv", delimiter=",", skiprows=1)
+    rows = rows[np.arange(len(rows)) % 5 != 4]
+    source = Source()
+    return [*source.layer(4, 10), *source.layer(10, 3)], rows[:, :4].astype(np.float32), rows[:, 4].astype(np.int64)
+
+
+def mnist(batch):
+    source = Source()
+    parameters = [*source.layer(784, 1568), *source.layer(1568, 392), *source.layer(392, 10)]
+    return parameters, source.uniform((batch, 784), 0.0, 1.0), source.classes(batch, 10)
+
+
+def elementwise(count):
+    source = Source()
+    return source.uniform((count,), -2.0, 2.0), source.uniform((count,), -2.0, 2.0)
+
+
+def lenet():
+    source = Source()
+    parameters = []
+    for outputs, inputs in [(8, 1), (16, 8)]:
+        bound = 1.0 / np.sqrt(25 * inputs)
+        parameters += [source.uniform((outputs, inputs, 5, 5), -bound, bound), source.uniform((outputs,), -bound, bound)]
+    parameters += [*source.layer(256, 120), *source.layer(120, 10)]
+    return parameters, source.uniform((64, 1, 28, 28), 0.0, 1.0), source.classes(64, 10)
+
+
+def lstm(lengths):
+    """The weights and biases of inputs, of states and of the last layer; and for each length sequences and classes."""
+    source = Source()
+    bound = 1.0 / np.sqrt(64)
+    shapes = [(32, 256), (64, 256), (256,), (256,)]
+    parameters = [source.uniform(shape, -bound, bound) for shape in shapes] + [*source.layer(64, 10)]
+    batches = [(source.uniform((length, 32, 32), 0.0, 1.0), source.classes(32, 10)) for length in lengths]
+    return parameters, batches
+
+
+def transformer():
+    """Attention, projection, expansion, contraction, and twice the scale and shift of a normalisation; the input."""
+    source = Source()
+    parameters = []
+    for inputs, outputs in [(128, 384), (128, 128), (128, 512), (512, 128)]:
+        parameters += source.layer(inputs, outputs)
+    for _ in range(2):
+        parameters += [source.uniform((128,), 0.5, 1.5), source.uniform((128,), -0.5, 0.5)]
+    return parameters, source.uniform((16, 64, 128), -1.0, 1.0)
+
+
+def logistic(n):
+    """Weights, examples and their sides."""
+    source = Source()
+    examples = source.uniform((2 * n, n), -1.0, 1.0, np.float64)
+    sides = np.sign(source.uniform((2 * n,), -1.0, 1.0, np.float64))
+    return source.uniform((n,), -0.1, 0.1, np.float64), examples, sides
+
+
+def factorization(n, k):
+    """U, T and V."""
+    source = Source()
+    t, v, u = (source.uniform((n, columns), -1.0, 1.0, np.float64) for columns in (n, k, k))
+    return u, t, v
+
+
+def moons():
+    """The points with their sides, and a source of weights."""
+    with (EXAMPLES / "moons_micrograd_seed1337_n100_noise0.1.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    points = [([float(row["x0"]), float(row["x1"])], 2.0 * float(row["label"]) - 1.0) for row in rows]
+    return points, iter(2.0 * unit(1, 1000) - 1.0)
+
+
+def along(gradients):
+    """The derivative along the direction, from gradients in the order and layout of the parameters."""
+    numbers = np.concatenate([np.asarray(gradient, dtype=np.float64).ravel() for gradient in gradients])
+    return float(numbers @ direction(numbers.size))
+
+
+def curvature_along(hessian):
+    """The second derivative along the direction."""
+    hessian = np.asarray(hessian)
+    size = int(np.sqrt(hessian.size))
+    step = direction(size)
+    return float(step @ hessian.reshape(size, size) @ step)
+
+
+def workloads(engine):
+    """The workloads of a class by name: its methods, with their sizes filled in."""
+    found = {name: getattr(engine, name) for name in ["iris", "lenet", "transformer", "moons"] if hasattr(engine, name)}
+    sized = [("mnist", "mnist_{}", [(64,), (128,), (512,)]),
+             ("elementwise", "elementwise_{}", [(1_000,), (1_000_000,)]),
+             ("logistic", "logistic_hessian_{}", [(100,), (500,), (1000,)]),
+             ("factorization", "factorization_hessian_{}", [(50, 5), (100, 5)])]
+    for method, name, sizes in sized:
+        if hasattr(engine, method):
+            found |= {name.format(size[0]): functools.partial(getattr(engine, method), *size) for size in sizes}
+    if hasattr(engine, "lstm"):
+        found["lstm"] = functools.partial(engine.lstm, [50])
+        found["lstm_lengths"] = functools.partial(engine.lstm, [30, 40, 50])
+    return found

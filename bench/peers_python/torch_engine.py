@@ -1,0 +1,175 @@
+"""The workloads in PyTorch, as its documentation would write them: eager, or with `--compiled` through torch.compile."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.func import hessian
+from torch.nn import functional as F
+
+import data
+from server import serve
+
+torch.set_num_threads(2)
+COMPILED = "--compiled" in sys.argv[1:]
+
+
+def compiled(function):
+    return torch.compile(function) if COMPILED else function
+
+
+def linear(weight, bias):
+    """A layer with these parameters; PyTorch holds the transpose of the weights."""
+    layer = nn.Linear(*weight.shape)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(weight.T))
+        layer.bias.copy_(torch.tensor(bias))
+    return layer
+
+
+def convolution(kernel, bias):
+    layer = nn.Conv2d(kernel.shape[1], kernel.shape[0], kernel.shape[2])
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(kernel))
+        layer.bias.copy_(torch.tensor(bias))
+    return layer
+
+
+def training(model, optimizer, batches):
+    """A run is one step for each batch; its value is the sum of the losses before the steps."""
+    losses = [0.0]
+    loss_of = compiled(lambda x, classes: F.cross_entropy(model(x), classes))
+    step = compiled(optimizer.step)
+
+    def run():
+        losses.clear()
+        for x, classes in batches:
+            optimizer.zero_grad()
+            loss = loss_of(x, classes)
+            loss.backward()
+            step()
+            losses.append(loss.item())
+
+    return run, lambda: sum(losses)
+
+
+class Workloads:
+    @staticmethod
+    def iris():
+        (w1, b1, w2, b2), x, classes = data.iris()
+        x, classes = torch.tensor(x), torch.tensor(classes)
+        last = [0.0]
+        # A network that is compiled is compiled once; its weights are set anew for each run.
+        model = nn.Sequential(linear(w1, b1), nn.Tanh(), linear(w2, b2))
+        start = [parameter.detach().clone() for parameter in model.parameters()]
+        loss_of = compiled(lambda x, classes: F.cross_entropy(model(x), classes))
+
+        def run():
+            with torch.no_grad():
+                for parameter, first in zip(model.parameters(), start):
+                    parameter.copy_(first)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+            for _ in range(100):
+                optimizer.zero_grad()
+                loss = loss_of(x, classes)
+                loss.backward()
+                optimizer.step()
+            last[0] = loss.item()
+
+        return run, lambda: last[0]
+
+    @staticmethod
+    def mnist(batch):
+        (w1, b1, w2, b2, w3, b3), x, classes = data.mnist(batch)
+        model = nn.Sequential(linear(w1, b1), nn.ReLU(), linear(w2, b2), nn.ReLU(), linear(w3, b3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, weight_decay=1e-4)
+        return training(model, optimizer, [(torch.tensor(x), torch.tensor(classes))])
+
+    @staticmethod
+    def elementwise(count):
+        x, y = map(torch.tensor, data.elementwise(count))
+        x.requires_grad_()
+        function = compiled(lambda x: (torch.tanh(x) * y + torch.exp(-x)).sum())
+
+        def run():
+            x.grad = None
+            function(x).backward()
+
+        return run, lambda: data.along([x.grad])
+
+    @staticmethod
+    def lenet():
+        (k1, c1, k2, c2, w1, b1, w2, b2), x, classes = data.lenet()
+        model = nn.Sequential(
+            convolution(k1, c1), nn.ReLU(), nn.MaxPool2d(2), convolution(k2, c2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), linear(w1, b1), nn.ReLU(), linear(w2, b2))
+        optimizer = torch.optim.Adam(model.parameters())
+        return training(model, optimizer, [(torch.tensor(x), torch.tensor(classes))])
+
+    @staticmethod
+    def lstm(lengths):
+        (input_weight, state_weight, input_bias, state_bias, weight, bias), batches = data.lstm(lengths)
+        memory, last = nn.LSTM(32, 64), linear(weight, bias)
+        with torch.no_grad():
+            memory.weight_ih_l0.copy_(torch.tensor(input_weight.T))
+            memory.weight_hh_l0.copy_(torch.tensor(state_weight.T))
+            memory.bias_ih_l0.copy_(torch.tensor(input_bias))
+            memory.bias_hh_l0.copy_(torch.tensor(state_bias))
+        optimizer = torch.optim.Adam([*memory.parameters(), *last.parameters()])
+        batches = [(torch.tensor(x), torch.tensor(classes)) for x, classes in batches]
+        return training(lambda x: last(memory(x)[0][-1]), optimizer, batches)
+
+    @staticmethod
+    def transformer():
+        (wa, ba, wp, bp, we, be, wc, bc, *norms), x = data.transformer()
+        layers = [linear(wa, ba), linear(wp, bp), linear(we, be), linear(wc, bc)]
+        scales = [nn.Parameter(torch.tensor(array)) for array in norms]
+        x = torch.tensor(x)
+
+        def block(x):
+            attention, projection, expansion, contraction = layers
+            batch, places, width = x.shape
+            parts = attention(F.layer_norm(x, (width,), scales[0], scales[1])).view(batch, places, 3, 4, width // 4)
+            queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+            mixed = F.scaled_dot_product_attention(queries, keys, values)
+            attended = x + projection(mixed.transpose(1, 2).reshape(x.shape))
+            inner = F.gelu(expansion(F.layer_norm(attended, (width,), scales[2], scales[3])))
+            return (attended + contraction(inner)).square().mean()
+
+        function = compiled(block)
+        parameters = [parameter for layer in layers for parameter in layer.parameters()] + scales
+
+        def run():
+            for parameter in parameters:
+                parameter.grad = None
+            function(x).backward()
+
+        def value():
+            transposed = [gradient for layer in layers for gradient in (layer.weight.grad.T, layer.bias.grad)]
+            return data.along(transposed + [scale.grad for scale in scales])
+
+        return run, value
+
+    @staticmethod
+    def logistic(n):
+        weights, examples, sides = map(torch.tensor, data.logistic(n))
+        return curvature(lambda w: torch.log1p(torch.exp(-sides * (examples @ w))).sum(), weights)
+
+    @staticmethod
+    def factorization(n, k):
+        u, t, v = map(torch.tensor, data.factorization(n, k))
+        return curvature(lambda u: ((t - u @ v.T) ** 2).sum(), u)
+
+
+def curvature(function, point):
+    last = [None]
+    second = compiled(hessian(function))
+
+    def run():
+        last[0] = second(point)
+
+    return run, lambda: data.curvature_along(last[0])
+
+
+if __name__ == "__main__":
+    serve({"torch": torch.__version__}, data.workloads(Workloads))

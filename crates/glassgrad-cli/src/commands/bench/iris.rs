@@ -1,0 +1,70 @@
+//! The irises, 4-10-3 with tanh: a hundred epochs of gradient descent on 120 flowers, from nothing.
+
+use glassgrad::Tensor;
+use glassgrad::error::Error;
+
+use super::data::Source;
+use super::training::{Optimizer, Training, cross_entropy};
+use super::workload::Workload;
+use crate::commands::train::IRIS;
+
+const EPOCHS: usize = 100;
+
+type Parameters = [Tensor; 4];
+type Data = (Tensor, Tensor);
+
+/// Each run builds the network and trains it.
+pub(super) struct Iris {
+    data: Data,
+    trained: Training<Parameters, Data>,
+}
+
+pub(super) fn workload() -> Iris {
+    let data = flowers();
+    let trained = network(&data);
+    Iris { data, trained }
+}
+
+fn network(data: &Data) -> Training<Parameters, Data> {
+    let mut source = Source::default();
+    let ((hidden_weight, hidden_bias), (output_weight, output_bias)) = (source.layer(4, 10), source.layer(10, 3));
+    let parameters = [hidden_weight, hidden_bias, output_weight, output_bias];
+    Training::new(loss, Optimizer::Descent { rate: 0.05, decay: 0.0 }, parameters, vec![data.clone()])
+}
+
+fn loss([hidden_weight, hidden_bias, output_weight, output_bias]: &Parameters, (x, targets): &Data) -> Tensor {
+    let hidden = (x.matmul(hidden_weight) + hidden_bias).tanh();
+    cross_entropy(&(hidden.matmul(output_weight) + output_bias), targets)
+}
+
+/// Four flowers of five, as they stand in the table, with their species as unit vectors.
+fn flowers() -> Data {
+    let rows = IRIS.lines().skip(1).enumerate().filter(|(row, _)| row % 5 != 4).map(|(_, line)| line);
+    let (mut features, mut species) = (Vec::new(), Vec::new());
+    for row in rows {
+        let numbers: Vec<f32> = row.split(',').filter_map(|number| number.parse().ok()).collect();
+        features.extend_from_slice(&numbers[..4]);
+        species.extend((0..3).map(|class| f32::from(numbers[4] == class as f32)));
+    }
+    let count = features.len() / 4;
+    (Tensor::new(&features, [count, 4]), Tensor::new(&species, [count, 3]))
+}
+
+impl Workload for Iris {
+    fn run(&mut self) -> Result<(), Error> {
+        self.trained = network(&self.data);
+        (0..EPOCHS).try_for_each(|_| self.trained.run())
+    }
+
+    fn forward(&mut self) -> Result<(), Error> {
+        (0..EPOCHS).try_for_each(|_| self.trained.forward())
+    }
+
+    fn value(&self) -> f64 {
+        self.trained.value()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.trained.check()
+    }
+}

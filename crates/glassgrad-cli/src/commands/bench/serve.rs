@@ -1,0 +1,37 @@
+//! The workloads as a server, so that rounds can alternate between engines that stay warm.
+
+use std::io::BufRead as _;
+
+use serde_json::{Value, json};
+
+use super::workload::{Prepared, find};
+use crate::failure::{Failure, print};
+
+/// Answers each line with a line, until the input ends.
+pub(super) fn serve() -> Result<(), Failure> {
+    let mut prepared = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| Failure::Input(format!("cannot read standard input: {error}")))?;
+        if line.trim() == "quit" {
+            break;
+        }
+        let answer = answer(line.trim(), &mut prepared).unwrap_or_else(|reason| json!({ "error": reason }));
+        print(&format!("{answer}\n"))?;
+    }
+    Ok(())
+}
+
+fn answer(line: &str, prepared: &mut Option<Prepared>) -> Result<Value, String> {
+    if let Some(name) = line.strip_prefix("prepare ") {
+        // The workload before is let go of first: two may not fit into memory.
+        *prepared = None;
+        let (_, make) = find(name).map_err(|failure| failure.to_string())?;
+        let ready = prepared.insert(Prepared::new(make)?);
+        return Ok(json!({ "first_seconds": ready.first_seconds, "values": ready.values }));
+    }
+    match (line, prepared) {
+        ("run", Some(prepared)) => Ok(json!({ "seconds": prepared.turn()? })),
+        ("run", None) => Err("no workload is prepared".to_owned()),
+        _ => Err(format!("'{line}' is not understood; there are 'prepare NAME', 'run' and 'quit'")),
+    }
+}

@@ -1,0 +1,130 @@
+//! What a workload is, and how one is timed.
+
+use std::time::{Duration, Instant};
+
+use glassgrad::error::Error;
+
+use super::{elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
+use crate::failure::Failure;
+
+/// Work that is done again and again.
+pub(super) trait Workload {
+    /// Does the work once: a step of training, a gradient, a Hessian.
+    fn run(&mut self) -> Result<(), Error>;
+
+    /// The function alone, without its derivative.
+    fn forward(&mut self) -> Result<(), Error>;
+
+    /// A number that the last run tells of its result. Other engines must find the same.
+    fn value(&self) -> f64;
+
+    /// What is wrong with the derivative, if something is.
+    fn check(&self) -> Result<(), String>;
+}
+
+type Make = fn() -> Box<dyn Workload>;
+
+/// All workloads by name.
+pub(super) const WORKLOADS: [(&str, Make); 16] = [
+    ("iris", || Box::new(iris::workload())),
+    ("mnist_64", || Box::new(mnist::workload(64))),
+    ("mnist_128", || Box::new(mnist::workload(128))),
+    ("mnist_512", || Box::new(mnist::workload(512))),
+    ("elementwise_1000", || Box::new(elementwise::workload(1_000))),
+    ("elementwise_1000000", || Box::new(elementwise::workload(1_000_000))),
+    ("lenet", || Box::new(lenet::workload())),
+    ("lstm", || Box::new(lstm::workload(&[50]))),
+    ("lstm_lengths", || Box::new(lstm::workload(&[30, 40, 50]))),
+    ("transformer", || Box::new(transformer::workload())),
+    ("logistic_hessian_100", || Box::new(logistic::workload(100))),
+    ("logistic_hessian_500", || Box::new(logistic::workload(500))),
+    ("logistic_hessian_1000", || Box::new(logistic::workload(1000))),
+    ("factorization_hessian_50", || Box::new(factorization::workload(50, 5))),
+    ("factorization_hessian_100", || Box::new(factorization::workload(100, 5))),
+    ("moons", || Box::new(moons::workload())),
+];
+
+pub(super) fn find(name: &str) -> Result<(&'static str, Make), Failure> {
+    WORKLOADS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
+        let names = WORKLOADS.map(|(name, _)| name).join(", ");
+        Failure::Input(format!("there is no workload '{name}'; there are {names}"))
+    })
+}
+
+/// A turn repeats the work until about this much time has passed, so that the clock is fine enough.
+const TURN: Duration = Duration::from_millis(20);
+/// Work that takes longer is not done once more before each turn to warm caches: it does that by itself.
+const LONG: f64 = 0.1;
+/// So often the work is done before it is timed; other engines report as many values.
+const WARM_RUNS: usize = 3;
+
+/// A workload whose result is right.
+pub(super) struct Prepared {
+    workload: Box<dyn Workload>,
+    /// How long the first run took, with everything that is planned once.
+    pub(super) first_seconds: f64,
+    /// How long a run after it took.
+    expected: f64,
+    /// What each of the first runs told of its result.
+    pub(super) values: Vec<f64>,
+}
+
+impl Prepared {
+    pub(super) fn new(make: Make) -> Result<Prepared, String> {
+        let text = |error: Error| error.to_string();
+        let mut workload = make();
+        let mut values = Vec::new();
+        let start = Instant::now();
+        workload.run().map_err(text)?;
+        let first_seconds = start.elapsed().as_secs_f64();
+        values.push(workload.value());
+        let start = Instant::now();
+        for _ in 1..WARM_RUNS {
+            workload.run().map_err(text)?;
+            values.push(workload.value());
+        }
+        let expected = start.elapsed().as_secs_f64() / (WARM_RUNS - 1) as f64;
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            return Err(format!("the result is {value}"));
+        }
+        workload.check()?;
+        Ok(Prepared { workload, first_seconds, expected, values })
+    }
+
+    /// The time that the work takes once, in seconds.
+    pub(super) fn turn(&mut self) -> Result<f64, String> {
+        let seconds = turn(self.expected, || self.workload.run())?;
+        match self.workload.value() {
+            value if value.is_finite() => Ok(seconds),
+            value => Err(format!("after many runs the result is {value}")),
+        }
+    }
+
+    /// The time that the function alone takes.
+    pub(super) fn forward_turn(&mut self) -> Result<f64, String> {
+        turn(self.expected, || self.workload.forward())
+    }
+}
+
+fn turn(expected: f64, mut work: impl FnMut() -> Result<(), Error>) -> Result<f64, String> {
+    let mut timed = || -> Result<f64, Error> {
+        if expected < LONG {
+            work()?;
+        }
+        let (start, mut runs) = (Instant::now(), 0);
+        while runs == 0 || start.elapsed() < TURN {
+            work()?;
+            runs += 1;
+        }
+        Ok(start.elapsed().as_secs_f64() / f64::from(runs))
+    };
+    timed().map_err(|error| error.to_string())
+}
+
+/// What is wrong with a derivative along a direction that is not the one of finite differences. NaN is wrong too.
+pub(super) fn agree(what: &str, derivative: f64, difference: f64, tolerance: f64) -> Result<(), String> {
+    if (derivative - difference).abs() <= tolerance {
+        return Ok(());
+    }
+    Err(format!("{what} is {derivative} along a direction, but finite differences give {difference}"))
+}
