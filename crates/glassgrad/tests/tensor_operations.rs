@@ -28,6 +28,8 @@ use random::Random;
 use tensors::{assert_close, assert_tensors, normal, numbers, vector};
 
 /// How many roundings of numbers of the size of the results two ways of computing may differ by.
+/// How far the vector kernels may be from the platform's functions, in roundings of the result.
+const KERNEL: f64 = 4.0;
 const ROUNDINGS: f64 = 64.0;
 
 // ------------------------------------------------------------------ rows of the table
@@ -143,7 +145,8 @@ fn every_row_has_the_value_and_the_derivatives_of_the_scalar_rule() {
             let total = |x: &Vec<Tensor>| f(x).sum();
 
             let y = f(&tensors);
-            assert_eq!(numbers(&y), scalars.iter().map(|s| s.value).collect::<Vec<_>>(), "{}", what("value"));
+            // The vector kernels are a few units in the last place away from the platform's functions.
+            assert_near(&what("value"), &numbers(&y), &scalars.iter().map(|s| s.value).collect::<Vec<_>>(), KERNEL);
 
             // Sums of the elements' contributions to each argument.
             let collected = |contribution: &dyn Fn(&Scalar, &[usize], usize) -> f64| -> Vec<Vec<f64>> {
@@ -201,7 +204,9 @@ fn every_row_computes_in_single_precision() {
             assert_eq!(y.dtype(), DType::F32);
             let pair = |places: &[usize]| x.iter().zip(places).map(|(x, k)| x[*k]).collect::<Vec<f32>>();
             let expected: Vec<f32> = layout.pairs.iter().map(|places| by_table(row, &pair(places))).collect();
-            assert_eq!(y.to_vec::<f32>().unwrap(), expected, "{}", row.operation);
+            let expected: Vec<f64> = expected.iter().map(|number| f64::from(*number)).collect();
+            let single = KERNEL * f64::from(f32::EPSILON) / f64::EPSILON;
+            assert_near(row.operation.name(), &numbers(&y), &expected, single);
             // The gradient in 64 bits, with 32-bit roundings.
             let total = |x: &Vec<Tensor>| f(x).sum();
             let wide = tensors.map(|x| x.cast(DType::F64));
