@@ -9,6 +9,7 @@ use crate::array::Array;
 use crate::error::Error;
 use crate::opt::Extract;
 use crate::opt::lower::lower;
+use crate::opt::passes::optimise;
 use crate::opt::program::Program;
 
 /// How many programs are kept.
@@ -52,12 +53,12 @@ thread_local! {
 pub(super) fn program_for(extract: &Extract) -> Arc<Program> {
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if !extract.lasting {
-        return Arc::new(lower(&extract.graph()));
+        return Arc::new(lower(&optimise(extract.graph())));
     }
     let fingerprint = extract.fingerprint();
     let known = cache().get(fingerprint);
     known.unwrap_or_else(|| {
-        let program = Arc::new(lower(&extract.graph()));
+        let program = Arc::new(lower(&optimise(extract.graph())));
         cache().insert(fingerprint, &program);
         program
     })
