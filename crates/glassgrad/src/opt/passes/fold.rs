@@ -10,6 +10,9 @@ use crate::expr::Op;
 use crate::opt::graph::{Graph, GraphNode};
 
 pub(super) fn fold(graph: Graph) -> Graph {
+    if !graph.nodes.iter().any(|node| number(node).is_some()) {
+        return graph;
+    }
     graph.rewritten(|graph, node| {
         let numbers: Option<Vec<f64>> = node.inputs.iter().map(|input| number(&graph.nodes[*input])).collect();
         let value = numbers.filter(|numbers| !numbers.is_empty()).and_then(|numbers| folded(&node, &numbers));

@@ -10,11 +10,19 @@ use crate::einsum::{Einsum, Label};
 use crate::opt::graph::{Graph, GraphNode};
 
 pub(super) fn split(graph: Graph) -> Graph {
+    if !graph.nodes.iter().any(|node| summing_product(node).is_some()) {
+        return graph;
+    }
     let mut orders = Orders::default();
-    graph.rewritten(|graph, node| match product(&node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong()) {
+    graph.rewritten(|graph, node| match summing_product(&node) {
         Some(einsum) => steps(graph, &mut orders, &node, einsum).unwrap_or_else(|| graph.push(node)),
         None => graph.push(node),
     })
+}
+
+/// A product with sums, of floating-point numbers, in which no zeros win.
+fn summing_product(node: &GraphNode) -> Option<&Einsum> {
+    product(node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong() && !sums(einsum).is_empty())
 }
 
 /// Pushes the steps of a product, if it takes more than one.
@@ -47,9 +55,6 @@ fn steps(graph: &mut Graph, orders: &mut Orders, node: &GraphNode, einsum: &Eins
 
 /// A product with sums without what its output repeats: diagonals, and labels of the output alone.
 fn core(einsum: &Einsum) -> Option<Einsum> {
-    if sums(einsum).is_empty() {
-        return None;
-    }
     let mut output: Vec<Label> = Vec::new();
     for label in &einsum.output {
         if !output.contains(label) && einsum.operands.iter().any(|labels| labels.contains(label)) {
