@@ -213,6 +213,56 @@ impl View {
         self.input == self.output && self.axes.iter().enumerate().all(own)
     }
 
+    /// Whether every element reads one: none is a zero from outside.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// assert!(View::strided(&Shape::from([3]), &[(2, -1, 3)]).stays_inside());
+    /// assert!(!View::strided(&Shape::from([3]), &[(-1, 1, 3)]).stays_inside());
+    /// ```
+    pub fn stays_inside(&self) -> bool {
+        self.output.elements() == 0
+            || self.axes.iter().zip(self.input.iter()).all(|(axis, size)| {
+                let reach = |towards: fn(isize) -> isize| -> isize {
+                    axis.steps.iter().map(|(along, step)| towards(step * (self.output[*along] as isize - 1))).sum()
+                };
+                axis.offset + reach(|step| step.min(0)) >= 0 && axis.offset + reach(|step| step.max(0)) < *size as isize
+            })
+    }
+
+    /// This view of what another view reads, as one view, if it is one: no zero is read from outside of what the
+    /// other one reads, for that zero may be a number behind it.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// let padded = View::strided(&Shape::from([2]), &[(-1, 1, 4)]);
+    /// let reversed = View::strided(&Shape::from([4]), &[(3, -1, 4)]);
+    /// let both = reversed.after(&padded).unwrap();
+    /// assert_eq!(both.places().collect::<Vec<_>>(), [None, Some(1), Some(0), None]);
+    /// assert_eq!(padded.after(&View::strided(&Shape::from([5]), &[(1, 1, 2)])), None);
+    /// ```
+    pub fn after(&self, other: &View) -> Option<View> {
+        if !self.stays_inside() {
+            return None;
+        }
+        let composed = |axis: &AxisView| {
+            let mut composed = AxisView { offset: axis.offset, steps: Vec::new() };
+            for (along, step) in &axis.steps {
+                let own = &self.axes[*along];
+                composed.offset += step * own.offset;
+                for (along, own_step) in &own.steps {
+                    match composed.steps.iter_mut().find(|(known, _)| known == along) {
+                        Some((_, known)) => *known += step * own_step,
+                        None => composed.steps.push((*along, step * own_step)),
+                    }
+                }
+            }
+            composed
+        };
+        let axes = other.axes.iter().map(composed).collect();
+        Some(View { input: other.input.clone(), output: self.output.clone(), axes })
+    }
+
     /// The transpose as a view, if it is one: along every axis neighbours read neighbours.
     ///
     /// ```

@@ -5,6 +5,7 @@
 
 mod every;
 mod fused;
+mod graphs;
 mod machine;
 mod product;
 mod programs;

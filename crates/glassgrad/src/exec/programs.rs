@@ -9,6 +9,7 @@ use super::machine::{self, Workspace};
 use crate::array::Array;
 use crate::error::Error;
 use crate::opt::lower::lower;
+use crate::opt::passes::optimise;
 use crate::opt::program::Program;
 use crate::opt::{Extract, Leaf};
 
@@ -53,12 +54,12 @@ thread_local! {
 pub(crate) fn program_for(extract: &Extract) -> Arc<Program> {
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if !extract.lasting {
-        return Arc::new(lower(&extract.graph()));
+        return Arc::new(lower(&optimise(extract.graph())));
     }
     let fingerprint = extract.fingerprint();
     let known = cache().get(fingerprint);
     known.unwrap_or_else(|| {
-        let program = Arc::new(lower(&extract.graph()));
+        let program = Arc::new(lower(&optimise(extract.graph())));
         cache().insert(fingerprint, &program);
         program
     })

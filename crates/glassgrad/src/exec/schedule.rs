@@ -44,11 +44,17 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
 /// The program that computes some tensors.
 #[track_caller]
 pub(crate) fn program(roots: &[&Tensor]) -> Result<Arc<Program>, Error> {
+    Ok(programs::program_for(&extract(roots)?))
+}
+
+/// What is to be computed for some tensors and nothing else.
+#[track_caller]
+pub(super) fn extract(roots: &[&Tensor]) -> Result<Extract, Error> {
     let order = computable(roots)?.0;
     let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
     match Extract::new(&order, |node| asked.contains(&node.id)) {
-        Some(extract) => Ok(programs::program_for(&extract)),
-        None => program(roots),
+        Some(extract) => Ok(extract),
+        None => self::extract(roots),
     }
 }
 

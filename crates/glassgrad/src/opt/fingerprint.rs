@@ -3,6 +3,7 @@
 //! 128 bits, mixed word by word. Two different graphs of one process would share a fingerprint by chance once in
 //! about 2¹²⁸ pairs.
 
+use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::expr::{Node, Op};
 use crate::formula::{Formula, Node as FormulaNode};
@@ -58,6 +59,14 @@ impl Fingerprint {
         self.words(&node.shape);
         self.word(node.dtype as u64);
         self.operation(&node.op)
+    }
+
+    /// A node of a listed graph, as [`Fingerprint::node`].
+    pub(super) fn listed(&mut self, op: &Op, inputs: &[usize], shape: &[usize], dtype: DType) -> bool {
+        self.words(inputs);
+        self.words(shape);
+        self.word(dtype as u64);
+        self.operation(op)
     }
 
     fn operation(&mut self, op: &Op) -> bool {
@@ -132,7 +141,7 @@ impl Fingerprint {
         text.bytes().for_each(|byte| self.word(u64::from(byte)));
     }
 
-    fn einsum(&mut self, einsum: &Einsum) {
+    pub(super) fn einsum(&mut self, einsum: &Einsum) {
         self.word(einsum.coefficient.to_bits());
         self.word(einsum.operands.len() as u64);
         einsum.operands.iter().for_each(|labels| self.words(labels));

@@ -1,6 +1,5 @@
 //! A graph as a list, for passes and planning: what is to be computed, apart from any tensor that asked for it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,30 +54,19 @@ impl Graph {
         uses
     }
 
-    /// The graph made anew, node by node: `rewrite` gets each node, with its inputs renumbered, and the graph so
-    /// far, and tells which node stands for it.
-    pub fn rewritten(&self, mut rewrite: impl FnMut(&mut Graph, GraphNode, usize) -> usize) -> Graph {
-        let mut graph = Graph::default();
-        let mut number = Vec::with_capacity(self.nodes.len());
-        let constants: HashMap<usize, &Array> = self.constants.iter().map(|(node, array)| (*node, array)).collect();
-        let inputs: HashMap<usize, usize> = self.inputs.iter().enumerate().map(|(k, node)| (*node, k)).collect();
-        graph.inputs = vec![usize::MAX; self.inputs.len()];
-        for (old, node) in self.nodes.iter().enumerate() {
-            let node = GraphNode { inputs: node.inputs.iter().map(|input| number[*input]).collect(), ..node.clone() };
-            if node.op == Op::Leaf {
-                let new = graph.push(node);
-                match (inputs.get(&old), constants.get(&old)) {
-                    (Some(input), _) => graph.inputs[*input] = new,
-                    (None, Some(array)) => graph.constants.push((new, (*array).clone())),
-                    (None, None) => {}
-                }
-                number.push(new);
-            } else {
-                let new = rewrite(&mut graph, node, old);
-                number.push(new);
-            }
+    /// The graph made anew, node by node: `rewrite` gets each node that is no leaf, with its inputs renumbered, and
+    /// the graph so far, and tells which node stands for it.
+    pub fn rewritten(self, mut rewrite: impl FnMut(&mut Graph, GraphNode) -> usize) -> Graph {
+        let mut graph = Graph { nodes: Vec::with_capacity(self.nodes.len()), ..Graph::default() };
+        let mut number: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        for mut node in self.nodes {
+            node.inputs.iter_mut().for_each(|input| *input = number[*input]);
+            let new = if node.op == Op::Leaf { graph.push(node) } else { rewrite(&mut graph, node) };
+            number.push(new);
         }
-        graph.results = self.results.iter().map(|result| number[*result]).collect();
+        graph.inputs = self.inputs.into_iter().map(|input| number[input]).collect();
+        graph.constants = self.constants.into_iter().map(|(node, array)| (number[node], array)).collect();
+        graph.results = self.results.into_iter().map(|result| number[result]).collect();
         graph
     }
 
@@ -88,10 +76,14 @@ impl Graph {
         self.nodes.iter().map(|node| node.flops(self)).sum()
     }
 
-    /// The bytes of all values that are computed.
+    /// The bytes of all values that are computed, those in every step of a loop included.
     pub fn bytes(&self) -> f64 {
-        let computed = self.nodes.iter().filter(|node| node.op != Op::Leaf);
-        computed.map(|node| node.shape.elements() as f64 * node.dtype.bytes() as f64).sum()
+        let bytes = |node: &GraphNode| match (&node.op, &node.body) {
+            (Op::Leaf, _) => 0.0,
+            (Op::Scan(scan), Some(body)) => scan.length as f64 * body.bytes(),
+            _ => node.shape.elements() as f64 * node.dtype.bytes() as f64,
+        };
+        self.nodes.iter().map(bytes).sum()
     }
 }
 
@@ -115,6 +107,7 @@ impl GraphNode {
                 elements * formula.nodes.iter().filter(free).count() as f64
             }
             Op::Add => elements * self.inputs.len().saturating_sub(1) as f64,
+            Op::Scan(scan) => scan.length as f64 * self.body.as_ref().map_or(0.0, |body| body.flops()),
             Op::Compare(_) | Op::Logic(_) | Op::Select => elements,
             Op::Spread(_) | Op::ScatterAdd(_) | Op::Largest(_) | Op::LargestPlace(_) => {
                 self.inputs.first().map_or(0.0, |input| graph.nodes[*input].shape.elements() as f64)

@@ -18,7 +18,6 @@ use crate::expr::Op;
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::ops::{Operation, Relation};
 use crate::shape::Shape;
-use crate::view::View;
 
 /// The most instructions of one loop: more registers than this do not stay near.
 const MOST_INSTRUCTIONS: usize = 96;
@@ -236,7 +235,7 @@ impl Lowering<'_> {
                     }
                 }
             }
-            Op::Read(view) if stays_inside(view) => {
+            Op::Read(view) if view.stays_inside() => {
                 let at = self.at(input(0));
                 let mut strides = vec![0; view.output.rank()];
                 let mut offset = at.offset;
@@ -308,9 +307,10 @@ impl Lowering<'_> {
         Located { producer: 0, offset: 0, strides: Vec::new() }
     }
 
-    /// A group of its own for a producer.
+    /// A group of its own for a producer. It writes its result whether or not anybody reads it, so it has a place.
     fn group_of(&mut self, producer: usize, group: Group) {
         self.producers[producer].group = self.groups.len();
+        self.producers[producer].needed = true;
         self.groups.push(group);
     }
 
@@ -806,17 +806,6 @@ impl Lowering<'_> {
             arena,
         }
     }
-}
-
-/// Whether a view reads no zero from outside.
-fn stays_inside(view: &View) -> bool {
-    view.output.elements() == 0
-        || view.axes.iter().zip(view.input.iter()).all(|(axis, size)| {
-            let reach = |towards: fn(isize) -> isize| -> isize {
-                axis.steps.iter().map(|(along, step)| towards(step * (view.output[*along] as isize - 1))).sum()
-            };
-            axis.offset + reach(|step| step.min(0)) >= 0 && axis.offset + reach(|step| step.max(0)) < *size as isize
-        })
 }
 
 fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Instruction {

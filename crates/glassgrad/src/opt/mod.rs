@@ -6,6 +6,7 @@ mod fingerprint;
 pub mod graph;
 pub mod lower;
 pub mod memory;
+pub mod passes;
 pub mod program;
 
 pub(crate) use extract::{Extract, Leaf};

@@ -53,7 +53,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    fn cost(&self, flops: u128, bytes: u128) -> u128 {
+    pub(super) fn cost(&self, flops: u128, bytes: u128) -> u128 {
         flops.saturating_add(self.flops_per_byte.saturating_mul(bytes))
     }
 }
@@ -231,7 +231,7 @@ impl fmt::Display for Plan {
 }
 
 /// A count with two digits or more and a prefix: 640 B, 2.0 MFLOP, 80 kB.
-fn metric(count: u128, unit: &str) -> String {
+pub(super) fn metric(count: u128, unit: &str) -> String {
     if count == u128::MAX {
         return format!("over 3e38 {unit}");
     }

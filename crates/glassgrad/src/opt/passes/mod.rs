@@ -1,0 +1,151 @@
+//! Passes: from a graph to one of the same value that is cheaper to run.
+//!
+//! Each is a small file and can run on its own; [`PASSES`] lists them in the order in which they run, and each tells
+//! what it did in a [`Report`]. Between them [`verify`] checks that the graph is legal, always in tests and debug
+//! builds. Values change by rounding at most, but for what the conventions leave open: products may be
+//! re-associated, so NaN from zero times infinity may or may not appear where no choice stands between, and a part
+//! that cannot matter is not computed, so it cannot fail either.
+//!
+//! All passes are linear in the size of the graph, and decide nothing by the order of a hash map: the same graph
+//! gives the same plan.
+
+mod common;
+mod dead;
+mod flatten;
+mod fold;
+mod orders;
+mod product;
+mod simplify;
+mod split;
+mod verify;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::contract::metric;
+use super::graph::Graph;
+
+pub use verify::{Illegal, verify};
+
+/// A pass: its name, and what it does to one graph, without the bodies of loops in it.
+///
+/// ```
+/// use glassgrad::opt::passes::PASSES;
+/// assert_eq!(PASSES[0].name, "fold");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// The name.
+    pub name: &'static str,
+    function: fn(Graph) -> Graph,
+}
+
+/// All passes, in the order in which they run.
+pub const PASSES: &[Pass] = &[
+    Pass { name: "fold", function: fold::fold },
+    Pass { name: "simplify", function: simplify::simplify },
+    Pass { name: "common", function: common::common },
+    Pass { name: "dead", function: dead::dead },
+    Pass { name: "flatten", function: flatten::flatten },
+    Pass { name: "split", function: split::split },
+    // The steps of several products can be the same.
+    Pass { name: "common", function: common::common },
+    Pass { name: "dead", function: dead::dead },
+];
+
+impl Pass {
+    /// The graph after this pass alone, in loops too.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, opt::graph::Graph, opt::passes::PASSES};
+    /// let x = Tensor::from([1.0, 2.0]);
+    /// let (graph, _) = Graph::of(&[&-(-x)]).unwrap();
+    /// let simplify = PASSES.iter().find(|pass| pass.name == "simplify").unwrap();
+    /// assert_eq!(simplify.applied(graph).results, [0]); // the input itself
+    /// ```
+    pub fn applied(&self, mut graph: Graph) -> Graph {
+        for body in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()) {
+            *body = Arc::new(self.applied(Graph::clone(body)));
+        }
+        let graph = (self.function)(graph);
+        if cfg!(debug_assertions)
+            && let Err(illegal) = verify(&graph)
+        {
+            panic!("after the pass {}: {illegal}\n{graph}", self.name);
+        }
+        graph
+    }
+}
+
+/// What a pass did: everything before and after it, with the bodies of loops.
+///
+/// Operations are counted as the graph states them: a product of three factors multiplies everything with
+/// everything, so putting products together costs, and choosing an order for them gains more.
+///
+/// ```
+/// use glassgrad::{Tensor, opt::graph::Graph, opt::passes::optimised};
+/// let (a, v) = (Tensor::new(&[0.5_f32; 10_000], [100, 100]), Tensor::new(&[0.5_f32; 100], 100));
+/// let (graph, _) = Graph::of(&[&a.matmul(&a).matmul(&v)]).unwrap();
+/// let (_, reports) = optimised(graph);
+/// let lines: Vec<String> = reports.iter().map(|report| report.to_string()).collect();
+/// assert_eq!(lines[4], "flatten: 4 to 3 nodes, 2.0 MFLOP to 3.0 MFLOP, 40 kB to 400 B");
+/// assert_eq!(lines[5], "split: 3 to 4 nodes, 3.0 MFLOP to 40 kFLOP, 400 B to 800 B");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The name of the pass.
+    pub pass: &'static str,
+    /// How many nodes there were, and are.
+    pub nodes: [usize; 2],
+    /// Multiplications and additions, as [`Graph::flops`] counts them.
+    pub flops: [f64; 2],
+    /// The bytes of everything that is computed, as [`Graph::bytes`] counts them.
+    pub bytes: [f64; 2],
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let amounts = |amounts: [f64; 2], unit| amounts.map(|amount| metric(amount as u128, unit)).join(" to ");
+        let [before, after] = self.nodes;
+        let (flops, bytes) = (amounts(self.flops, "FLOP"), amounts(self.bytes, "B"));
+        write!(formatter, "{}: {before} to {after} nodes, {flops}, {bytes}", self.pass)
+    }
+}
+
+/// The graph after all passes.
+///
+/// ```
+/// use glassgrad::{Tensor, opt::graph::Graph, opt::passes::optimise};
+/// let x = Tensor::from([1.0, 2.0]);
+/// let (graph, _) = Graph::of(&[&(x.exp() * x.exp())]).unwrap();
+/// assert_eq!((graph.nodes.len(), optimise(graph).nodes.len()), (4, 3));
+/// ```
+pub fn optimise(graph: Graph) -> Graph {
+    PASSES.iter().fold(graph, |graph, pass| pass.applied(graph))
+}
+
+/// The graph after all passes, and what each of them did.
+///
+/// ```
+/// use glassgrad::{Tensor, opt::graph::Graph, opt::passes::{PASSES, optimised}};
+/// let (graph, _) = Graph::of(&[&Tensor::ones([3]).sum()]).unwrap();
+/// let (graph, reports) = optimised(graph);
+/// assert_eq!((graph.to_string().as_str(), reports.len()), ("%0 = einsum 3 ->() : f32[]  result\n", PASSES.len()));
+/// ```
+pub fn optimised(mut graph: Graph) -> (Graph, Vec<Report>) {
+    let mut reports = Vec::with_capacity(PASSES.len());
+    let mut before = (nodes_in_all(&graph), graph.flops(), graph.bytes());
+    for pass in PASSES {
+        graph = pass.applied(graph);
+        let after = (nodes_in_all(&graph), graph.flops(), graph.bytes());
+        let (nodes, flops, bytes) = ([before.0, after.0], [before.1, after.1], [before.2, after.2]);
+        reports.push(Report { pass: pass.name, nodes, flops, bytes });
+        before = after;
+    }
+    (graph, reports)
+}
+
+fn nodes_in_all(graph: &Graph) -> usize {
+    let bodies = graph.nodes.iter().filter_map(|node| node.body.as_ref());
+    graph.nodes.len() + bodies.map(|body| nodes_in_all(body)).sum::<usize>()
+}

@@ -1,0 +1,65 @@
+//! Products of many factors become products of two, in the cheapest order.
+//!
+//! A loop over all labels at once would multiply everything with everything; two by two, sums are taken as soon
+//! as nobody needs their terms. Also, what is summed is not repeated or put on a diagonal by the same loop: the
+//! sum comes first, and what it is spread to is a view of it.
+
+use super::orders::Orders;
+use super::product::{product, product_node, sums};
+use crate::einsum::{Einsum, Label};
+use crate::opt::graph::{Graph, GraphNode};
+
+pub(super) fn split(graph: Graph) -> Graph {
+    if !graph.nodes.iter().any(|node| summing_product(node).is_some()) {
+        return graph;
+    }
+    let mut orders = Orders::default();
+    graph.rewritten(|graph, node| match summing_product(&node) {
+        Some(einsum) => steps(graph, &mut orders, &node, einsum).unwrap_or_else(|| graph.push(node)),
+        None => graph.push(node),
+    })
+}
+
+/// A product with sums, of floating-point numbers, in which no zeros win.
+fn summing_product(node: &GraphNode) -> Option<&Einsum> {
+    product(node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong() && !sums(einsum).is_empty())
+}
+
+/// Pushes the steps of a product, if it takes more than one.
+fn steps(graph: &mut Graph, orders: &mut Orders, node: &GraphNode, einsum: &Einsum) -> Option<usize> {
+    let core = core(einsum);
+    let plan = orders.plan(core.as_ref().unwrap_or(einsum), node.dtype);
+    if core.is_none() && plan.is_none() {
+        return None;
+    }
+    let mut known = node.inputs.clone();
+    match (plan, &core) {
+        (Some(plan), _) => {
+            for step in &plan.steps {
+                let inputs = step.operands.iter().map(|operand| known[*operand]).collect();
+                known.push(graph.push(product_node(&step.einsum, inputs, node)));
+            }
+        }
+        (None, Some(core)) => known.push(graph.push(product_node(core, node.inputs.clone(), node))),
+        (None, None) => {}
+    }
+    let last = *known.last()?;
+    Some(match core {
+        Some(core) => {
+            let spread = Einsum::new(vec![core.output], einsum.output.clone(), einsum.extents.clone());
+            graph.push(product_node(&spread, vec![last], node))
+        }
+        None => last,
+    })
+}
+
+/// A product with sums without what its output repeats: diagonals, and labels of the output alone.
+fn core(einsum: &Einsum) -> Option<Einsum> {
+    let mut output: Vec<Label> = Vec::new();
+    for label in &einsum.output {
+        if !output.contains(label) && einsum.operands.iter().any(|labels| labels.contains(label)) {
+            output.push(*label);
+        }
+    }
+    (output != einsum.output).then(|| Einsum { output, ..einsum.clone() })
+}
