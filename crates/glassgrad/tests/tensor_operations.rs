@@ -25,7 +25,7 @@ use glassgrad::tree::Tree;
 use glassgrad::{Algebra, Tensor, grad, hessian, jacobian, jvp, vjp};
 use proptest::prelude::*;
 use random::Random;
-use tensors::{assert_close, assert_tensors, normal, numbers, vector};
+use tensors::{assert_close, assert_near, assert_tensors, normal, numbers, vector};
 
 /// How many roundings of numbers of the size of the results two ways of computing may differ by.
 /// How far the vector kernels may be from the platform's functions, in roundings of the result.
