@@ -27,9 +27,9 @@ use proptest::prelude::*;
 use random::Random;
 use tensors::{assert_close, assert_near, assert_tensors, normal, numbers, vector};
 
-/// How many roundings of numbers of the size of the results two ways of computing may differ by.
 /// How far the vector kernels may be from the platform's functions, in roundings of the result.
 const KERNEL: f64 = 4.0;
+/// How many roundings of numbers of the size of the results two ways of computing may differ by.
 const ROUNDINGS: f64 = 64.0;
 
 // ------------------------------------------------------------------ rows of the table

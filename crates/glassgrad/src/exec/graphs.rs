@@ -27,12 +27,12 @@ impl Graph {
     pub fn of(tensors: &[&Tensor]) -> Result<(Graph, Vec<Array>), Error> {
         let extract = extract(tensors)?;
         let mut graph = extract.graph();
-        let part = |(node, (array, start)): (&usize, &(Array, usize))| {
+        let part = |(node, (array, start)): (&usize, (&Array, usize))| {
             let shape = graph.nodes[*node].shape.clone();
-            let places = (*start..start + shape.elements()).map(Some);
+            let places = (start..start + shape.elements()).map(Some);
             Array::new(shape, array.buffer().pick(places))
         };
-        let mut values: Vec<Array> = graph.inputs.iter().zip(&extract.leaves).map(part).collect();
+        let mut values: Vec<Array> = graph.inputs.iter().zip(extract.known_leaves()?).map(part).collect();
         let mut places: HashMap<u64, usize> =
             extract.results().map(|node| node.id).zip(graph.results.iter().copied()).collect();
         graph.results.clear();

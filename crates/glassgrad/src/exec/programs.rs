@@ -8,10 +8,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use super::machine::{self, Workspace};
 use crate::array::Array;
 use crate::error::Error;
+use crate::opt::Extract;
 use crate::opt::lower::lower;
 use crate::opt::passes::optimise;
 use crate::opt::program::Program;
-use crate::opt::{Extract, Leaf};
 
 /// How many programs are kept.
 const CAPACITY: usize = 512;
@@ -68,14 +68,7 @@ pub(crate) fn program_for(extract: &Extract) -> Arc<Program> {
 /// Computes what was taken.
 pub(super) fn compute(extract: &Extract) -> Result<Vec<Array>, Error> {
     let program = program_for(extract);
-    let mut inputs = Vec::with_capacity(extract.leaves.len());
-    for leaf in &extract.leaves {
-        match leaf {
-            Leaf::Known(array, start) => inputs.push((array, *start)),
-            Leaf::Argument(_) => return Err(Error::new("read", "the value of an argument is not known")),
-        }
-    }
-    run(&program, &inputs, &extract.origins)
+    run(&program, &extract.known_leaves()?, &extract.origins)
 }
 
 /// Runs a program in the memory of this thread.

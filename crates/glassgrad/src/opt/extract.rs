@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::fingerprint::Fingerprint;
 use super::graph::{Graph, GraphNode};
 use crate::array::Array;
+use crate::error::Error;
 use crate::expr::{Node, Op, inner_nodes};
 use crate::view::View;
 
@@ -100,6 +101,15 @@ impl Extract {
     /// The structure: the same for graphs that differ only in the values of their leaves.
     pub(crate) fn fingerprint(&self) -> u128 {
         self.hash.clone().finish()
+    }
+
+    /// The leaves, all of which must be known.
+    pub(crate) fn known_leaves(&self) -> Result<Vec<(&Array, usize)>, Error> {
+        let known = |leaf| match leaf {
+            &Leaf::Known(ref array, start) => Ok((array, start)),
+            Leaf::Argument(_) => Err(Error::new("read", "the value of an argument is not known")),
+        };
+        self.leaves.iter().map(known).collect()
     }
 
     /// The nodes of the results, in order.
