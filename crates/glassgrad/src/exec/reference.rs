@@ -13,29 +13,6 @@ use crate::ops::Algebra;
 use crate::shape::Shape;
 use crate::view::View;
 
-/// The values of some roots, from nodes that stand in order; nothing is kept.
-pub(super) fn evaluate(order: &[Arc<Node>], roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
-    let missing = || Error::new("read", "an input was let go of before it was computed");
-    let mut values: HashMap<u64, Array> = HashMap::new();
-    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
-    for node in order {
-        let inputs = node.inputs();
-        if let Op::Part(number) = node.op {
-            let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
-            values.insert(node.id, found.ok_or_else(missing)?.clone());
-            continue;
-        }
-        let known = |input: &Arc<Node>| values.get(&input.id).cloned().or_else(|| input.value());
-        let operands: Vec<Array> = inputs.iter().map(known).collect::<Option<_>>().ok_or_else(missing)?;
-        match &node.op {
-            Op::Scan(body) => drop(parts.insert(node.id, scan(body, &inputs, &operands, &[], &mut |_, _, _| ())?)),
-            _ => drop(values.insert(node.id, compute(node, &operands)?)),
-        }
-    }
-    let value = |root: &&Tensor| values.get(&root.0.id).cloned().or_else(|| root.0.value()).ok_or_else(missing);
-    roots.iter().map(value).collect()
-}
-
 /// What is to be computed: an operation, and what it promises to make.
 pub(super) struct Task<'t> {
     pub(super) op: &'t Op,

@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::{programs, reference};
+use super::every::every_value;
+use super::programs;
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Node, Op, Tensor};
@@ -50,53 +51,51 @@ pub(crate) fn program(roots: &[&Tensor]) -> Result<Arc<Program>, Error> {
 /// What is to be computed for some tensors and nothing else.
 #[track_caller]
 pub(super) fn extract(roots: &[&Tensor]) -> Result<Extract, Error> {
-    let order = computable(roots)?.0;
+    computable(roots)?;
+    function(roots)
+}
+
+/// What computes some tensors as a function of arguments that may not be known yet.
+pub(crate) fn function(roots: &[&Tensor]) -> Result<Extract, Error> {
     let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
-    match Extract::new(&order, |node| asked.contains(&node.id)) {
+    match Extract::new(&sound(roots)?.0, |node| asked.contains(&node.id)) {
         Some(extract) => Ok(extract),
-        None => self::extract(roots),
+        None => function(roots),
     }
 }
 
 /// The values of some tensors by the reference executor, one element at a time and by definition. Nothing is kept.
 #[track_caller]
 pub(crate) fn evaluate_by_reference(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
-    reference::evaluate(&computable(roots)?.0, roots)
+    let (order, known) = computable(roots)?;
+    let with_inputs = |node: Arc<Node>| {
+        let inputs = node.inputs();
+        (node, inputs)
+    };
+    let nodes: Vec<_> = known.into_iter().chain(order).map(with_inputs).collect();
+    let values = every_value(&nodes)?;
+    let missing = || Error::new("read", "an input was let go of before it was computed");
+    roots.iter().map(|root| values.get(&(Vec::new(), root.0.id)).cloned().ok_or_else(missing)).collect()
 }
 
-/// Before anything is planned or allocated: a slip of the pen is an error and not a crash.
-fn too_large(order: &[Arc<Node>]) -> Result<(), Error> {
-    match order.iter().find(|node| node.shape.elements() > LARGEST) {
-        Some(node) => {
-            let message = format!("an array of the shape {} has too many elements", node.shape);
-            Err(Error::new("read", message).at(node.origin))
-        }
-        None => Ok(()),
-    }
-}
-
-/// What computes some tensors as a function of arguments that are not known yet.
-pub(crate) fn function(roots: &[&Tensor]) -> Result<Extract, Error> {
-    if let Some(error) = roots.iter().find_map(|root| root.error()) {
-        return Err(error.clone());
-    }
-    let order = unevaluated(roots).0;
-    too_large(&order)?;
-    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
-    match Extract::new(&order, |node| asked.contains(&node.id)) {
-        Some(extract) => Ok(extract),
-        None => function(roots),
-    }
-}
-
-/// [`unevaluated`], if it can be computed: nothing has failed, and no argument of a function is still unknown.
-#[track_caller]
-fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
+/// [`unevaluated`], if nothing has failed and nothing is larger than any memory: a slip of the pen is an error, before
+/// anything is planned or allocated, and not a crash.
+fn sound(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
     if let Some(error) = roots.iter().find_map(|root| root.error()) {
         return Err(error.clone());
     }
     let (order, known) = unevaluated(roots);
-    too_large(&order)?;
+    if let Some(node) = order.iter().find(|node| node.shape.elements() > LARGEST) {
+        let message = format!("an array of the shape {} has too many elements", node.shape);
+        return Err(Error::new("read", message).at(node.origin));
+    }
+    Ok((order, known))
+}
+
+/// [`sound`], if no argument of a function is still unknown.
+#[track_caller]
+fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
+    let (order, known) = sound(roots)?;
     if let Some(placeholder) = order.iter().find(|node| node.op == Op::Placeholder) {
         let tensor = Tensor::onto(Arc::clone(placeholder));
         let error = Error::new("read", "the value of an argument is not known while its function is transformed");
