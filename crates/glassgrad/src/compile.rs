@@ -18,7 +18,8 @@ use crate::tree::Tree;
 /// A function whose graph is built once for every combination of shapes that its arguments have had.
 ///
 /// What the function captures is read when it is built: tensors that change from call to call, random keys among
-/// them, are arguments. Reading a value inside it is an error, because there is none yet.
+/// them, are arguments. Static fields of arguments are read then too, and count for all later arguments of the same
+/// shapes. Reading a value inside it is an error, because there is none yet.
 ///
 /// ```
 /// use glassgrad::{Tensor, compile, value_and_grad};
