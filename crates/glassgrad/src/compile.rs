@@ -153,7 +153,7 @@ impl<F, R: Tree> Compiled<F, R> {
         let unknown = || Error::new("compile", "an argument of another function is not known here");
         let leaves = roots.iter().map(|root| match numbers.get(&root.0.id) {
             Some(number) => Ok(Ok(*number)),
-            None => root.0.value().map(Err).ok_or_else(unknown),
+            None => root.0.value().cloned().map(Err).ok_or_else(unknown),
         });
         let leaves = leaves.collect::<Result<Vec<_>, Error>>()?;
         let inputs = extract.leaves.iter().map(|leaf| match leaf {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::shape::Shape;
+use crate::shared::{Fingerprint, Structure};
 
 /// A label: its number is its place in the list of extents.
 ///
@@ -234,7 +235,7 @@ impl Einsum {
     /// assert_eq!(Einsum::parse("ij->ji", &[&[2, 3]]).unwrap().output_shape().to_vec(), [3, 2]);
     /// ```
     pub fn output_shape(&self) -> Shape {
-        Shape::from(self.output.iter().map(|label| self.extents[*label]).collect::<Vec<_>>())
+        self.output.iter().map(|label| self.extents[*label]).collect()
     }
 
     /// The shape that an operand must have.
@@ -245,7 +246,7 @@ impl Einsum {
     /// assert_eq!(product.operand_shape(1).to_vec(), [3, 4]);
     /// ```
     pub fn operand_shape(&self, operand: usize) -> Shape {
-        Shape::from(self.operands[operand].iter().map(|label| self.extents[*label]).collect::<Vec<_>>())
+        self.operands[operand].iter().map(|label| self.extents[*label]).collect()
     }
 
     /// The labels that are summed over: in an operand, not in the output.
@@ -369,15 +370,24 @@ impl Einsum {
     /// ```
     pub fn is_identity(&self) -> bool {
         self.coefficient == 1.0 && self.operands.len() == 1 && self.operands[0] == self.output && {
-            let mut labels = self.output.clone();
-            labels.sort_unstable();
-            labels.windows(2).all(|pair| pair[0] != pair[1])
+            self.output.iter().enumerate().all(|(axis, label)| !self.output[..axis].contains(label))
         }
     }
 }
 
 /// The notation, with letters in the order of appearance; a coefficient stands in front, and an operand
 /// whose zeros win has an exclamation mark.
+impl Structure for Einsum {
+    fn mix_into(&self, fingerprint: &mut Fingerprint) {
+        fingerprint.word(self.coefficient.to_bits());
+        fingerprint.word(self.operands.len() as u64);
+        self.operands.iter().for_each(|labels| fingerprint.words(labels));
+        self.strong.iter().for_each(|strong| fingerprint.word(u64::from(*strong)));
+        fingerprint.words(&self.output);
+        fingerprint.words(&self.extents);
+    }
+}
+
 impl fmt::Display for Einsum {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Labels that came from a notation keep the alphabet from i, as people write it.

@@ -39,6 +39,7 @@ pub mod dtype;
 pub mod einsum;
 pub mod rng;
 pub mod shape;
+pub mod shared;
 mod special;
 pub mod view;
 

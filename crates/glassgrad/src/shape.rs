@@ -12,8 +12,18 @@ use std::ops::Deref;
 /// assert_eq!(matrix.broadcast(&Shape::from([3])), Some(matrix.clone()));
 /// assert_eq!(matrix.broadcast(&Shape::from([2])), None);
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shape(Vec<usize>);
+#[derive(Clone)]
+pub struct Shape(Sizes);
+
+/// Up to this many axes a shape needs no memory of its own.
+const FEW: usize = 4;
+
+/// Shapes are copied with every node, so those of few axes lie in place.
+#[derive(Clone)]
+enum Sizes {
+    Few(u8, [usize; FEW]),
+    Many(Box<[usize]>),
+}
 
 impl Shape {
     /// The shape of a number.
@@ -23,7 +33,7 @@ impl Shape {
     /// assert_eq!((Shape::scalar().rank(), Shape::scalar().elements()), (0, 1));
     /// ```
     pub fn scalar() -> Self {
-        Shape(Vec::new())
+        Shape::from(&[][..])
     }
 
     /// The number of axes.
@@ -33,7 +43,7 @@ impl Shape {
     /// assert_eq!(Shape::from([4, 5, 6]).rank(), 3);
     /// ```
     pub fn rank(&self) -> usize {
-        self.0.len()
+        self.len()
     }
 
     /// The number of elements; saturates instead of overflowing, so that a limit can refuse it.
@@ -43,7 +53,7 @@ impl Shape {
     /// assert_eq!(Shape::from([4, 5]).elements(), 20);
     /// ```
     pub fn elements(&self) -> usize {
-        self.0.iter().fold(1, |product: usize, size| product.saturating_mul(*size))
+        self.iter().fold(1, |product: usize, size| product.saturating_mul(*size))
     }
 
     /// The distance in memory between neighbours along each axis, rows first.
@@ -55,7 +65,7 @@ impl Shape {
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1_usize; self.rank()];
         for axis in (1..self.rank()).rev() {
-            strides[axis - 1] = strides[axis].saturating_mul(self.0[axis].max(1));
+            strides[axis - 1] = strides[axis].saturating_mul(self[axis].max(1));
         }
         strides
     }
@@ -67,8 +77,11 @@ impl Shape {
     /// assert_eq!(Shape::from([4, 1]).broadcast(&Shape::from([3])), Some(Shape::from([4, 3])));
     /// ```
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        if self == other {
+            return Some(self.clone());
+        }
         let rank = self.rank().max(other.rank());
-        let size = |shape: &Shape, axis: usize| (axis + shape.rank()).checked_sub(rank).map_or(1, |own| shape.0[own]);
+        let size = |shape: &Shape, axis: usize| (axis + shape.rank()).checked_sub(rank).map_or(1, |own| shape[own]);
         (0..rank)
             .map(|axis| match (size(self, axis), size(other, axis)) {
                 (a, b) if a == b => Some(a),
@@ -76,8 +89,7 @@ impl Shape {
                 (a, 1) => Some(a),
                 _ => None,
             })
-            .collect::<Option<Vec<usize>>>()
-            .map(Shape)
+            .collect::<Option<Shape>>()
     }
 
     /// The axes of `self`, followed by those of `other`.
@@ -87,45 +99,82 @@ impl Shape {
     /// assert_eq!(Shape::from([2]).followed_by(&[3, 4]), Shape::from([2, 3, 4]));
     /// ```
     pub fn followed_by(&self, other: &[usize]) -> Shape {
-        Shape(self.0.iter().chain(other).copied().collect())
+        self.iter().chain(other).copied().collect()
     }
 }
 
 impl Deref for Shape {
     type Target = [usize];
+    #[inline]
     fn deref(&self) -> &[usize] {
-        &self.0
+        match &self.0 {
+            Sizes::Few(rank, sizes) => &sizes[..usize::from(*rank)],
+            Sizes::Many(sizes) => sizes,
+        }
+    }
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape::scalar()
+    }
+}
+
+impl PartialEq for Shape {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Shape {}
+
+impl std::hash::Hash for Shape {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Shape").field(&&**self).finish()
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sizes: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        let sizes: Vec<String> = self.iter().map(usize::to_string).collect();
         write!(formatter, "[{}]", sizes.join(", "))
     }
 }
 
 impl From<Vec<usize>> for Shape {
     fn from(sizes: Vec<usize>) -> Self {
-        Shape(sizes)
+        Shape::from(&sizes[..])
     }
 }
 
 impl From<&[usize]> for Shape {
+    #[inline]
     fn from(sizes: &[usize]) -> Self {
-        Shape(sizes.to_vec())
+        if sizes.len() > FEW {
+            return Shape(Sizes::Many(sizes.into()));
+        }
+        let mut few = [0; FEW];
+        few[..sizes.len()].copy_from_slice(sizes);
+        Shape(Sizes::Few(sizes.len() as u8, few))
     }
 }
 
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(sizes: [usize; N]) -> Self {
-        Shape(sizes.to_vec())
+        Shape::from(&sizes[..])
     }
 }
 
 impl<const N: usize> From<&[usize; N]> for Shape {
     fn from(sizes: &[usize; N]) -> Self {
-        Shape(sizes.to_vec())
+        Shape::from(&sizes[..])
     }
 }
 
@@ -137,7 +186,23 @@ impl From<()> for Shape {
 
 impl From<usize> for Shape {
     fn from(size: usize) -> Self {
-        Shape(vec![size])
+        Shape::from([size])
+    }
+}
+
+impl FromIterator<usize> for Shape {
+    fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Self {
+        let mut few = [0; FEW];
+        let mut rank = 0;
+        let mut sizes = sizes.into_iter();
+        while let Some(size) = sizes.next() {
+            if rank == FEW {
+                return Shape::from(few.into_iter().chain([size]).chain(sizes).collect::<Vec<usize>>());
+            }
+            few[rank] = size;
+            rank += 1;
+        }
+        Shape(Sizes::Few(rank as u8, few))
     }
 }
 

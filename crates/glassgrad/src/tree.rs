@@ -3,7 +3,10 @@
 //! A tensor is a tree of one leaf; tuples, arrays, vectors, options, boxes and maps of trees are trees;
 //! `#[derive(Tree)]` makes one of any struct or enum. Gradients and updates then have the user's own type.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+
+use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
@@ -17,7 +20,49 @@ use crate::rng::Key;
 /// assert_eq!(model.leaves()[1].0.to_string(), "0.1");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Path(Vec<String>);
+pub struct Path(SmallVec<[Segment; 4]>);
+
+/// One step of a path: the name of a field or of an entry, or a place in a list.
+///
+/// ```
+/// use glassgrad::tree::Segment;
+/// assert_eq!(Segment::from("weight").to_string(), "weight");
+/// assert_eq!(Segment::from(2), Segment::Place(2));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Segment {
+    /// A place in a list.
+    Place(usize),
+    /// The name of a field or of an entry.
+    Name(Cow<'static, str>),
+}
+
+impl From<&'static str> for Segment {
+    fn from(name: &'static str) -> Segment {
+        Segment::Name(Cow::Borrowed(name))
+    }
+}
+
+impl From<String> for Segment {
+    fn from(name: String) -> Segment {
+        Segment::Name(Cow::Owned(name))
+    }
+}
+
+impl From<usize> for Segment {
+    fn from(place: usize) -> Segment {
+        Segment::Place(place)
+    }
+}
+
+impl std::fmt::Display for Segment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Segment::Place(place) => place.fmt(formatter),
+            Segment::Name(name) => name.fmt(formatter),
+        }
+    }
+}
 
 impl Path {
     /// The path of a part inside this one.
@@ -26,8 +71,10 @@ impl Path {
     /// use glassgrad::tree::Path;
     /// assert_eq!(Path::default().child("layers").child(0).to_string(), "layers.0");
     /// ```
-    pub fn child(&self, name: impl ToString) -> Path {
-        Path(self.0.iter().cloned().chain([name.to_string()]).collect())
+    pub fn child(&self, segment: impl Into<Segment>) -> Path {
+        let mut path = self.clone();
+        path.0.push(segment.into());
+        path
     }
 
     /// Whether this path is `prefix` or leads on from it.
@@ -45,7 +92,11 @@ impl Path {
 
 impl std::fmt::Display for Path {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0.join("."))
+        for (number, segment) in self.0.iter().enumerate() {
+            let separator = if number == 0 { "" } else { "." };
+            write!(formatter, "{separator}{segment}")?;
+        }
+        Ok(())
     }
 }
 
@@ -91,7 +142,9 @@ pub trait Tree: Sized {
     /// assert_eq!((Tensor::from(1.0), vec![Tensor::from(2.0)]).flatten().len(), 2);
     /// ```
     fn flatten(&self) -> Vec<Tensor> {
-        self.leaves().into_iter().map(|(_, leaf)| leaf).collect()
+        let mut leaves = Vec::new();
+        self.visit(&Path::default(), &mut |_, leaf| leaves.push(leaf.clone()));
+        leaves
     }
 
     /// The same structure with these leaves, in the order of [`Tree::flatten`]; missing ones stay.

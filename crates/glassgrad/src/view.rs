@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::shape::Shape;
+use crate::shared::{Fingerprint, Structure};
 
 /// One axis of what is read: the place that the indices of the result lead to.
 ///
@@ -45,6 +46,21 @@ pub struct View {
     pub output: Shape,
     /// For each axis of what is read.
     pub axes: Vec<AxisView>,
+}
+
+impl Structure for View {
+    fn mix_into(&self, fingerprint: &mut Fingerprint) {
+        fingerprint.words(&self.input);
+        fingerprint.words(&self.output);
+        for axis in &self.axes {
+            fingerprint.word(axis.offset as u64);
+            fingerprint.word(axis.steps.len() as u64);
+            for (along, step) in &axis.steps {
+                fingerprint.word(*along as u64);
+                fingerprint.word(*step as u64);
+            }
+        }
+    }
 }
 
 /// A window that slides along an axis.

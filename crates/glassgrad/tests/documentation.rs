@@ -3,8 +3,21 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of tensors, as folders or files of `src`.
-const TENSORS: [&str; 12] =
-    ["dtype", "shape", "view", "array", "einsum", "rng", "error", "expr", "exec", "tree", "diff", "operations"];
+const TENSORS: [&str; 13] = [
+    "shared",
+    "dtype",
+    "shape",
+    "view",
+    "array",
+    "einsum",
+    "rng",
+    "error",
+    "expr",
+    "exec",
+    "tree",
+    "diff",
+    "operations",
+];
 
 fn sources(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {

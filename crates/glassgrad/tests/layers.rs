@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 25] = [
     "algebra",
     "special",
     "dtype",
+    "shared",
     "shape",
     "view",
     "array",

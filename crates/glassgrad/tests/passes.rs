@@ -375,14 +375,14 @@ fn chain(length: usize) -> Graph {
     graph.inputs.push(x);
     let mut last = x;
     while graph.nodes.len() < length {
-        let turned = graph.push(node(Op::Einsum(Einsum::permutation(&shape, &[1, 0])), &[last]));
-        let one = graph.push(node(Op::Einsum(Einsum::elementwise(&shape, 0)), &[]));
+        let turned = graph.push(node(Op::Einsum(Einsum::permutation(&shape, &[1, 0]).into()), &[last]));
+        let one = graph.push(node(Op::Einsum(Einsum::elementwise(&shape, 0).into()), &[]));
         let product = Einsum::parse("ij,jk->ik", &[&shape, &shape]).unwrap();
-        let first = graph.push(node(Op::Einsum(product.clone()), &[turned, x]));
-        let second = graph.push(node(Op::Einsum(Einsum::elementwise(&shape, 2)), &[first, one]));
-        let again = graph.push(node(Op::Einsum(product), &[turned, x]));
+        let first = graph.push(node(Op::Einsum(product.clone().into()), &[turned, x]));
+        let second = graph.push(node(Op::Einsum(Einsum::elementwise(&shape, 2).into()), &[first, one]));
+        let again = graph.push(node(Op::Einsum(product.into()), &[turned, x]));
         let sum = graph.push(node(Op::Add, &[second, again]));
-        let scaled = graph.push(node(Op::Einsum(Einsum::elementwise(&shape, 1).scaled(0.5)), &[sum]));
+        let scaled = graph.push(node(Op::Einsum(Einsum::elementwise(&shape, 1).scaled(0.5).into()), &[sum]));
         last = graph.push(node(Op::Reshape, &[scaled]));
     }
     graph.results.push(last);
@@ -432,7 +432,8 @@ fn illegal_graphs_are_caught() {
     };
     let float = |op: Op, inputs: &[usize], shape: &[usize]| planted(op, inputs, shape, DType::F64);
     let product = || Einsum::parse("ij,jk->ik", &[&[2, 3], &[3, 2]]).unwrap();
-    let formula = |nodes: &[Node], output: usize| Op::Map(Formula { nodes: nodes.to_vec(), outputs: vec![output] });
+    let formula =
+        |nodes: &[Node], output: usize| Op::Map(Formula { nodes: nodes.to_vec(), outputs: vec![output] }.into());
     let exp = || formula(&[Node::Variable(0), Node::Unary(Operation::Exp, 0, 0.0)], 1);
     let part = View::strided(&matrix, &[(0, 1, 2), (1, 1, 2)]);
     let without_axis = View { axes: part.axes[..1].to_vec(), ..part.clone() };
@@ -457,33 +458,36 @@ fn illegal_graphs_are_caught() {
             float(formula(&[Node::Variable(0), Node::Unary(Operation::Exp, 1, 0.0)], 0), &[0], &[2, 3]),
             "node 4, map: number 1 of the formula uses one that does not stand before it",
         ),
-        (float(Op::Einsum(product()), &[0], &[2, 2]), "node 4, einsum ij,jk->ik: it has 1 inputs, not 2"),
+        (float(Op::Einsum(product().into()), &[0], &[2, 2]), "node 4, einsum ij,jk->ik: it has 1 inputs, not 2"),
         (
-            float(Op::Einsum(product()), &[0, 0], &[2, 2]),
+            float(Op::Einsum(product().into()), &[0, 0], &[2, 2]),
             "node 4, einsum ij,jk->ik: input 1 has the shape [2, 3], not [3, 2]",
         ),
-        (float(Op::Einsum(product()), &[0, 1], &[2, 3]), "node 4, einsum ij,jk->ik: its shape is [2, 3], not [2, 2]"),
         (
-            planted(Op::Einsum(product()), &[0, 1], &[2, 2], DType::F32),
+            float(Op::Einsum(product().into()), &[0, 1], &[2, 3]),
+            "node 4, einsum ij,jk->ik: its shape is [2, 3], not [2, 2]",
+        ),
+        (
+            planted(Op::Einsum(product().into()), &[0, 1], &[2, 2], DType::F32),
             "node 4, einsum ij,jk->ik: input 0 is f64, not f32",
         ),
         (
-            float(Op::Einsum(Einsum { extents: vec![2, 3], ..product() }), &[0, 1], &[2, 2]),
+            float(Op::Einsum(Einsum { extents: vec![2, 3], ..product() }.into()), &[0, 1], &[2, 2]),
             "node 4, einsum ij,jk->ik: label 2 has no size",
         ),
         (
-            float(Op::Einsum(Einsum { strong: vec![true], ..product() }), &[0, 1], &[2, 2]),
+            float(Op::Einsum(Einsum { strong: vec![true], ..product() }.into()), &[0, 1], &[2, 2]),
             "node 4, einsum !ij->ik: 2 operands, 1 marks",
         ),
         (float(Op::Reshape, &[0], &[4]), "node 4, reshape: 6 elements do not fill the shape [4]"),
         (planted(Op::Reshape, &[0], &[6], DType::F32), "node 4, reshape: input 0 is f64, not f32"),
         (planted(Op::Cast, &[0], &[6], DType::F32), "node 4, cast: its shape is [6], not [2, 3]"),
         (float(Op::Stop, &[0, 1], &[2, 3]), "node 4, stop: it has 2 inputs, not 1"),
-        (float(Op::Read(part.clone()), &[1], &[2, 2]), "node 4, read: input 0 has the shape [3, 2], not [2, 3]"),
-        (float(Op::Read(part.clone()), &[0], &[2, 3]), "node 4, read: its shape is [2, 3], not [2, 2]"),
-        (float(Op::Spread(part), &[0], &[2, 3]), "node 4, spread: input 0 has the shape [2, 3], not [2, 2]"),
-        (float(Op::Read(wrong_step), &[0], &[2, 2]), "node 4, read: the view has no axis 5"),
-        (float(Op::Read(without_axis), &[0], &[2, 2]), "node 4, read: the view has 1 axes for 2"),
+        (float(Op::Read(part.clone().into()), &[1], &[2, 2]), "node 4, read: input 0 has the shape [3, 2], not [2, 3]"),
+        (float(Op::Read(part.clone().into()), &[0], &[2, 3]), "node 4, read: its shape is [2, 3], not [2, 2]"),
+        (float(Op::Spread(part.into()), &[0], &[2, 3]), "node 4, spread: input 0 has the shape [2, 3], not [2, 2]"),
+        (float(Op::Read(wrong_step.into()), &[0], &[2, 2]), "node 4, read: the view has no axis 5"),
+        (float(Op::Read(without_axis.into()), &[0], &[2, 2]), "node 4, read: the view has 1 axes for 2"),
         (
             float(Op::Concatenate(2), &[0, 0], &[2, 3]),
             "node 4, concatenate along 2: there is no axis 2 in the shape [2, 3]",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::reverse::{dependent_nodes, product_with, shares, slope};
-use crate::expr::{Behalf, Op, Partial, Pass, Tensor, partial};
+use crate::expr::{Behalf, Op, Partial, Pass, Request, Tensor, partial, product_from};
 use crate::shape::Shape;
 
 /// The tangents of some outputs, from those of some variables, which have leading axes of these sizes in
@@ -66,17 +66,19 @@ fn rule(
         Op::Variable => only(&Tensor::clone),
         Op::Add => present().map(|(_, tangent)| tangent.clone()).collect(),
         Op::Map(formula) => present()
-            .filter_map(|(number, tangent)| match partial(formula, inputs.len(), number) {
+            .filter_map(|(number, tangent)| match &*partial(formula, inputs.len(), number) {
                 Partial::Number(0.0) => None,
-                Partial::Number(number) => Some(tangent.scaled(number)),
+                Partial::Number(number) => Some(tangent.scaled(*number)),
                 Partial::Formula { formula, inputs: used } => {
-                    Some(product_with(tangent, &slope(node, inputs, formula, &used), lead, false))
+                    Some(product_with(tangent, &slope(node, inputs, formula, used), lead, false))
                 }
             })
             .collect(),
         Op::Einsum(einsum) => present()
             .map(|(number, tangent)| {
-                let pushed = einsum.pushforward(number, lead.len()).with_lead(lead);
+                let pushed = product_from(Request::Pushforward, einsum, &[&[number], lead], || {
+                    einsum.pushforward(number, lead.len()).with_lead(lead)
+                });
                 let operands: Vec<&Tensor> =
                     inputs.iter().enumerate().map(|(k, input)| if k == number { tangent } else { input }).collect();
                 Tensor::contract(pushed, &operands)

@@ -1,16 +1,35 @@
 //! Reverse mode: cotangents from outputs back to variables.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::einsum::Einsum;
-use crate::expr::{Behalf, Node, Op, Partial, Pass, Tensor, partial};
+use crate::expr::{Behalf, Node, Op, Partial, Pass, Request, Tensor, partial, product, product_from};
+use crate::formula::Formula;
 use crate::shape::Shape;
+use crate::shared::{Numbered, Numbers, Places, Shared};
 
 /// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it meets.
+#[derive(Default)]
 struct Cotangent {
-    contributions: Vec<Tensor>,
+    contributions: SmallVec<[Tensor; 2]>,
     masked: bool,
+}
+
+impl Cotangent {
+    fn add(&mut self, contribution: Tensor, masked: bool) {
+        self.contributions.push(contribution);
+        self.masked |= masked;
+    }
+
+    fn total(&self) -> Tensor {
+        match &self.contributions[..] {
+            [only] => only.clone(),
+            several => Tensor::add_all("add", &several.iter().collect::<SmallVec<[&Tensor; 4]>>()),
+        }
+    }
 }
 
 /// The cotangents of some variables, from those of some outputs, which have leading axes of these sizes in
@@ -27,36 +46,39 @@ pub(crate) fn cotangents(
     variables: &[&Tensor],
     lead: &[usize],
     every: bool,
-) -> HashMap<u64, Tensor> {
-    let roots: Vec<&Tensor> = outputs.iter().map(|(output, _)| *output).collect();
-    let order = dependent_nodes(&roots, variables);
-    let dependent: HashSet<u64> = order.iter().map(|node| node.id).collect();
-    let wanted: HashSet<u64> = variables.iter().map(|variable| variable.0.id).collect();
-    let mut cotangents: BTreeMap<u64, Cotangent> = BTreeMap::new();
-    for (output, cotangent) in outputs.iter().filter(|(output, _)| dependent.contains(&output.0.id)) {
-        let entry = cotangents.entry(output.0.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
-        entry.contributions.push(cotangent.clone());
+) -> Numbered<Tensor> {
+    let roots: SmallVec<[&Tensor; 4]> = outputs.iter().map(|(output, _)| *output).collect();
+    let Dependents { nodes, places } = dependents(&roots, variables);
+    let wanted: Numbers = variables.iter().map(|variable| variable.0.id).collect();
+    // The cotangents of the nodes on the way, at their places in the order.
+    let mut cotangents: Vec<Cotangent> = nodes.iter().map(|_| Cotangent::default()).collect();
+    for (output, cotangent) in outputs {
+        if let Some(place) = places.get(output.0.id) {
+            cotangents[place].add(cotangent.clone(), false);
+        }
     }
-    let mut found: HashMap<u64, Tensor> = HashMap::new();
+    let mut found: Numbered<Tensor> = Numbered::default();
     let mut parts: HashMap<u64, HashMap<usize, Tensor>> = HashMap::new();
-    for node in order.iter().rev() {
+    for (place, node) in nodes.iter().enumerate().rev() {
         let _behalf = Behalf::of(node, Pass::Derivative);
         if let (Op::Scan(body), Some(parts)) = (&node.op, parts.remove(&node.id)) {
             for (input, contribution) in node.inputs().iter().zip(pull_scan(node, body, &parts, lead)) {
-                if let Some(contribution) = contribution.filter(|_| dependent.contains(&input.id)) {
-                    let entry =
-                        cotangents.entry(input.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
-                    entry.contributions.push(contribution);
+                if let (Some(contribution), Some(place)) = (contribution, places.get(input.id)) {
+                    cotangents[place].add(contribution, false);
                 }
             }
             continue;
         }
-        let Some(Cotangent { contributions, masked }) = cotangents.remove(&node.id) else { continue };
-        let total = Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>());
-        if every || wanted.contains(&node.id) {
+        let cotangent = std::mem::take(&mut cotangents[place]);
+        if cotangent.contributions.is_empty() {
+            continue;
+        }
+        let (total, masked) = (cotangent.total(), cotangent.masked);
+        let is_wanted = wanted.contains(&node.id);
+        if every || is_wanted {
             found.insert(node.id, total.clone());
         }
-        if wanted.contains(&node.id) {
+        if is_wanted {
             continue;
         }
         if let Op::Part(number) = node.op {
@@ -64,13 +86,11 @@ pub(crate) fn cotangents(
             parts.entry(scan).or_default().insert(number, total);
             continue;
         }
-        let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
-        for (number, input) in inputs.iter().enumerate().filter(|(_, input)| dependent.contains(&input.0.id)) {
+        let inputs: SmallVec<[Tensor; 3]> = node.inputs().into_iter().map(Tensor::onto).collect();
+        for (number, input) in inputs.iter().enumerate() {
+            let Some(place) = places.get(input.0.id) else { continue };
             if let Some((contribution, masked)) = rule(node, &inputs, number, &total, lead, masked) {
-                let entry =
-                    cotangents.entry(input.0.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
-                entry.contributions.push(contribution);
-                entry.masked |= masked;
+                cotangents[place].add(contribution, masked);
             }
         }
     }
@@ -102,34 +122,47 @@ fn pull_scan(
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.
 pub(crate) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<Arc<Node>> {
-    let wanted: HashSet<u64> = variables.iter().map(|variable| variable.0.id).collect();
+    dependents(roots, variables).nodes
+}
+
+/// Nodes in the order of creation, and the place of each by its number.
+struct Dependents {
+    nodes: Vec<Arc<Node>>,
+    places: Places,
+}
+
+fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
+    let wanted: Numbers = variables.iter().map(|variable| variable.0.id).collect();
     let first = wanted.iter().min().copied().unwrap_or(u64::MAX);
-    let mut seen = HashSet::new();
-    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
+    let mut seen = Places::new();
+    // What was made before the first variable cannot depend on any.
+    let mut is_new = |node: &Arc<Node>| node.id >= first && node.had_variable && seen.insert(node.id, 0);
+    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| &root.0).filter(|node| is_new(node)).cloned().collect();
     let mut behind = Vec::new();
     while let Some(node) = stack.pop() {
-        // What was made before the first variable cannot depend on any.
-        if node.id < first || !node.had_variable || !seen.insert(node.id) {
-            continue;
-        }
         if !wanted.contains(&node.id) {
-            stack.extend(node.inputs());
+            for input in node.held_inputs().iter() {
+                if is_new(input) {
+                    stack.push(Arc::clone(input));
+                }
+            }
         }
         behind.push(node);
     }
     behind.sort_unstable_by_key(|node| node.id);
-    let mut dependent: HashSet<u64> = HashSet::new();
+    let (mut places, mut count) = (Places::new(), 0);
     behind.retain(|node| {
         // Integers and truth values have no neighbours: no derivative reaches or leaves them.
         let depends = node.dtype.is_float()
             && (wanted.contains(&node.id)
-                || (!is_flat(&node.op) && node.inputs().iter().any(|input| dependent.contains(&input.id))));
+                || (!is_flat(&node.op) && node.held_inputs().iter().any(|input| places.get(input.id).is_some())));
         if depends {
-            dependent.insert(node.id);
+            places.insert(node.id, count);
+            count += 1;
         }
         depends
     });
-    behind
+    Dependents { nodes: behind, places }
 }
 
 /// Operations through which no derivative passes.
@@ -151,18 +184,20 @@ fn rule(
     let contribution = match &node.op {
         Op::Variable | Op::Add => g.clone(),
         Op::Map(formula) => {
-            let slope = match partial(formula, inputs.len(), number) {
+            let slope = match &*partial(formula, inputs.len(), number) {
                 Partial::Number(0.0) => return None,
-                Partial::Number(number) => return Some((g.scaled(number), masked)),
-                Partial::Formula { formula, inputs: used } => slope(node, inputs, formula, &used),
+                Partial::Number(number) => return Some((g.scaled(*number), masked)),
+                Partial::Formula { formula, inputs: used } => slope(node, inputs, formula, used),
             };
             product_with(g, &slope, lead, masked)
         }
         Op::Einsum(einsum) => {
-            let pulled = einsum.pullback(number, lead.len()).with_lead(lead).strong_in(0, masked);
+            let pulled = product_from(Request::Pullback, einsum, &[&[number, usize::from(masked)], lead], || {
+                einsum.pullback(number, lead.len()).with_lead(lead).strong_in(0, masked)
+            });
             let strong = pulled.is_strong();
             let others = inputs.iter().enumerate().filter(|(k, _)| *k != number).map(|(_, other)| other);
-            let operands: Vec<&Tensor> = std::iter::once(g).chain(others).collect();
+            let operands: SmallVec<[&Tensor; 4]> = std::iter::once(g).chain(others).collect();
             return Some((Tensor::contract(pulled, &operands), strong));
         }
         Op::Cast => g.cast(input.dtype()),
@@ -198,19 +233,22 @@ fn rule(
 }
 
 /// The partial derivative of a pointwise node as a tensor.
-pub(super) fn slope(node: &Arc<Node>, inputs: &[Tensor], formula: crate::formula::Formula, used: &[usize]) -> Tensor {
+pub(super) fn slope(node: &Arc<Node>, inputs: &[Tensor], formula: &Shared<Formula>, used: &[usize]) -> Tensor {
     let output = Tensor::onto(Arc::clone(node));
-    let operands: Vec<&Tensor> = used.iter().map(|k| inputs.get(*k).unwrap_or(&output)).collect();
-    Tensor::map_formula("derivative", formula, &operands)
+    let operands: SmallVec<[&Tensor; 3]> = used.iter().map(|k| inputs.get(*k).unwrap_or(&output)).collect();
+    Tensor::map_formula("derivative", formula.clone(), &operands)
 }
 
 /// The product of a (co)tangent with leading axes and a factor without them, element by element.
 pub(super) fn product_with(tangent: &Tensor, factor: &Tensor, lead: &[usize], strong: bool) -> Tensor {
-    let rank = factor.rank();
-    let labels: Vec<usize> = (0..rank).collect();
-    let led: Vec<usize> = (rank..rank + lead.len()).chain(0..rank).collect();
-    let extents = factor.shape().iter().chain(lead).copied().collect();
-    Tensor::contract(Einsum::new(vec![led.clone(), labels], led, extents).strong_in(0, strong), &[tangent, factor])
+    let einsum = product(Request::WithFactor, &[factor.shape(), lead, &[usize::from(strong)]], || {
+        let rank = factor.rank();
+        let labels: Vec<usize> = (0..rank).collect();
+        let led: Vec<usize> = (rank..rank + lead.len()).chain(0..rank).collect();
+        let extents = factor.shape().iter().chain(lead).copied().collect();
+        Einsum::new(vec![led.clone(), labels], led, extents).strong_in(0, strong)
+    });
+    Tensor::contract(einsum, &[tangent, factor])
 }
 
 /// How the derivative of a largest element is shared: evenly among those that equal it.

@@ -61,7 +61,7 @@ pub trait Fallible: Tree {
 impl Fallible for Tensor {
     fn failed(error: &Error) -> Tensor {
         let origin = error.origin().unwrap_or(std::panic::Location::caller());
-        Tensor::make(Op::Failed(error.clone()), Vec::new(), Shape::scalar(), DType::F32, None, origin)
+        Tensor::make(Op::Failed(error.clone()), Default::default(), Shape::scalar(), DType::F32, None, origin)
     }
 }
 

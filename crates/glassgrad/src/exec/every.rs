@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::reference;
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Node, Op};
+use crate::expr::{Inputs, Node, Op};
 
 /// Where a value is: the steps of the loops around it, from the outermost in, and the number of its node.
 pub(crate) type Place = (Vec<usize>, u64);
 
 /// The values of all nodes of a list, in which inputs stand before what uses them, and of all nodes inside their
 /// loops at every step. Nothing is kept in the nodes themselves.
-pub(crate) fn every_value(nodes: &[(Arc<Node>, Vec<Arc<Node>>)]) -> Result<HashMap<Place, Array>, Error> {
+pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place, Array>, Error> {
     let mut values: HashMap<Place, Array> = HashMap::new();
     let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
     let missing = || Error::new("read", "a value was not computed");
     for (node, inputs) in nodes {
         if let Some(value) = node.value() {
-            values.insert((Vec::new(), node.id), value);
+            values.insert((Vec::new(), node.id), value.clone());
             continue;
         }
         if let Op::Part(number) = node.op {

@@ -43,7 +43,7 @@ impl Graph {
                 let node = GraphNode { op: Op::Leaf, inputs: Vec::new(), shape, dtype, source: 0, body: None };
                 let number = graph.push(node);
                 graph.inputs.push(number);
-                values.push(value);
+                values.push(value.clone());
                 places.insert(tensor.0.id, number);
             }
             let missing = || Error::new("graph", "a tensor was let go of while its graph was taken");

@@ -140,7 +140,7 @@ pub(super) fn scan(
             }
             let operands: Vec<Array> = behind
                 .iter()
-                .map(|input| values.get(&input.id).cloned().or_else(|| input.value()))
+                .map(|input| values.get(&input.id).cloned().or_else(|| input.value().cloned()))
                 .collect::<Option<_>>()
                 .ok_or_else(missing)?;
             if let Op::Scan(inner) = &node.op {
@@ -151,8 +151,9 @@ pub(super) fn scan(
             see(&inside, node.id, &value);
             values.insert(node.id, value);
         }
-        let value =
-            |tensor: &Tensor| values.get(&tensor.0.id).cloned().or_else(|| tensor.0.value()).ok_or_else(missing);
+        let value = |tensor: &Tensor| {
+            values.get(&tensor.0.id).cloned().or_else(|| tensor.0.value().cloned()).ok_or_else(missing)
+        };
         for (stack, result) in stacked.iter_mut().zip(&body.results) {
             stack.push(value(result)?);
         }

@@ -5,7 +5,6 @@
 //! inputs; one that has keeps them, so that it can still be differentiated. A variable is live as long as
 //! someone holds a handle to it, be it the user or a transform in progress.
 
-use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use crate::error::Error;
 use crate::expr::{Node, Op, Tensor};
 use crate::opt::Extract;
 use crate::opt::program::Program;
+use crate::shared::{Numbered, Numbers, Places};
 
 type Nodes = Vec<Arc<Node>>;
 
@@ -29,17 +29,20 @@ const PATIENCE: usize = 4096;
 #[track_caller]
 pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let (order, known) = computable(roots)?;
-    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
+    let mut asked = Places::new();
+    roots.iter().for_each(|root| _ = asked.insert(root.0.id, 0));
     // Another thread may compute and let go of something meanwhile: then there is less to do.
-    let kept = |node: &Node| asked.contains(&node.id) || node.is_held();
+    let kept = |node: &Node| node.is_held() || asked.get(node.id).is_some();
     let Some(extract) = Extract::new(&order, kept) else { return evaluate(roots) };
     let values = programs::compute(&extract)?;
     for (node, value) in extract.results().zip(values) {
-        node.state().value = Some(value);
+        node.keep_value(value);
     }
-    release(&order);
-    release(&known);
-    roots.iter().map(|root| root.0.value().ok_or_else(|| Error::new("read", "the value was not kept"))).collect()
+    release(&order, &known);
+    roots
+        .iter()
+        .map(|root| root.0.value().cloned().ok_or_else(|| Error::new("read", "the value was not kept")))
+        .collect()
 }
 
 /// The program that computes some tensors.
@@ -57,7 +60,7 @@ pub(super) fn extract(roots: &[&Tensor]) -> Result<Extract, Error> {
 
 /// What computes some tensors as a function of arguments that may not be known yet.
 pub(crate) fn function(roots: &[&Tensor]) -> Result<Extract, Error> {
-    let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
+    let asked: Numbers = roots.iter().map(|root| root.0.id).collect();
     match Extract::new(&sound(roots)?.0, |node| asked.contains(&node.id)) {
         Some(extract) => Ok(extract),
         None => function(roots),
@@ -107,33 +110,37 @@ fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
 /// The nodes behind some roots that have no value yet, inputs before what uses them, and the nodes with
 /// values at which they begin.
 fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
-    let mut seen = HashSet::new();
-    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| Arc::clone(&root.0)).collect();
-    let (mut found, mut known) = (Vec::new(), Vec::new());
+    let mut seen = Places::new();
+    let mut stack: Nodes =
+        roots.iter().map(|root| &root.0).filter(|node| seen.insert(node.id, 0)).map(Arc::clone).collect();
+    let (mut found, mut known) = (Vec::with_capacity(64), Vec::with_capacity(32));
     while let Some(node) = stack.pop() {
-        if !seen.insert(node.id) {
-            continue;
+        if node.value().is_none() {
+            for input in node.held_inputs().iter() {
+                if seen.insert(input.id, 0) {
+                    stack.push(Arc::clone(input));
+                }
+            }
         }
-        let state = node.state();
-        let is_known = state.value.is_some();
-        if !is_known {
-            stack.extend(state.inputs.iter().cloned());
-        }
-        drop(state);
-        if is_known { known.push(node) } else { found.push(node) }
+        if node.value().is_some() { known.push(node) } else { found.push(node) }
     }
     // Numbers ascend with creation, and a node is created after its inputs.
     found.sort_unstable_by_key(|node| node.id);
     (found, known)
 }
 
-/// Lets nodes with a value and without a live variable behind them go of their inputs.
-fn release(order: &[Arc<Node>]) {
+/// Lets nodes with a value and without a live variable behind them go of their inputs: those that were computed, and
+/// those that were known before.
+fn release(order: &[Arc<Node>], known: &[Arc<Node>]) {
+    // After a step of training no variable is live. Nothing has to be searched then: what was computed reaches
+    // variables that are in the order itself, or behind a node that was known and has kept its inputs.
+    let is_live = |node: &Arc<Node>| matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held();
+    let has_history = |node: &Arc<Node>| node.had_variable && (is_live(node) || !node.held_inputs().is_empty());
+    let none_live = !order.iter().any(is_live) && !known.iter().any(has_history);
     let mut live = LiveSearch::default();
-    for node in order {
-        if node.value().is_some() && !(node.had_variable && live.is_live(node)) {
-            let inputs = std::mem::take(&mut node.state().inputs);
-            drop(inputs);
+    for node in order.iter().chain(known) {
+        if node.value().is_some() && (none_live || !(node.had_variable && live.is_live(node))) {
+            node.let_go();
         }
     }
 }
@@ -141,7 +148,7 @@ fn release(order: &[Arc<Node>]) {
 /// Finds out whether a live variable stands behind nodes, remembering what it found.
 #[derive(Default)]
 struct LiveSearch {
-    known: HashMap<u64, bool>,
+    known: Numbered<bool>,
 }
 
 impl LiveSearch {
@@ -181,7 +188,7 @@ impl Tensor {
             return;
         }
         let mut live = LiveSearch::default();
-        let mut seen = HashSet::new();
+        let mut seen = Numbers::default();
         let mut stack = vec![Arc::clone(&self.0)];
         let mut dead: Vec<Tensor> = Vec::new();
         while let Some(node) = stack.pop() {

@@ -1,25 +1,36 @@
 //! Checked construction of nodes: shapes and types are decided here, and nowhere else.
 
+use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::node::{Logic, Node, Op, Tensor};
-use crate::algebra::Literal;
+use smallvec::{SmallVec, smallvec};
+
+use super::node::{Inputs, Logic, Op, Tensor};
+use super::remember::{self, Request};
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::formula::{Formula, Node as FormulaNode, Symbols};
+use crate::formula::Formula;
 use crate::ops::{Operation, Relation};
 use crate::shape::Shape;
+use crate::shared::Shared;
 use crate::view::View;
+
+/// Tensors stretched to their common shape; those that have it are borrowed.
+pub(crate) type Aligned<'t> = SmallVec<[Cow<'t, Tensor>; 3]>;
+
+fn references<'a>(aligned: &'a Aligned<'_>) -> SmallVec<[&'a Tensor; 3]> {
+    aligned.iter().map(|tensor| &**tensor).collect()
+}
 
 impl Tensor {
     /// A leaf with a value.
     #[track_caller]
     pub(crate) fn leaf(value: Array) -> Tensor {
         let (shape, dtype) = (value.shape().clone(), value.dtype());
-        Tensor::make(Op::Leaf, Vec::new(), shape, dtype, Some(value), Location::caller())
+        Tensor::make(Op::Leaf, Inputs::new(), shape, dtype, Some(value), Location::caller())
     }
 
     /// A leaf without a value: the argument of a function that is being transformed.
@@ -30,7 +41,7 @@ impl Tensor {
 
     /// [`Tensor::placeholder`] for closures, which do not pass the caller's line on.
     pub(crate) fn placeholder_at(shape: Shape, dtype: DType, origin: &'static Location<'static>) -> Tensor {
-        Tensor::make(Op::Placeholder, Vec::new(), shape, dtype, None, origin)
+        Tensor::make(Op::Placeholder, Inputs::new(), shape, dtype, None, origin)
     }
 
     /// A tensor that could not be. Reading it, or anything made from it, returns this error.
@@ -42,7 +53,7 @@ impl Tensor {
     /// [`Tensor::refused`] for closures, which do not pass the caller's line on.
     pub(crate) fn refused_at(error: Error, operands: &[&Tensor], origin: &'static Location<'static>) -> Tensor {
         let error = error.with_operands(operands.iter().map(|operand| operand.describe()).collect()).at(origin);
-        Tensor::make(Op::Failed(error), Vec::new(), Shape::scalar(), DType::F32, None, origin)
+        Tensor::make(Op::Failed(error), Inputs::new(), Shape::scalar(), DType::F32, None, origin)
     }
 
     /// A node of these inputs, or the failure of the first that failed.
@@ -63,7 +74,7 @@ impl Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
-        let inputs: Vec<Arc<Node>> = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
+        let inputs: Inputs = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
         let tensor = Tensor::make(op, inputs, shape, dtype, None, origin);
         tensor.compute_if_overdue();
         tensor
@@ -71,13 +82,14 @@ impl Tensor {
 
     /// The product of operands in Einstein notation with sizes.
     #[track_caller]
-    pub(crate) fn contract(einsum: Einsum, operands: &[&Tensor]) -> Tensor {
+    pub(crate) fn contract(einsum: impl Into<Shared<Einsum>>, operands: &[&Tensor]) -> Tensor {
         Tensor::contract_as("einsum", einsum, operands)
     }
 
     /// [`Tensor::contract`] under the name that the user knows it by.
     #[track_caller]
-    pub(crate) fn contract_as(name: &str, einsum: Einsum, operands: &[&Tensor]) -> Tensor {
+    pub(crate) fn contract_as(name: &str, einsum: impl Into<Shared<Einsum>>, operands: &[&Tensor]) -> Tensor {
+        let einsum = einsum.into();
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*failed).clone();
         }
@@ -100,9 +112,10 @@ impl Tensor {
 
     /// A product of no operands: zeros, ones and unit tensors of a type.
     #[track_caller]
-    pub(crate) fn unbound(einsum: Einsum, dtype: DType) -> Tensor {
+    pub(crate) fn unbound(einsum: impl Into<Shared<Einsum>>, dtype: DType) -> Tensor {
+        let einsum = einsum.into();
         let shape = einsum.output_shape();
-        Tensor::make(Op::Einsum(einsum), Vec::new(), shape, dtype, None, Location::caller())
+        Tensor::make(Op::Einsum(einsum), Inputs::new(), shape, dtype, None, Location::caller())
     }
 
     #[track_caller]
@@ -133,14 +146,20 @@ impl Tensor {
         if self.dtype() == DType::Bool {
             return self.cast(DType::I64).broadcast_to(shape).cast(DType::Bool);
         }
-        Tensor::contract(Einsum::broadcast(self.shape(), &shape), &[self])
+        let stretched =
+            remember::product(Request::Broadcast, &[self.shape(), &shape], || Einsum::broadcast(self.shape(), &shape));
+        Tensor::contract(stretched, &[self])
     }
 
     /// All tensors stretched to their common shape.
     #[track_caller]
-    pub(crate) fn aligned(operation: &str, tensors: &[&Tensor]) -> Result<Vec<Tensor>, Tensor> {
+    pub(crate) fn aligned<'t>(operation: &str, tensors: &[&'t Tensor]) -> Result<Aligned<'t>, Tensor> {
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return Err((*failed).clone());
+        }
+        let Some((first, others)) = tensors.split_first() else { return Ok(Aligned::new()) };
+        if others.iter().all(|tensor| tensor.shape() == first.shape()) {
+            return Ok(tensors.iter().map(|tensor| Cow::Borrowed(*tensor)).collect());
         }
         let mut shape = Shape::scalar();
         for tensor in tensors {
@@ -153,16 +172,16 @@ impl Tensor {
             shape = common;
         }
         // A loop and no closure, which would not pass the caller's line on.
-        let mut aligned = Vec::with_capacity(tensors.len());
+        let mut aligned = Aligned::new();
         for tensor in tensors {
-            aligned.push(tensor.broadcast_to(&shape));
+            aligned.push(Cow::Owned(tensor.broadcast_to(&shape)));
         }
         Ok(aligned)
     }
 
     /// A formula of table rows, element by element.
     #[track_caller]
-    pub(crate) fn map_formula(name: &str, formula: Formula, inputs: &[&Tensor]) -> Tensor {
+    pub(crate) fn map_formula(name: &str, formula: Shared<Formula>, inputs: &[&Tensor]) -> Tensor {
         let aligned = match Tensor::aligned(name, inputs) {
             Ok(aligned) => aligned,
             Err(failed) => return failed,
@@ -176,21 +195,19 @@ impl Tensor {
             return Tensor::refused(error.help("cast first, for example with .cast(DType::F32)"), inputs);
         }
         let shape = aligned[0].shape().clone();
-        Tensor::node(Op::Map(formula), &aligned.iter().collect::<Vec<_>>(), shape, dtype)
+        Tensor::node(Op::Map(formula), &references(&aligned), shape, dtype)
     }
 
     /// A row of the table with one argument, and its parameter.
     #[track_caller]
     pub(crate) fn unary(&self, operation: Operation, parameter: f64) -> Tensor {
-        let nodes = vec![FormulaNode::Variable(0), FormulaNode::Unary(operation, 0, parameter)];
-        Tensor::map_formula(operation.name(), Formula { nodes, outputs: vec![1] }, &[self])
+        Tensor::map_formula(operation.name(), remember::row(operation, parameter), &[self])
     }
 
     /// A row of the table with two arguments.
     #[track_caller]
     pub(crate) fn binary(&self, operation: Operation, other: &Tensor) -> Tensor {
-        let nodes = vec![FormulaNode::Variable(0), FormulaNode::Variable(1), FormulaNode::Binary(operation, 0, 1)];
-        Tensor::map_formula(operation.name(), Formula { nodes, outputs: vec![2] }, &[self, other])
+        Tensor::map_formula(operation.name(), remember::row(operation, 0.0), &[self, other])
     }
 
     /// The sum of tensors, broadcast together.
@@ -212,10 +229,10 @@ impl Tensor {
             );
         }
         if let [only] = &aligned[..] {
-            return only.clone();
+            return Tensor::clone(only);
         }
         let shape = aligned[0].shape().clone();
-        Tensor::node(Op::Add, &aligned.iter().collect::<Vec<_>>(), shape, dtype)
+        Tensor::node(Op::Add, &references(&aligned), shape, dtype)
     }
 
     /// The product of two tensors element by element, broadcast together, as one einsum.
@@ -228,20 +245,22 @@ impl Tensor {
             let message = format!("the shapes {} and {} do not broadcast together", self.shape(), other.shape());
             return Tensor::refused(Error::new("mul", message), &[self, other]);
         };
-        let mut extents = shape.to_vec();
-        let mut operands = Vec::new();
-        for operand in [self, other] {
-            let mut labels = Einsum::broadcast(operand.shape(), &shape).operands.remove(0);
-            for (label, size) in labels.iter_mut().zip(operand.shape().iter()) {
-                // An axis that is stretched gets a label of its own, of size 1.
-                if *label >= shape.rank() {
-                    extents.push(*size);
-                    *label = extents.len() - 1;
+        let einsum = remember::product(Request::Multiply, &[self.shape(), other.shape()], || {
+            let mut extents = shape.to_vec();
+            let operands = [self, other].map(|operand| {
+                let mut labels = Einsum::broadcast(operand.shape(), &shape).operands.remove(0);
+                for (label, size) in labels.iter_mut().zip(operand.shape().iter()) {
+                    // An axis that is stretched gets a label of its own, of size 1.
+                    if *label >= shape.rank() {
+                        extents.push(*size);
+                        *label = extents.len() - 1;
+                    }
                 }
-            }
-            operands.push(labels);
-        }
-        Tensor::contract_as("mul", Einsum::new(operands, (0..shape.rank()).collect(), extents), &[self, other])
+                labels
+            });
+            Einsum::new(operands.to_vec(), (0..shape.rank()).collect(), extents)
+        });
+        Tensor::contract_as("mul", einsum, &[self, other])
     }
 
     /// The tensor times a number that comes from a rule.
@@ -251,7 +270,10 @@ impl Tensor {
             return self.clone();
         }
         let name = if factor == -1.0 { "neg" } else { "mul" };
-        Tensor::contract_as(name, Einsum::elementwise(self.shape(), 1).scaled(factor), &[self])
+        let scaled = remember::product(Request::Scale, &[self.shape(), &[factor.to_bits() as usize]], || {
+            Einsum::elementwise(self.shape(), 1).scaled(factor)
+        });
+        Tensor::contract_as(name, scaled, &[self])
     }
 
     /// The elements in another type. From floating point to integers they are truncated.
@@ -296,7 +318,7 @@ impl Tensor {
             return self.clone();
         }
         let shape = view.output.clone();
-        Tensor::node(Op::Read(view), &[self], shape, self.dtype())
+        Tensor::node(Op::Read(view.into()), &[self], shape, self.dtype())
     }
 
     /// The transpose of [`Tensor::read`]: these elements added up where the view would read them.
@@ -309,7 +331,7 @@ impl Tensor {
             return self.read(back);
         }
         let shape = view.input.clone();
-        Tensor::node(Op::Spread(view), &[self], shape, self.dtype())
+        Tensor::node(Op::Spread(view.into()), &[self], shape, self.dtype())
     }
 
     /// `length` places of an axis from `start` on.
@@ -469,7 +491,7 @@ impl Tensor {
             return Tensor::mixed("compare", &[self, other], self.dtype(), other.dtype());
         }
         let shape = aligned[0].shape().clone();
-        Tensor::node(Op::Compare(relation), &[&aligned[0], &aligned[1]], shape, DType::Bool)
+        Tensor::node(Op::Compare(relation), &references(&aligned), shape, DType::Bool)
     }
 
     #[track_caller]
@@ -483,7 +505,7 @@ impl Tensor {
             return Tensor::refused(Error::new(name, message), inputs);
         }
         let shape = aligned[0].shape().clone();
-        Tensor::node(Op::Logic(logic), &aligned.iter().collect::<Vec<_>>(), shape, DType::Bool)
+        Tensor::node(Op::Logic(logic), &references(&aligned), shape, DType::Bool)
     }
 
     /// `taken` where these truth values hold, `otherwise` elsewhere. The branch not taken contributes
@@ -509,7 +531,7 @@ impl Tensor {
             return Tensor::mixed("choose", &[self, taken, otherwise], taken.dtype(), otherwise.dtype());
         }
         let (shape, dtype) = (aligned[1].shape().clone(), aligned[1].dtype());
-        Tensor::node(Op::Select, &aligned.iter().collect::<Vec<_>>(), shape, dtype)
+        Tensor::node(Op::Select, &references(&aligned), shape, dtype)
     }
 
     /// The largest element along an axis, which disappears, or the place of the first such element.
@@ -577,57 +599,7 @@ impl Tensor {
             return self.clone();
         }
         self.settle();
-        let inputs = vec![Arc::clone(&self.0)];
+        let inputs: Inputs = smallvec![Arc::clone(&self.0)];
         Tensor::make(Op::Variable, inputs, self.shape().clone(), self.dtype(), None, origin)
     }
-}
-
-/// The partial derivative of a formula in one input, as a formula or a number.
-///
-/// If the formula is a single row of the table, the derivative reuses its output, which then is an
-/// input of its own behind the others.
-pub(crate) fn partial(formula: &Formula, arity: usize, input: usize) -> Partial {
-    let symbols = Symbols::new();
-    let inputs: Vec<_> = (0..=arity).map(|k| symbols.variable(&format!("x{k}"))).collect();
-    let output = inputs[arity];
-    let root = formula.outputs[0];
-    let is_variable = |node: usize| matches!(formula.nodes[node], FormulaNode::Variable(_));
-    let symbol = |node: usize| match formula.nodes[node] {
-        FormulaNode::Variable(variable) => inputs[variable],
-        _ => crate::formula::Symbol::literal(0.0),
-    };
-    let slope = match formula.nodes[root] {
-        FormulaNode::Unary(operation, x, parameter) if is_variable(x) => {
-            operation.derivative(symbol(x), output, parameter)
-        }
-        FormulaNode::Binary(operation, a, b) if is_variable(a) && is_variable(b) && a != b => {
-            let partials = operation.partials(symbol(a), symbol(b), output);
-            let slot = usize::from(formula.nodes[b] == FormulaNode::Variable(input));
-            partials.map(|partials| partials[slot])
-        }
-        _ => None,
-    };
-    let slope = slope.unwrap_or_else(|| formula.derivative(&inputs[..arity], input)[0].1);
-    match slope.to_formula() {
-        None => Partial::Number(slope.as_number().unwrap_or(0.0)),
-        Some(formula) => {
-            let mut formula = formula.trimmed();
-            let inputs: Vec<usize> =
-                (0..=arity).filter(|k| formula.nodes.contains(&FormulaNode::Variable(*k))).collect();
-            for node in &mut formula.nodes {
-                if let FormulaNode::Variable(variable) = node {
-                    *variable = inputs.iter().position(|input| input == variable).unwrap_or(0);
-                }
-            }
-            Partial::Formula { formula, inputs }
-        }
-    }
-}
-
-/// A partial derivative of a formula.
-pub(crate) enum Partial {
-    /// It is the same everywhere.
-    Number(f64),
-    /// A formula of some of the inputs, by their numbers; the number behind the last is the output.
-    Formula { formula: Formula, inputs: Vec<usize> },
 }

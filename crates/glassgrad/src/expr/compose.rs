@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::create::IntoTensor;
 use super::node::Tensor;
+use super::remember::{self, Request};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::error::Error;
@@ -154,7 +155,10 @@ impl Tensor {
         let axes = axes.into();
         match self.resolved("sum", &axes) {
             Ok(resolved) => {
-                let sum = Tensor::contract_as("sum", Einsum::sum(self.shape(), &resolved), &[self]);
+                let einsum = remember::product(Request::Sum, &[self.shape(), &resolved], || {
+                    Einsum::sum(self.shape(), &resolved)
+                });
+                let sum = Tensor::contract_as("sum", einsum, &[self]);
                 self.put_back(&sum, &axes, &resolved)
             }
             Err(failed) => failed,
@@ -550,26 +554,30 @@ impl Tensor {
         let Some(batch) = left.broadcast(&right) else {
             return fail(format!("the leading axes {left} and {right} do not broadcast together"));
         };
-        // Labels: the batch first, then row, inner and column.
-        let mut extents = batch.to_vec();
-        let mut label = |size: usize| {
-            extents.push(size);
-            extents.len() - 1
-        };
-        let (row, middle) = (label(if self.rank() > 1 { self.shape()[self.rank() - 2] } else { 1 }), label(inner));
-        let column = label(if other.rank() > 1 { other.shape()[other.rank() - 1] } else { 1 });
-        let mut batch_labels = |shape: &Shape| -> Vec<Label> {
-            let missing = batch.rank() - shape.rank();
-            let stretch =
-                |(axis, size): (usize, &usize)| if *size == batch[missing + axis] { missing + axis } else { label(1) };
-            shape.iter().enumerate().map(stretch).collect()
-        };
-        let (mut first, mut second) = (batch_labels(&left), batch_labels(&right));
-        let mut output: Vec<Label> = (0..batch.rank()).collect();
-        first.extend((self.rank() > 1).then_some(row).into_iter().chain([middle]));
-        second.extend([middle].into_iter().chain((other.rank() > 1).then_some(column)));
-        output.extend((self.rank() > 1).then_some(row).into_iter().chain((other.rank() > 1).then_some(column)));
-        Tensor::contract_as("matmul", Einsum::new(vec![first, second], output, extents), &[self, other])
+        let einsum = remember::product(Request::MatrixProduct, &[self.shape(), other.shape()], || {
+            // Labels: the batch first, then row, inner and column.
+            let mut extents = batch.to_vec();
+            let mut label = |size: usize| {
+                extents.push(size);
+                extents.len() - 1
+            };
+            let (row, middle) = (label(if self.rank() > 1 { self.shape()[self.rank() - 2] } else { 1 }), label(inner));
+            let column = label(if other.rank() > 1 { other.shape()[other.rank() - 1] } else { 1 });
+            let mut batch_labels = |shape: &Shape| -> Vec<Label> {
+                let missing = batch.rank() - shape.rank();
+                let stretch = |(axis, size): (usize, &usize)| {
+                    if *size == batch[missing + axis] { missing + axis } else { label(1) }
+                };
+                shape.iter().enumerate().map(stretch).collect()
+            };
+            let (mut first, mut second) = (batch_labels(&left), batch_labels(&right));
+            let mut output: Vec<Label> = (0..batch.rank()).collect();
+            first.extend((self.rank() > 1).then_some(row).into_iter().chain([middle]));
+            second.extend([middle].into_iter().chain((other.rank() > 1).then_some(column)));
+            output.extend((self.rank() > 1).then_some(row).into_iter().chain((other.rank() > 1).then_some(column)));
+            Einsum::new(vec![first, second], output, extents)
+        });
+        Tensor::contract_as("matmul", einsum, &[self, other])
     }
 
     /// The sum of the products of corresponding elements.
@@ -664,7 +672,9 @@ impl Tensor {
         if self.dtype() == DType::Bool {
             return self.cast(DType::I64).permute(order).cast(DType::Bool);
         }
-        Tensor::contract(Einsum::permutation(self.shape(), order), &[self])
+        let turned =
+            remember::product(Request::Permute, &[self.shape(), order], || Einsum::permutation(self.shape(), order));
+        Tensor::contract(turned, &[self])
     }
 
     /// The matrix with rows and columns exchanged; of more axes, the last two.

@@ -1,6 +1,7 @@
 //! Leaves: tensors from numbers, slices, nested arrays and ranges.
 
 use super::node::Tensor;
+use super::remember::{self, Request};
 use crate::array::{Array, Buffer, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -35,11 +36,13 @@ impl Tensor {
     #[track_caller]
     pub fn full(shape: impl Into<Shape>, value: f64, dtype: DType) -> Tensor {
         let shape = shape.into();
-        let labels = (0..shape.rank()).collect();
         if dtype == DType::Bool {
             return Tensor::leaf(Array::new(shape.clone(), Buffer::from_fn(dtype, shape.elements(), |_| value)));
         }
-        Tensor::unbound(Einsum::new(Vec::new(), labels, shape.to_vec()).scaled(value), dtype)
+        let filled = remember::product(Request::Fill, &[&shape, &[value.to_bits() as usize]], || {
+            Einsum::new(Vec::new(), (0..shape.rank()).collect(), shape.to_vec()).scaled(value)
+        });
+        Tensor::unbound(filled, dtype)
     }
 
     /// Zeros, 32-bit.

@@ -5,6 +5,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use smallvec::SmallVec;
+
 use super::behalf::{self, Cause};
 use super::custom::Custom;
 use crate::array::Array;
@@ -14,6 +16,7 @@ use crate::error::Error;
 use crate::formula::Formula;
 use crate::ops::Relation;
 use crate::shape::Shape;
+use crate::shared::Shared;
 use crate::view::View;
 
 /// What a node does with its inputs. Shapes and types of results are decided where nodes are made.
@@ -32,9 +35,9 @@ pub enum Op {
     /// A variable to differentiate by: its input, under an identity of its own.
     Variable,
     /// A table row, or a formula of rows, element by element over inputs of one shape.
-    Map(Formula),
+    Map(Shared<Formula>),
     /// A product in Einstein notation.
-    Einsum(Einsum),
+    Einsum(Shared<Einsum>),
     /// The sum of inputs of one shape.
     Add,
     /// Another element type.
@@ -42,9 +45,9 @@ pub enum Op {
     /// The same elements in another shape.
     Reshape,
     /// Elements read where a view says: slices, reversals, padding, windows.
-    Read(View),
+    Read(Shared<View>),
     /// The transpose of reading: each element is added up where the view would read it.
-    Spread(View),
+    Spread(Shared<View>),
     /// Inputs one after another along an axis.
     Concatenate(usize),
     /// Entries along an axis, by a tensor of indices: the first input is read, the second says where.
@@ -167,7 +170,7 @@ pub(crate) struct Node {
     pub(crate) origin: &'static Location<'static>,
     /// The node for which a pass made this one.
     pub(crate) cause: Option<Cause>,
-    name: OnceLock<String>,
+    name: OnceLock<Box<str>>,
     /// How many handles people hold. Nodes hold one another without a handle.
     handles: AtomicUsize,
     /// How many nodes stand unevaluated behind this one, and from when on to look whether to evaluate.
@@ -175,27 +178,40 @@ pub(crate) struct Node {
     patience: AtomicUsize,
     /// Whether a variable stood behind this node when it was made; it may have gone since.
     pub(crate) had_variable: bool,
-    state: Mutex<State>,
+    value: OnceLock<Array>,
+    /// What it is made from, until it is let go of, which happens only after the value is known.
+    inputs: Mutex<Inputs>,
 }
 
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) inputs: Vec<Arc<Node>>,
-    pub(crate) value: Option<Array>,
-}
+/// The inputs of a node: most have one or two.
+pub(crate) type Inputs = SmallVec<[Arc<Node>; 2]>;
 
 impl Node {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere cannot leave inputs or value half written.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The inputs while nobody lets go of them.
+    #[inline]
+    pub(crate) fn held_inputs(&self) -> MutexGuard<'_, Inputs> {
+        // A panic elsewhere cannot leave inputs half written.
+        self.inputs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    pub(crate) fn inputs(&self) -> Vec<Arc<Node>> {
-        self.state().inputs.clone()
+    pub(crate) fn inputs(&self) -> Inputs {
+        self.held_inputs().clone()
     }
 
-    pub(crate) fn value(&self) -> Option<Array> {
-        self.state().value.clone()
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&Array> {
+        self.value.get()
+    }
+
+    /// Keeps the value. Whoever computes it computes the same.
+    pub(crate) fn keep_value(&self, value: Array) {
+        let _ = self.value.set(value);
+    }
+
+    /// Lets go of the inputs of a node whose value is known.
+    pub(crate) fn let_go(&self) {
+        let inputs = std::mem::take(&mut *self.held_inputs());
+        drop(inputs);
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -211,19 +227,18 @@ impl Node {
     }
 
     pub(crate) fn given_name(&self) -> Option<&str> {
-        self.name.get().map(String::as_str)
+        self.name.get().map(|name| &**name)
     }
 }
 
 /// A chain of a million nodes must not recurse when it goes: inputs are let go of one by one.
 impl Drop for Node {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut gone = std::mem::take(&mut state.inputs);
+        let inputs = self.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut gone = std::mem::take(inputs);
         while let Some(node) = gone.pop() {
             if let Some(mut node) = Arc::into_inner(node) {
-                let state = node.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-                gone.append(&mut state.inputs);
+                gone.append(node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
             }
         }
     }
@@ -253,7 +268,7 @@ impl Tensor {
     /// A new node, without any check.
     pub(crate) fn make(
         op: Op,
-        inputs: Vec<Arc<Node>>,
+        inputs: Inputs,
         shape: Shape,
         dtype: DType,
         value: Option<Array>,
@@ -261,29 +276,35 @@ impl Tensor {
     ) -> Tensor {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (cause, origin) = behalf::current(origin);
-        let pending = |node: &Arc<Node>| if node.state().value.is_some() { 0 } else { node.pending };
+        let (mut pending, mut patience, mut had_variable) = (1_usize, 0, false);
+        for input in &inputs {
+            had_variable |= input.had_variable;
+            if input.value().is_none() {
+                pending = pending.saturating_add(input.pending);
+                patience = patience.max(input.patience());
+            }
+        }
+        had_variable = match op {
+            Op::Variable | Op::Placeholder => true,
+            Op::Stop => false,
+            _ => had_variable,
+        };
         let node = Node {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            pending: inputs.iter().map(pending).fold(1, usize::saturating_add),
-            patience: AtomicUsize::new(
-                inputs
-                    .iter()
-                    .map(|input| if input.state().value.is_some() { 0 } else { input.patience() })
-                    .max()
-                    .unwrap_or(0),
-            ),
-            had_variable: matches!(op, Op::Variable | Op::Placeholder)
-                || (op != Op::Stop && inputs.iter().any(|input| input.had_variable)),
+            pending,
+            patience: AtomicUsize::new(patience),
+            had_variable,
             op,
             shape,
             dtype,
             origin,
             cause,
             name: OnceLock::new(),
-            handles: AtomicUsize::new(0),
-            state: Mutex::new(State { inputs, value }),
+            handles: AtomicUsize::new(1),
+            value: value.map_or_else(OnceLock::new, OnceLock::from),
+            inputs: Mutex::new(inputs),
         };
-        Tensor::onto(Arc::new(node))
+        Tensor(Arc::new(node))
     }
 
     /// The sizes of the axes.
@@ -362,7 +383,7 @@ impl Tensor {
     /// assert!(x.eval().unwrap_err().to_string().contains("operands: x f64[1], y f32[1]"));
     /// ```
     pub fn named(self, name: &str) -> Tensor {
-        let _ = self.0.name.set(name.to_owned());
+        let _ = self.0.name.set(name.into());
         self
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use super::symbol::Symbol;
 use crate::algebra::Literal;
 use crate::ops::{Algebra, Operation, Relation};
+use crate::shared::{Fingerprint, Structure};
 
 /// One node of a formula. Numbers refer to earlier nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,5 +161,37 @@ impl Formula {
             }
         }
         Formula { nodes, outputs: self.outputs.iter().map(|output| place[*output]).collect() }
+    }
+}
+
+impl Structure for Formula {
+    fn mix_into(&self, fingerprint: &mut Fingerprint) {
+        fingerprint.word(self.nodes.len() as u64);
+        for node in &self.nodes {
+            match *node {
+                Node::Number(number) => {
+                    fingerprint.word(1);
+                    fingerprint.word(number.to_bits());
+                }
+                Node::Variable(variable) => {
+                    fingerprint.word(2);
+                    fingerprint.word(variable as u64);
+                }
+                Node::Unary(operation, x, parameter) => {
+                    fingerprint.word(3 | (operation as u64) << 8);
+                    fingerprint.word(x as u64);
+                    fingerprint.word(parameter.to_bits());
+                }
+                Node::Binary(operation, a, b) => {
+                    fingerprint.word(4 | (operation as u64) << 8);
+                    fingerprint.words(&[a, b]);
+                }
+                Node::Choose(left, relation, right, taken, otherwise) => {
+                    fingerprint.word(5 | (relation as u64) << 8);
+                    fingerprint.words(&[left, right, taken, otherwise]);
+                }
+            }
+        }
+        fingerprint.words(&self.outputs);
     }
 }

@@ -206,7 +206,7 @@ impl Inspection<'_> {
             }
             let is_cut = is_flat(&node.op) || !node.dtype.is_float();
             let has_slope = |number: usize| match &node.op {
-                Op::Map(formula) => !matches!(partial(formula, inputs.len(), number), Partial::Number(0.0)),
+                Op::Map(formula) => !matches!(*partial(formula, inputs.len(), number), Partial::Number(0.0)),
                 // The condition of a choice and the places of a gather have integers behind them already.
                 _ => true,
             };
@@ -276,7 +276,8 @@ fn slope_zeros(
 ) -> Option<usize> {
     let Op::Map(formula) = &node.op else { return None };
     let number = inputs.iter().position(|other| other.id == input)?;
-    let Partial::Formula { formula, inputs: used } = partial(formula, inputs.len(), number) else { return None };
+    let partial = partial(formula, inputs.len(), number);
+    let Partial::Formula { formula, inputs: used } = &*partial else { return None };
     let value = |id: u64| values.get(&(Vec::new(), id));
     let operands: Vec<&Array> =
         used.iter().map(|k| value(inputs.get(*k).map_or(node.id, |input| input.id))).collect::<Option<_>>()?;

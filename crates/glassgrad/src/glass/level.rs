@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::error::Error;
 use crate::exec::{Place, every_value};
-use crate::expr::{Node, ScanBody, Tensor, inner_nodes, nodes_behind};
+use crate::expr::{Inputs, Node, ScanBody, Tensor, inner_nodes, nodes_behind};
 
 /// Nodes with their inputs, which stand before what uses them.
 #[derive(Clone)]
 pub(crate) struct Level {
-    pub(crate) nodes: Vec<(Arc<Node>, Vec<Arc<Node>>)>,
+    pub(crate) nodes: Vec<(Arc<Node>, Inputs)>,
     numbers: HashMap<u64, usize>,
 }
 
@@ -29,13 +29,13 @@ impl Level {
     pub(crate) fn of_body(body: &ScanBody) -> Level {
         let inner = inner_nodes(body);
         let placeholders = body.carries.iter().chain(&body.entries).map(|tensor| Arc::clone(&tensor.0));
-        let mut nodes: Vec<(Arc<Node>, Vec<Arc<Node>>)> = placeholders.map(|node| (node, Vec::new())).collect();
+        let mut nodes: Vec<(Arc<Node>, Inputs)> = placeholders.map(|node| (node, Inputs::new())).collect();
         let mut seen: HashSet<u64> = nodes.iter().map(|(node, _)| node.id).collect();
         seen.extend(inner.iter().map(|node| node.id));
         let outputs = body.carried.iter().chain(&body.results).map(|tensor| Arc::clone(&tensor.0));
         for node in inner.iter().flat_map(|node| node.inputs()).chain(outputs) {
             if seen.insert(node.id) {
-                nodes.push((node, Vec::new()));
+                nodes.push((node, Inputs::new()));
             }
         }
         nodes.extend(inner.into_iter().map(|node| {
@@ -45,13 +45,13 @@ impl Level {
         Level::new(nodes)
     }
 
-    fn new(nodes: Vec<(Arc<Node>, Vec<Arc<Node>>)>) -> Level {
+    fn new(nodes: Vec<(Arc<Node>, Inputs)>) -> Level {
         let numbers = nodes.iter().enumerate().map(|(number, (node, _))| (node.id, number)).collect();
         Level { nodes, numbers }
     }
 
     /// A node of this level and its inputs.
-    pub(crate) fn get(&self, id: u64) -> Option<&(Arc<Node>, Vec<Arc<Node>>)> {
+    pub(crate) fn get(&self, id: u64) -> Option<&(Arc<Node>, Inputs)> {
         self.numbers.get(&id).map(|number| &self.nodes[*number])
     }
 

@@ -14,7 +14,7 @@ use super::provenance::{Carrier, Provenance, Wanted};
 use super::summary::Summary;
 use crate::array::{Array, Buffer};
 use crate::exec::{Place, value_of};
-use crate::expr::{Node, Op, Pass, ScanBody, Tensor};
+use crate::expr::{Inputs, Node, Op, Pass, ScanBody, Tensor};
 use crate::trace::short;
 
 /// A number in place of one that is not finite: inside of the domain of nearly everything.
@@ -40,7 +40,7 @@ pub(super) struct Search<'s> {
 struct Frame {
     body: Arc<ScanBody>,
     level: Level,
-    outer: Vec<Arc<Node>>,
+    outer: Inputs,
 }
 
 /// An element of a node, at steps of the loops around it.
@@ -56,7 +56,7 @@ impl Search<'_> {
     pub(super) fn trace(&self, output: &Tensor) -> Option<Provenance> {
         let spots = self.way(output)?;
         let operands = spots.last().map(|(spot, inputs)| self.operands(spot, inputs)).unwrap_or_default();
-        let shown = |(number, (spot, _)): &(usize, &(Spot, Vec<Arc<Node>>))| {
+        let shown = |(number, (spot, _)): &(usize, &(Spot, Inputs))| {
             let is_end = *number == 0 || number + 1 == spots.len();
             is_end || self.labels.is_shown(spot.node.id)
         };
@@ -80,11 +80,11 @@ impl Search<'_> {
     }
 
     /// The elements on the way, from the output back, each with the inputs of its node.
-    fn way(&self, output: &Tensor) -> Option<Vec<(Spot, Vec<Arc<Node>>)>> {
+    fn way(&self, output: &Tensor) -> Option<Vec<(Spot, Inputs)>> {
         let element = first_not_finite(self.values.get(&(Vec::new(), output.0.id))?)?;
         let mut frames: Vec<Frame> = Vec::new();
         let mut spot = Spot { node: Arc::clone(&output.0), steps: Vec::new(), element };
-        let mut way: Vec<(Spot, Vec<Arc<Node>>)> = Vec::new();
+        let mut way: Vec<(Spot, Inputs)> = Vec::new();
         loop {
             let level = frames.last().map_or(self.level, |frame| &frame.level);
             let inputs = level.get(spot.node.id).map(|(_, inputs)| inputs.clone()).unwrap_or_default();

@@ -86,8 +86,8 @@ impl Complex {
                 Complex { re: failed.clone(), im: failed }
             }
             Ok(mut aligned) => {
-                let im = aligned.remove(1);
-                Complex { re: aligned.remove(0), im }
+                let im = aligned.remove(1).into_owned();
+                Complex { re: aligned.remove(0).into_owned(), im }
             }
         }
     }

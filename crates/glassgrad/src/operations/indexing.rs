@@ -158,7 +158,8 @@ impl Tensor {
         }
         let aligned = Tensor::aligned(name, indices)?;
         let sizes = self.shape()[..indices.len()].to_vec();
-        let places = Tensor::custom(Places { name, sizes }, &aligned.iter().collect::<Vec<_>>());
+        let places =
+            Tensor::custom(Places { name, sizes }, &aligned.iter().map(|tensor| &**tensor).collect::<Vec<_>>());
         if places.error().is_some() { Err(places) } else { Ok(places) }
     }
 

@@ -1,15 +1,17 @@
 //! Taking what tensors ask for out of the graph that they share: a walk that numbers nodes and leaves, a
 //! fingerprint of their structure, and the graph as a list for the planner.
 
-use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
+
+use smallvec::SmallVec;
 
 use super::fingerprint::Fingerprint;
 use super::graph::{Graph, GraphNode};
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Node, Op, inner_nodes};
+use crate::shared::Places;
 use crate::view::View;
 
 /// What is to be computed, with its leaves and the user's lines.
@@ -38,22 +40,25 @@ pub(crate) enum Leaf {
 
 struct Entry {
     node: Arc<Node>,
-    inputs: Vec<usize>,
+    inputs: SmallVec<[usize; 4]>,
     is_leaf: bool,
     source: usize,
     body: Option<Box<(Scope, Vec<usize>)>>,
 }
 
 /// Nodes numbered as they are met: the whole graph, or one step of a loop, whose leaves are the inputs of the loop.
-#[derive(Default)]
 struct Scope {
     entries: Vec<Entry>,
-    numbers: HashMap<u64, usize>,
+    numbers: Places,
     /// What a loop reads from outside without listing it, as numbers of the scope around.
     beside: Vec<usize>,
 }
 
 impl Scope {
+    fn new() -> Scope {
+        Scope { entries: Vec::new(), numbers: Places::new(), beside: Vec::new() }
+    }
+
     fn push(&mut self, entry: Entry) -> usize {
         self.numbers.insert(entry.node.id, self.entries.len());
         self.entries.push(entry);
@@ -61,7 +66,7 @@ impl Scope {
     }
 
     fn leaf(&mut self, node: &Arc<Node>) -> usize {
-        self.push(Entry { node: Arc::clone(node), inputs: Vec::new(), is_leaf: true, source: 0, body: None })
+        self.push(Entry { node: Arc::clone(node), inputs: SmallVec::new(), is_leaf: true, source: 0, body: None })
     }
 }
 
@@ -69,21 +74,22 @@ impl Extract {
     /// Takes nodes, inputs before what uses them, of which some are results. `None` if another thread computed
     /// and let go of something in between: then there is less to do, and the caller looks again.
     pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Extract> {
-        let mut extract = Extract { scopes: vec![Scope::default()], lasting: true, ..Extract::default() };
+        let mut outermost = Scope::new();
+        outermost.entries.reserve(2 * order.len());
+        let mut extract = Extract { scopes: vec![outermost], lasting: true, ..Extract::default() };
+        extract.origins.reserve(order.len());
         for node in order {
-            let (behind, value) = {
-                let state = node.state();
-                (state.inputs.clone(), state.value.clone())
-            };
-            let number = match (value, &node.op, behind.first()) {
+            let behind = node.held_inputs();
+            // Inputs are let go of after the value is known: if it is not known yet, they were all there.
+            let number = match (node.value(), &node.op, behind.first()) {
                 (Some(value), _, _) => {
-                    extract.leaf(node, Leaf::Known(value, 0));
+                    extract.leaf(node, Leaf::Known(value.clone(), 0));
                     continue;
                 }
                 (None, Op::Placeholder, _) => extract.number_of(0, node)?,
                 // A part of a leaf that lies row by row is a leaf: where it begins is no matter of structure.
                 (None, Op::Read(view), Some(input)) => match (start_of_rows(view), input.value()) {
-                    (Some(start), Some(value)) => extract.leaf(node, Leaf::Known(value, start)),
+                    (Some(start), Some(value)) => extract.leaf(node, Leaf::Known(value.clone(), start)),
                     _ => extract.node(0, node, &behind)?,
                 },
                 _ => extract.node(0, node, &behind)?,
@@ -100,7 +106,7 @@ impl Extract {
 
     /// The structure: the same for graphs that differ only in the values of their leaves.
     pub(crate) fn fingerprint(&self) -> u128 {
-        self.hash.clone().finish()
+        self.hash.finish()
     }
 
     /// The leaves, all of which must be known.
@@ -126,13 +132,13 @@ impl Extract {
 
     /// The number of a node in a scope. What is not there is a leaf, or comes in from the scope around.
     fn number_of(&mut self, depth: usize, node: &Arc<Node>) -> Option<usize> {
-        if let Some(number) = self.scopes[depth].numbers.get(&node.id) {
-            return Some(*number);
+        if let Some(number) = self.scopes[depth].numbers.get(node.id) {
+            return Some(number);
         }
         let Some(around) = depth.checked_sub(1) else {
             let leaf = match node.op {
                 Op::Placeholder => Leaf::Argument(node.id),
-                _ => Leaf::Known(node.value()?, 0),
+                _ => Leaf::Known(node.value()?.clone(), 0),
             };
             return Some(self.leaf(node, leaf));
         };
@@ -144,7 +150,7 @@ impl Extract {
 
     /// Takes a node into a scope, with the body of a loop if it is one.
     fn node(&mut self, depth: usize, node: &Arc<Node>, behind: &[Arc<Node>]) -> Option<usize> {
-        let mut inputs = Vec::with_capacity(behind.len());
+        let mut inputs = SmallVec::new();
         for input in behind {
             inputs.push(self.number_of(depth, input)?);
         }
@@ -152,7 +158,7 @@ impl Extract {
         self.origins.push(node.origin);
         let mut body = None;
         if let Op::Scan(scan) = &node.op {
-            self.scopes.push(Scope::default());
+            self.scopes.push(Scope::new());
             let listed = &behind[scan.carries.len() + scan.entries.len()..];
             let given = scan.carries.iter().chain(&scan.entries).map(|placeholder| &placeholder.0);
             for leaf in given.chain(listed) {
@@ -170,7 +176,7 @@ impl Extract {
                 results.push(number);
             }
             let scope = self.scopes.pop()?;
-            inputs.extend(&scope.beside);
+            inputs.extend_from_slice(&scope.beside);
             body = Some(Box::new((scope, results)));
         }
         self.lasting &= self.hash.node(node, &inputs);
@@ -188,7 +194,7 @@ fn listed(scope: &Scope, results: &[usize]) -> Graph {
     for entry in &scope.entries {
         let number = graph.push(GraphNode {
             op: if entry.is_leaf { Op::Leaf } else { entry.node.op.clone() },
-            inputs: entry.inputs.clone(),
+            inputs: entry.inputs.to_vec(),
             shape: entry.node.shape.clone(),
             dtype: entry.node.dtype,
             source: entry.source,

@@ -1,50 +1,10 @@
 //! Fingerprints of structure: graphs with the same one run the same program.
-//!
-//! 128 bits, mixed word by word. Two different graphs of one process would share a fingerprint by chance once in
-//! about 2¹²⁸ pairs.
 
 use crate::dtype::DType;
-use crate::einsum::Einsum;
 use crate::expr::{Node, Op};
-use crate::formula::{Formula, Node as FormulaNode};
-use crate::view::View;
-
-/// Words mixed into 128 bits.
-#[derive(Clone, Debug)]
-pub(crate) struct Fingerprint {
-    first: u64,
-    second: u64,
-}
-
-impl Default for Fingerprint {
-    fn default() -> Self {
-        Fingerprint { first: 0x243F_6A88_85A3_08D3, second: 0x1319_8A2E_0370_7344 }
-    }
-}
+pub(crate) use crate::shared::Fingerprint;
 
 impl Fingerprint {
-    #[inline]
-    pub(crate) fn word(&mut self, word: u64) {
-        // Two multiplications whose upper halves fold back, with different odd factors.
-        let mix = |state: u64, factor: u64| {
-            let product = u128::from(state ^ word) * u128::from(factor);
-            (product as u64) ^ ((product >> 64) as u64)
-        };
-        self.first = mix(self.first, 0x9E37_79B9_7F4A_7C15).rotate_left(23);
-        self.second = mix(self.second.wrapping_add(word), 0xC2B2_AE3D_27D4_EB4F).rotate_left(41) ^ word;
-    }
-
-    fn words(&mut self, words: &[usize]) {
-        self.word(words.len() as u64);
-        words.iter().for_each(|word| self.word(*word as u64));
-    }
-
-    pub(crate) fn finish(mut self) -> u128 {
-        self.word(0x5851_F42D_4C95_7F2D);
-        self.word(self.first);
-        (u128::from(self.first) << 64) | u128::from(self.second)
-    }
-
     /// A leaf: its shape and type, not its value.
     pub(crate) fn leaf(&mut self, node: &Node) {
         self.word(1);
@@ -54,10 +14,14 @@ impl Fingerprint {
 
     /// A node of numbered inputs. Whether nodes that look the same are the same.
     pub(crate) fn node(&mut self, node: &Node, inputs: &[usize]) -> bool {
-        self.word(2);
-        self.words(inputs);
-        self.words(&node.shape);
-        self.word(node.dtype as u64);
+        self.word(2 | (node.dtype as u64) << 8 | (inputs.len() as u64) << 16);
+        for pair in inputs.chunks(2) {
+            self.word(pair.iter().fold(0, |word, input| word << 32 | *input as u64));
+        }
+        // Products tell their sizes, and what goes element by element has those of its inputs.
+        if !matches!(node.op, Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Variable | Op::Stop | Op::Cast) {
+            self.words(&node.shape);
+        }
         self.operation(&node.op)
     }
 
@@ -77,12 +41,12 @@ impl Fingerprint {
             Op::Variable => (3, &[]),
             Op::Map(formula) => {
                 self.word(4);
-                self.formula(formula);
+                self.shared(formula);
                 return true;
             }
             Op::Einsum(einsum) => {
                 self.word(5);
-                self.einsum(einsum);
+                self.shared(einsum);
                 return true;
             }
             Op::Add => (6, &[]),
@@ -90,12 +54,12 @@ impl Fingerprint {
             Op::Reshape => (8, &[]),
             Op::Read(view) => {
                 self.word(9);
-                self.view(view);
+                self.shared(view);
                 return true;
             }
             Op::Spread(view) => {
                 self.word(10);
-                self.view(view);
+                self.shared(view);
                 return true;
             }
             Op::Concatenate(axis) => (11, std::slice::from_ref(axis)),
@@ -134,61 +98,5 @@ impl Fingerprint {
         self.word(number);
         self.words(payload);
         true
-    }
-
-    fn text(&mut self, text: &str) {
-        self.word(text.len() as u64);
-        text.bytes().for_each(|byte| self.word(u64::from(byte)));
-    }
-
-    pub(super) fn einsum(&mut self, einsum: &Einsum) {
-        self.word(einsum.coefficient.to_bits());
-        self.word(einsum.operands.len() as u64);
-        einsum.operands.iter().for_each(|labels| self.words(labels));
-        einsum.strong.iter().for_each(|strong| self.word(u64::from(*strong)));
-        self.words(&einsum.output);
-        self.words(&einsum.extents);
-    }
-
-    fn view(&mut self, view: &View) {
-        self.words(&view.input);
-        for axis in &view.axes {
-            self.word(axis.offset as u64);
-            self.word(axis.steps.len() as u64);
-            for (along, step) in &axis.steps {
-                self.word(*along as u64);
-                self.word(*step as u64);
-            }
-        }
-    }
-
-    fn formula(&mut self, formula: &Formula) {
-        self.word(formula.nodes.len() as u64);
-        for node in &formula.nodes {
-            match *node {
-                FormulaNode::Number(number) => {
-                    self.word(1);
-                    self.word(number.to_bits());
-                }
-                FormulaNode::Variable(variable) => {
-                    self.word(2);
-                    self.word(variable as u64);
-                }
-                FormulaNode::Unary(operation, x, parameter) => {
-                    self.word(3 | (operation as u64) << 8);
-                    self.word(x as u64);
-                    self.word(parameter.to_bits());
-                }
-                FormulaNode::Binary(operation, a, b) => {
-                    self.word(4 | (operation as u64) << 8);
-                    self.words(&[a, b]);
-                }
-                FormulaNode::Choose(left, relation, right, taken, otherwise) => {
-                    self.word(5 | (relation as u64) << 8);
-                    self.words(&[left, right, taken, otherwise]);
-                }
-            }
-        }
-        self.words(&formula.outputs);
     }
 }

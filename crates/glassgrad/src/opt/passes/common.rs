@@ -28,7 +28,7 @@ fn fingerprint(node: &GraphNode) -> Option<u128> {
         Op::Scan(_) => false,
         Op::Einsum(einsum) => {
             let (einsum, inputs) = canonical(einsum, inputs);
-            hash.listed(&Op::Einsum(einsum), &inputs, &node.shape, node.dtype)
+            hash.listed(&Op::Einsum(einsum.into()), &inputs, &node.shape, node.dtype)
         }
         Op::Add | Op::Logic(Logic::And | Logic::Or) if inputs.len() == 2 => {
             inputs.sort_unstable();

@@ -26,7 +26,7 @@ pub(super) fn flatten(mut graph: Graph) -> Graph {
         let cost_apart = apart.saturating_add(orders.cost(einsum, node.dtype));
         if orders.cost(&whole.einsum, node.dtype) < cost_apart {
             whole.parts.iter().for_each(|part| is_taken[*part] = true);
-            graph.nodes[number].op = Op::Einsum(whole.einsum);
+            graph.nodes[number].op = Op::Einsum(whole.einsum.into());
             graph.nodes[number].inputs = whole.inputs;
         }
     }

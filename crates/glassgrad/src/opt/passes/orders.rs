@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::opt::contract::{Limits, Plan, elements_moved, flops, plan};
 use crate::opt::fingerprint::Fingerprint;
+use crate::shared::Structure as _;
 
 #[derive(Default)]
 pub(super) struct Orders {
@@ -22,7 +23,7 @@ impl Orders {
         let (einsum, limits) = (renamed(einsum), limits(dtype));
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
-        hash.einsum(&einsum);
+        einsum.mix_into(&mut hash);
         self.plans.entry(hash.finish()).or_insert_with(|| plan(&einsum, &limits).ok()).as_ref()
     }
 

@@ -25,7 +25,7 @@ pub(super) fn number(node: &GraphNode) -> Option<f64> {
 pub(super) fn number_node(node: &GraphNode, value: f64) -> GraphNode {
     let labels = (0..node.shape.rank()).collect();
     let einsum = Einsum::new(Vec::new(), labels, node.shape.to_vec()).scaled(value);
-    GraphNode { op: Op::Einsum(einsum), inputs: Vec::new(), body: None, ..node.clone() }
+    GraphNode { op: Op::Einsum(einsum.into()), inputs: Vec::new(), body: None, ..node.clone() }
 }
 
 /// A number as elements of a type hold it.
@@ -136,5 +136,12 @@ pub(super) fn coefficient(outer: f64, inner: f64, dtype: DType) -> Option<f64> {
 /// A node that computes a product from nodes that stand before it.
 pub(super) fn product_node(einsum: &Einsum, inputs: Vec<usize>, like: &GraphNode) -> GraphNode {
     let shape: Shape = einsum.output_shape();
-    GraphNode { op: Op::Einsum(renamed(einsum)), inputs, shape, dtype: like.dtype, source: like.source, body: None }
+    GraphNode {
+        op: Op::Einsum(renamed(einsum).into()),
+        inputs,
+        shape,
+        dtype: like.dtype,
+        source: like.source,
+        body: None,
+    }
 }

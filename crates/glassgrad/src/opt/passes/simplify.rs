@@ -47,7 +47,7 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
         Op::Read(view) | Op::Spread(view) if view.is_identity() => Simpler::Known(node.inputs[0]),
         Op::Read(view) => match &input(0).op {
             Op::Read(before) => {
-                view.after(before).map_or(Simpler::Same, |both| other(Op::Read(both), &input(0).inputs))
+                view.after(before).map_or(Simpler::Same, |both| other(Op::Read(both.into()), &input(0).inputs))
             }
             _ => Simpler::Same,
         },
@@ -83,13 +83,13 @@ fn simpler_cast(graph: &Graph, node: &GraphNode) -> Simpler {
         }
         Op::Einsum(einsum) if einsum.operands.is_empty() && node.dtype != DType::Bool => {
             let coefficient = rounded(rounded(einsum.coefficient, input.dtype), node.dtype);
-            other(Op::Einsum(Einsum { coefficient, ..einsum.clone() }), &[])
+            other(Op::Einsum(Einsum { coefficient, ..Einsum::clone(einsum) }.into()), &[])
         }
         Op::Einsum(einsum) if node.dtype == DType::Bool && einsum.coefficient == 1.0 => {
             let Some(view) = as_view(einsum) else { return Simpler::Same };
             let stretched = &graph.nodes[input.inputs[0]];
             let is_truth = stretched.op == Op::Cast && graph.nodes[stretched.inputs[0]].dtype == DType::Bool;
-            if is_truth { other(Op::Read(view), &stretched.inputs) } else { Simpler::Same }
+            if is_truth { other(Op::Read(view.into()), &stretched.inputs) } else { Simpler::Same }
         }
         _ => Simpler::Same,
     }
@@ -132,7 +132,7 @@ fn simpler_product(graph: &Graph, node: &GraphNode, einsum: &Einsum) -> Simpler 
         if let Some(both) = substituted(&outer, place, inner, node.dtype) {
             let mut inputs = node.inputs.clone();
             inputs.splice(place..=place, operand.inputs.iter().copied());
-            return Simpler::Other(GraphNode { op: Op::Einsum(both), inputs, ..node.clone() });
+            return Simpler::Other(GraphNode { op: Op::Einsum(both.into()), inputs, ..node.clone() });
         }
     }
     Simpler::Same
