@@ -2,58 +2,68 @@
 //! to.
 
 use super::groups::{Group, PendingStore, Register};
-use super::strides::{rows, squeezed};
+use super::strides::squeezed_strides;
 use super::{Located, Lowering};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::expr::Op;
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::ops::{Operation, Relation};
+use crate::opt::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{Combine, Instruction};
 use crate::shape::Shape;
 
+/// The most terms of a sum that one loop adds up.
+const MOST_TERMS: usize = 48;
+
+/// Leaves axes of size 1 out of the strides of all operands over a space; returns the sizes of the others.
+fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
+    if space.contains(&1) {
+        operands.iter_mut().for_each(|operand| operand.strides = squeezed_strides(space, &operand.strides));
+    }
+    space.iter().copied().filter(|size| *size != 1).collect()
+}
+
 impl Lowering<'_> {
     /// Computes a node element by element, over operands located along its own axes.
-    pub(super) fn pointwise(&mut self, node: &GraphNode, shape: &Shape, operands: &[Located]) -> Located {
-        let squeeze = |operand: &Located| Located { strides: squeezed(shape, &operand.strides).1, ..operand.clone() };
-        let operands: Vec<Located> = operands.iter().map(squeeze).collect();
-        let extents: Vec<usize> = shape.iter().copied().filter(|size| *size != 1).collect();
-        let group = self.loop_over(&extents, &operands);
-        let registers: Vec<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
-        let types: Vec<DType> = operands.iter().map(|operand| self.producers[operand.producer].dtype).collect();
-        let register = self.instructions(group, node, &registers, &types);
+    pub(super) fn pointwise(&mut self, node: &GraphNode, shape: &Shape, mut operands: Vec<Located>) -> Located {
+        // A long sum is a sum of sums in the same order, so that no loop reads more than it has room for.
+        if node.op == Op::Add && operands.len() > MOST_TERMS {
+            let rest = operands.split_off(MOST_TERMS);
+            for terms in rest.chunks(MOST_TERMS - 1) {
+                let sum = self.pointwise(node, shape, operands);
+                operands = std::iter::once(sum).chain(terms.iter().cloned()).collect();
+            }
+        }
+        let extents = squeeze(shape, &mut operands);
+        let group = self.loop_over(extents, &operands);
+        let registers: Few<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
+        let register = match &node.op {
+            Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
+            _ => self.instructions(group, node, &registers),
+        };
         let producer = self.produce(node.dtype, shape.elements());
         self.producers[producer].group = group;
         self.producers[producer].register = Some(register);
-        Located { producer, offset: 0, strides: rows(shape) }
+        Located::whole(producer, shape)
     }
 
     /// Instructions for one element of a node.
-    pub(super) fn instructions(
-        &mut self,
-        group: usize,
-        node: &GraphNode,
-        inputs: &[Register],
-        types: &[DType],
-    ) -> Register {
-        let code: Vec<usize> = inputs.iter().map(|register| register.encode()).collect();
+    fn instructions(&mut self, group: usize, node: &GraphNode, inputs: &[Register]) -> Register {
+        let code = |place: usize| inputs[place].encode();
         match &node.op {
             Op::Map(formula) => self.formula(group, formula, inputs, node.dtype),
-            Op::Add => {
-                let mut sum = inputs[0];
-                for other in &code[1..] {
-                    sum = self.emit(group, Instruction::Binary(Operation::Add, sum.encode(), *other), node.dtype);
-                }
-                sum
-            }
-            Op::Compare(relation) => self.emit(group, Instruction::Compare(*relation, code[0], code[1]), DType::Bool),
+            Op::Add => inputs[1..].iter().fold(inputs[0], |sum, term| {
+                self.emit(group, Instruction::Binary(Operation::Add, sum.encode(), term.encode()), node.dtype)
+            }),
+            Op::Compare(relation) => self.emit(group, Instruction::Compare(*relation, code(0), code(1)), DType::Bool),
             Op::Logic(logic) => {
-                let second = code.get(1).copied().unwrap_or(code[0]);
-                self.emit(group, Instruction::Logic(*logic, code[0], second), DType::Bool)
+                let second = inputs.get(1).unwrap_or(&inputs[0]).encode();
+                self.emit(group, Instruction::Logic(*logic, code(0), second), DType::Bool)
             }
-            Op::Select => self.emit(group, Instruction::Choose(code[0], code[1], code[2]), node.dtype),
-            Op::Cast if types[0] != node.dtype => self.emit(group, Instruction::Cast(code[0]), node.dtype),
+            Op::Select => self.emit(group, Instruction::Choose(code(0), code(1), code(2)), node.dtype),
+            Op::Cast => self.emit(group, Instruction::Cast(code(0)), node.dtype),
             Op::Einsum(einsum) => self.product_of(group, einsum, inputs, node.dtype, einsum.coefficient),
             _ => inputs[0],
         }
@@ -91,10 +101,10 @@ impl Lowering<'_> {
                 }
             });
         }
-        let strong: Vec<Register> =
+        let strong: Few<Register> =
             inputs.iter().zip(&einsum.strong).filter(|(_, strong)| **strong).map(|(register, _)| *register).collect();
         match (&strong[..], product) {
-            ([], product) => product.unwrap_or(Register::Load(0)),
+            ([], product) => product.unwrap_or_default(),
             ([only], None) => *only,
             ([only], Some(product)) => self.emit(group, Instruction::Strong(only.encode(), product.encode()), dtype),
             // The zeros of any of several win over all the others, those among them included.
@@ -123,7 +133,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn formula(&mut self, group: usize, formula: &Formula, inputs: &[Register], dtype: DType) -> Register {
-        let mut registers: Vec<Register> = Vec::with_capacity(formula.nodes.len());
+        let mut registers: Few<Register> = Few::new();
         for node in &formula.nodes {
             let at = |node: usize| registers[node].encode();
             let register = match *node {
@@ -152,18 +162,17 @@ impl Lowering<'_> {
         &mut self,
         node: &GraphNode,
         space: &[usize],
-        operands: &[Located],
+        mut operands: Vec<Located>,
         strides: &[isize],
         combine: Combine,
         einsum: Option<&Einsum>,
     ) -> Located {
-        let squeeze = |operand: &Located| Located { strides: squeezed(space, &operand.strides).1, ..operand.clone() };
-        let operands: Vec<Located> = operands.iter().map(squeeze).collect();
-        let (extents, strides) = squeezed(space, strides);
-        let group = self.loop_over(&extents, &operands);
-        let registers: Vec<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
+        let extents = squeeze(space, &mut operands);
+        let strides = squeezed_strides(space, strides);
+        let group = self.loop_over(extents.clone(), &operands);
+        let registers: Few<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
         // A place is reached more than once if the steps of some axis do not move it.
-        let once = strides.iter().zip(&extents).all(|(stride, extent)| *stride != 0 || *extent == 1);
+        let once = strides.iter().zip(extents.iter()).all(|(stride, extent)| *stride != 0 || *extent == 1);
         let (register, scale) = match einsum {
             // A factor of a sum waits until the sum is there, unless zeros win over it.
             Some(einsum) if !once && !einsum.is_strong() && node.dtype.is_float() => {
@@ -175,13 +184,13 @@ impl Lowering<'_> {
         let producer = self.produce(node.dtype, node.shape.elements());
         self.producers[producer].group = group;
         self.producers[producer].needed = true;
-        let moved = extents.iter().zip(&strides).filter(|(_, stride)| **stride != 0);
+        let moved = extents.iter().zip(strides.iter()).filter(|(_, stride)| **stride != 0);
         let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
         let clear = !once || reached < node.shape.elements() || extents.contains(&0);
         if let Group::Loop(group_loop) = &mut self.groups[group] {
             let combine = (!once).then_some(combine);
             group_loop.stores.push(PendingStore { register, producer, strides, combine, scale, clear });
         }
-        Located { producer, offset: 0, strides: rows(&node.shape) }
+        Located::whole(producer, &node.shape)
     }
 }

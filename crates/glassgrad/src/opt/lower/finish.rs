@@ -1,26 +1,23 @@
 //! The end of planning: what is stored, what lies where, and the steps.
 
-use std::sync::Arc;
-
-use super::groups::{Group, LoopGroup, PendingStore, Register};
+use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register};
 use super::loops::{collapsed, renumbered, with_slots};
-use super::products::product;
-use super::strides::rows;
+use super::products::ProductAxes;
+use super::strides::{is_rows, rows};
 use super::{Located, Lowering, Producer};
 use crate::opt::graph::GraphNode;
 use crate::opt::memory::{self, Lifetime};
-use crate::opt::program::{Access, Call, Loop, Memory, Program, Repeat, Step, Store};
+use crate::opt::program::{Access, Call, Loop, Memory, Product, Program, Repeat, Step, Store};
 
 impl Lowering<'_> {
     /// Every result is a whole producer of its own.
     pub(super) fn results(&mut self) {
         for (number, result) in self.graph.results.iter().enumerate() {
-            let shape = self.graph.nodes[*result].shape.clone();
+            let shape = &self.graph.nodes[*result].shape;
             let at = self.at(*result);
-            let located = self.in_rows(&at, &shape);
+            let located = self.in_rows(&at, shape);
             let taken = |producer: &Producer| producer.leaf.is_some() || producer.result.is_some();
-            let located =
-                if taken(&self.producers[located.producer]) { self.copied(&located, &shape) } else { located };
+            let located = if taken(&self.producers[located.producer]) { self.copied(&located, shape) } else { located };
             // A copy of a register is that register again: the store alone makes it another producer.
             self.producers[located.producer].result = Some(number);
             self.producers[located.producer].needed = true;
@@ -34,8 +31,9 @@ impl Lowering<'_> {
         self.write_over(&mut lifetimes);
         let scratch = self.scratch(&mut lifetimes);
         let (places, arena) = memory::plan(&lifetimes, self.groups.len());
+        let groups = std::mem::take(&mut self.groups);
         let planned = Planned { lowering: &self, places, scratch };
-        let steps = self.groups.iter().enumerate().map(|(step, group)| planned.step(step, group)).collect();
+        let steps = groups.into_iter().enumerate().map(|(step, group)| planned.step(step, group)).collect();
         let signature = |node: &usize| {
             let node: &GraphNode = &self.graph.nodes[*node];
             (node.shape.clone(), node.dtype)
@@ -89,27 +87,33 @@ impl Lowering<'_> {
 
     /// A loop may write over what it reads for the last time, element by element at the same places.
     fn write_over(&self, lifetimes: &mut [Lifetime]) {
+        // How often the loop at hand reads each producer.
+        let mut reads = vec![0_u32; self.producers.len()];
+        let mut free: Vec<usize> = Vec::new();
         for (step, group) in self.groups.iter().enumerate() {
             let Group::Loop(group) = group else { continue };
-            let mut free: Vec<usize> = Vec::new();
-            for load in &group.loads {
-                let whole = load.offset == 0 && load.strides == rows(&group.extents);
-                let once = group.loads.iter().filter(|other| other.producer == load.producer).count() == 1;
+            free.clear();
+            group.loads.iter().for_each(|load| reads[load.producer] += 1);
+            for (number, load) in group.loads.iter().enumerate() {
                 let lifetime = &lifetimes[load.producer];
-                let number = group.load_numbers.get(load).map(|number| Register::Load(*number));
-                let stored = group.stores.iter().any(|store| Some(store.register) == number);
-                if whole && once && !stored && lifetime.bytes > 0 && lifetime.last == step && lifetime.first < step {
+                let ends = lifetime.bytes > 0 && lifetime.last == step && lifetime.first < step;
+                let is_stored = || group.stores.iter().any(|store| store.register == Register::load(number));
+                let is_whole = || load.offset == 0 && is_rows(&group.extents, &load.strides);
+                if ends && reads[load.producer] == 1 && is_whole() && !is_stored() {
                     free.push(load.producer);
                 }
             }
+            group.loads.iter().for_each(|load| reads[load.producer] = 0);
             for store in group.stores.iter().filter(|store| store.combine.is_none() && !store.clear) {
                 let own = lifetimes[store.producer].bytes;
                 let fits = |candidate: &usize| {
                     lifetimes[*candidate].bytes == own
                         && self.producers[*candidate].elements == self.producers[store.producer].elements
                 };
-                let place = free.iter().position(fits);
-                if let Some(place) = place.filter(|_| own > 0 && store.strides == rows(&group.extents)) {
+                if own > 0
+                    && is_rows(&group.extents, &store.strides)
+                    && let Some(place) = free.iter().position(fits)
+                {
                     lifetimes[store.producer].instead_of = Some(free.swap_remove(place));
                 }
             }
@@ -149,58 +153,57 @@ impl Planned<'_, '_> {
 
     /// A node where it lies.
     fn access(&self, at: &Located) -> Access {
-        Access { offset: at.offset, ..self.whole(at.producer, at.strides.clone()) }
+        Access { offset: at.offset, ..self.whole(at.producer, &at.strides) }
     }
 
     /// A producer from its first element on.
-    fn whole(&self, producer: usize, strides: Vec<isize>) -> Access {
+    fn whole(&self, producer: usize, strides: &[isize]) -> Access {
         let dtype = self.lowering.producers[producer].dtype;
-        Access { memory: self.memory(producer), dtype, offset: 0, strides }
+        Access { memory: self.memory(producer), dtype, offset: 0, strides: strides.to_vec() }
     }
 
-    fn step(&self, number: usize, group: &Group) -> Step {
+    fn step(&self, number: usize, group: Group) -> Step {
         match group {
             Group::Loop(group) => Step::Loop(self.fused(group)),
-            Group::Product(pending) => {
-                let [first, second] = &pending.factors;
-                let operands = [self.access(first), self.access(second), self.whole(pending.producer, Vec::new())];
-                let clear = pending.clear.then_some(self.lowering.producers[pending.producer].elements);
-                Step::Product(product(&pending.axes, operands, pending.coefficient, clear))
+            Group::Product(PendingProduct { axes, factors: [first, second], producer, coefficient, clear }) => {
+                let operands = [self.access(&first), self.access(&second), self.whole(producer, &[])];
+                let clear = clear.then_some(self.lowering.producers[producer].elements);
+                let ProductAxes { batch, sums, rows, columns, inner } = axes;
+                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear })
             }
             Group::Call { node, inputs, producer } => {
-                let node = &self.lowering.graph.nodes[*node];
+                let node = &self.lowering.graph.nodes[node];
                 Step::Call(Call {
                     op: node.op.clone(),
-                    inputs: inputs.iter().map(|(at, shape)| (self.access(at), shape.clone())).collect(),
-                    output: (self.whole(*producer, rows(&node.shape)), node.shape.clone()),
+                    inputs: inputs.into_iter().map(|(at, shape)| (self.access(&at), shape)).collect(),
+                    output: (self.whole(producer, &rows(&node.shape)), node.shape.clone()),
                     source: node.source,
                 })
             }
             Group::Repeat { node, length, carries, sequences, body, inputs, producers } => {
-                let written = |producer: &usize| {
-                    self.lowering.producers[*producer].needed.then(|| self.whole(*producer, Vec::new()))
-                };
+                let written =
+                    |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));
                 Step::Repeat(Repeat {
-                    body: Arc::clone(body),
-                    length: *length,
+                    body,
+                    length,
                     inputs: inputs.iter().map(|at| self.access(at)).collect(),
                     outputs: producers.iter().map(written).collect(),
-                    carries: *carries,
-                    sequences: *sequences,
+                    carries,
+                    sequences,
                     scratch: Memory::Arena(self.scratch[number].map_or(0, |lifetime| self.places[lifetime])),
-                    source: self.lowering.graph.nodes[*node].source,
+                    source: self.lowering.graph.nodes[node].source,
                 })
             }
         }
     }
 
-    fn fused(&self, group: &LoopGroup) -> Loop {
+    fn fused(&self, group: LoopGroup) -> Loop {
         let loads = group.loads.len();
         let number = |register: usize| Register::decode(register, loads);
-        let code = group.code.iter().map(|(instruction, dtype)| (renumbered(*instruction, number), *dtype));
+        let code = group.code.into_iter().map(|(instruction, dtype)| (renumbered(instruction, number), dtype));
         let stores = group.stores.iter().map(|store| Store {
             register: number(store.register.encode()),
-            access: self.whole(store.producer, store.strides.clone()),
+            access: self.whole(store.producer, &store.strides),
             combine: store.combine,
             scale: store.scale,
             clear: store.clear.then_some(self.lowering.producers[store.producer].elements),
@@ -208,7 +211,7 @@ impl Planned<'_, '_> {
             direct: false,
         });
         with_slots(collapsed(Loop {
-            extents: group.extents.clone(),
+            extents: group.extents.to_vec(),
             loads: group.loads.iter().map(|at| self.access(at)).collect(),
             code: code.collect(),
             stores: stores.collect(),

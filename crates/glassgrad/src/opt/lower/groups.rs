@@ -1,35 +1,43 @@
 //! What runs in one step: producers are put into groups, and pointwise work joins the loop that makes its operands.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::strides::{is_contiguous, rows};
+use super::products::ProductAxes;
+use super::strides::{is_contiguous, is_rows};
 use super::{Located, Lowering};
 use crate::dtype::DType;
 use crate::expr::Op;
+use crate::opt::few::Few;
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{Combine, Instruction, ProductAxis, Program};
+use crate::opt::program::{Combine, Instruction, Program};
 use crate::shape::Shape;
 
 /// The most instructions of one loop: more registers than this do not stay near.
 const MOST_INSTRUCTIONS: usize = 96;
 
-/// A number that an instruction of a loop can read: one that is loaded, or one that another instruction makes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Register {
-    Load(usize),
-    Code(usize),
-}
+/// The most loads and the most stores of one loop: each is one more stream of memory to follow.
+const MOST_STREAMS: usize = 64;
+
+/// A number that an instruction of a loop can read: one that is loaded, or one that another instruction makes. How many
+/// loads there will be is not known before the loop is finished, so both are counted on their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Register(usize);
 
 impl Register {
-    /// A number for instructions that are not finished: how many loads there will be is not known yet.
-    pub(super) fn encode(self) -> usize {
-        match self {
-            Register::Load(number) => 2 * number,
-            Register::Code(number) => 2 * number + 1,
-        }
+    pub(super) fn load(number: usize) -> Register {
+        Register(2 * number)
     }
 
+    pub(super) fn code(number: usize) -> Register {
+        Register(2 * number + 1)
+    }
+
+    /// The number that an unfinished instruction holds.
+    pub(super) fn encode(self) -> usize {
+        self.0
+    }
+
+    /// Its number in a finished loop, where loads come first.
     pub(super) fn decode(code: usize, loads: usize) -> usize {
         if code.is_multiple_of(2) { code / 2 } else { loads + code / 2 }
     }
@@ -39,18 +47,16 @@ impl Register {
 pub(super) struct PendingStore {
     pub(super) register: Register,
     pub(super) producer: usize,
-    pub(super) strides: Vec<isize>,
+    pub(super) strides: Few<isize>,
     pub(super) combine: Option<Combine>,
     pub(super) scale: f64,
     pub(super) clear: bool,
 }
 
 /// A loop over a space, on its way.
-#[derive(Default)]
 pub(super) struct LoopGroup {
-    pub(super) extents: Vec<usize>,
+    pub(super) extents: Few<usize>,
     pub(super) loads: Vec<Located>,
-    pub(super) load_numbers: HashMap<Located, usize>,
     pub(super) code: Vec<(Instruction, DType)>,
     pub(super) stores: Vec<PendingStore>,
 }
@@ -77,7 +83,7 @@ pub(super) enum Group {
 
 /// A product of matrices, on its way.
 pub(super) struct PendingProduct {
-    pub(super) axes: [Vec<ProductAxis>; 4],
+    pub(super) axes: ProductAxes,
     pub(super) factors: [Located; 2],
     pub(super) producer: usize,
     pub(super) coefficient: f64,
@@ -104,15 +110,15 @@ impl Lowering<'_> {
     pub(super) fn copied(&mut self, at: &Located, shape: &Shape) -> Located {
         let dtype = self.producers[at.producer].dtype;
         let node = GraphNode { op: Op::Add, inputs: vec![0], shape: shape.clone(), dtype, source: 0, body: None };
-        self.pointwise(&node, shape, std::slice::from_ref(at))
+        self.pointwise(&node, shape, vec![at.clone()])
     }
 
     /// The loop over a space that can compute something of these operands: the last one over that space if all
     /// of them are known by then, or a new one.
-    pub(super) fn loop_over(&mut self, extents: &[usize], operands: &[Located]) -> usize {
+    pub(super) fn loop_over(&mut self, extents: Few<usize>, operands: &[Located]) -> usize {
         let earliest = operands.iter().map(|operand| {
             let producer = &self.producers[operand.producer];
-            let inside = producer.register.is_some() && self.is_whole(operand, producer.group, extents);
+            let inside = producer.register.is_some() && self.is_whole(operand, producer.group, &extents);
             match (producer.leaf, inside) {
                 (Some(_), _) => 0,
                 (None, true) => producer.group,
@@ -120,51 +126,57 @@ impl Lowering<'_> {
             }
         });
         let earliest = earliest.max().unwrap_or(0);
-        let last = self.latest.get(extents).copied().filter(|group| *group >= earliest);
+        let last = self.latest.get(&extents).copied().filter(|group| *group >= earliest);
         let has_room = |group: &usize| match &self.groups[*group] {
-            Group::Loop(group) => group.code.len() < MOST_INSTRUCTIONS,
+            Group::Loop(group) => {
+                let has_streams = group.loads.len() < MOST_STREAMS && group.stores.len() < MOST_STREAMS;
+                group.code.len() < MOST_INSTRUCTIONS && has_streams
+            }
             _ => false,
         };
         if let Some(group) = last.filter(has_room) {
             return group;
         }
-        self.groups.push(Group::Loop(LoopGroup { extents: extents.to_vec(), ..LoopGroup::default() }));
-        self.latest.insert(extents.to_vec(), self.groups.len() - 1);
+        self.latest.insert(extents.clone(), self.groups.len());
+        let (loads, code, stores) = (Vec::new(), Vec::new(), Vec::new());
+        self.groups.push(Group::Loop(LoopGroup { extents, loads, code, stores }));
         self.groups.len() - 1
     }
 
     /// Whether an operand is, element by element, what a loop over a space computes.
-    pub(super) fn is_whole(&self, operand: &Located, group: usize, extents: &[usize]) -> bool {
-        let same_space = matches!(&self.groups[group], Group::Loop(group) if group.extents == extents);
-        same_space && operand.offset == 0 && operand.strides == rows(extents)
+    fn is_whole(&self, operand: &Located, group: usize, extents: &[usize]) -> bool {
+        let same_space = matches!(&self.groups[group], Group::Loop(group) if *group.extents == *extents);
+        same_space && operand.offset == 0 && is_rows(extents, &operand.strides)
     }
 
     /// The register that holds an operand inside a loop.
     pub(super) fn register(&mut self, group: usize, operand: &Located) -> Register {
-        let Group::Loop(group_loop) = &self.groups[group] else { return Register::Load(0) };
-        let extents = group_loop.extents.clone();
-        let producer = &self.producers[operand.producer];
-        let inside = producer.leaf.is_none() && producer.group == group && self.is_whole(operand, group, &extents);
-        if let Some(register) = producer.register.filter(|_| inside) {
+        let producer = &mut self.producers[operand.producer];
+        let Group::Loop(group_loop) = &mut self.groups[group] else { return Register::default() };
+        let computed_here = producer.register.filter(|_| producer.leaf.is_none() && producer.group == group);
+        if let Some(register) = computed_here
+            && operand.offset == 0
+            && is_rows(&group_loop.extents, &operand.strides)
+        {
             return register;
         }
-        self.producers[operand.producer].needed = true;
-        let Group::Loop(group_loop) = &mut self.groups[group] else { return Register::Load(0) };
-        let next = group_loop.loads.len();
-        let number = *group_loop.load_numbers.entry(operand.clone()).or_insert(next);
-        if number == next {
+        producer.needed = true;
+        // There are few loads, and the latest are the most likely.
+        let known = group_loop.loads.iter().rposition(|load| load == operand);
+        Register::load(known.unwrap_or_else(|| {
             group_loop.loads.push(operand.clone());
-        }
-        Register::Load(number)
+            group_loop.loads.len() - 1
+        }))
     }
 
+    /// Adds an instruction to a loop.
     pub(super) fn emit(&mut self, group: usize, instruction: Instruction, dtype: DType) -> Register {
         match &mut self.groups[group] {
             Group::Loop(group_loop) => {
                 group_loop.code.push((instruction, dtype));
-                Register::Code(group_loop.code.len() - 1)
+                Register::code(group_loop.code.len() - 1)
             }
-            _ => Register::Code(0),
+            _ => Register::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Fused loops as executors like them: few axes, and registers that share places.
 
 use super::strides::rows;
+use crate::opt::few::Few;
 use crate::opt::program::{Access, Instruction, Loop};
 
 pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Instruction {
@@ -60,7 +61,7 @@ pub(super) fn with_slots(mut fused: Loop) -> Loop {
     let whole = rows(&fused.extents);
     let mut computed_in_place: Vec<usize> = Vec::new();
     for store in &mut fused.stores {
-        store.in_order = store.combine.is_none() && store.access.strides == whole;
+        store.in_order = store.combine.is_none() && *store.access.strides == *whole;
         // What is also read must not change before it was read for the last time.
         let is_read = fused.loads.iter().any(|load| load.memory == store.access.memory);
         let is_number = |place: usize| matches!(fused.code[place].0, Instruction::Number(_));
@@ -72,7 +73,7 @@ pub(super) fn with_slots(mut fused: Loop) -> Loop {
     }
     fused.slots = vec![usize::MAX; count];
     for (number, load) in fused.loads.iter().enumerate() {
-        if load.strides != whole {
+        if *load.strides != *whole {
             fused.slots[number] = take(&mut free);
         }
     }
@@ -85,12 +86,14 @@ pub(super) fn with_slots(mut fused: Loop) -> Loop {
         if !computed_in_place.contains(&(loads + place)) {
             fused.slots[loads + place] = take(&mut free);
         }
-        let mut ended: Vec<usize> = instruction.operands().filter(|operand| last_use[*operand] == place).collect();
+        let mut ended: Few<usize> = instruction.operands().filter(|operand| last_use[*operand] == place).collect();
         ended.sort_unstable();
-        ended.dedup();
-        for operand in ended {
+        for (number, operand) in ended.iter().copied().enumerate() {
+            if ended[..number].contains(&operand) {
+                continue;
+            }
             let lasting = match operand.checked_sub(loads) {
-                None => fused.loads[operand].strides == whole || fused.loads[operand].strides.iter().all(|s| *s == 0),
+                None => *fused.loads[operand].strides == *whole || fused.loads[operand].strides.iter().all(|s| *s == 0),
                 Some(place) => is_number(place),
             };
             if !lasting {

@@ -19,9 +19,9 @@ mod products;
 mod strides;
 mod whole;
 
-use std::collections::HashMap;
-
+use super::few::Few;
 use super::graph::Graph;
+use super::hashing::NumberMap;
 use super::program::{Combine, Memory, Program};
 use crate::dtype::DType;
 use crate::expr::Op;
@@ -29,11 +29,18 @@ use groups::{Group, Register};
 use strides::{reshaped, rows};
 
 /// A node as strides into what a producer makes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Located {
     producer: usize,
     offset: isize,
-    strides: Vec<isize>,
+    strides: Few<isize>,
+}
+
+impl Located {
+    /// All that a producer makes, row by row.
+    fn whole(producer: usize, shape: &[usize]) -> Located {
+        Located { producer, offset: 0, strides: rows(shape) }
+    }
 }
 
 /// Something that is given or computed.
@@ -51,26 +58,28 @@ struct Producer {
     /// The result that it is.
     result: Option<usize>,
 }
+
+/// A graph on its way to a program.
 struct Lowering<'g> {
     graph: &'g Graph,
     producers: Vec<Producer>,
     located: Vec<Option<Located>>,
     /// The producers of the parts of loops over time.
-    parts: HashMap<usize, Vec<usize>>,
+    parts: NumberMap<usize, Vec<usize>>,
     groups: Vec<Group>,
     /// The last loop over each space.
-    latest: HashMap<Vec<usize>, usize>,
+    latest: NumberMap<Few<usize>, usize>,
 }
 
 /// Plans a graph.
 pub fn lower(graph: &Graph) -> Program {
     let mut lowering = Lowering {
         graph,
-        producers: Vec::new(),
+        producers: Vec::with_capacity(graph.nodes.len()),
         located: vec![None; graph.nodes.len()],
-        parts: HashMap::new(),
+        parts: NumberMap::default(),
         groups: Vec::new(),
-        latest: HashMap::new(),
+        latest: NumberMap::default(),
     };
     for (number, node) in graph.inputs.iter().enumerate() {
         lowering.leaf(*node, Memory::Input(number));
@@ -88,12 +97,12 @@ pub fn lower(graph: &Graph) -> Program {
     lowering.finish()
 }
 
-impl Lowering<'_> {
+impl<'g> Lowering<'g> {
     fn leaf(&mut self, node: usize, memory: Memory) {
         let (shape, dtype) = (&self.graph.nodes[node].shape, self.graph.nodes[node].dtype);
         let producer = self.produce(dtype, shape.elements());
         self.producers[producer].leaf = Some(memory);
-        self.located[node] = Some(Located { producer, offset: 0, strides: rows(shape) });
+        self.located[node] = Some(Located::whole(producer, shape));
     }
 
     fn produce(&mut self, dtype: DType, elements: usize) -> usize {
@@ -111,31 +120,29 @@ impl Lowering<'_> {
 
     fn at(&self, node: usize) -> Located {
         // Operands stand before what uses them.
-        self.located[node].clone().unwrap_or(Located { producer: 0, offset: 0, strides: Vec::new() })
+        self.located[node].clone().unwrap_or(Located { producer: 0, offset: 0, strides: Few::new() })
     }
 
     /// Locates a node, computing it if it must be.
     fn node(&mut self, number: usize) -> Located {
-        let node = &self.graph.nodes[number];
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
         let input = |k: usize| node.inputs[k];
         match &node.op {
             Op::Variable | Op::Stop => self.at(input(0)),
             Op::Reshape => {
-                let shape = self.graph.nodes[input(0)].shape.clone();
+                let shape = &graph.nodes[input(0)].shape;
                 let at = self.at(input(0));
-                match reshaped(&shape, &at.strides, &node.shape) {
+                match reshaped(shape, &at.strides, &node.shape) {
                     Some(strides) => Located { strides, ..at },
-                    None => {
-                        let copied = self.copied(&at, &shape);
-                        Located { strides: rows(&node.shape), ..copied }
-                    }
+                    None => Located { strides: rows(&node.shape), ..self.copied(&at, shape) },
                 }
             }
             Op::Read(view) if view.stays_inside() => {
                 let at = self.at(input(0));
-                let mut strides = vec![0; view.output.rank()];
+                let mut strides = Few::repeated(0, view.output.rank());
                 let mut offset = at.offset;
-                for (axis, stride) in view.axes.iter().zip(&at.strides) {
+                for (axis, stride) in view.axes.iter().zip(at.strides.iter()) {
                     offset += axis.offset * stride;
                     axis.steps.iter().for_each(|(along, step)| strides[*along] += step * stride);
                 }
@@ -143,20 +150,20 @@ impl Lowering<'_> {
             }
             Op::Einsum(einsum) => self.einsum(node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
-                let operands: Vec<Located> = node.inputs.iter().map(|input| self.at(*input)).collect();
-                self.pointwise(node, &node.shape.clone(), &operands)
+                let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
+                self.pointwise(node, &node.shape, operands)
             }
             Op::Largest(axis) => {
-                let shape = self.graph.nodes[input(0)].shape.clone();
-                let mut strides = rows(&node.shape);
-                strides.insert(*axis, 0);
+                let shape = &graph.nodes[input(0)].shape;
+                let own = rows(&node.shape);
+                let strides: Few<isize> = own[..*axis].iter().chain(&[0]).chain(&own[*axis..]).copied().collect();
                 let operand = self.at(input(0));
-                self.combined(node, &shape, &[operand], &strides, Combine::Largest, None)
+                self.combined(node, shape, vec![operand], &strides, Combine::Largest, None)
             }
             Op::Scan(_) => self.repeat(number),
             Op::Part(part) => {
                 let producer = self.parts.get(&input(0)).map_or(0, |parts| parts[*part]);
-                Located { producer, offset: 0, strides: rows(&node.shape) }
+                Located::whole(producer, &node.shape)
             }
             _ => self.call(number),
         }

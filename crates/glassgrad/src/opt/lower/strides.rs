@@ -1,33 +1,56 @@
 //! Strides: how the elements of one array lie in another, and which of their shapes need no copy.
 
-use crate::shape::Shape;
+use crate::opt::few::Few;
 
 /// The strides of elements that lie row by row.
-pub(super) fn rows(shape: &[usize]) -> Vec<isize> {
+pub(super) fn rows(shape: &[usize]) -> Few<isize> {
     // Where there is nothing, no step leads anywhere; other axes may be longer than any memory.
     if shape.contains(&0) {
-        return vec![0; shape.len()];
+        return Few::repeated(0, shape.len());
     }
-    Shape::from(shape).strides().into_iter().map(|stride| stride as isize).collect()
+    let mut strides = Few::repeated(1, shape.len());
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = (strides[axis] as usize).saturating_mul(shape[axis]) as isize;
+    }
+    strides
+}
+
+/// Whether elements lie row by row.
+pub(super) fn is_rows(shape: &[usize], strides: &[isize]) -> bool {
+    if shape.contains(&0) {
+        return strides.iter().all(|stride| *stride == 0);
+    }
+    let mut expected = 1_usize;
+    shape.iter().zip(strides).rev().all(|(size, stride)| {
+        let matches = *stride == expected as isize;
+        expected = expected.saturating_mul(*size);
+        matches
+    })
 }
 
 /// Sizes and strides without axes of size 1.
-pub(super) fn squeezed(shape: &[usize], strides: &[isize]) -> (Vec<usize>, Vec<isize>) {
-    shape.iter().zip(strides).filter(|(size, _)| **size != 1).unzip()
+pub(super) fn squeezed(shape: &[usize], strides: &[isize]) -> (Few<usize>, Few<isize>) {
+    (shape.iter().copied().filter(|size| *size != 1).collect(), squeezed_strides(shape, strides))
 }
 
+/// Strides without those of axes of size 1.
+pub(super) fn squeezed_strides(shape: &[usize], strides: &[isize]) -> Few<isize> {
+    shape.iter().zip(strides).filter(|(size, _)| **size != 1).map(|(_, stride)| *stride).collect()
+}
+
+/// Whether elements lie row by row, whatever the strides of axes of size 1 say.
 pub(super) fn is_contiguous(shape: &[usize], strides: &[isize]) -> bool {
     let (shape, strides) = squeezed(shape, strides);
-    strides == rows(&shape) || shape.contains(&0)
+    shape.contains(&0) || is_rows(&shape, &strides)
 }
 
 /// The strides of the same elements in another shape, if there are any.
-pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> Option<Vec<isize>> {
+pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> Option<Few<isize>> {
     if shape.contains(&0) {
         return Some(rows(wanted));
     }
     let (shape, strides) = squeezed(shape, strides);
-    let mut result = vec![0; wanted.len()];
+    let mut result = Few::repeated(0, wanted.len());
     let (mut old, mut new) = (0, 0);
     while old < shape.len() {
         // The fewest axes of both shapes that hold equally many elements.

@@ -3,33 +3,35 @@
 use std::sync::Arc;
 
 use super::groups::Group;
-use super::strides::rows;
 use super::{Located, Lowering, lower};
 use crate::expr::Op;
+use crate::opt::few::Few;
+use crate::opt::graph::Graph;
 
-impl Lowering<'_> {
+impl<'g> Lowering<'g> {
     /// An operation on whole arrays.
     pub(super) fn call(&mut self, number: usize) -> Located {
-        let node = &self.graph.nodes[number];
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
         let mut inputs = Vec::new();
         for input in &node.inputs {
-            let shape = self.graph.nodes[*input].shape.clone();
+            let shape = &graph.nodes[*input].shape;
             let at = self.at(*input);
-            inputs.push((self.in_rows(&at, &shape), shape));
+            inputs.push((self.in_rows(&at, shape), shape.clone()));
         }
         let producer = self.produce(node.dtype, node.shape.elements());
         self.group_of(producer, Group::Call { node: number, inputs, producer });
-        Located { producer, offset: 0, strides: rows(&node.shape) }
+        Located::whole(producer, &node.shape)
     }
 
     pub(super) fn repeat(&mut self, number: usize) -> Located {
-        let node = &self.graph.nodes[number];
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
         let (Op::Scan(scan), Some(body)) = (&node.op, &node.body) else { return self.call(number) };
         let mut inputs = Vec::new();
         for input in &node.inputs {
-            let shape = self.graph.nodes[*input].shape.clone();
             let at = self.at(*input);
-            inputs.push(self.in_rows(&at, &shape));
+            inputs.push(self.in_rows(&at, &graph.nodes[*input].shape));
         }
         let body_program = lower(body);
         let producers: Vec<usize> = body_program
@@ -54,6 +56,6 @@ impl Lowering<'_> {
             producers: producers.clone(),
         });
         self.parts.insert(number, producers);
-        Located { producer: 0, offset: 0, strides: Vec::new() }
+        Located { producer: 0, offset: 0, strides: Few::new() }
     }
 }
