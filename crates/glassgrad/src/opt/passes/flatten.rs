@@ -5,7 +5,7 @@
 
 use super::dead::dead;
 use super::orders::Orders;
-use super::product::{all_differ, product, substituted, sums};
+use super::product::{all_differ, has_sums, product, substituted};
 use crate::einsum::Einsum;
 use crate::expr::Op;
 use crate::opt::graph::{Graph, GraphNode};
@@ -15,19 +15,23 @@ const MOST_FACTORS: usize = 8;
 
 pub(super) fn flatten(mut graph: Graph) -> Graph {
     let (uses, mut orders) = (graph.uses(), Orders::default());
-    let mut is_taken = vec![false; graph.nodes.len()];
+    let mut is_settled = vec![false; graph.nodes.len()];
     // From the last to the first: a product is put into what reads it before it looks at its own operands.
     for number in (0..graph.nodes.len()).rev() {
         let node = &graph.nodes[number];
-        let Some(einsum) = plain_product(node).filter(|_| !is_taken[number]) else { continue };
+        let Some(einsum) = plain_product(node).filter(|_| !is_settled[number]) else { continue };
         let Some(whole) = Whole::grown(&graph, &uses, einsum, node) else { continue };
         let apart = whole.parts.iter().filter_map(|part| plain_product(&graph.nodes[*part]));
         let apart = apart.map(|part| orders.cost(part, node.dtype)).fold(0, u128::saturating_add);
         let cost_apart = apart.saturating_add(orders.cost(einsum, node.dtype));
         if orders.cost(&whole.einsum, node.dtype) < cost_apart {
-            whole.parts.iter().for_each(|part| is_taken[*part] = true);
+            whole.parts.iter().for_each(|part| is_settled[*part] = true);
             graph.nodes[number].op = Op::Einsum(whole.einsum);
             graph.nodes[number].inputs = whole.inputs;
+        } else {
+            // What is best as it stands is so in its parts, as far as they were looked into. The nearer half of them
+            // need not be looked at again, so that every product is looked at about twice and not once for each factor.
+            whole.parts[..whole.parts.len() / 2].iter().for_each(|part| is_settled[*part] = true);
         }
     }
     dead(graph)
@@ -47,6 +51,10 @@ struct Whole {
 
 impl Whole {
     fn grown(graph: &Graph, uses: &[usize], einsum: &Einsum, node: &GraphNode) -> Option<Whole> {
+        let may_go_in = |input: &usize| uses[*input] == 1 && plain_product(&graph.nodes[*input]).is_some();
+        if !node.inputs.iter().any(may_go_in) {
+            return None;
+        }
         let mut whole = Whole { einsum: einsum.clone(), inputs: node.inputs.clone(), parts: Vec::new() };
         let mut place = 0;
         while place < whole.inputs.len() {
@@ -66,12 +74,14 @@ impl Whole {
     /// The product with an operand put into it, if it can be and another order may gain something.
     fn with(&self, graph: &Graph, uses: &[usize], place: usize) -> Option<Einsum> {
         let operand = &graph.nodes[self.inputs[place]];
-        let inner = plain_product(operand).filter(|_| uses[self.inputs[place]] == 1)?;
+        if uses[self.inputs[place]] != 1 {
+            return None;
+        }
+        let inner = plain_product(operand)?;
         let factors = self.inputs.len() + inner.operands.len() - 1;
         // Element by element there is nothing to gain: one loop computes it all in any case.
-        let may_gain = !sums(&self.einsum).is_empty()
-            || !all_differ(&self.einsum.operands[place])
-            || self.einsum.operands.len() == 1;
+        let may_gain =
+            has_sums(&self.einsum) || !all_differ(&self.einsum.operands[place]) || self.einsum.operands.len() == 1;
         let fits = factors <= MOST_FACTORS && may_gain && operand.shape.elements() > 0;
         fits.then(|| substituted(&self.einsum, place, inner, operand.dtype)).flatten()
     }

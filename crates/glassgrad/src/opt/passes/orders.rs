@@ -1,16 +1,15 @@
 //! The orders of factors that were searched for, so that equal products are planned once.
 
-use std::collections::HashMap;
-
-use super::product::{renamed, sums};
+use super::product::{has_sums, renamed, sums};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::opt::contract::{Limits, Plan, elements_moved, flops, plan};
 use crate::opt::fingerprint::Fingerprint;
+use crate::opt::hashing::NumberMap;
 
 #[derive(Default)]
 pub(super) struct Orders {
-    plans: HashMap<u128, Option<Plan>>,
+    plans: NumberMap<u128, Option<Plan>>,
 }
 
 impl Orders {
@@ -42,12 +41,11 @@ fn limits(dtype: DType) -> Limits {
 
 /// Whether factors can be multiplied in several orders, or summed before they are.
 fn has_choice(einsum: &Einsum) -> bool {
-    let summed = sums(einsum);
     let alone = |label| einsum.operands.iter().filter(|labels| labels.contains(label)).count() == 1;
     match einsum.operands.len() {
-        _ if einsum.is_strong() || summed.is_empty() => false,
+        _ if einsum.is_strong() => false,
         0 | 1 => false,
-        2 => summed.iter().any(alone),
-        _ => true,
+        2 => sums(einsum).iter().any(alone),
+        _ => has_sums(einsum),
     }
 }

@@ -5,7 +5,7 @@
 //! sum comes first, and what it is spread to is a view of it.
 
 use super::orders::Orders;
-use super::product::{product, product_node, sums};
+use super::product::{has_sums, product, product_node};
 use crate::einsum::{Einsum, Label};
 use crate::opt::graph::{Graph, GraphNode};
 
@@ -22,7 +22,7 @@ pub(super) fn split(graph: Graph) -> Graph {
 
 /// A product with sums, of floating-point numbers, in which no zeros win.
 fn summing_product(node: &GraphNode) -> Option<&Einsum> {
-    product(node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong() && !sums(einsum).is_empty())
+    product(node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong() && has_sums(einsum))
 }
 
 /// Pushes the steps of a product, if it takes more than one.
