@@ -11,16 +11,19 @@ use crate::expr::Op;
 use crate::opt::graph::{Graph, GraphNode};
 
 /// The most factors that are put together: the search for their order grows threefold with each.
-const MOST_FACTORS: usize = 8;
+pub(super) const MOST_FACTORS: usize = 8;
+/// The most where much was searched for already.
+const FEWER_FACTORS: usize = 4;
 
 pub(super) fn flatten(mut graph: Graph) -> Graph {
-    let (uses, mut orders) = (graph.uses(), Orders::default());
+    let (uses, mut orders) = (graph.uses(), Orders::for_nodes(graph.nodes.len()));
     let mut is_settled = vec![false; graph.nodes.len()];
     // From the last to the first: a product is put into what reads it before it looks at its own operands.
     for number in (0..graph.nodes.len()).rev() {
         let node = &graph.nodes[number];
         let Some(einsum) = plain_product(node).filter(|_| !is_settled[number]) else { continue };
-        let Some(whole) = Whole::grown(&graph, &uses, einsum, node) else { continue };
+        let most = if orders.is_tired() { FEWER_FACTORS } else { MOST_FACTORS };
+        let Some(whole) = Whole::grown(&graph, &uses, einsum, node, most) else { continue };
         let apart = whole.parts.iter().filter_map(|part| plain_product(&graph.nodes[*part]));
         let apart = apart.map(|part| orders.cost(part, node.dtype)).fold(0, u128::saturating_add);
         let cost_apart = apart.saturating_add(orders.cost(einsum, node.dtype));
@@ -38,7 +41,7 @@ pub(super) fn flatten(mut graph: Graph) -> Graph {
 }
 
 /// A product of floating-point numbers in which no zeros win.
-fn plain_product(node: &GraphNode) -> Option<&Einsum> {
+pub(super) fn plain_product(node: &GraphNode) -> Option<&Einsum> {
     product(node).filter(|einsum| !einsum.is_strong() && node.dtype.is_float())
 }
 
@@ -50,7 +53,7 @@ struct Whole {
 }
 
 impl Whole {
-    fn grown(graph: &Graph, uses: &[usize], einsum: &Einsum, node: &GraphNode) -> Option<Whole> {
+    fn grown(graph: &Graph, uses: &[usize], einsum: &Einsum, node: &GraphNode, most: usize) -> Option<Whole> {
         let may_go_in = |input: &usize| uses[*input] == 1 && plain_product(&graph.nodes[*input]).is_some();
         if !node.inputs.iter().any(may_go_in) {
             return None;
@@ -59,7 +62,7 @@ impl Whole {
         let mut place = 0;
         while place < whole.inputs.len() {
             let operand = whole.inputs[place];
-            match whole.with(graph, uses, place) {
+            match whole.with(graph, uses, place, most) {
                 Some(einsum) => {
                     whole.einsum = einsum;
                     whole.inputs.splice(place..=place, graph.nodes[operand].inputs.iter().copied());
@@ -72,7 +75,7 @@ impl Whole {
     }
 
     /// The product with an operand put into it, if it can be and another order may gain something.
-    fn with(&self, graph: &Graph, uses: &[usize], place: usize) -> Option<Einsum> {
+    fn with(&self, graph: &Graph, uses: &[usize], place: usize, most: usize) -> Option<Einsum> {
         let operand = &graph.nodes[self.inputs[place]];
         if uses[self.inputs[place]] != 1 {
             return None;
@@ -82,7 +85,7 @@ impl Whole {
         // Element by element there is nothing to gain: one loop computes it all in any case.
         let may_gain =
             has_sums(&self.einsum) || !all_differ(&self.einsum.operands[place]) || self.einsum.operands.len() == 1;
-        let fits = factors <= MOST_FACTORS && may_gain && operand.shape.elements() > 0;
+        let fits = factors <= most && may_gain && operand.shape.elements() > 0;
         fits.then(|| substituted(&self.einsum, place, inner, operand.dtype)).flatten()
     }
 }

@@ -17,6 +17,7 @@ mod orders;
 mod product;
 mod simplify;
 mod split;
+mod together;
 mod verify;
 
 use std::fmt;

@@ -2,10 +2,12 @@
 //!
 //! A loop over all labels at once would multiply everything with everything; two by two, sums are taken as soon
 //! as nobody needs their terms. Also, what is summed is not repeated or put on a diagonal by the same loop: the
-//! sum comes first, and what it is spread to is a view of it.
+//! sum comes first, and what it is spread to is a view of it. Products that multiply the same tensors are planned
+//! together, see `together`.
 
 use super::orders::Orders;
 use super::product::{has_sums, product, product_node};
+use super::together::Together;
 use crate::einsum::{Einsum, Label};
 use crate::opt::graph::{Graph, GraphNode};
 
@@ -13,15 +15,18 @@ pub(super) fn split(graph: Graph) -> Graph {
     if !graph.nodes.iter().any(|node| summing_product(node).is_some()) {
         return graph;
     }
-    let mut orders = Orders::default();
-    graph.rewritten(|graph, node| match summing_product(&node) {
-        Some(einsum) => steps(graph, &mut orders, &node, einsum).unwrap_or_else(|| graph.push(node)),
-        None => graph.push(node),
+    let mut orders = Orders::for_nodes(graph.nodes.len());
+    let mut together = Together::of(&graph, &mut orders);
+    graph.renumbered(|graph, numbers, node| {
+        let einsum = summing_product(&node);
+        let joint = together.result(graph, numbers, &node);
+        let alone = || einsum.and_then(|einsum| steps(graph, &mut orders, &node, einsum));
+        joint.or_else(alone).unwrap_or_else(|| graph.push(node))
     })
 }
 
 /// A product with sums, of floating-point numbers, in which no zeros win.
-fn summing_product(node: &GraphNode) -> Option<&Einsum> {
+pub(super) fn summing_product(node: &GraphNode) -> Option<&Einsum> {
     product(node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong() && has_sums(einsum))
 }
 
@@ -44,17 +49,24 @@ fn steps(graph: &mut Graph, orders: &mut Orders, node: &GraphNode, einsum: &Eins
         (None, None) => {}
     }
     let last = *known.last()?;
-    Some(match core {
-        Some(core) => {
-            let spread = Einsum::new(vec![core.output], einsum.output.clone(), einsum.extents.clone());
-            graph.push(product_node(&spread, vec![last], node))
-        }
-        None => last,
-    })
+    Some(spread(graph, core.as_ref(), einsum, last, node))
+}
+
+/// Pushes what is left of a product when its core is known: what the output repeats.
+pub(super) fn spread(
+    graph: &mut Graph,
+    core: Option<&Einsum>,
+    einsum: &Einsum,
+    known: usize,
+    node: &GraphNode,
+) -> usize {
+    let Some(core) = core else { return known };
+    let spread = Einsum::new(vec![core.output.clone()], einsum.output.clone(), einsum.extents.clone());
+    graph.push(product_node(&spread, vec![known], node))
 }
 
 /// A product with sums without what its output repeats: diagonals, and labels of the output alone.
-fn core(einsum: &Einsum) -> Option<Einsum> {
+pub(super) fn core(einsum: &Einsum) -> Option<Einsum> {
     let mut output: Vec<Label> = Vec::new();
     for label in &einsum.output {
         if !output.contains(label) && einsum.operands.iter().any(|labels| labels.contains(label)) {
