@@ -5,18 +5,41 @@
 //! sum comes first, and what it is spread to is a view of it. Products that multiply the same tensors are planned
 //! together, see `together`.
 
+use super::common::common;
+use super::dead::dead;
 use super::orders::Orders;
 use super::product::{has_sums, product, product_node};
 use super::together::Together;
 use crate::einsum::{Einsum, Label};
+use crate::opt::contract::flops;
 use crate::opt::graph::{Graph, GraphNode};
 
 pub(super) fn split(graph: Graph) -> Graph {
+    let mut orders = Orders::for_nodes(graph.nodes.len());
+    let together = Together::of(&graph, &mut orders);
+    if together.is_empty() {
+        return in_steps(graph, orders, together);
+    }
+    // No group costs more than apart, but steps that were equal by chance between groups may not be so any more.
+    let apart = apart(graph.clone());
+    let joint = in_steps(graph, orders, together);
+    let cost = |graph: &Graph| {
+        let needed = dead(common(graph.clone()));
+        needed.nodes.iter().filter_map(product).map(flops).fold(0, u128::saturating_add)
+    };
+    if cost(&joint) <= cost(&apart) { joint } else { apart }
+}
+
+/// As [`split`], where each product is planned as if it were alone.
+pub(super) fn apart(graph: Graph) -> Graph {
+    let orders = Orders::for_nodes(graph.nodes.len());
+    in_steps(graph, orders, Together::default())
+}
+
+fn in_steps(graph: Graph, mut orders: Orders, mut together: Together) -> Graph {
     if !graph.nodes.iter().any(|node| summing_product(node).is_some()) {
         return graph;
     }
-    let mut orders = Orders::for_nodes(graph.nodes.len());
-    let mut together = Together::of(&graph, &mut orders);
     graph.renumbered(|graph, numbers, node| {
         let einsum = summing_product(&node);
         let joint = together.result(graph, numbers, &node);

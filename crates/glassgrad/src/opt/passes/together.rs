@@ -21,6 +21,7 @@ use crate::opt::hashing::NumberMap;
 const MOST_TOGETHER: usize = 6;
 
 /// Groups of products with a plan that gains something.
+#[derive(Default)]
 pub(super) struct Together {
     /// For each node that a group computes, the group, and its place among what the plan is asked for.
     places: NumberMap<usize, (usize, usize)>,
@@ -40,7 +41,7 @@ struct Joint {
 
 impl Together {
     pub(super) fn of(graph: &Graph, orders: &mut Orders) -> Together {
-        let mut together = Together { places: NumberMap::default(), plans: Vec::new() };
+        let mut together = Together::default();
         let uses = graph.uses();
         for members in groups(graph, &uses) {
             let Some(dtype) = members.first().map(|member| graph.nodes[*member].dtype) else { continue };
@@ -60,6 +61,11 @@ impl Together {
             together.plans.push(Joint { chosen, pool: pool.nodes, asked, steps });
         }
         together
+    }
+
+    /// Whether no group gains anything.
+    pub(super) fn is_empty(&self) -> bool {
+        self.plans.is_empty()
     }
 
     /// Pushes what a group needs for the next node of the old graph, if that belongs to one; `numbers` are the new
