@@ -57,11 +57,16 @@ impl Graph {
     /// The graph made anew, node by node: `rewrite` gets each node that is no leaf, with its inputs renumbered, and
     /// the graph so far, and tells which node stands for it.
     pub fn rewritten(self, mut rewrite: impl FnMut(&mut Graph, GraphNode) -> usize) -> Graph {
+        self.renumbered(|graph, _, node| rewrite(graph, node))
+    }
+
+    /// As [`Graph::rewritten`]; `rewrite` also gets the new numbers of all nodes before.
+    pub(super) fn renumbered(self, mut rewrite: impl FnMut(&mut Graph, &[usize], GraphNode) -> usize) -> Graph {
         let mut graph = Graph { nodes: Vec::with_capacity(self.nodes.len()), ..Graph::default() };
         let mut number: Vec<usize> = Vec::with_capacity(self.nodes.len());
         for mut node in self.nodes {
             node.inputs.iter_mut().for_each(|input| *input = number[*input]);
-            let new = if node.op == Op::Leaf { graph.push(node) } else { rewrite(&mut graph, node) };
+            let new = if node.op == Op::Leaf { graph.push(node) } else { rewrite(&mut graph, &number, node) };
             number.push(new);
         }
         graph.inputs = self.inputs.into_iter().map(|input| number[input]).collect();

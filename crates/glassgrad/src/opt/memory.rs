@@ -26,26 +26,52 @@ pub struct Lifetime {
 /// The place of each value, and the size of the arena: step by step, best fit into what has become free.
 pub fn plan(lifetimes: &[Lifetime], steps: usize) -> (Vec<usize>, usize) {
     let mut places = vec![0; lifetimes.len()];
-    let (mut begin, mut end) = (vec![Vec::new(); steps], vec![Vec::new(); steps]);
-    for (value, lifetime) in lifetimes.iter().enumerate().filter(|(_, lifetime)| lifetime.bytes > 0) {
-        begin[lifetime.first].push(value);
-        end[lifetime.last].push(value);
-    }
+    let begin = ByStep::new(lifetimes, steps, |lifetime| lifetime.first);
+    let end = ByStep::new(lifetimes, steps, |lifetime| lifetime.last);
     // Whoever takes a place over gives it back; its first owner does not.
-    let taken_over: BTreeSet<usize> = lifetimes.iter().filter_map(|lifetime| lifetime.instead_of).collect();
+    let mut is_taken_over = vec![false; lifetimes.len()];
+    lifetimes.iter().filter_map(|lifetime| lifetime.instead_of).for_each(|earlier| is_taken_over[earlier] = true);
     let mut free = Free::default();
     for step in 0..steps {
-        for value in &begin[step] {
+        for value in begin.at(step) {
             places[*value] = match lifetimes[*value].instead_of {
                 Some(earlier) => places[earlier],
                 None => free.take(aligned(lifetimes[*value].bytes)),
             };
         }
-        for value in end[step].iter().filter(|value| !taken_over.contains(value)) {
+        for value in end.at(step).iter().filter(|value| !is_taken_over[**value]) {
             free.give(places[*value], aligned(lifetimes[*value].bytes));
         }
     }
     (places, free.end)
+}
+
+/// Values sorted by a step of theirs: one list, and where each step begins in it.
+struct ByStep {
+    values: Vec<usize>,
+    starts: Vec<usize>,
+}
+
+impl ByStep {
+    fn new(lifetimes: &[Lifetime], steps: usize, step: impl Fn(&Lifetime) -> usize) -> ByStep {
+        let present = || lifetimes.iter().enumerate().filter(|(_, lifetime)| lifetime.bytes > 0);
+        let mut starts = vec![0; steps + 1];
+        present().for_each(|(_, lifetime)| starts[step(lifetime) + 1] += 1);
+        for step in 0..steps {
+            starts[step + 1] += starts[step];
+        }
+        let mut next = starts.clone();
+        let mut values = vec![0; starts[steps]];
+        for (value, lifetime) in present() {
+            values[next[step(lifetime)]] = value;
+            next[step(lifetime)] += 1;
+        }
+        ByStep { values, starts }
+    }
+
+    fn at(&self, step: usize) -> &[usize] {
+        &self.values[self.starts[step]..self.starts[step + 1]]
+    }
 }
 
 /// Free parts of the arena, by place and by size.

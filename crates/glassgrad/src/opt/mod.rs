@@ -2,8 +2,10 @@
 
 pub mod contract;
 mod extract;
+mod few;
 mod fingerprint;
 pub mod graph;
+mod hashing;
 pub mod lower;
 pub mod memory;
 pub mod passes;

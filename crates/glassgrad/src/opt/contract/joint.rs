@@ -3,7 +3,8 @@
 //! Value, gradient and Hessian of one function multiply the same tensors in different combinations. The
 //! einsums are planned one after the other, and parts that an earlier one has made cost nothing. Which
 //! order is best depends on whether the dear ones can use what the cheap ones need anyway or the other way
-//! round, so both are tried. No einsum costs more than alone.
+//! round, so both are tried. No einsum costs more than alone, and all together take no more FLOPs than if each is
+//! ordered as it is best alone and only what happens to be equal is shared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -50,6 +51,10 @@ pub struct JointPlan {
     pub separate_flops: u128,
     /// The bytes that these move.
     pub separate_bytes: u128,
+    /// The FLOPs of the plans of each einsum alone, where steps that happen to be equal are counted once.
+    pub met_flops: u128,
+    /// The bytes that these move.
+    pub met_bytes: u128,
 }
 
 /// Plans several einsums together.
@@ -80,17 +85,28 @@ pub fn plan_all(asked: &[Asked], limits: &Limits) -> Result<JointPlan, TooLarge>
     let total = |count: fn(&Plan) -> u128| alone.iter().map(count).fold(0, u128::saturating_add);
     let (separate_flops, separate_bytes) = (total(|plan| plan.flops), total(|plan| plan.bytes));
 
-    let mut best: Option<(u128, Plan, Vec<usize>)> = None;
     let mut considered = alone.iter().map(|plan| plan.considered).sum();
+    let (steps, mut results) = in_order(asked, &cheap_first, Sharing::Met, limits, &mut considered)?;
+    let mut best = steps.plan(&results, 0);
+    let (met_flops, met_bytes) = (best.flops, best.bytes);
     for order in [dear_first, cheap_first] {
-        let (steps, results) = in_order(asked, &order, limits, &mut considered)?;
-        let plan = steps.plan(&results, 0);
-        if best.as_ref().is_none_or(|(known, ..)| cost(&plan) < *known) {
-            best = Some((cost(&plan), plan, results));
+        let (steps, other_results) = in_order(asked, &order, Sharing::Sought, limits, &mut considered)?;
+        let plan = steps.plan(&other_results, 0);
+        if cost(&plan) < cost(&best) && plan.flops <= met_flops {
+            (best, results) = (plan, other_results);
         }
     }
-    let (_, plan, results) = best.expect("two orders have been tried");
-    Ok(JointPlan { plan: Plan { considered, ..plan }, results, separate_flops, separate_bytes })
+    let plan = Plan { considered, ..best };
+    Ok(JointPlan { plan, results, separate_flops, separate_bytes, met_flops, met_bytes })
+}
+
+/// How einsums come to use what others have made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    /// They are ordered as they are best alone, and find some of their parts made already.
+    Met,
+    /// They are ordered so that what others have made is of use.
+    Sought,
 }
 
 impl fmt::Display for JointPlan {
@@ -105,6 +121,7 @@ impl fmt::Display for JointPlan {
 fn in_order<'a>(
     asked: &[Asked],
     order: &[usize],
+    sharing: Sharing,
     limits: &'a Limits,
     considered: &mut u64,
 ) -> Result<(Steps<'a>, Vec<usize>), TooLarge> {
@@ -114,9 +131,15 @@ fn in_order<'a>(
     let mut results = vec![0; asked.len()];
     for number in order {
         let Asked { einsum, operands } = &asked[*number];
+        let before = |members: &[usize]| pool.find(&asked[*number], members);
+        if sharing == Sharing::Met {
+            let (result, made) = steps.extend_as_if_alone(einsum, operands, &before)?;
+            results[*number] = result;
+            made.iter().for_each(|(members, value)| pool.add(&asked[*number], members, value));
+            continue;
+        }
         let mut shared = steps.clone();
-        let (mut result, mut made) =
-            shared.extend(einsum, operands, &|members| pool.find(&asked[*number], members), considered)?;
+        let (mut result, mut made) = shared.extend(einsum, operands, &before, considered)?;
         let mut separate = steps.clone();
         let (own_result, own_made) = separate.extend(einsum, operands, &|_| None, &mut 0)?;
         let spent = |steps: &Steps| {

@@ -18,7 +18,6 @@ mod network;
 mod search;
 mod steps;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::einsum::{Einsum, Label};
@@ -186,9 +185,15 @@ pub fn plan(einsum: &Einsum, limits: &Limits) -> Result<Plan, TooLarge> {
 /// assert_eq!(count("ij->ji", &[&[9, 9]]), 0);
 /// ```
 pub fn flops(einsum: &Einsum) -> u128 {
-    let bound: BTreeSet<Label> = einsum.operands.iter().flatten().copied().collect();
-    let kept = elements(einsum, bound.iter().filter(|label| einsum.output.contains(label)));
-    operations(elements(einsum, &bound), kept, einsum.operands.len())
+    let bound = |label: &Label| einsum.operands.iter().any(|labels| labels.contains(label));
+    let (mut visited, mut kept) = (1_u128, 1_u128);
+    for label in (0..einsum.extents.len()).filter(bound) {
+        visited = visited.saturating_mul(einsum.extents[label] as u128);
+        if einsum.output.contains(&label) {
+            kept = kept.saturating_mul(einsum.extents[label] as u128);
+        }
+    }
+    operations(visited, kept, einsum.operands.len())
 }
 
 /// The elements that an einsum computed in one step reads and writes: of each operand those that its
@@ -200,7 +205,10 @@ pub fn flops(einsum: &Einsum) -> u128 {
 /// assert_eq!(elements_moved(&Einsum::parse("ii,ij->jj", &[&[9, 9], &[9, 5]]).unwrap()), 9 + 45 + 25);
 /// ```
 pub fn elements_moved(einsum: &Einsum) -> u128 {
-    let read = |labels: &Vec<Label>| elements(einsum, &labels.iter().copied().collect::<BTreeSet<_>>());
+    let first = |labels: &[Label], axis: usize| !labels[..axis].contains(&labels[axis]);
+    let read = |labels: &Vec<Label>| {
+        elements(einsum, (0..labels.len()).filter(|axis| first(labels, *axis)).map(|axis| &labels[axis]))
+    };
     let written = elements(einsum, &einsum.output);
     einsum.operands.iter().map(read).fold(written, u128::saturating_add)
 }

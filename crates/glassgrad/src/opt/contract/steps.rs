@@ -1,7 +1,7 @@
 //! A tree of joins written down as a list of einsums.
 
 use super::network::{LabelSet, Network};
-use super::search::{Made, Tree, cheapest};
+use super::search::{Exists, Made, Tree, cheapest};
 use super::{Limits, Plan, Step, TooLarge, elements, elements_moved, flops};
 use crate::einsum::{Einsum, Label};
 
@@ -46,14 +46,37 @@ impl<'a> Steps<'a> {
         if einsum.is_strong() || operands.is_empty() {
             return Ok((self.push(einsum.clone(), operands.to_vec()), Vec::new()));
         }
-        let network = Network::new(einsum, self.limits);
-        let tree =
-            cheapest(&network, &|members| before(members).is_some(), considered).map_err(|smallest| TooLarge {
-                einsum: einsum.to_string(),
-                limit: self.limits.largest_intermediate.unwrap_or(u128::MAX),
-                smallest,
-            })?;
+        let tree = self.tree(einsum, &|members| before(members).is_some(), considered)?;
         Ok(self.write(einsum, operands, &tree, before))
+    }
+
+    /// As [`Steps::extend`] in the order that is best for the einsum alone: what is there before is used where it is
+    /// met, and not sought.
+    pub(super) fn extend_as_if_alone(
+        &mut self,
+        einsum: &Einsum,
+        operands: &[usize],
+        before: &dyn Fn(&[usize]) -> Option<Value>,
+    ) -> Result<(usize, Vec<Known>), TooLarge> {
+        if einsum.is_strong() || operands.is_empty() {
+            return Ok((self.push(einsum.clone(), operands.to_vec()), Vec::new()));
+        }
+        let mut nodes = self.tree(einsum, &|_| false, &mut 0)?.nodes;
+        for node in nodes.iter_mut().filter(|node| matches!(node.made, Made::Joined { .. })) {
+            if before(&node.members).is_some() {
+                node.made = Made::Before;
+            }
+        }
+        Ok(self.write(einsum, operands, &Tree::new(nodes), before))
+    }
+
+    fn tree(&self, einsum: &Einsum, exists: Exists, considered: &mut u64) -> Result<Tree, TooLarge> {
+        let network = Network::new(einsum, self.limits);
+        cheapest(&network, exists, considered).map_err(|smallest| TooLarge {
+            einsum: einsum.to_string(),
+            limit: self.limits.largest_intermediate.unwrap_or(u128::MAX),
+            smallest,
+        })
     }
 
     fn write(

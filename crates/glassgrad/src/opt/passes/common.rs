@@ -3,16 +3,15 @@
 //! Nodes are compared by a fingerprint of 128 bits, with einsums up to the names of labels, and operations of two
 //! operands whose order does not matter in either order.
 
-use std::collections::HashMap;
-
-use super::product::renamed;
 use crate::einsum::Einsum;
 use crate::expr::{Logic, Op};
+use crate::opt::few::Few;
 use crate::opt::fingerprint::Fingerprint;
 use crate::opt::graph::{Graph, GraphNode};
+use crate::opt::hashing::NumberMap;
 
 pub(super) fn common(graph: Graph) -> Graph {
-    let mut known: HashMap<u128, usize> = HashMap::new();
+    let mut known: NumberMap<u128, usize> = NumberMap::default();
     graph.rewritten(|graph, node| match fingerprint(&node) {
         Some(fingerprint) => *known.entry(fingerprint).or_insert_with(|| graph.push(node)),
         None => graph.push(node),
@@ -21,43 +20,57 @@ pub(super) fn common(graph: Graph) -> Graph {
 
 /// What tells a node from others; none for what is never shared.
 fn fingerprint(node: &GraphNode) -> Option<u128> {
-    let mut inputs = node.inputs.clone();
     let mut hash = Fingerprint::default();
-    let is_known = match &node.op {
+    let is_known = match (&node.op, &node.inputs[..]) {
         // Loops are not compared: their bodies are graphs of their own.
-        Op::Scan(_) => false,
-        Op::Einsum(einsum) => {
-            let (einsum, inputs) = canonical(einsum, inputs);
-            hash.listed(&Op::Einsum(einsum.into()), &inputs, &node.shape, node.dtype)
+        (Op::Scan(_), _) => false,
+        (Op::Einsum(einsum), inputs) => return Some(product(node, einsum, inputs)),
+        (Op::Add | Op::Logic(Logic::And | Logic::Or), &[a, b]) => {
+            hash.listed(&node.op, &[a.min(b), a.max(b)], &node.shape, node.dtype)
         }
-        Op::Add | Op::Logic(Logic::And | Logic::Or) if inputs.len() == 2 => {
-            inputs.sort_unstable();
-            hash.listed(&node.op, &inputs, &node.shape, node.dtype)
-        }
-        op => hash.listed(op, &inputs, &node.shape, node.dtype),
+        (op, inputs) => hash.listed(op, inputs, &node.shape, node.dtype),
     };
     is_known.then(|| hash.finish())
 }
 
-/// A product under the names that labels get in the order of appearance. Of two operands that with the smaller
-/// number stands first; of more the order stays, for it decides how products are rounded.
-fn canonical(einsum: &Einsum, inputs: Vec<usize>) -> (Einsum, Vec<usize>) {
-    let own = renamed(einsum);
-    let [first, second] = inputs[..] else { return (own, inputs) };
-    let turned = || {
-        let mut turned = einsum.clone();
-        turned.operands.swap(0, 1);
-        turned.strong.swap(0, 1);
-        renamed(&turned)
-    };
-    match first.cmp(&second) {
-        std::cmp::Ordering::Less => (own, inputs),
-        std::cmp::Ordering::Greater => (turned(), vec![second, first]),
-        // The same operand twice: whichever order reads smaller.
-        std::cmp::Ordering::Equal => {
-            let turned = turned();
-            let key = |einsum: &Einsum| (einsum.operands.clone(), einsum.strong.clone(), einsum.output.clone());
-            (if key(&turned) < key(&own) { turned } else { own }, inputs)
+/// The fingerprint of a product. Of two operands that with the smaller number stands first; of more the order stays,
+/// for it decides how products are rounded.
+fn product(node: &GraphNode, einsum: &Einsum, inputs: &[usize]) -> u128 {
+    match inputs {
+        [first, second] if first > second => product_in_order(node, einsum, &[1, 0]),
+        // The same operand twice: whichever order gives less.
+        [first, second] if first == second => {
+            product_in_order(node, einsum, &[0, 1]).min(product_in_order(node, einsum, &[1, 0]))
         }
+        _ => product_in_order(node, einsum, &(0..inputs.len()).collect::<Few<usize>>()),
     }
+}
+
+/// The fingerprint of a product with its operands in some order, under the names that labels get in the order of
+/// appearance. Its shape follows from the labels.
+fn product_in_order(node: &GraphNode, einsum: &Einsum, order: &[usize]) -> u128 {
+    let mut hash = Fingerprint::default();
+    hash.word(u64::MAX);
+    hash.word(einsum.coefficient.to_bits());
+    hash.word(node.dtype as u64);
+    hash.word(order.len() as u64);
+    let mut names: Few<usize> = Few::repeated(usize::MAX, einsum.extents.len());
+    let mut named = 0;
+    let mut labels = |hash: &mut Fingerprint, labels: &[usize]| {
+        hash.word(labels.len() as u64);
+        for label in labels {
+            if names[*label] == usize::MAX {
+                names[*label] = named;
+                named += 1;
+                hash.word(einsum.extents[*label] as u64);
+            }
+            hash.word(names[*label] as u64);
+        }
+    };
+    for place in order {
+        hash.word((node.inputs[*place] as u64) << 1 | u64::from(einsum.strong[*place]));
+        labels(&mut hash, &einsum.operands[*place]);
+    }
+    labels(&mut hash, &einsum.output);
+    hash.finish()
 }

@@ -17,6 +17,7 @@ mod orders;
 mod product;
 mod simplify;
 mod split;
+mod together;
 mod verify;
 
 use std::fmt;
@@ -52,6 +53,23 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "common", function: common::common },
     Pass { name: "dead", function: dead::dead },
 ];
+
+/// The pass `split` without planning products together, to see what that gains.
+///
+/// ```
+/// use glassgrad::{Tensor, opt::graph::Graph, opt::passes::{APART, PASSES}};
+/// let matrix = |rows, columns| Tensor::new(&vec![0.5_f32; rows * columns], [rows, columns]);
+/// // ABC is A(BC) if C has few columns, and (AB)C if it has many. Together both use AB.
+/// let (a, b) = (matrix(20, 60), matrix(60, 20));
+/// let both = [a.matmul(&b.matmul(&matrix(20, 4))), a.matmul(&b.matmul(&matrix(20, 30)))];
+/// let (graph, _) = Graph::of(&[&both[0], &both[1]]).unwrap();
+/// let flops = |split| {
+///     let chosen = PASSES.iter().map(|pass| if pass.name == "split" { split } else { *pass });
+///     chosen.fold(graph.clone(), |graph, pass| pass.applied(graph)).flops()
+/// };
+/// assert_eq!((flops(APART), flops(PASSES[5])), (91_200.0, 75_200.0));
+/// ```
+pub const APART: Pass = Pass { name: "split", function: split::apart };
 
 impl Pass {
     /// The graph after this pass alone, in loops too.

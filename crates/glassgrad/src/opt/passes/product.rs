@@ -46,10 +46,16 @@ pub(super) fn sums(einsum: &Einsum) -> Vec<Label> {
     einsum.summed().into_iter().filter(|label| einsum.extents[*label] != 1).collect()
 }
 
+/// Whether anything really is summed.
+pub(super) fn has_sums(einsum: &Einsum) -> bool {
+    let is_summed = |label: &Label| einsum.extents[*label] != 1 && !einsum.output.contains(label);
+    einsum.operands.iter().flatten().any(is_summed)
+}
+
 /// Whether a product has so few operands and sums that a loop can read it in passing at no cost: a transpose, a
 /// broadcast, a diagonal, a multiple, a number, a unit tensor.
 pub(super) fn is_view(einsum: &Einsum) -> bool {
-    einsum.operands.len() <= 1 && !einsum.is_strong() && sums(einsum).is_empty()
+    einsum.operands.len() <= 1 && !einsum.is_strong() && !has_sums(einsum)
 }
 
 /// The same product with labels numbered as they appear, operands first; labels that do not appear are gone.

@@ -1,0 +1,196 @@
+//! What is computed element by element: the instructions of pointwise nodes, and what their elements are put together
+//! to.
+
+use super::groups::{Group, PendingStore, Register};
+use super::strides::squeezed_strides;
+use super::{Located, Lowering};
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::expr::Op;
+use crate::formula::{Formula, Node as FormulaNode};
+use crate::ops::{Operation, Relation};
+use crate::opt::few::Few;
+use crate::opt::graph::GraphNode;
+use crate::opt::program::{Combine, Instruction};
+use crate::shape::Shape;
+
+/// The most terms of a sum that one loop adds up.
+const MOST_TERMS: usize = 48;
+
+/// Leaves axes of size 1 out of the strides of all operands over a space; returns the sizes of the others.
+fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
+    if space.contains(&1) {
+        operands.iter_mut().for_each(|operand| operand.strides = squeezed_strides(space, &operand.strides));
+    }
+    space.iter().copied().filter(|size| *size != 1).collect()
+}
+
+impl Lowering<'_> {
+    /// Computes a node element by element, over operands located along its own axes.
+    pub(super) fn pointwise(&mut self, node: &GraphNode, shape: &Shape, mut operands: Vec<Located>) -> Located {
+        // A long sum is a sum of sums in the same order, so that no loop reads more than it has room for.
+        if node.op == Op::Add && operands.len() > MOST_TERMS {
+            let rest = operands.split_off(MOST_TERMS);
+            for terms in rest.chunks(MOST_TERMS - 1) {
+                let sum = self.pointwise(node, shape, operands);
+                operands = std::iter::once(sum).chain(terms.iter().cloned()).collect();
+            }
+        }
+        let extents = squeeze(shape, &mut operands);
+        let group = self.loop_over(extents, &operands);
+        let registers: Few<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
+        let register = match &node.op {
+            Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
+            _ => self.instructions(group, node, &registers),
+        };
+        let producer = self.produce(node.dtype, shape.elements());
+        self.producers[producer].group = group;
+        self.producers[producer].register = Some(register);
+        Located::whole(producer, shape)
+    }
+
+    /// Instructions for one element of a node.
+    fn instructions(&mut self, group: usize, node: &GraphNode, inputs: &[Register]) -> Register {
+        let code = |place: usize| inputs[place].encode();
+        match &node.op {
+            Op::Map(formula) => self.formula(group, formula, inputs, node.dtype),
+            Op::Add => inputs[1..].iter().fold(inputs[0], |sum, term| {
+                self.emit(group, Instruction::Binary(Operation::Add, sum.encode(), term.encode()), node.dtype)
+            }),
+            Op::Compare(relation) => self.emit(group, Instruction::Compare(*relation, code(0), code(1)), DType::Bool),
+            Op::Logic(logic) => {
+                let second = inputs.get(1).unwrap_or(&inputs[0]).encode();
+                self.emit(group, Instruction::Logic(*logic, code(0), second), DType::Bool)
+            }
+            Op::Select => self.emit(group, Instruction::Choose(code(0), code(1), code(2)), node.dtype),
+            Op::Cast => self.emit(group, Instruction::Cast(code(0)), node.dtype),
+            Op::Einsum(einsum) => self.product_of(group, einsum, inputs, node.dtype, einsum.coefficient),
+            _ => inputs[0],
+        }
+    }
+
+    /// The product of registers, in which zeros of strong ones win.
+    pub(super) fn product_of(
+        &mut self,
+        group: usize,
+        einsum: &Einsum,
+        inputs: &[Register],
+        dtype: DType,
+        coefficient: f64,
+    ) -> Register {
+        let mut product: Option<Register> = None;
+        let weak = inputs.iter().zip(&einsum.strong).filter(|(_, strong)| !**strong);
+        for (register, _) in weak {
+            product = Some(match product {
+                None => *register,
+                Some(product) => {
+                    let multiply = Instruction::Binary(Operation::Mul, product.encode(), register.encode());
+                    self.emit(group, multiply, dtype)
+                }
+            });
+        }
+        if coefficient != 1.0 || inputs.is_empty() {
+            product = Some(match product {
+                None => self.emit(group, Instruction::Number(coefficient), dtype),
+                Some(product) if coefficient == -1.0 && dtype.is_float() => {
+                    self.emit(group, Instruction::Unary(Operation::Neg, product.encode(), 0.0), dtype)
+                }
+                Some(product) => {
+                    let number = self.emit(group, Instruction::Number(coefficient), dtype);
+                    self.emit(group, Instruction::Binary(Operation::Mul, product.encode(), number.encode()), dtype)
+                }
+            });
+        }
+        let strong: Few<Register> =
+            inputs.iter().zip(&einsum.strong).filter(|(_, strong)| **strong).map(|(register, _)| *register).collect();
+        match (&strong[..], product) {
+            ([], product) => product.unwrap_or_default(),
+            ([only], None) => *only,
+            ([only], Some(product)) => self.emit(group, Instruction::Strong(only.encode(), product.encode()), dtype),
+            // The zeros of any of several win over all the others, those among them included.
+            (several, product) => {
+                let mut whole = product;
+                for register in several {
+                    whole = Some(match whole {
+                        None => *register,
+                        Some(whole) => {
+                            let multiply = Instruction::Binary(Operation::Mul, whole.encode(), register.encode());
+                            self.emit(group, multiply, dtype)
+                        }
+                    });
+                }
+                let zero = self.emit(group, Instruction::Number(0.0), dtype);
+                let mut whole = whole.unwrap_or(zero);
+                for register in several {
+                    let compare = Instruction::Compare(Relation::Equal, register.encode(), zero.encode());
+                    let is_zero = self.emit(group, compare, DType::Bool);
+                    let choose = Instruction::Choose(is_zero.encode(), zero.encode(), whole.encode());
+                    whole = self.emit(group, choose, dtype);
+                }
+                whole
+            }
+        }
+    }
+
+    pub(super) fn formula(&mut self, group: usize, formula: &Formula, inputs: &[Register], dtype: DType) -> Register {
+        let mut registers: Few<Register> = Few::new();
+        for node in &formula.nodes {
+            let at = |node: usize| registers[node].encode();
+            let register = match *node {
+                FormulaNode::Variable(variable) => inputs[variable],
+                FormulaNode::Number(number) => self.emit(group, Instruction::Number(number), dtype),
+                FormulaNode::Unary(operation, x, parameter) => {
+                    self.emit(group, Instruction::Unary(operation, at(x), parameter), dtype)
+                }
+                FormulaNode::Binary(operation, a, b) => {
+                    self.emit(group, Instruction::Binary(operation, at(a), at(b)), dtype)
+                }
+                FormulaNode::Choose(left, relation, right, taken, otherwise) => {
+                    let (taken, otherwise) = (at(taken), at(otherwise));
+                    let compare = Instruction::Compare(relation, at(left), at(right));
+                    let holds = self.emit(group, compare, DType::Bool);
+                    self.emit(group, Instruction::Choose(holds.encode(), taken, otherwise), dtype)
+                }
+            };
+            registers.push(register);
+        }
+        registers[formula.outputs[0]]
+    }
+
+    /// Computes elements over a space and puts them together; strides lead from the space into the result.
+    pub(super) fn combined(
+        &mut self,
+        node: &GraphNode,
+        space: &[usize],
+        mut operands: Vec<Located>,
+        strides: &[isize],
+        combine: Combine,
+        einsum: Option<&Einsum>,
+    ) -> Located {
+        let extents = squeeze(space, &mut operands);
+        let strides = squeezed_strides(space, strides);
+        let group = self.loop_over(extents.clone(), &operands);
+        let registers: Few<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
+        // A place is reached more than once if the steps of some axis do not move it.
+        let once = strides.iter().zip(extents.iter()).all(|(stride, extent)| *stride != 0 || *extent == 1);
+        let (register, scale) = match einsum {
+            // A factor of a sum waits until the sum is there, unless zeros win over it.
+            Some(einsum) if !once && !einsum.is_strong() && node.dtype.is_float() => {
+                (self.product_of(group, einsum, &registers, node.dtype, 1.0), einsum.coefficient)
+            }
+            Some(einsum) => (self.product_of(group, einsum, &registers, node.dtype, einsum.coefficient), 1.0),
+            None => (registers[0], 1.0),
+        };
+        let producer = self.produce(node.dtype, node.shape.elements());
+        self.producers[producer].group = group;
+        self.producers[producer].needed = true;
+        let moved = extents.iter().zip(strides.iter()).filter(|(_, stride)| **stride != 0);
+        let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
+        let clear = !once || reached < node.shape.elements() || extents.contains(&0);
+        if let Group::Loop(group_loop) = &mut self.groups[group] {
+            let combine = (!once).then_some(combine);
+            group_loop.stores.push(PendingStore { register, producer, strides, combine, scale, clear });
+        }
+        Located::whole(producer, &node.shape)
+    }
+}

@@ -1,0 +1,222 @@
+//! The end of planning: what is stored, what lies where, and the steps.
+
+use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register};
+use super::loops::{collapsed, renumbered, with_slots};
+use super::products::ProductAxes;
+use super::strides::{is_rows, rows};
+use super::{Located, Lowering, Producer};
+use crate::opt::graph::GraphNode;
+use crate::opt::memory::{self, Lifetime};
+use crate::opt::program::{Access, Call, Loop, Memory, Product, Program, Repeat, Step, Store};
+
+impl Lowering<'_> {
+    /// Every result is a whole producer of its own.
+    pub(super) fn results(&mut self) {
+        for (number, result) in self.graph.results.iter().enumerate() {
+            let shape = &self.graph.nodes[*result].shape;
+            let at = self.at(*result);
+            let located = self.in_rows(&at, shape);
+            let taken = |producer: &Producer| producer.leaf.is_some() || producer.result.is_some();
+            let located = if taken(&self.producers[located.producer]) { self.copied(&located, shape) } else { located };
+            // A copy of a register is that register again: the store alone makes it another producer.
+            self.producers[located.producer].result = Some(number);
+            self.producers[located.producer].needed = true;
+        }
+    }
+
+    /// The program of what was grouped.
+    pub(super) fn finish(mut self) -> Program {
+        self.store_what_is_read();
+        let mut lifetimes = self.lifetimes();
+        self.write_over(&mut lifetimes);
+        let scratch = self.scratch(&mut lifetimes);
+        let (places, arena) = memory::plan(&lifetimes, self.groups.len());
+        let groups = std::mem::take(&mut self.groups);
+        let planned = Planned { lowering: &self, places, scratch };
+        let steps = groups.into_iter().enumerate().map(|(step, group)| planned.step(step, group)).collect();
+        let signature = |node: &usize| {
+            let node: &GraphNode = &self.graph.nodes[*node];
+            (node.shape.clone(), node.dtype)
+        };
+        Program {
+            inputs: self.graph.inputs.iter().map(signature).collect(),
+            constants: self.graph.constants.iter().map(|(_, array)| array.clone()).collect(),
+            results: self.graph.results.iter().map(signature).collect(),
+            steps,
+            arena,
+        }
+    }
+
+    /// What loops make and somebody reads is stored.
+    fn store_what_is_read(&mut self) {
+        for producer in 0..self.producers.len() {
+            let Producer { needed: true, register: Some(register), group, leaf: None, .. } = self.producers[producer]
+            else {
+                continue;
+            };
+            if let Group::Loop(group_loop) = &mut self.groups[group] {
+                let strides = rows(&group_loop.extents);
+                let store = PendingStore { register, producer, strides, combine: None, scale: 1.0, clear: false };
+                group_loop.stores.push(store);
+            }
+        }
+    }
+
+    /// From when to when each producer is needed in the arena.
+    fn lifetimes(&self) -> Vec<Lifetime> {
+        let lifetime = |producer: &Producer| {
+            let in_arena = producer.leaf.is_none() && producer.result.is_none() && producer.needed;
+            let bytes = if in_arena { producer.elements.saturating_mul(producer.dtype.bytes()) } else { 0 };
+            Lifetime { bytes, first: producer.group, last: producer.group, instead_of: None }
+        };
+        let mut lifetimes: Vec<Lifetime> = self.producers.iter().map(lifetime).collect();
+        for (step, group) in self.groups.iter().enumerate() {
+            let mut read = |at: &Located| {
+                let lifetime = &mut lifetimes[at.producer];
+                lifetime.last = lifetime.last.max(step);
+            };
+            match group {
+                Group::Loop(group) => group.loads.iter().for_each(read),
+                Group::Product(product) => product.factors.iter().for_each(read),
+                Group::Call { inputs, .. } => inputs.iter().for_each(|(input, _)| read(input)),
+                Group::Repeat { inputs, .. } => inputs.iter().for_each(read),
+            }
+        }
+        lifetimes
+    }
+
+    /// A loop may write over what it reads for the last time, element by element at the same places.
+    fn write_over(&self, lifetimes: &mut [Lifetime]) {
+        // How often the loop at hand reads each producer.
+        let mut reads = vec![0_u32; self.producers.len()];
+        let mut free: Vec<usize> = Vec::new();
+        for (step, group) in self.groups.iter().enumerate() {
+            let Group::Loop(group) = group else { continue };
+            free.clear();
+            group.loads.iter().for_each(|load| reads[load.producer] += 1);
+            for (number, load) in group.loads.iter().enumerate() {
+                let lifetime = &lifetimes[load.producer];
+                let ends = lifetime.bytes > 0 && lifetime.last == step && lifetime.first < step;
+                let is_stored = || group.stores.iter().any(|store| store.register == Register::load(number));
+                let is_whole = || load.offset == 0 && is_rows(&group.extents, &load.strides);
+                if ends && reads[load.producer] == 1 && is_whole() && !is_stored() {
+                    free.push(load.producer);
+                }
+            }
+            group.loads.iter().for_each(|load| reads[load.producer] = 0);
+            for store in group.stores.iter().filter(|store| store.combine.is_none() && !store.clear) {
+                let own = lifetimes[store.producer].bytes;
+                let fits = |candidate: &usize| {
+                    lifetimes[*candidate].bytes == own
+                        && self.producers[*candidate].elements == self.producers[store.producer].elements
+                };
+                if own > 0
+                    && is_rows(&group.extents, &store.strides)
+                    && let Some(place) = free.iter().position(fits)
+                {
+                    lifetimes[store.producer].instead_of = Some(free.swap_remove(place));
+                }
+            }
+        }
+    }
+
+    /// Loops over time have scratch memory of their own: for each step, the number of its lifetime if it is one.
+    fn scratch(&self, lifetimes: &mut Vec<Lifetime>) -> Vec<Option<usize>> {
+        let mut scratch = vec![None; self.groups.len()];
+        for (step, group) in self.groups.iter().enumerate() {
+            let Group::Repeat { body, carries, .. } = group else { continue };
+            let carried: usize = body.results[..*carries]
+                .iter()
+                .map(|(shape, dtype)| 2 * memory::aligned(shape.elements().saturating_mul(dtype.bytes())))
+                .sum();
+            scratch[step] = Some(lifetimes.len());
+            let bytes = memory::aligned(body.arena) + carried;
+            lifetimes.push(Lifetime { bytes: bytes.max(1), first: step, last: step, instead_of: None });
+        }
+        scratch
+    }
+}
+
+/// Everything has a place.
+struct Planned<'l, 'g> {
+    lowering: &'l Lowering<'g>,
+    /// The place of each lifetime: those of producers, then those of scratch memory.
+    places: Vec<usize>,
+    scratch: Vec<Option<usize>>,
+}
+
+impl Planned<'_, '_> {
+    fn memory(&self, producer: usize) -> Memory {
+        let Producer { leaf, result, .. } = &self.lowering.producers[producer];
+        leaf.or_else(|| result.map(Memory::Result)).unwrap_or(Memory::Arena(self.places[producer]))
+    }
+
+    /// A node where it lies.
+    fn access(&self, at: &Located) -> Access {
+        Access { offset: at.offset, ..self.whole(at.producer, &at.strides) }
+    }
+
+    /// A producer from its first element on.
+    fn whole(&self, producer: usize, strides: &[isize]) -> Access {
+        let dtype = self.lowering.producers[producer].dtype;
+        Access { memory: self.memory(producer), dtype, offset: 0, strides: strides.to_vec() }
+    }
+
+    fn step(&self, number: usize, group: Group) -> Step {
+        match group {
+            Group::Loop(group) => Step::Loop(self.fused(group)),
+            Group::Product(PendingProduct { axes, factors: [first, second], producer, coefficient, clear }) => {
+                let operands = [self.access(&first), self.access(&second), self.whole(producer, &[])];
+                let clear = clear.then_some(self.lowering.producers[producer].elements);
+                let ProductAxes { batch, sums, rows, columns, inner } = axes;
+                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear })
+            }
+            Group::Call { node, inputs, producer } => {
+                let node = &self.lowering.graph.nodes[node];
+                Step::Call(Call {
+                    op: node.op.clone(),
+                    inputs: inputs.into_iter().map(|(at, shape)| (self.access(&at), shape)).collect(),
+                    output: (self.whole(producer, &rows(&node.shape)), node.shape.clone()),
+                    source: node.source,
+                })
+            }
+            Group::Repeat { node, length, carries, sequences, body, inputs, producers } => {
+                let written =
+                    |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));
+                Step::Repeat(Repeat {
+                    body,
+                    length,
+                    inputs: inputs.iter().map(|at| self.access(at)).collect(),
+                    outputs: producers.iter().map(written).collect(),
+                    carries,
+                    sequences,
+                    scratch: Memory::Arena(self.scratch[number].map_or(0, |lifetime| self.places[lifetime])),
+                    source: self.lowering.graph.nodes[node].source,
+                })
+            }
+        }
+    }
+
+    fn fused(&self, group: LoopGroup) -> Loop {
+        let loads = group.loads.len();
+        let number = |register: usize| Register::decode(register, loads);
+        let code = group.code.into_iter().map(|(instruction, dtype)| (renumbered(instruction, number), dtype));
+        let stores = group.stores.iter().map(|store| Store {
+            register: number(store.register.encode()),
+            access: self.whole(store.producer, &store.strides),
+            combine: store.combine,
+            scale: store.scale,
+            clear: store.clear.then_some(self.lowering.producers[store.producer].elements),
+            in_order: false,
+            direct: false,
+        });
+        with_slots(collapsed(Loop {
+            extents: group.extents.to_vec(),
+            loads: group.loads.iter().map(|at| self.access(at)).collect(),
+            code: code.collect(),
+            stores: stores.collect(),
+            slots: Vec::new(),
+            slot_count: 0,
+        }))
+    }
+}

@@ -1,0 +1,171 @@
+//! From graph to program: which nodes need no work, which run in one loop, and where everything lies.
+//!
+//! Every node is located: by a producer and strides into what it makes. Transposes, broadcasts, diagonals,
+//! slices and reshapes are only other strides. Producers are put into groups, each of which becomes one step;
+//! pointwise nodes join the loop that makes their operands, and sums join the loop over what they sum.
+//!
+//! - `strides` tells which other shapes and orders of the same elements need no copy;
+//! - `groups` decides what runs in one step;
+//! - `elements` writes the instructions of loops, `products` products in Einstein notation, and `whole` what works on
+//!   whole arrays;
+//! - `loops` gives a loop few axes and few registers;
+//! - `finish` plans memory and writes the steps.
+
+mod elements;
+mod finish;
+mod groups;
+mod loops;
+mod products;
+mod strides;
+mod whole;
+
+use super::few::Few;
+use super::graph::Graph;
+use super::hashing::NumberMap;
+use super::program::{Combine, Memory, Program};
+use crate::dtype::DType;
+use crate::expr::Op;
+use groups::{Group, Register};
+use strides::{reshaped, rows};
+
+/// A node as strides into what a producer makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Located {
+    producer: usize,
+    offset: isize,
+    strides: Few<isize>,
+}
+
+impl Located {
+    /// All that a producer makes, row by row.
+    fn whole(producer: usize, shape: &[usize]) -> Located {
+        Located { producer, offset: 0, strides: rows(shape) }
+    }
+}
+
+/// Something that is given or computed.
+struct Producer {
+    dtype: DType,
+    elements: usize,
+    /// Where a leaf lies.
+    leaf: Option<Memory>,
+    /// The group that computes it.
+    group: usize,
+    /// Its register, if instructions of the same group can go on with it.
+    register: Option<Register>,
+    /// Whether anybody reads it from memory.
+    needed: bool,
+    /// The result that it is.
+    result: Option<usize>,
+}
+
+/// A graph on its way to a program.
+struct Lowering<'g> {
+    graph: &'g Graph,
+    producers: Vec<Producer>,
+    located: Vec<Option<Located>>,
+    /// The producers of the parts of loops over time.
+    parts: NumberMap<usize, Vec<usize>>,
+    groups: Vec<Group>,
+    /// The last loop over each space.
+    latest: NumberMap<Few<usize>, usize>,
+}
+
+/// Plans a graph.
+pub fn lower(graph: &Graph) -> Program {
+    let mut lowering = Lowering {
+        graph,
+        producers: Vec::with_capacity(graph.nodes.len()),
+        located: vec![None; graph.nodes.len()],
+        parts: NumberMap::default(),
+        groups: Vec::new(),
+        latest: NumberMap::default(),
+    };
+    for (number, node) in graph.inputs.iter().enumerate() {
+        lowering.leaf(*node, Memory::Input(number));
+    }
+    for (number, (node, _)) in graph.constants.iter().enumerate() {
+        lowering.leaf(*node, Memory::Constant(number));
+    }
+    for node in 0..graph.nodes.len() {
+        if lowering.located[node].is_none() {
+            let located = lowering.node(node);
+            lowering.located[node] = Some(located);
+        }
+    }
+    lowering.results();
+    lowering.finish()
+}
+
+impl<'g> Lowering<'g> {
+    fn leaf(&mut self, node: usize, memory: Memory) {
+        let (shape, dtype) = (&self.graph.nodes[node].shape, self.graph.nodes[node].dtype);
+        let producer = self.produce(dtype, shape.elements());
+        self.producers[producer].leaf = Some(memory);
+        self.located[node] = Some(Located::whole(producer, shape));
+    }
+
+    fn produce(&mut self, dtype: DType, elements: usize) -> usize {
+        self.producers.push(Producer {
+            dtype,
+            elements,
+            leaf: None,
+            group: 0,
+            register: None,
+            needed: false,
+            result: None,
+        });
+        self.producers.len() - 1
+    }
+
+    fn at(&self, node: usize) -> Located {
+        // Operands stand before what uses them.
+        self.located[node].clone().unwrap_or(Located { producer: 0, offset: 0, strides: Few::new() })
+    }
+
+    /// Locates a node, computing it if it must be.
+    fn node(&mut self, number: usize) -> Located {
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
+        let input = |k: usize| node.inputs[k];
+        match &node.op {
+            Op::Variable | Op::Stop => self.at(input(0)),
+            Op::Reshape => {
+                let shape = &graph.nodes[input(0)].shape;
+                let at = self.at(input(0));
+                match reshaped(shape, &at.strides, &node.shape) {
+                    Some(strides) => Located { strides, ..at },
+                    None => Located { strides: rows(&node.shape), ..self.copied(&at, shape) },
+                }
+            }
+            Op::Read(view) if view.stays_inside() => {
+                let at = self.at(input(0));
+                let mut strides = Few::repeated(0, view.output.rank());
+                let mut offset = at.offset;
+                for (axis, stride) in view.axes.iter().zip(at.strides.iter()) {
+                    offset += axis.offset * stride;
+                    axis.steps.iter().for_each(|(along, step)| strides[*along] += step * stride);
+                }
+                Located { producer: at.producer, offset, strides }
+            }
+            Op::Einsum(einsum) => self.einsum(node, einsum),
+            Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
+                let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
+                self.pointwise(node, &node.shape, operands)
+            }
+            Op::Largest(axis) => {
+                let shape = &graph.nodes[input(0)].shape;
+                let own = rows(&node.shape);
+                let strides: Few<isize> = own[..*axis].iter().chain(&[0]).chain(&own[*axis..]).copied().collect();
+                let operand = self.at(input(0));
+                self.combined(node, shape, vec![operand], &strides, Combine::Largest, None)
+            }
+            Op::Scan(_) => self.repeat(number),
+            Op::Part(part) => {
+                let producer = self.parts.get(&input(0)).map_or(0, |parts| parts[*part]);
+                Located::whole(producer, &node.shape)
+            }
+            _ => self.call(number),
+        }
+    }
+}
