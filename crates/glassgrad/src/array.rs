@@ -225,6 +225,11 @@ impl Array {
         &self.buffer
     }
 
+    /// The elements for themselves alone: those that others hold too are copied.
+    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
+        Arc::make_mut(&mut self.buffer)
+    }
+
     /// The same elements in another shape.
     ///
     /// ```

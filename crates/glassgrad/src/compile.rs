@@ -2,18 +2,21 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasherDefault;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::array::Array;
 use crate::diff::Outcome;
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::exec;
 use crate::expr::Tensor;
-use crate::opt::Leaf;
-use crate::opt::program::{Program, Signature};
+use crate::opt::program::Program;
+use crate::opt::{Leaf, in_place};
 use crate::shape::Shape;
-use crate::tree::Tree;
+use crate::shared::{Fingerprint, NumberHasher};
+use crate::tree::{Path, Tree};
 
 /// A function whose graph is built once for every combination of shapes that its arguments have had.
 ///
@@ -51,7 +54,8 @@ pub struct Compiled<F, R> {
     plans: Mutex<Plans<R>>,
 }
 
-type Plans<R> = HashMap<Vec<Signature>, Arc<Plan<R>>>;
+/// Plans by the fingerprint of the shapes and types of arguments.
+type Plans<R> = HashMap<u128, Arc<Plan<R>>, BuildHasherDefault<NumberHasher>>;
 
 /// What was planned for arguments of some shapes.
 struct Plan<R> {
@@ -61,6 +65,9 @@ struct Plan<R> {
     results: R,
     leaves: Vec<Result<usize, Array>>,
     origins: Vec<&'static Location<'static>>,
+    /// The program that writes the first results over the first arguments, if it was asked for: for each result of the
+    /// program the input in which it lies.
+    in_place: OnceLock<(Program, Vec<Option<usize>>)>,
 }
 
 /// Where an input of the program comes from: an argument, or what the function captured.
@@ -85,7 +92,7 @@ impl<F, R: Tree> Compiled<F, R> {
     {
         let arguments = x.flatten();
         let values = Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
-        let plan = self.plan(x, &arguments)?;
+        let plan = self.plan(&arguments, || self.build(x))?;
         let inputs: Vec<(&Array, usize)> = plan
             .inputs
             .iter()
@@ -115,21 +122,26 @@ impl<F, R: Tree> Compiled<F, R> {
     where
         F: Fn(&X) -> O,
     {
-        Ok(Arc::clone(&self.plan(x, &x.flatten())?.program))
+        Ok(Arc::clone(&self.plan(&x.flatten(), || self.build(x))?.program))
     }
 
-    #[track_caller]
-    fn plan<X: Tree, O: Outcome<Tree = R>>(&self, x: &X, arguments: &[Tensor]) -> Result<Arc<Plan<R>>, Error>
-    where
-        F: Fn(&X) -> O,
-    {
-        let shapes: Vec<Signature> = arguments.iter().map(|leaf| (leaf.shape().clone(), leaf.dtype())).collect();
+    /// The plan for arguments of these shapes: one from before, or a new one.
+    fn plan(
+        &self,
+        arguments: &[Tensor],
+        build: impl FnOnce() -> Result<Plan<R>, Error>,
+    ) -> Result<Arc<Plan<R>>, Error> {
+        let mut shapes = Fingerprint::default();
+        for leaf in arguments {
+            shapes.words(leaf.shape());
+            shapes.word(leaf.dtype() as u64);
+        }
         let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = plans().get(&shapes) {
+        if let Some(plan) = plans().get(&shapes.finish()) {
             return Ok(Arc::clone(plan));
         }
-        let plan = Arc::new(self.build(x)?);
-        plans().insert(shapes, Arc::clone(&plan));
+        let plan = Arc::new(build()?);
+        plans().insert(shapes.finish(), Arc::clone(&plan));
         Ok(plan)
     }
 
@@ -164,7 +176,98 @@ impl<F, R: Tree> Compiled<F, R> {
         let program = exec::program_for(&extract);
         // Only the structure of the results stays, not the graph behind them.
         let results = results.map(|leaf| Tensor::placeholder(Shape::scalar(), leaf.dtype()));
-        Ok(Plan { program, inputs, results, leaves, origins: extract.origins })
+        Ok(Plan { program, inputs, results, leaves, origins: extract.origins, in_place: OnceLock::new() })
+    }
+}
+
+/// Functions that make a new state of an old one.
+impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
+    /// Calls a function of a state and of data that returns the next state and something more, and puts the next state
+    /// in the place of the old one. Its numbers are written over the old ones wherever the program allows it and nobody
+    /// else holds them, so that a training step takes no memory for a second copy of parameters and moments. If the
+    /// function fails, the state stays as it was.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, compile, value_and_grad};
+    /// let loss = |(w, b): &(Tensor, Tensor), (x, y): &(Tensor, Tensor)| (x * w + b - y).square().mean();
+    /// let step = compile(|(parameters, data): &((Tensor, Tensor), (Tensor, Tensor))| {
+    ///     let (value, (dw, db)) = value_and_grad(|parameters: &_| loss(parameters, data))(parameters);
+    ///     ((&parameters.0 - dw * 0.1, &parameters.1 - db * 0.1), value)
+    /// });
+    /// let data = (Tensor::from([1.0, 2.0, 3.0]), Tensor::from([3.0, 5.0, 7.0]));
+    /// let mut parameters = (Tensor::from(0.0), Tensor::from(0.0));
+    /// for _ in 0..1000 {
+    ///     step.update(&mut parameters, &data).unwrap();
+    /// }
+    /// assert_eq!(format!("{:.3} {:.3}", parameters.0, parameters.1), "2 1");
+    /// ```
+    #[track_caller]
+    pub fn update<D: Tree, O: Outcome<Tree = (S, R)>>(&self, state: &mut S, data: &D) -> Result<R, Error>
+    where
+        F: Fn(&(S, D)) -> O,
+    {
+        let mut arguments = state.flatten();
+        let count = arguments.len();
+        data.visit(&Path::default(), &mut |_, leaf| arguments.push(leaf.clone()));
+        let values = Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
+        let whole = || (state.map(Tensor::clone), data.map(Tensor::clone));
+        let plan = self.plan(&arguments, || self.build(&whole()))?;
+        let (program, donors) = plan.in_place.get_or_init(|| {
+            let number_of = |argument: usize| {
+                plan.inputs.iter().position(|source| matches!(source, Source::Argument(own) if *own == argument))
+            };
+            let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
+                leaf.as_ref().ok().and_then(|result| Some((*result, number_of(argument)?)))
+            };
+            let wanted: Vec<_> = plan.leaves.iter().take(count).enumerate().filter_map(pair).collect();
+            in_place(&plan.program, &wanted)
+        });
+        let input = |source: &Source| match source {
+            Source::Argument(number) => (values[*number].clone(), 0),
+            Source::Captured(array, start) => (array.clone(), *start),
+        };
+        let mut inputs: Vec<(Array, usize)> = plan.inputs.iter().map(input).collect();
+        // Nobody but the inputs may hold what is written to: the state lets go of its leaves meanwhile.
+        let names: Vec<Option<String>> = arguments[..count].iter().map(|leaf| leaf.name().map(str::to_owned)).collect();
+        let is_written = |argument: usize| {
+            let is_argument = |source: &Source| matches!(source, Source::Argument(own) if *own == argument);
+            donors.iter().flatten().any(|input| is_argument(&plan.inputs[*input]))
+        };
+        let kept: Vec<Option<Array>> =
+            values.into_iter().take(count).enumerate().map(|(k, value)| (!is_written(k)).then_some(value)).collect();
+        drop(arguments);
+        let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
+        *state = state.map(|_| nothing.clone());
+        let outcome = exec::run_in_place(program, donors, &mut inputs, &plan.origins);
+        let results = match outcome {
+            Ok(results) => results,
+            Err(error) => {
+                let own = |argument: usize| {
+                    let is_argument = |source: &Source| matches!(source, Source::Argument(own) if *own == argument);
+                    plan.inputs.iter().position(is_argument).map(|input| inputs[input].0.clone())
+                };
+                let before = kept.into_iter().enumerate().zip(names).map(|((argument, kept), name)| {
+                    let leaf = kept.or_else(|| own(argument)).map_or_else(|| nothing.clone(), Tensor::leaf);
+                    name.map_or(leaf.clone(), |name| leaf.named(&name))
+                });
+                *state = state.with_leaves(before.collect());
+                return Err(error);
+            }
+        };
+        let array = |number: usize| match (&results[number], donors[number]) {
+            (Some(array), _) => array.clone(),
+            (None, donor) => inputs[donor.unwrap_or(0)].0.clone(),
+        };
+        let mut leaves: Vec<Tensor> = Vec::with_capacity(plan.leaves.len());
+        for leaf in &plan.leaves {
+            leaves.push(match leaf {
+                Ok(number) => Tensor::leaf(array(*number)),
+                Err(captured) => Tensor::leaf(captured.clone()),
+            });
+        }
+        let (next, rest) = plan.results.with_leaves(leaves);
+        *state = next;
+        Ok(rest)
     }
 }
 

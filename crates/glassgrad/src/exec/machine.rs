@@ -12,7 +12,7 @@ use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::opt::memory;
-use crate::opt::program::{Access, Call, Loop, Memory, Program, Repeat, Step};
+use crate::opt::program::{Access, Call, Loop, Memory, Program, Repeat, Signature, Step};
 use crate::shape::Shape;
 
 /// Where the memories of a program begin while it runs.
@@ -55,17 +55,6 @@ impl Frame<'_> {
     /// The address of an element of an access.
     pub(super) fn at(&self, access: &Access, place: isize) -> *mut u8 {
         self.base(access.memory).wrapping_offset((access.offset + place) * access.dtype.bytes() as isize)
-    }
-
-    pub(super) fn element<E>(&self, access: &Access, place: isize) -> &E {
-        // SAFETY: the planner's strides stay inside the memory of the access.
-        unsafe { &*self.at(access, place).cast::<E>() }
-    }
-
-    #[allow(clippy::mut_from_ref)]
-    pub(super) fn element_mut<E>(&self, access: &Access, place: isize) -> &mut E {
-        // SAFETY: as above; no two references to one element live at the same time.
-        unsafe { &mut *self.at(access, place).cast::<E>() }
     }
 }
 
@@ -112,7 +101,7 @@ struct Line(#[allow(dead_code)] [u8; memory::ALIGNMENT]);
 
 impl Workspace {
     /// Memory for the arena, followed by that for registers.
-    fn reserve(&mut self, bytes: usize) -> *mut u8 {
+    pub(super) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(memory::ALIGNMENT);
         if self.lines.len() < lines {
             self.lines.resize(lines, Line([0; memory::ALIGNMENT]));
@@ -139,18 +128,37 @@ pub(super) fn run(
     workspace: &mut Workspace,
     origin: &dyn Fn(usize) -> &'static Location<'static>,
 ) -> Result<Vec<Array>, Error> {
-    let inputs: Vec<*const u8> = inputs
-        .iter()
-        .map(|(array, offset)| address(array.buffer()).wrapping_add(offset * array.dtype().bytes()))
-        .collect();
-    let mut results: Vec<Buffer> =
-        program.results.iter().map(|(shape, dtype)| zeros(*dtype, shape.elements())).collect();
-    let addresses: Vec<*mut u8> = results.iter_mut().map(address_mut).collect();
+    let inputs: Vec<*const u8> = inputs.iter().map(|(array, start)| part(array, *start)).collect();
+    let results = run_in_place(program, &inputs, |_| false, workspace, origin)?;
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// The address of an element of an array.
+pub(super) fn part(array: &Array, start: usize) -> *const u8 {
+    address(array.buffer()).wrapping_add(start * array.dtype().bytes())
+}
+
+/// Runs a program over inputs, some of which it may write to. Those results that lie in an input are not made.
+pub(super) fn run_in_place(
+    program: &Program,
+    inputs: &[*const u8],
+    lies_in_an_input: impl Fn(usize) -> bool,
+    workspace: &mut Workspace,
+    origin: &dyn Fn(usize) -> &'static Location<'static>,
+) -> Result<Vec<Option<Array>>, Error> {
+    let made = |(number, (shape, dtype)): (usize, &Signature)| {
+        (!lies_in_an_input(number)).then(|| zeros(*dtype, shape.elements()))
+    };
+    let mut results: Vec<Option<Buffer>> = program.results.iter().enumerate().map(made).collect();
+    let addresses: Vec<*mut u8> =
+        results.iter_mut().map(|result| result.as_mut().map_or(std::ptr::null_mut(), address_mut)).collect();
     let arena_bytes = memory::aligned(program.arena);
     let arena = workspace.reserve(arena_bytes + scratch_bytes(program));
-    steps(program, &inputs, &addresses, arena, arena.wrapping_add(arena_bytes), origin)?;
-    let arrays =
-        results.into_iter().zip(&program.results).map(|(buffer, (shape, _))| Array::new(shape.clone(), buffer));
+    steps(program, inputs, &addresses, arena, arena.wrapping_add(arena_bytes), origin)?;
+    let arrays = results
+        .into_iter()
+        .zip(&program.results)
+        .map(|(buffer, (shape, _))| buffer.map(|buffer| Array::new(shape.clone(), buffer)));
     Ok(arrays.collect())
 }
 

@@ -15,5 +15,6 @@ mod schedule;
 mod vector;
 
 pub(crate) use every::{Place, every_value, value_of};
-pub(crate) use programs::{program_for, run};
+pub use programs::programs_planned;
+pub(crate) use programs::{program_for, run, run_in_place};
 pub(crate) use schedule::{evaluate, evaluate_by_reference, function, program};

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::machine::{self, Workspace};
@@ -50,16 +51,39 @@ thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
 }
 
+/// How many programs were planned in this process.
+static PLANNED: AtomicU64 = AtomicU64::new(0);
+
+/// How many programs this process has planned so far. While nothing new is computed, it stays as it is: graphs that look
+/// like one seen before run its program.
+///
+/// ```
+/// use glassgrad::{Tensor, exec::programs_planned};
+/// let squares = |x: f64| (Tensor::from([x, 1.0]) * x).sum().item().unwrap();
+/// squares(2.0);
+/// let before = programs_planned();
+/// assert_eq!((squares(3.0), squares(4.0)), (12.0, 20.0));
+/// assert_eq!(programs_planned(), before);
+/// ```
+pub fn programs_planned() -> u64 {
+    PLANNED.load(Ordering::Relaxed)
+}
+
+fn planned(extract: &Extract) -> Arc<Program> {
+    PLANNED.fetch_add(1, Ordering::Relaxed);
+    Arc::new(lower(&optimise(extract.graph())))
+}
+
 /// The program for what was taken: one from before, or a new one.
 pub(crate) fn program_for(extract: &Extract) -> Arc<Program> {
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     if !extract.lasting {
-        return Arc::new(lower(&optimise(extract.graph())));
+        return planned(extract);
     }
     let fingerprint = extract.fingerprint();
     let known = cache().get(fingerprint);
     known.unwrap_or_else(|| {
-        let program = Arc::new(lower(&optimise(extract.graph())));
+        let program = planned(extract);
         cache().insert(fingerprint, &program);
         program
     })
@@ -80,6 +104,28 @@ pub(crate) fn run(
     // An operation of the user's own may read other tensors, which then find no workspace and make another.
     let mut workspace = WORKSPACE.with_borrow_mut(std::mem::take);
     let results = machine::run(program, inputs, &mut workspace, &|source| origins[source]);
+    WORKSPACE.with_borrow_mut(|place| *place = workspace);
+    results
+}
+
+/// Runs a program that writes some results over inputs: `donors` tells for each result the input in which it lies, if
+/// it does, and `given` for each input its array, by number, and the place of its first element. The arrays that are
+/// written to are not shared.
+pub(crate) fn run_in_place(
+    program: &Program,
+    donors: &[Option<usize>],
+    inputs: &mut [(Array, usize)],
+    origins: &[&'static Location<'static>],
+) -> Result<Vec<Option<Array>>, Error> {
+    let address = |(number, (array, start)): (usize, &mut (Array, usize))| match donors.contains(&Some(number)) {
+        true => machine::address_mut(array.buffer_mut()).cast_const(),
+        false => machine::part(array, *start),
+    };
+    let addresses: Vec<*const u8> = inputs.iter_mut().enumerate().map(address).collect();
+    let mut workspace = WORKSPACE.with_borrow_mut(std::mem::take);
+    let lies_in_an_input = |result: usize| donors[result].is_some();
+    let results =
+        machine::run_in_place(program, &addresses, lies_in_an_input, &mut workspace, &|source| origins[source]);
     WORKSPACE.with_borrow_mut(|place| *place = workspace);
     results
 }

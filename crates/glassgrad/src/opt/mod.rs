@@ -6,9 +6,11 @@ mod few;
 mod fingerprint;
 pub mod graph;
 mod hashing;
+mod in_place;
 pub mod lower;
 pub mod memory;
 pub mod passes;
 pub mod program;
 
 pub(crate) use extract::{Extract, Leaf};
+pub(crate) use in_place::in_place;

@@ -42,7 +42,7 @@ pub(super) fn collapsed(mut fused: Loop) -> Loop {
 
 /// Gives each register a slot of scratch memory, which goes to another when the register was read for the last
 /// time. What is the same for all elements keeps its slot; what lies row by row in memory needs none.
-pub(super) fn with_slots(mut fused: Loop) -> Loop {
+pub(in crate::opt) fn with_slots(mut fused: Loop) -> Loop {
     let loads = fused.loads.len();
     let count = loads + fused.code.len();
     let mut last_use = vec![0; count];

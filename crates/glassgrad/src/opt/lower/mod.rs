@@ -19,6 +19,9 @@ mod products;
 mod strides;
 mod whole;
 
+pub(super) use loops::with_slots;
+pub(super) use strides::is_rows;
+
 use super::few::Few;
 use super::graph::Graph;
 use super::hashing::NumberMap;

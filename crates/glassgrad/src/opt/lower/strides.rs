@@ -16,7 +16,7 @@ pub(super) fn rows(shape: &[usize]) -> Few<isize> {
 }
 
 /// Whether elements lie row by row.
-pub(super) fn is_rows(shape: &[usize], strides: &[isize]) -> bool {
+pub(in crate::opt) fn is_rows(shape: &[usize], strides: &[isize]) -> bool {
     if shape.contains(&0) {
         return strides.iter().all(|stride| *stride == 0);
     }

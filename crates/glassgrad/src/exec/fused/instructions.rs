@@ -1,0 +1,156 @@
+//! One instruction of a fused loop over a block of elements.
+
+use super::super::machine::{elements, elements_mut};
+use super::super::vector::Vectorised;
+use crate::algebra::Float;
+use crate::dtype::DType;
+use crate::expr::Logic;
+use crate::ops::Operation;
+use crate::opt::program::{Instruction, Loop};
+
+/// Runs one instruction over a block.
+pub(super) fn execute(
+    instruction: Instruction,
+    dtype: DType,
+    fused: &Loop,
+    places: &[*mut u8],
+    own: *mut u8,
+    count: usize,
+) {
+    let type_of = |register: usize| match register.checked_sub(fused.loads.len()) {
+        None => fused.loads[register].dtype,
+        Some(place) => fused.code[place].1,
+    };
+    match dtype {
+        DType::F32 => numbers::<f32>(instruction, type_of, places, own, count),
+        DType::F64 => numbers::<f64>(instruction, type_of, places, own, count),
+        DType::I64 => integers(instruction, type_of, places, own, count),
+        DType::Bool => truths(instruction, type_of, places, own, count),
+    }
+}
+
+fn numbers<F: Float + crate::dtype::Element + Vectorised>(
+    instruction: Instruction,
+    type_of: impl Fn(usize) -> DType,
+    places: &[*mut u8],
+    own: *mut u8,
+    count: usize,
+) {
+    let read = |register: usize| elements::<F>(places[register], count);
+    let own_elements = elements_mut::<F>(own, count);
+    match instruction {
+        Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) => {}
+        Instruction::Unary(operation, a, parameter) => {
+            if !F::unary(operation, read(a), own_elements) {
+                operation.run_unary(parameter, read(a), own_elements);
+            }
+        }
+        Instruction::Binary(operation, a, b) => {
+            if !F::binary(operation, read(a), read(b), own_elements) {
+                operation.run_binary(read(a), read(b), own_elements);
+            }
+        }
+        Instruction::Strong(a, b) => {
+            let zero = F::literal(0.0);
+            for (y, (a, b)) in own_elements.iter_mut().zip(read(a).iter().zip(read(b))) {
+                *y = if *a == zero { zero } else { *a * *b };
+            }
+        }
+        Instruction::Choose(condition, a, b) => choose::<F>(places, condition, a, b, own, count),
+        Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
+    }
+}
+
+fn choose<E: Copy>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut u8, count: usize) {
+    let condition = elements::<bool>(places[condition], count);
+    let (a, b) = (elements::<E>(places[a], count), elements::<E>(places[b], count));
+    for (k, y) in elements_mut::<E>(own, count).iter_mut().enumerate() {
+        *y = if condition[k] { a[k] } else { b[k] };
+    }
+}
+
+fn cast<E: crate::dtype::Element>(from: *mut u8, dtype: DType, to: &mut [E]) {
+    fn each<A: crate::dtype::Element, E: crate::dtype::Element>(from: *mut u8, to: &mut [E]) {
+        let count = to.len();
+        to.iter_mut().zip(elements::<A>(from, count)).for_each(|(y, x)| *y = E::from_f64(x.to_f64()));
+    }
+    match dtype {
+        DType::F32 => each::<f32, E>(from, to),
+        DType::F64 => each::<f64, E>(from, to),
+        DType::I64 => each::<i64, E>(from, to),
+        DType::Bool => each::<bool, E>(from, to),
+    }
+}
+
+fn integers(
+    instruction: Instruction,
+    type_of: impl Fn(usize) -> DType,
+    places: &[*mut u8],
+    own: *mut u8,
+    count: usize,
+) {
+    let read = |register: usize| elements::<i64>(places[register], count);
+    let own_elements = elements_mut::<i64>(own, count);
+    match instruction {
+        Instruction::Binary(operation, a, b) => {
+            let combine: fn(i64, i64) -> i64 = match operation {
+                Operation::Mul => i64::wrapping_mul,
+                Operation::Sub => i64::wrapping_sub,
+                _ => i64::wrapping_add,
+            };
+            for (y, (a, b)) in own_elements.iter_mut().zip(read(a).iter().zip(read(b))) {
+                *y = combine(*a, *b);
+            }
+        }
+        Instruction::Strong(a, b) => {
+            for (y, (a, b)) in own_elements.iter_mut().zip(read(a).iter().zip(read(b))) {
+                *y = a.wrapping_mul(*b);
+            }
+        }
+        Instruction::Unary(_, a, _) => {
+            own_elements.iter_mut().zip(read(a)).for_each(|(y, x)| *y = x.wrapping_neg());
+        }
+        Instruction::Choose(condition, a, b) => choose::<i64>(places, condition, a, b, own, count),
+        Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
+        Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) => {}
+    }
+}
+
+fn truths(instruction: Instruction, type_of: impl Fn(usize) -> DType, places: &[*mut u8], own: *mut u8, count: usize) {
+    fn compare<E: PartialOrd + Copy>(
+        relation: crate::ops::Relation,
+        a: *mut u8,
+        b: *mut u8,
+        own: *mut u8,
+        count: usize,
+    ) {
+        let (a, b) = (elements::<E>(a, count), elements::<E>(b, count));
+        for (k, y) in elements_mut::<bool>(own, count).iter_mut().enumerate() {
+            *y = relation.holds(a[k], b[k]);
+        }
+    }
+    match instruction {
+        Instruction::Compare(relation, a, b) => {
+            let (first, second) = (places[a], places[b]);
+            match type_of(a) {
+                DType::F32 => compare::<f32>(relation, first, second, own, count),
+                DType::F64 => compare::<f64>(relation, first, second, own, count),
+                DType::I64 => compare::<i64>(relation, first, second, own, count),
+                DType::Bool => compare::<bool>(relation, first, second, own, count),
+            }
+        }
+        Instruction::Logic(logic, a, b) => {
+            let (a, b) = (elements::<bool>(places[a], count), elements::<bool>(places[b], count));
+            for (k, y) in elements_mut::<bool>(own, count).iter_mut().enumerate() {
+                *y = match logic {
+                    Logic::And => a[k] && b[k],
+                    Logic::Or => a[k] || b[k],
+                    Logic::Not => !a[k],
+                };
+            }
+        }
+        Instruction::Choose(condition, a, b) => choose::<bool>(places, condition, a, b, own, count),
+        Instruction::Cast(a) => cast(places[a], type_of(a), elements_mut::<bool>(own, count)),
+        Instruction::Number(_) | Instruction::Unary(..) | Instruction::Binary(..) | Instruction::Strong(..) => {}
+    }
+}

@@ -1,0 +1,224 @@
+//! Writing blocks of registers to where they belong, element by element or put together.
+
+use super::super::machine::{copy, elements, elements_mut};
+use super::{behind, pieces, whole_rows};
+use crate::algebra::Float;
+use crate::dtype::DType;
+use crate::opt::program::{Combine, Store};
+
+/// Sets what is put together to where it begins.
+pub(super) fn prepare(store: &Store, target: *mut u8) {
+    if let Some(count) = store.clear {
+        fill(target, store.access.dtype, count, beginning(store.combine));
+    }
+}
+
+/// What a sum or a largest element begins with.
+fn beginning(combine: Option<Combine>) -> f64 {
+    match combine {
+        Some(Combine::Largest) => f64::NEG_INFINITY,
+        _ => 0.0,
+    }
+}
+
+/// Multiplies a sum by its factor.
+pub(super) fn finish(store: &Store, target: *mut u8) {
+    let Some(count) = store.clear.filter(|_| store.scale != 1.0) else { return };
+    fn scale<F: Float>(at: *mut u8, count: usize, factor: f64) {
+        let factor = F::literal(factor);
+        elements_mut::<F>(at, count).iter_mut().for_each(|element| *element = *element * factor);
+    }
+    match store.access.dtype {
+        DType::F32 => scale::<f32>(target, count, store.scale),
+        DType::F64 => scale::<f64>(target, count, store.scale),
+        DType::I64 | DType::Bool => {}
+    }
+}
+
+/// Writes one number everywhere.
+pub(super) fn fill(at: *mut u8, dtype: DType, count: usize, number: f64) {
+    match dtype {
+        DType::F32 => elements_mut::<f32>(at, count).fill(number as f32),
+        DType::F64 => elements_mut::<f64>(at, count).fill(number),
+        DType::I64 => elements_mut::<i64>(at, count).fill(number as i64),
+        DType::Bool => elements_mut::<bool>(at, count).fill(number != 0.0),
+    }
+}
+
+/// Puts what one chunk of a loop found together with what chunks before it found.
+pub(super) fn merge(store: &Store, target: *mut u8, found: *mut u8, count: usize) {
+    fn typed<E: Combinable>(combine: Option<Combine>, target: *mut u8, found: *mut u8, count: usize) {
+        let both = elements_mut::<E>(target, count).iter_mut().zip(elements::<E>(found, count));
+        match combine {
+            Some(Combine::Largest) => both.for_each(|(own, other)| *own = own.larger(*other)),
+            _ => both.for_each(|(own, other)| *own = own.plus(*other)),
+        }
+    }
+    match store.access.dtype {
+        DType::F32 => typed::<f32>(store.combine, target, found, count),
+        DType::F64 => typed::<f64>(store.combine, target, found, count),
+        DType::I64 => typed::<i64>(store.combine, target, found, count),
+        DType::Bool => typed::<bool>(store.combine, target, found, count),
+    }
+}
+
+/// Writes a block of a register to where it belongs.
+pub(super) fn keep(store: &Store, extents: &[usize], target: *mut u8, start: usize, count: usize, from: *mut u8) {
+    match store.access.dtype {
+        DType::F32 => typed::<f32>(store, extents, target, start, elements(from, count)),
+        DType::F64 => typed::<f64>(store, extents, target, start, elements(from, count)),
+        DType::I64 => typed::<i64>(store, extents, target, start, elements(from, count)),
+        DType::Bool => typed::<bool>(store, extents, target, start, elements(from, count)),
+    }
+}
+
+/// What a sum or a largest element needs of an element type.
+trait Combinable: Copy {
+    /// What a sum begins with.
+    const ZERO: Self;
+    fn sum_of(elements: &[Self]) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn larger(self, other: Self) -> Self;
+}
+
+macro_rules! combinable_floats {
+    ($($Float:ty),*) => {$(
+        impl Combinable for $Float {
+            const ZERO: Self = 0.0;
+            /// Sixteen sums side by side, added up as a tree: the same on every machine.
+            fn sum_of(elements: &[Self]) -> Self {
+                const LANES: usize = 16;
+                if elements.len() < LANES {
+                    return elements.iter().fold(0.0, |sum, element| sum + element);
+                }
+                let mut lanes = [0.0; LANES];
+                let (chunks, rest) = elements.as_chunks::<LANES>();
+                for chunk in chunks {
+                    lanes.iter_mut().zip(chunk).for_each(|(lane, element)| *lane += element);
+                }
+                lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
+                let mut width = LANES / 2;
+                while width > 0 {
+                    for k in 0..width {
+                        lanes[k] += lanes[k + width];
+                    }
+                    width /= 2;
+                }
+                lanes[0]
+            }
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                if other > self || other.is_nan() { other } else { self }
+            }
+        }
+    )*};
+}
+combinable_floats!(f32, f64);
+
+impl Combinable for i64 {
+    const ZERO: Self = 0;
+    fn sum_of(elements: &[Self]) -> Self {
+        elements.iter().fold(0, |sum, element| sum.wrapping_add(*element))
+    }
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+    fn larger(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+impl Combinable for bool {
+    const ZERO: Self = false;
+    fn sum_of(elements: &[Self]) -> Self {
+        elements.contains(&true)
+    }
+    fn plus(self, other: Self) -> Self {
+        self || other
+    }
+    fn larger(self, other: Self) -> Self {
+        self || other
+    }
+}
+
+/// Up to this many sums side by side stay in registers.
+const SIDE_BY_SIDE: usize = 32;
+
+fn typed<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, start: usize, from: &[E]) {
+    let access = &store.access;
+    let count = from.len();
+    let at = |place: isize| behind(target, place, access.dtype);
+    if store.in_order {
+        return copy(from, at(start as isize));
+    }
+    match (store.combine, whole_rows(extents, &access.strides, start, count)) {
+        // One sum, or largest element, for each row.
+        (Some(combine), Some((first, [step, 0], inner))) if step != 0 => {
+            for (row, elements) in from.chunks_exact(inner).enumerate() {
+                let own = &mut elements_mut::<E>(at(first + row as isize * step), 1)[0];
+                *own = match combine {
+                    Combine::Sum => own.plus(E::sum_of(elements)),
+                    Combine::Largest => elements.iter().fold(*own, |largest, element| largest.larger(*element)),
+                };
+            }
+        }
+        // One sum for each of a few columns.
+        (Some(Combine::Sum), Some((first, [0, 1], inner))) if inner <= SIDE_BY_SIDE => {
+            let mut sums = [E::ZERO; SIDE_BY_SIDE];
+            for row in from.chunks_exact(inner) {
+                sums.iter_mut().zip(row).for_each(|(sum, element)| *sum = sum.plus(*element));
+            }
+            let own = elements_mut::<E>(at(first), inner);
+            own.iter_mut().zip(sums).for_each(|(own, sum)| *own = own.plus(sum));
+        }
+        // One sum for all.
+        (Some(Combine::Sum), Some((first, [0, 0], _))) => {
+            let own = &mut elements_mut::<E>(at(first), 1)[0];
+            *own = own.plus(E::sum_of(from));
+        }
+        _ => by_pieces(store, extents, target, start, from),
+    }
+}
+
+fn by_pieces<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, start: usize, from: &[E]) {
+    let access = &store.access;
+    let at = |place: isize| behind(target, place, access.dtype);
+    let one = |place: isize| &mut elements_mut::<E>(at(place), 1)[0];
+    let stride = access.strides.last().copied().unwrap_or(0);
+    pieces(extents, &access.strides, start, from.len(), |begin, length, place| {
+        let piece = &from[begin..begin + length];
+        match (store.combine, stride) {
+            (None, 1) => copy(piece, at(place)),
+            (None, stride) => {
+                for (k, element) in piece.iter().enumerate() {
+                    *one(place + k as isize * stride) = *element;
+                }
+            }
+            (Some(Combine::Sum), 0) => {
+                let sum = one(place);
+                *sum = sum.plus(E::sum_of(piece));
+            }
+            (Some(Combine::Sum), 1) => {
+                let sums = elements_mut::<E>(at(place), length);
+                sums.iter_mut().zip(piece).for_each(|(sum, element)| *sum = sum.plus(*element));
+            }
+            (Some(Combine::Largest), 0) => {
+                let largest = one(place);
+                *largest = piece.iter().fold(*largest, |largest, element| largest.larger(*element));
+            }
+            (Some(combine), stride) => {
+                for (k, element) in piece.iter().enumerate() {
+                    let combined = one(place + k as isize * stride);
+                    *combined = match combine {
+                        Combine::Sum => combined.plus(*element),
+                        Combine::Largest => combined.larger(*element),
+                    };
+                }
+            }
+        }
+    });
+}

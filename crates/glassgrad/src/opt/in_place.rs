@@ -1,0 +1,116 @@
+//! Programs that write results over inputs: a training step whose state stays where it is.
+//!
+//! A result may take the memory of an input when the input is read for the last time no later than the result is
+//! written, and, where both happen in one loop, element by element at the same places. An operation that can fail must
+//! come before: whoever gave the input away gets it back unchanged if it does.
+
+use super::lower::{is_rows, with_slots};
+use super::program::{Access, Memory, Program, Step};
+
+/// The program with results written over inputs where that can be, and for each result the input that it takes over.
+/// `wanted` are pairs of a result and an input.
+pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program, Vec<Option<usize>>) {
+    let mut donors = vec![None; program.results.len()];
+    let last_failure = program.steps.iter().rposition(can_fail);
+    for (result, input) in wanted {
+        let is_taken = donors.contains(&Some(*input)) || donors[*result].is_some();
+        let early = last_failure.is_some_and(|last| first_write(program, *result).is_none_or(|first| first <= last));
+        if !is_taken && !early && fits(program, *result, *input) {
+            donors[*result] = Some(*input);
+        }
+    }
+    let mut program = program.clone();
+    for step in &mut program.steps {
+        let mut moved = false;
+        accesses_mut(step, &mut |access| {
+            if let Memory::Result(result) = access.memory
+                && let Some(input) = donors[result]
+            {
+                access.memory = Memory::Input(input);
+                moved = true;
+            }
+        });
+        // What is computed straight into its place must not be read there any more.
+        if let (Step::Loop(fused), true) = (&mut *step, moved) {
+            *fused = with_slots(fused.clone());
+        }
+    }
+    (program, donors)
+}
+
+/// Whether a step may end in an error.
+fn can_fail(step: &Step) -> bool {
+    match step {
+        Step::Call(_) => true,
+        Step::Repeat(repeat) => repeat.body.steps.iter().any(can_fail),
+        Step::Loop(_) | Step::Product(_) => false,
+    }
+}
+
+fn first_write(program: &Program, result: usize) -> Option<usize> {
+    program.steps.iter().position(|step| writes(step).any(|access| access.memory == Memory::Result(result)))
+}
+
+fn fits(program: &Program, result: usize, input: usize) -> bool {
+    if program.results[result] != program.inputs[input] {
+        return false;
+    }
+    let Some(first_write) = first_write(program, result) else { return false };
+    let reads_input = |step: &Step| reads(step).any(|access| access.memory == Memory::Input(input));
+    match program.steps.iter().rposition(reads_input) {
+        None => true,
+        Some(last_read) if last_read < first_write => true,
+        Some(last_read) => last_read == first_write && same_places(&program.steps[last_read], result, input),
+    }
+}
+
+/// Whether a loop reads an input and writes a result element by element at the same places.
+fn same_places(step: &Step, result: usize, input: usize) -> bool {
+    let Step::Loop(fused) = step else { return false };
+    let is_whole = |access: &Access| access.offset == 0 && is_rows(&fused.extents, &access.strides);
+    let of_input = |register: usize| fused.loads.get(register).is_some_and(|load| load.memory == Memory::Input(input));
+    let loads = fused.loads.iter().filter(|load| load.memory == Memory::Input(input));
+    let mut stores = fused.stores.iter().filter(|store| store.access.memory == Memory::Result(result));
+    let store = stores.next();
+    loads.into_iter().all(is_whole)
+        && stores.next().is_none()
+        && store.is_some_and(|store| store.combine.is_none() && store.clear.is_none() && is_whole(&store.access))
+        // What is stored as it was read would be read again after it changed.
+        && !fused.stores.iter().any(|store| of_input(store.register))
+}
+
+fn reads(step: &Step) -> Box<dyn Iterator<Item = &Access> + '_> {
+    match step {
+        Step::Loop(fused) => Box::new(fused.loads.iter()),
+        Step::Product(product) => Box::new(product.operands[..2].iter()),
+        Step::Call(call) => Box::new(call.inputs.iter().map(|(access, _)| access)),
+        Step::Repeat(repeat) => Box::new(repeat.inputs.iter()),
+    }
+}
+
+fn writes(step: &Step) -> Box<dyn Iterator<Item = &Access> + '_> {
+    match step {
+        Step::Loop(fused) => Box::new(fused.stores.iter().map(|store| &store.access)),
+        Step::Product(product) => Box::new(product.operands[2..].iter()),
+        Step::Call(call) => Box::new(std::iter::once(&call.output.0)),
+        Step::Repeat(repeat) => Box::new(repeat.outputs.iter().flatten()),
+    }
+}
+
+fn accesses_mut(step: &mut Step, visit: &mut impl FnMut(&mut Access)) {
+    match step {
+        Step::Loop(fused) => {
+            fused.loads.iter_mut().for_each(&mut *visit);
+            fused.stores.iter_mut().for_each(|store| visit(&mut store.access));
+        }
+        Step::Product(product) => product.operands.iter_mut().for_each(visit),
+        Step::Call(call) => {
+            call.inputs.iter_mut().for_each(|(access, _)| visit(access));
+            visit(&mut call.output.0);
+        }
+        Step::Repeat(repeat) => {
+            repeat.inputs.iter_mut().for_each(&mut *visit);
+            repeat.outputs.iter_mut().flatten().for_each(visit);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What running takes besides arithmetic, counted by an allocator: memory at the highest point of a training step, and
+//! requests for memory that do not grow with the number of operations.
+//!
+//! One test: the allocator counts for the whole process.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use glassgrad::exec::programs_planned;
+use glassgrad::expr::s;
+use glassgrad::tree::Tree;
+use glassgrad::{Tensor, compile, value_and_grad};
+
+struct Counting;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        REQUESTS.fetch_add(1, Ordering::Relaxed);
+        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        HIGHEST.fetch_max(live, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most bytes that were held at a time while something ran, over those held before; and how often memory was
+/// asked for.
+fn measured(run: impl FnOnce()) -> (usize, usize) {
+    let (before, requests) = (LIVE.load(Ordering::Relaxed), REQUESTS.load(Ordering::Relaxed));
+    HIGHEST.store(before, Ordering::Relaxed);
+    run();
+    (HIGHEST.load(Ordering::Relaxed) - before, REQUESTS.load(Ordering::Relaxed) - requests)
+}
+
+type Parameters = Vec<(Tensor, Tensor)>;
+type State = (Parameters, Parameters, Parameters);
+type Data = (Tensor, Tensor);
+
+fn network(sizes: &[usize]) -> Parameters {
+    let layer = |pair: &[usize]| {
+        let elements: Vec<f32> = (0..pair[0] * pair[1]).map(|k| (k as f32 * 0.7).sin() * 0.05).collect();
+        (Tensor::new(&elements, [pair[0], pair[1]]), Tensor::new(&vec![0.0_f32; pair[1]], [pair[1]]))
+    };
+    sizes.windows(2).map(layer).collect()
+}
+
+fn adam((state, (x, y)): &(State, Data)) -> (State, Tensor) {
+    let (parameters, means, squares) = state;
+    let loss = |parameters: &Parameters| {
+        let last = parameters.len() - 1;
+        let output = parameters.iter().enumerate().fold(x.clone(), |x, (k, (weight, bias))| {
+            let y = x.matmul(weight) + bias;
+            if k == last { y } else { y.relu() }
+        });
+        -(output.log_softmax(-1) * y).sum() / x.shape()[0] as f64
+    };
+    let (value, slopes) = value_and_grad(loss)(parameters);
+    let means = means.zip(&slopes, |mean, slope| mean * 0.9 + slope * 0.1);
+    let squares = squares.zip(&slopes, |square, slope| square * 0.999 + slope.square() * 0.001);
+    let moved = means.zip(&squares, |mean, square| mean / (square.sqrt() + 1e-8) * 0.00001);
+    ((parameters.zip(&moved, |parameter, moved| parameter - moved), means, squares), value)
+}
+
+/// The highest point of a step, against parameters, slopes, moments and what the layers make.
+fn a_step_takes_little_more_than_what_it_must_hold() {
+    let (sizes, batch) = ([784, 512, 256, 10], 128);
+    let parameters = network(&sizes);
+    let zeros = || Tree::zeros_like(&parameters).realise().unwrap();
+    let mut state: State = (parameters.clone(), zeros(), zeros());
+    let pixels: Vec<f32> = (0..batch * 784).map(|k| (k as f32 * 0.3).cos()).collect();
+    let classes: Vec<f32> = (0..batch * 10).map(|k| f32::from(u8::from(k % 11 == 0))).collect();
+    let data = (Tensor::new(&pixels, [batch, 784]), Tensor::new(&classes, [batch, 10]));
+    let count = parameters.element_count();
+    drop(parameters);
+    let step = compile(adam);
+    let mut called = Vec::new();
+    let mut other = state.clone();
+    for _ in 0..6 {
+        let (next, value) = step.call(&(other, data.clone())).unwrap();
+        called.push(value.item().unwrap());
+        other = next;
+    }
+    drop(other);
+    // The first step plans, and makes the memory that later ones find.
+    let mut losses = vec![step.update(&mut state, &data).unwrap().item().unwrap()];
+    let workspace = step.program(&(state.clone(), data.clone())).unwrap().arena;
+    let (highest, _) = measured(|| {
+        for _ in 0..5 {
+            losses.push(step.update(&mut state, &data).unwrap().item().unwrap());
+        }
+    });
+    assert_eq!(losses, called);
+    assert!(losses[5] < losses[0], "{losses:?}");
+    let state_bytes = 3 * count * 4;
+    let activations: usize = sizes[1..].iter().map(|size| batch * size * 4).sum();
+    let must = state_bytes + count * 4 + activations;
+    let taken = state_bytes + workspace + highest;
+    let ratio = taken as f64 / must as f64;
+    println!("a training step: {taken} bytes at the highest point, {must} that it must hold, {ratio:.3}");
+    assert!(ratio <= 1.2, "{ratio}");
+}
+
+/// A chain of this many operations that do not all join one loop: products, sums, and functions in between.
+fn chain(x: &Tensor, length: usize) -> Tensor {
+    (0..length).fold(x.clone(), |x, k| match k % 4 {
+        0 => x.matmul(&x) * 0.1,
+        1 => (&x - x.mean_over(glassgrad::expr::Axes::from(1).keep())).tanh(),
+        2 => x.transpose() + 1.0,
+        _ => x.clone() / (x.square().sum() + 1.0),
+    })
+}
+
+fn requests_do_not_grow_with_the_number_of_operations() {
+    let x = Tensor::from([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6], [0.7, 0.8, 0.9]]);
+    let requests = |length: usize| {
+        let function = compile(move |x: &Tensor| value_and_grad(|x: &Tensor| chain(x, length).sum())(x));
+        function.call(&x).unwrap();
+        let steps = function.program(&x).unwrap().steps.len();
+        let (_, requests) = measured(|| drop(function.call(&x).unwrap()));
+        (requests, steps)
+    };
+    let ((few, few_steps), (many, many_steps)) = (requests(8), requests(400));
+    println!("replay: {few} requests for memory in {few_steps} steps, {many} in {many_steps}");
+    assert!(many_steps > 20 * few_steps);
+    assert_eq!(few, many);
+}
+
+/// An epoch of batches that are slices, with a rate of their own for each step, plans nothing after the first step.
+fn an_epoch_plans_once() {
+    let x = Tensor::new(&(0..640).map(|k| (k as f32 * 0.1).sin()).collect::<Vec<_>>(), [160, 4]);
+    let y = Tensor::new(&(0..320).map(|k| f32::from(u8::from(k % 3 == 0))).collect::<Vec<_>>(), [160, 2]);
+    let mut parameters = network(&[4, 8, 2]);
+    let mut before = None;
+    for number in 0..20_isize {
+        let part = s(8 * number..8 * (number + 1));
+        let (x, y) = (x.slice(&[part]), y.slice(&[part]));
+        let loss = |parameters: &Parameters| {
+            let hidden = (x.matmul(&parameters[0].0) + &parameters[0].1).tanh();
+            (hidden.matmul(&parameters[1].0) + &parameters[1].1 - &y).square().mean()
+        };
+        let rate = 0.1 / (1.0 + number as f64);
+        let (value, slopes) = value_and_grad(loss)(&parameters);
+        let next = parameters.zip(&slopes, |parameter, slope| parameter - slope * rate);
+        let (moved, value) = (next, value).realise().unwrap();
+        assert!(value.item().unwrap().is_finite());
+        parameters = moved;
+        let planned = programs_planned();
+        if let Some(before) = before {
+            assert_eq!(planned, before, "step {number} planned anew");
+        }
+        before = Some(planned);
+    }
+}
+
+#[test]
+fn memory_and_plans() {
+    a_step_takes_little_more_than_what_it_must_hold();
+    requests_do_not_grow_with_the_number_of_operations();
+    an_epoch_plans_once();
+}
