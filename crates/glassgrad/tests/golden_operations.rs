@@ -254,6 +254,34 @@ fn in_32_bits_they_are_the_same_but_for_as_many_roundings() {
     complaints.settle();
 }
 
+/// The slow executor computes by definition, and programs must say the same, whatever the peers say.
+#[test]
+fn programs_compute_what_the_definition_says() {
+    let mut complaints = Complaints(Vec::new());
+    for case in cases() {
+        for (dtype, roundings) in [(DType::F64, ROUNDINGS), (DType::F32, SHORT_ROUNDINGS)] {
+            let found = results(&case, dtype, Tensor::clone);
+            let all = std::iter::once(&found.value).chain(&found.gradients).chain(&found.products);
+            for (place, tensor) in all.enumerate() {
+                // By definition first: what has a value already is not computed again.
+                let by_definition = match tensor.eval_by_reference() {
+                    Ok(array) => {
+                        let numbers: Vec<f64> = (0..array.buffer().len()).map(|k| array.buffer().get(k)).collect();
+                        Tensor::new(&numbers, array.shape().clone())
+                    }
+                    Err(error) => {
+                        complaints.0.push(format!("{}: {error}", case.name));
+                        continue;
+                    }
+                };
+                let what = format!("{} in {dtype}, tensor {place}", case.name);
+                complaints.unless_near(&what, from_ref(tensor), &[by_definition], roundings);
+            }
+        }
+    }
+    complaints.settle();
+}
+
 #[test]
 fn tails_keep_their_digits() {
     let tails: Vec<Case> = cases().into_iter().filter(|case| case.name.ends_with("far out")).collect();

@@ -5,6 +5,8 @@
 mod cases;
 #[path = "judges/closeness.rs"]
 mod closeness;
+#[path = "judges/functions.rs"]
+mod functions;
 #[path = "judges/heap.rs"]
 mod heap;
 #[path = "judges/random.rs"]
@@ -12,6 +14,7 @@ mod random;
 
 use cases::random_cases;
 use closeness::{agree, size_of_all};
+use functions::{Made, random_function};
 use glassgrad::array::{Array, Buffer};
 use glassgrad::dtype::DType;
 use glassgrad::einsum::Einsum;
@@ -81,68 +84,12 @@ fn assert_passes_keep_values(what: &str, tensors: &[&Tensor]) {
 
 // ------------------------------------------------------------------ random graphs
 
-/// A random function from vectors of three numbers to vectors of three numbers, made of everything that passes
-/// look at: products of many factors, views of views, zeros and ones, choices, and loops.
-fn random_function(seed: u64, length: usize, dtype: DType) -> impl Fn(&Tensor) -> Tensor {
-    move |x| {
-        let mut random = Random::new(seed);
-        let mut pool: Vec<Tensor> = vec![x.clone()];
-        for step in 0..length {
-            let mut pick = || pool[random.next() as usize % pool.len()].clone();
-            let (a, b) = (pick(), pick());
-            let constant = normal(seed.wrapping_add(step as u64), &[3, 3], dtype) * 0.5;
-            let next = match random.next() % 30 {
-                0 => &a + &b + a.zeros_like(),
-                1 => -(-(&a - &b)),
-                2 => a.tanh() * &b,
-                3 => a.sin() * b.ones_like() * Tensor::full([3], 0.5, dtype).exp(),
-                4 => a.sigmoid() / (1.5 + b.cos()),
-                5 => constant.matmul(&constant).matmul(&constant.transpose()).matmul(&a),
-                6 => a.softmax(0),
-                7 => a.tanh().outer(&b.sin()).matmul(&constant).diag(),
-                8 => a.flip(&[0]).flip(&[0]).slice(&[s(1..)]).pad(&[(1, 0)]),
-                9 => a.gather(&Tensor::from([1_i64, 2, 1]), 0),
-                10 => a.scatter_add(&Tensor::from([0_i64, 2, 0]), 0, 3),
-                11 => Tensor::concatenate(&[&a.slice(&[s(1..)]), &b.slice(&[s(..1)])], 0),
-                12 => a.pad(&[(1, 1)]).slice(&[s(..).step(-2)]),
-                13 => a.mean() + b.tanh(),
-                14 => a.broadcast_to([3, 3]).transpose().sum_over(1) * 0.3,
-                15 => (a.square() + 1.0).ln().stop_gradient() + &b,
-                16 => a.logsumexp() * b.sin(),
-                17 => (a.square().sum() + 1.0).sqrt() * &b * 0.3,
-                18 => Tensor::einsum("ij,i,jk,k->j", &[&constant, &a.sin(), &constant, &b.tanh()]),
-                19 => a.tanh().pow(2.0) + a.atan2(2.0 + b.cos()),
-                20 => Tensor::stack(&[&a, &b], 1).permute(&[1, 0]).permute(&[1, 0]).sum_over(1),
-                21 => a.reshape([3, 1]).reshape([1, 3]).matmul(&constant).reshape([3]),
-                22 => a.gt(0.0).not().not().choose(&a.gelu(), &b.erf()),
-                23 => a.lt(&b).choose(&a.sin(), &a.sin()),
-                24 => a.outer(&b).outer(&b.sin()).sum_over([0, 2]).tanh(),
-                25 => a.diag().matmul(&constant).matmul(&b.diag()).sum_over(0),
-                26 => (a.max() + b.min()) * b.cos(),
-                27 => a.cast(DType::F64).cast(dtype).exp().recip() * a.exp().recip(),
-                28 => a.gt(0.2).choose(&(a.square() + 0.1).ln(), &b.zeros_like()) + a.gt(0.2).cast(dtype),
-                _ => {
-                    let body = |state: &Tensor, x: &Tensor| {
-                        let next = (constant.matmul(&constant).matmul(state) * 0.5 + x * &b + 0.0 * state).tanh();
-                        (next.clone(), next.sum() + b.sum())
-                    };
-                    let (last, sums) = scan(body, &a, &Tensor::stack(&[&a, &b, &a.sin()], 0));
-                    last + sums.slice(&[s(..3)])
-                }
-            };
-            pool.push(next);
-        }
-        let last = pool.len().saturating_sub(3);
-        pool[last..].iter().cloned().sum::<Tensor>().tanh()
-    }
-}
-
 proptest! {
     #![proptest_config(random_cases(160))]
 
     #[test]
     fn passes_keep_values_and_derivatives(seed in 0_u64..1_000_000, length in 1_usize..9) {
-        let f = random_function(seed, length, DType::F64);
+        let f = random_function(seed, length, DType::F64, Made::OfEverything);
         let mut random = Random::new(seed ^ 0x55);
         let x = Tensor::from([(); 3].map(|()| random.within(&(-1.0..1.0))));
         let total = |x: &Tensor| f(x).square().sum();
@@ -157,7 +104,7 @@ proptest! {
 
     #[test]
     fn passes_keep_whole_second_derivatives(seed in 0_u64..1_000_000, length in 1_usize..6) {
-        let f = random_function(seed, length, DType::F64);
+        let f = random_function(seed, length, DType::F64, Made::OfEverything);
         let x = normal(seed ^ 0x55, &[3], DType::F64);
         let curvature = hessian(|x: &Tensor| f(x).square().sum())(&x);
         assert_passes_keep_values(&format!("random graph {seed} of {length} steps"), &[&jacobian(&f)(&x), &curvature]);
@@ -165,7 +112,7 @@ proptest! {
 
     #[test]
     fn passes_keep_32_bit_values(seed in 0_u64..1_000_000, length in 1_usize..9) {
-        let f = random_function(seed, length, DType::F32);
+        let f = random_function(seed, length, DType::F32, Made::OfEverything);
         let x = normal(seed ^ 0x55, &[3], DType::F32);
         let slope = grad(|x: &Tensor| f(x).square().sum())(&x);
         assert_passes_keep_values(&format!("random graph {seed} of {length} steps"), &[&f(&x), &slope]);
@@ -200,7 +147,7 @@ fn integers_and_truth_values_pass_unchanged() {
 #[test]
 fn the_same_graph_gives_the_same_plan() {
     for seed in 0..20 {
-        let f = random_function(seed, 8, DType::F64);
+        let f = random_function(seed, 8, DType::F64, Made::OfEverything);
         let x = normal(seed, &[3], DType::F64);
         let graph = graph(&[&f(&x), &grad(|x: &Tensor| f(x).sum())(&x)]);
         let (first, reports) = optimised(graph.clone());

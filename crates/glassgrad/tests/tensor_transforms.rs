@@ -10,6 +10,8 @@ mod cases;
 mod closeness;
 #[path = "judges/differences.rs"]
 mod differences;
+#[path = "judges/functions.rs"]
+mod functions;
 #[path = "judges/golden.rs"]
 mod golden;
 #[path = "judges/random.rs"]
@@ -21,6 +23,7 @@ use std::f64::consts::{E, PI};
 
 use cases::random_cases;
 use closeness::{agree, size_of_all};
+use functions::{Made, random_function};
 use glassgrad::diff::{value_and_grad_aux, vmap_axes};
 use glassgrad::dtype::DType;
 use glassgrad::expr::{Keys, s};
@@ -688,52 +691,12 @@ fn a_linear_function_is_that_of_the_point() {
 
 // ------------------------------------------------------------------ random graphs
 
-/// A random function from vectors of three numbers to vectors of three numbers, smooth everywhere.
-fn random_function(seed: u64, length: usize) -> impl Fn(&Tensor) -> Tensor {
-    move |x| {
-        let mut random = Random::new(seed);
-        let mut pool: Vec<Tensor> = vec![x.clone()];
-        for step in 0..length {
-            let mut pick = || pool[random.next() as usize % pool.len()].clone();
-            let (a, b) = (pick(), pick());
-            let constant = normal(seed.wrapping_add(step as u64), &[3, 3]) * 0.5;
-            let next = match random.next() % 22 {
-                0 => &a + &b,
-                1 => &a - &b,
-                2 => a.tanh() * &b,
-                3 => a.sin(),
-                4 => a.sigmoid() / (1.5 + b.cos()),
-                5 => constant.matmul(&a),
-                6 => a.softmax(0),
-                7 => a.tanh().outer(&b.sin()).matmul(&constant).diag(),
-                8 => a.flip(&[0]),
-                9 => a.gather(&Tensor::from([1_i64, 2, 1]), 0),
-                10 => a.scatter_add(&Tensor::from([0_i64, 2, 0]), 0, 3),
-                11 => Tensor::concatenate(&[&a.slice(&[s(1..)]), &b.slice(&[s(..1)])], 0),
-                12 => a.slice(&[s(..).step(-2)]).pad(&[(0, 1)]),
-                13 => a.mean() + b.tanh(),
-                14 => a.softplus().sqrt(),
-                15 => (a.square() + 1.0).ln(),
-                16 => a.logsumexp() * b.sin(),
-                17 => (a.square().sum() + 1.0).sqrt() * &b * 0.3,
-                18 => Tensor::einsum("ij,i,j->j", &[&constant, &a.sin(), &b.tanh()]),
-                19 => a.tanh().pow(2.0) + a.atan2(2.0 + b.cos()),
-                20 => Tensor::stack(&[&a, &b], 1).permute(&[1, 0]).sum_over(0),
-                _ => constant.slice(&[s(0)]).gt(0.0).choose(&a.gelu(), &b.erf()),
-            };
-            pool.push(next);
-        }
-        let last = pool.len().saturating_sub(3);
-        pool[last..].iter().cloned().sum::<Tensor>().tanh()
-    }
-}
-
 proptest! {
     #![proptest_config(random_cases(48))]
 
     #[test]
     fn random_graphs_agree_in_every_mode(seed in 0_u64..1_000_000, length in 1_usize..9) {
-        let f = random_function(seed, length);
+        let f = random_function(seed, length, DType::F64, Made::Smoothly);
         let mut random = Random::new(seed ^ 0x55);
         let point: Vec<f64> = (0..3).map(|_| random.within(&(-1.0..1.0))).collect();
         assert_modes_agree(&format!("random graph {seed} of {length} steps"), &f, &point);
@@ -741,7 +704,7 @@ proptest! {
 
     #[test]
     fn random_graphs_batched_are_loops(seed in 0_u64..1_000_000, length in 1_usize..9) {
-        let f = random_function(seed, length);
+        let f = random_function(seed, length, DType::F64, Made::Smoothly);
         let what = format!("random graph {seed} of {length} steps");
         let batch = normal(seed ^ 0x77, &[4, 3]);
         assert_tensors(&what, &vmap(&f)(&batch), &looped(&f, &batch, 0, 0));
@@ -759,7 +722,7 @@ proptest! {
 
     #[test]
     fn random_graphs_obey_the_adjoint_identity(seed in 0_u64..1_000_000, length in 1_usize..15) {
-        let f = random_function(seed, length);
+        let f = random_function(seed, length, DType::F64, Made::Smoothly);
         let (x, v, w) = (normal(seed, &[3]), normal(seed ^ 1, &[3]), normal(seed ^ 2, &[3]));
         let left = numbers(&w.inner(&jvp(&f, &x, &v).1))[0];
         let right = numbers(&vjp(&f, &x).1(&w).inner(&v))[0];

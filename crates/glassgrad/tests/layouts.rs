@@ -1,0 +1,130 @@
+//! Products of matrices read their factors where they lie: transposes, reshapes, slices and batches are strides, and
+//! no loop copies anything before a product.
+
+use glassgrad::expr::s;
+use glassgrad::opt::graph::Graph;
+use glassgrad::opt::lower::lower;
+use glassgrad::opt::passes::optimise;
+use glassgrad::opt::program::{Program, Step};
+use glassgrad::rng::Key;
+use glassgrad::{Tensor, grad};
+
+fn normal(seed: u64, shape: &[usize]) -> Tensor {
+    Tensor::normal(Key::new(seed), shape).detach().expect("random numbers")
+}
+
+fn program(tensors: &[&Tensor]) -> Program {
+    lower(&optimise(Graph::of(tensors).expect("a graph").0))
+}
+
+/// The steps by kind: loops, products, and others.
+fn kinds(program: &Program) -> [usize; 3] {
+    let count = |kind: fn(&Step) -> bool| program.steps.iter().filter(|step| kind(step)).count();
+    let (loops, products) =
+        (count(|step| matches!(step, Step::Loop(_))), count(|step| matches!(step, Step::Product(_))));
+    [loops, products, program.steps.len() - loops - products]
+}
+
+/// One product and nothing else, and the value by definition.
+fn assert_one_product(what: &str, tensor: &Tensor) {
+    let program = program(&[tensor]);
+    assert_eq!(kinds(&program), [0, 1, 0], "{what}\n{program}");
+    let (expected, actual) = (tensor.eval_by_reference().expect("a value"), tensor.eval().expect("a value"));
+    for place in 0..expected.buffer().len() {
+        let (expected, actual) = (expected.buffer().get(place), actual.buffer().get(place));
+        assert!((expected - actual).abs() <= 1e-4 * (1.0 + expected.abs()), "{what}: {actual} is not {expected}");
+    }
+}
+
+#[test]
+fn transposed_factors() {
+    let (x, y) = (normal(1, &[5, 7]), normal(2, &[6, 7]));
+    assert_one_product("x yᵀ", &x.matmul(&y.transpose()));
+    assert_one_product("(y xᵀ)ᵀ without its copy", &Tensor::einsum("ik,jk->ij", &[&x, &y]));
+    let (x, y) = (normal(1, &[7, 5]), normal(2, &[7, 6]));
+    assert_one_product("xᵀ y", &x.transpose().matmul(&y));
+    assert_one_product("xᵀ x", &x.transpose().matmul(&x));
+    assert_one_product("xᵀ yᵀ", &x.transpose().matmul(&normal(3, &[4, 7]).transpose()));
+    // A factor that comes from a rule goes into the product; a number of the user is an input, and takes a loop.
+    assert_one_product("-xᵀ y", &-x.transpose().matmul(&y));
+    // A product that is asked for transposed is written transposed.
+    assert_one_product("(xᵀ y)ᵀ", &x.transpose().matmul(&y).transpose());
+}
+
+#[test]
+fn batched_products() {
+    let (queries, keys) = (normal(1, &[2, 3, 5, 4]), normal(2, &[2, 3, 6, 4]));
+    assert_one_product("bhqd,bhkd->bhqk", &Tensor::einsum("bhqd,bhkd->bhqk", &[&queries, &keys]));
+    let (weights, values) = (normal(3, &[2, 3, 5, 6]), normal(4, &[2, 3, 6, 4]));
+    assert_one_product("bhqk,bhkd->bhqd", &weights.matmul(&values));
+    // Heads beside one another in memory, as a linear layer leaves them.
+    let (queries, keys) = (normal(1, &[2, 5, 12]), normal(2, &[2, 6, 12]));
+    let heads = |x: &Tensor, length: usize| x.reshape([2, length, 3, 4]).permute(&[0, 2, 1, 3]);
+    let scores = heads(&queries, 5).matmul(&heads(&keys, 6).permute(&[0, 1, 3, 2]));
+    assert_one_product("heads of queries and keys", &scores);
+    // Back to rows of all heads: written where they belong.
+    let joined = weights.matmul(&heads(&keys, 6)).permute(&[0, 2, 1, 3]).reshape([2, 5, 12]);
+    assert_one_product("heads put together again", &joined);
+    assert_one_product("bij,jk->bik", &normal(5, &[3, 4, 5]).matmul(&normal(6, &[5, 6])));
+}
+
+#[test]
+fn products_of_views() {
+    let (x, y) = (normal(1, &[8, 9]), normal(2, &[9, 8]));
+    assert_one_product("rows and columns", &x.slice(&[s(1..5), s(2..8)]).matmul(&y.slice(&[s(3..9), s(..4)])));
+    assert_one_product("every second", &x.slice(&[s(..).step(2), s(..)]).matmul(&y.slice(&[s(..), s(..).step(3)])));
+    assert_one_product("backwards", &x.flip(&[1]).matmul(&y.flip(&[0])));
+    assert_one_product("reshaped", &normal(3, &[2, 4, 9]).reshape([8, 9]).matmul(&y));
+    assert_one_product("reshaped and transposed", &normal(3, &[9, 2, 4]).reshape([9, 8]).transpose().matmul(&y));
+    assert_one_product("a part of a batch", &normal(4, &[3, 8, 9]).slice(&[s(1)]).matmul(&y));
+    assert_one_product("unfolded and folded", &x.reshape([2, 4, 9]).matmul(&y).reshape([8, 8]));
+}
+
+/// In the gradient of a network every product is one step, and the loops between them compute something.
+#[test]
+fn weight_gradients_of_layers() {
+    let sizes = [6, 10, 8, 4];
+    let weights: Vec<Tensor> = sizes.windows(2).map(|pair| normal(pair[0] as u64, &[pair[0], pair[1]])).collect();
+    let given = normal(9, &[16, 6]);
+    let gradient = grad(move |weights: &Vec<Tensor>| {
+        let mut x = given.clone();
+        for weights in weights {
+            x = x.matmul(weights).tanh();
+        }
+        x.square().sum()
+    })(&weights);
+    // Three layers forward, three gradients of weights, two of what lies between.
+    assert_products_alone(&gradient, 8);
+}
+
+/// So many products, loops that compute something, and nothing else.
+fn assert_products_alone(tensors: &[Tensor], count: usize) {
+    let program = program(&tensors.iter().collect::<Vec<_>>());
+    let [_, products, others] = kinds(&program);
+    assert_eq!((products, others), (count, 0), "{program}");
+    for step in &program.steps {
+        if let Step::Loop(fused) = step {
+            let sums = fused.stores.iter().any(|store| store.combine.is_some());
+            assert!(sums || !fused.code.is_empty(), "a loop that only copies\n{program}");
+        }
+    }
+}
+
+/// Attention with heads, from the projections to the joined heads, and its gradient for all weights.
+#[test]
+fn attention_and_its_gradients() {
+    let (batch, length, heads, width) = (2, 5, 3, 4);
+    let all = heads * width;
+    let weights: Vec<Tensor> = (0..4).map(|k| normal(k, &[all, all])).collect();
+    let given = normal(9, &[batch, length, all]);
+    let gradient = grad(move |weights: &Vec<Tensor>| {
+        let split = |x: Tensor| x.reshape([batch, length, heads, width]).permute(&[0, 2, 1, 3]);
+        let [queries, keys, values] = [0, 1, 2].map(|k| split(given.matmul(&weights[k])));
+        let scores = queries.matmul(&keys.permute(&[0, 1, 3, 2])).softmax(3);
+        let joined = scores.matmul(&values).permute(&[0, 2, 1, 3]).reshape([batch, length, all]);
+        joined.matmul(&weights[3]).square().sum()
+    })(&weights);
+    // Forward: three projections, scores, values, the last; backward: two for each of scores, values and the last, and
+    // one for each projection.
+    assert_products_alone(&gradient, 6 + 2 * 3 + 3);
+}
