@@ -28,25 +28,47 @@ pub(crate) fn cotangents(
     lead: &[usize],
     every: bool,
 ) -> HashMap<u64, Tensor> {
-    let roots: Vec<&Tensor> = outputs.iter().map(|(output, _)| *output).collect();
+    let seed = |(output, cotangent): &(&'_ Tensor, Tensor)| ((*output).clone(), cotangent.clone(), false);
+    let seeds: Vec<Seed> = outputs.iter().map(seed).collect();
+    let found = swept(&seeds, variables, lead, every, None);
+    found.into_iter().map(|(id, (cotangent, _))| (id, cotangent)).collect()
+}
+
+/// An output, its cotangent, and whether that has come through a choice.
+pub(super) type Seed = (Tensor, Tensor, bool);
+
+/// [`cotangents`] that tell whether they have come through a choice, as those they come from may have. With a number
+/// of snapshots, loops are swept back with so many of their states kept.
+pub(super) fn swept(
+    outputs: &[Seed],
+    variables: &[&Tensor],
+    lead: &[usize],
+    every: bool,
+    snapshots: Option<usize>,
+) -> HashMap<u64, (Tensor, bool)> {
+    let roots: Vec<&Tensor> = outputs.iter().map(|(output, ..)| output).collect();
     let order = dependent_nodes(&roots, variables);
     let dependent: HashSet<u64> = order.iter().map(|node| node.id).collect();
     let wanted: HashSet<u64> = variables.iter().map(|variable| variable.0.id).collect();
     let mut cotangents: BTreeMap<u64, Cotangent> = BTreeMap::new();
-    for (output, cotangent) in outputs.iter().filter(|(output, _)| dependent.contains(&output.0.id)) {
+    for (output, cotangent, masked) in outputs.iter().filter(|(output, ..)| dependent.contains(&output.0.id)) {
         let entry = cotangents.entry(output.0.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
         entry.contributions.push(cotangent.clone());
+        entry.masked |= masked;
     }
-    let mut found: HashMap<u64, Tensor> = HashMap::new();
-    let mut parts: HashMap<u64, HashMap<usize, Tensor>> = HashMap::new();
+    let mut found: HashMap<u64, (Tensor, bool)> = HashMap::new();
+    let mut parts: HashMap<u64, Parts> = HashMap::new();
     for node in order.iter().rev() {
         let _behalf = Behalf::of(node, Pass::Derivative);
-        if let (Op::Scan(body), Some(parts)) = (&node.op, parts.remove(&node.id)) {
-            for (input, contribution) in node.inputs().iter().zip(pull_scan(node, body, &parts, lead)) {
-                if let Some(contribution) = contribution.filter(|_| dependent.contains(&input.id)) {
+        if let Some(parts) = parts.remove(&node.id) {
+            let is_dependent = |input: &Arc<Node>| dependent.contains(&input.id);
+            let pulled = pull_parts(node, &parts, &is_dependent, lead, snapshots);
+            for (input, contribution) in node.inputs().iter().zip(pulled) {
+                if let Some((contribution, masked)) = contribution.filter(|_| is_dependent(input)) {
                     let entry =
                         cotangents.entry(input.id).or_insert(Cotangent { contributions: Vec::new(), masked: false });
                     entry.contributions.push(contribution);
+                    entry.masked |= masked;
                 }
             }
             continue;
@@ -54,14 +76,14 @@ pub(crate) fn cotangents(
         let Some(Cotangent { contributions, masked }) = cotangents.remove(&node.id) else { continue };
         let total = Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>());
         if every || wanted.contains(&node.id) {
-            found.insert(node.id, total.clone());
+            found.insert(node.id, (total.clone(), masked));
         }
         if wanted.contains(&node.id) {
             continue;
         }
         if let Op::Part(number) = node.op {
             let scan = node.inputs().first().map_or(0, |scan| scan.id);
-            parts.entry(scan).or_default().insert(number, total);
+            parts.entry(scan).or_default().insert(number, (total, masked));
             continue;
         }
         let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
@@ -77,14 +99,38 @@ pub(crate) fn cotangents(
     found
 }
 
+/// The cotangents of parts that somebody used, and whether they have come through a choice.
+pub(super) type Parts = HashMap<usize, (Tensor, bool)>;
+
+/// The cotangents of the inputs of a loop, a region or a sweep.
+fn pull_parts(
+    node: &Arc<Node>,
+    parts: &Parts,
+    is_dependent: &dyn Fn(&Arc<Node>) -> bool,
+    lead: &[usize],
+    snapshots: Option<usize>,
+) -> Vec<Option<(Tensor, bool)>> {
+    let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+    let wanted: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
+    match &node.op {
+        Op::Region(region) => super::checkpoint::pull(region, &inputs, &wanted, parts, lead, snapshots),
+        Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &wanted, parts, lead),
+        Op::Scan(body) => {
+            let pulled = pull_scan(body, &inputs, parts, lead, snapshots);
+            pulled.into_iter().map(|found| found.map(|found| (found, false))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The cotangents of a loop's inputs; parts that nobody used have none.
 fn pull_scan(
-    node: &Arc<Node>,
     body: &crate::expr::ScanBody,
-    parts: &HashMap<usize, Tensor>,
+    inputs: &[Tensor],
+    parts: &Parts,
     lead: &[usize],
+    snapshots: Option<usize>,
 ) -> Vec<Option<Tensor>> {
-    let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
     let shapes = body.carried.iter().map(|tensor| tensor.shape().clone());
     let stacked = body.results.iter().map(|tensor| Shape::from(body.length).followed_by(tensor.shape()));
     let dtypes = body.carried.iter().chain(&body.results).map(Tensor::dtype);
@@ -94,10 +140,10 @@ fn pull_scan(
         .enumerate()
         .map(|(k, (shape, dtype))| {
             let zeros = || Tensor::full(Shape::from(lead).followed_by(&shape), 0.0, dtype);
-            parts.get(&k).cloned().unwrap_or_else(zeros)
+            parts.get(&k).map_or_else(zeros, |(cotangent, _)| cotangent.clone())
         })
         .collect();
-    super::batch::over_lead(&cotangents, lead, |cotangents| super::scan::pull(body, &inputs, cotangents))
+    super::batch::over_lead(&cotangents, lead, |cotangents| super::scan::pull(body, inputs, cotangents, snapshots))
 }
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.
@@ -150,6 +196,7 @@ fn rule(
     let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
     let contribution = match &node.op {
         Op::Variable | Op::Add => g.clone(),
+        Op::After if number == 0 => g.clone(),
         Op::Map(formula) => {
             let slope = match partial(formula, inputs.len(), number) {
                 Partial::Number(0.0) => return None,

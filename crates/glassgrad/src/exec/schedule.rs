@@ -31,7 +31,8 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let (order, known) = computable(roots)?;
     let asked: HashSet<u64> = roots.iter().map(|root| root.0.id).collect();
     // Another thread may compute and let go of something meanwhile: then there is less to do.
-    let kept = |node: &Node| asked.contains(&node.id) || node.is_held();
+    // Loops have no value of their own, only their parts have.
+    let kept = |node: &Node| asked.contains(&node.id) || (node.is_held() && node.op.body().is_none());
     let Some(extract) = Extract::new(&order, kept) else { return evaluate(roots) };
     let values = programs::compute(&extract)?;
     for (node, value) in extract.results().zip(values) {

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use super::graph::{Graph, GraphNode};
 use super::memory;
+use super::passes::{dead, expanded};
 use super::program::{
-    Access, Call, Combine, Instruction, Loop, Memory, Product, ProductAxis, Program, Repeat, Step, Store,
+    Access, Call, Combine, Instruction, Loop, Memory, Product, ProductAxis, Program, Repeat, Step, Store, Sweep,
 };
+use super::revolve::Schedule;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::expr::Op;
@@ -88,8 +90,19 @@ struct LoopGroup {
 enum Group {
     Loop(LoopGroup),
     Product(PendingProduct),
-    Call { node: usize, inputs: Vec<(Located, Shape)>, producer: usize },
-    Repeat { node: usize, body: Program, inputs: Vec<Located>, producers: Vec<usize> },
+    Call {
+        node: usize,
+        inputs: Vec<(Located, Shape)>,
+        producer: usize,
+    },
+    /// A loop over time, with a program back if it is a sweep.
+    Repeat {
+        node: usize,
+        body: Program,
+        reverse: Option<Program>,
+        inputs: Vec<Located>,
+        producers: Vec<usize>,
+    },
 }
 
 struct PendingProduct {
@@ -113,6 +126,7 @@ struct Lowering<'g> {
 
 /// Plans a graph.
 pub fn lower(graph: &Graph) -> Program {
+    let graph = &*expanded(graph);
     let mut lowering = Lowering {
         graph,
         producers: Vec::new(),
@@ -224,6 +238,11 @@ impl Lowering<'_> {
         let input = |k: usize| node.inputs[k];
         match &node.op {
             Op::Variable | Op::Stop => self.at(input(0)),
+            Op::After => {
+                // No loop from before goes on with what comes now.
+                self.latest.clear();
+                self.at(input(0))
+            }
             Op::Reshape => {
                 let shape = self.graph.nodes[input(0)].shape.clone();
                 let at = self.at(input(0));
@@ -257,7 +276,7 @@ impl Lowering<'_> {
                 let operand = self.at(input(0));
                 self.combined(node, &shape, &[operand], &strides, Combine::Largest, None)
             }
-            Op::Scan(_) => self.repeat(number),
+            Op::Scan(_) | Op::Sweep(_) => self.repeat(number),
             Op::Part(part) => {
                 let producer = self.parts.get(&input(0)).map_or(0, |parts| parts[*part]);
                 Located { producer, offset: 0, strides: rows(&node.shape) }
@@ -282,28 +301,39 @@ impl Lowering<'_> {
 
     fn repeat(&mut self, number: usize) -> Located {
         let node = &self.graph.nodes[number];
-        let (Op::Scan(scan), Some(body)) = (&node.op, &node.body) else { return self.call(number) };
+        let (Some(scan), Some(body)) = (node.op.body(), &node.body) else { return self.call(number) };
         let mut inputs = Vec::new();
         for input in &node.inputs {
             let shape = self.graph.nodes[*input].shape.clone();
             let at = self.at(*input);
             inputs.push(self.in_rows(&at, &shape));
         }
-        let body_program = lower(body);
-        let producers: Vec<usize> = body_program
+        let (body_program, reverse) = match &node.op {
+            Op::Sweep(sweep) => {
+                let part = |results: &[usize]| lower(&dead(Graph { results: results.to_vec(), ..Graph::clone(body) }));
+                let (forwards, back) = body.results.split_at(sweep.states);
+                (part(forwards), Some(part(back)))
+            }
+            _ => (lower(body), None),
+        };
+        let producers: Vec<usize> = body
             .results
             .iter()
             .enumerate()
-            .map(|(part, (shape, dtype))| {
-                let stacked = if part < scan.carries.len() { 1 } else { scan.length };
+            .map(|(part, result)| {
+                let GraphNode { shape, dtype, .. } = &body.nodes[*result];
+                let stacked = if part < scan.carried.len() { 1 } else { scan.length };
                 self.produce(*dtype, shape.elements().saturating_mul(stacked))
             })
             .collect();
-        for producer in &producers {
+        for (part, producer) in producers.iter().enumerate() {
             self.producers[*producer].group = self.groups.len();
+            // A sweep has no other place for what it stacks.
+            self.producers[*producer].needed = reverse.is_some() && part >= scan.carried.len();
         }
-        self.groups.push(Group::Repeat { node: number, body: body_program, inputs, producers: producers.clone() });
-        self.parts.insert(number, producers);
+        let parts = producers.clone();
+        self.groups.push(Group::Repeat { node: number, body: body_program, reverse, inputs, producers });
+        self.parts.insert(number, parts);
         Located { producer: 0, offset: 0, strides: Vec::new() }
     }
 
@@ -706,14 +736,20 @@ impl Lowering<'_> {
         // Loops over time have scratch memory of their own.
         let mut scratch = HashMap::new();
         for (step, group) in self.groups.iter().enumerate() {
-            if let Group::Repeat { body, node, .. } = group {
-                let Op::Scan(scan) = &self.graph.nodes[*node].op else { continue };
-                let carried: usize = body.results[..scan.carries.len()]
-                    .iter()
-                    .map(|(shape, dtype)| 2 * memory::aligned(shape.elements().saturating_mul(dtype.bytes())))
-                    .sum();
+            if let Group::Repeat { body, reverse, node, .. } = group {
+                let Some(scan) = self.graph.nodes[*node].op.body() else { continue };
+                let sizes = scan.carried.iter().map(|carry| carry.shape().elements() * carry.dtype().bytes());
+                let carried: usize = sizes.map(|bytes| 2 * memory::aligned(bytes)).sum();
+                let kept: usize = match &self.graph.nodes[*node].op {
+                    Op::Sweep(sweep) => {
+                        let state = body.results.iter().map(|(shape, dtype)| shape.elements() * dtype.bytes());
+                        sweep.snapshots * state.map(memory::aligned).sum::<usize>()
+                    }
+                    _ => 0,
+                };
                 scratch.insert(step, lifetimes.len());
-                let bytes = memory::aligned(body.arena) + carried;
+                let arena = body.arena.max(reverse.as_ref().map_or(0, |reverse| reverse.arena));
+                let bytes = memory::aligned(arena) + carried + kept;
                 lifetimes.push(memory::Lifetime { bytes: bytes.max(1), first: step, last: step, instead_of: None });
             }
         }
@@ -774,13 +810,28 @@ impl Lowering<'_> {
                         source: node.source,
                     })
                 }
-                Group::Repeat { node, body, inputs, producers } => {
+                Group::Repeat { node, body, reverse, inputs, producers } => {
                     let node = &self.graph.nodes[*node];
-                    let Op::Scan(scan) = &node.op else { continue };
+                    let Some(scan) = node.op.body() else { continue };
                     let written = |producer: &usize| {
                         let producer = *producer;
                         self.producers[producer].needed.then(|| whole(producer, Vec::new()))
                     };
+                    if let (Op::Sweep(sweep), Some(reverse)) = (&node.op, reverse) {
+                        steps.push(Step::Sweep(Sweep {
+                            advance: Arc::new(body.clone()),
+                            reverse: Arc::new(reverse.clone()),
+                            schedule: Arc::new(Schedule::new(scan.length, sweep.snapshots)),
+                            inputs: inputs.iter().map(access).collect(),
+                            outputs: producers[sweep.states..].iter().map(written).collect(),
+                            states: sweep.states,
+                            carries: scan.carried.len() - sweep.states,
+                            sequences: scan.entries.len(),
+                            scratch: Memory::Arena(places[scratch[&step]]),
+                            source: node.source,
+                        }));
+                        continue;
+                    }
                     Step::Repeat(Repeat {
                         body: Arc::new(body.clone()),
                         length: scan.length,

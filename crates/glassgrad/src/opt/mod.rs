@@ -8,5 +8,6 @@ pub mod lower;
 pub mod memory;
 pub mod passes;
 pub mod program;
+pub mod revolve;
 
 pub(crate) use extract::{Extract, Leaf};

@@ -1,12 +1,13 @@
 //! Programs: plain data that tells an executor what to do, step by step, over planned memory.
 //!
 //! A step is a fused loop of table rows over strided memory, a batched product of matrices, a loop over time with
-//! a program as its body, or one operation on whole arrays. Nothing in a program refers to a tensor, so that it
+//! a program as its body, the sweep back over such a loop, or one operation on whole arrays. Nothing in a program refers to a tensor, so that it
 //! can be kept, printed, compared, and translated for another device.
 
 use std::fmt;
 use std::sync::Arc;
 
+use super::revolve::Schedule;
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::expr::{Logic, Op};
@@ -188,6 +189,40 @@ pub struct Repeat {
     pub source: usize,
 }
 
+/// The sweep back over a loop over time, by a schedule of snapshots.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    /// One step forwards: from all inputs of both programs to the next state.
+    pub advance: Arc<Program>,
+    /// One step back: from the same inputs to the cotangents before it, and to one entry of each stacked result.
+    /// The inputs are the state, what is carried back, one entry of each sequence, and what does not change.
+    pub reverse: Arc<Program>,
+    /// When to run which, and which states to keep.
+    pub schedule: Arc<Schedule>,
+    /// The first state, the last cotangents, the sequences, and what does not change.
+    pub inputs: Vec<Access>,
+    /// The first cotangents and the stacked results, where anybody reads them.
+    pub outputs: Vec<Option<Access>>,
+    /// How many arrays the state has, and how many are carried back.
+    pub states: usize,
+    /// How many arrays are carried back.
+    pub carries: usize,
+    /// How many sequences there are.
+    pub sequences: usize,
+    /// Where the arena of both programs is, two places for each array of the state and for each that is carried
+    /// back, and the snapshots.
+    pub scratch: Memory,
+    /// The node to name if it fails.
+    pub source: usize,
+}
+
+impl Sweep {
+    /// How often one step runs forwards on its own, and how often it is reversed.
+    pub fn runs(&self) -> [usize; 2] {
+        [self.schedule.advances(), self.schedule.steps]
+    }
+}
+
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -199,6 +234,8 @@ pub enum Step {
     Call(Call),
     /// A loop over time.
     Repeat(Repeat),
+    /// The sweep back over one.
+    Sweep(Sweep),
 }
 
 /// The shape and type of an input or a result.
@@ -219,6 +256,30 @@ pub struct Program {
     pub arena: usize,
 }
 
+impl Program {
+    /// The bytes that a run takes besides what it is given: the arena, and the results.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let program = Tensor::from([1.0, 2.0]).exp().program().unwrap();
+    /// assert_eq!(program.memory(), program.arena + 2 * 8);
+    /// ```
+    pub fn memory(&self) -> usize {
+        let bytes = |(shape, dtype): &Signature| shape.elements().saturating_mul(dtype.bytes());
+        self.results.iter().map(bytes).fold(self.arena, usize::saturating_add)
+    }
+
+    /// Multiplications and additions of all steps.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!((Tensor::from([1.0, 2.0]) * 3.0).program().unwrap().flops(), 2.0);
+    /// ```
+    pub fn flops(&self) -> f64 {
+        self.steps.iter().map(Step::flops).sum()
+    }
+}
+
 impl Step {
     /// Multiplications and additions that the step takes.
     pub fn flops(&self) -> f64 {
@@ -236,7 +297,11 @@ impl Step {
                 2.0 * whole * product.rows.extent as f64 * product.columns.extent as f64 * product.inner.extent as f64
             }
             Step::Call(_) => 0.0,
-            Step::Repeat(repeat) => repeat.length as f64 * repeat.body.steps.iter().map(Step::flops).sum::<f64>(),
+            Step::Repeat(repeat) => repeat.length as f64 * repeat.body.flops(),
+            Step::Sweep(sweep) => {
+                let [forwards, back] = sweep.runs();
+                forwards as f64 * sweep.advance.flops() + back as f64 * sweep.reverse.flops()
+            }
         }
     }
 
@@ -267,6 +332,11 @@ impl Step {
                 whole.map(|(access, shape)| shape.elements() as f64 * access.dtype.bytes() as f64).sum()
             }
             Step::Repeat(repeat) => repeat.length as f64 * repeat.body.steps.iter().map(Step::bytes).sum::<f64>(),
+            Step::Sweep(sweep) => {
+                let bytes = |program: &Program| program.steps.iter().map(Step::bytes).sum::<f64>();
+                let [forwards, back] = sweep.runs();
+                forwards as f64 * bytes(&sweep.advance) + back as f64 * bytes(&sweep.reverse)
+            }
         }
     }
 }
@@ -373,6 +443,35 @@ impl fmt::Display for Program {
                         writeln!(formatter, "       {line}")?;
                     }
                 }
+                Step::Sweep(sweep) => sweep.fmt(formatter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many actions of a schedule are told one by one.
+const TOLD: usize = 24;
+
+/// The schedule in words, and both programs.
+impl fmt::Display for Sweep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Schedule { steps, snapshots, actions } = &*self.schedule;
+        let [forwards, back] = self.runs();
+        writeln!(
+            formatter,
+            "reverse sweep of {steps} steps with {snapshots} snapshots: {forwards} steps forwards, {back} back"
+        )?;
+        for action in actions.iter().take(TOLD) {
+            writeln!(formatter, "       {action}")?;
+        }
+        if let Some(more) = actions.len().checked_sub(TOLD).filter(|more| *more > 0) {
+            writeln!(formatter, "       and so on, {more} actions more")?;
+        }
+        for (what, program) in [("forwards", &self.advance), ("back", &self.reverse)] {
+            writeln!(formatter, "       one step {what}:")?;
+            for line in program.to_string().lines() {
+                writeln!(formatter, "         {line}")?;
             }
         }
         Ok(())

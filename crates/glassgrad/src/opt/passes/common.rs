@@ -24,8 +24,9 @@ fn fingerprint(node: &GraphNode) -> Option<u128> {
     let mut inputs = node.inputs.clone();
     let mut hash = Fingerprint::default();
     let is_known = match &node.op {
-        // Loops are not compared: their bodies are graphs of their own.
-        Op::Scan(_) => false,
+        // Loops are not compared: their bodies are graphs of their own. What is to be computed after something is
+        // never what was computed before.
+        Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::After => false,
         Op::Einsum(einsum) => {
             let (einsum, inputs) = canonical(einsum, inputs);
             hash.listed(&Op::Einsum(einsum), &inputs, &node.shape, node.dtype)
