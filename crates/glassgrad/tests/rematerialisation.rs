@@ -1,10 +1,18 @@
 //! Checkpoints and budgets of memory: the same values and derivatives from less memory and more work, as planned.
 
+#[path = "judges/heap.rs"]
+mod heap;
+
 use glassgrad::expr::Keys;
+use glassgrad::opt::graph::Graph;
+use glassgrad::opt::passes::{PASSES, optimise, verify};
 use glassgrad::opt::program::{Program, Step, Sweep};
 use glassgrad::opt::revolve::fewest_advances;
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Within, checkpoint, compile, grad, hessian, hvp, jacobian, jvp, scan, value_and_grad, vmap};
+
+#[global_allocator]
+static HEAP: heap::CountingAllocator = heap::CountingAllocator;
 
 fn normal(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::normal(Key::new(seed), shape.to_vec()).cast(glassgrad::dtype::DType::F64).detach().expect("random numbers")
@@ -562,4 +570,100 @@ fn a_program_tells_its_schedule_in_words() {
     assert!(text.contains(&told), "{text}");
     assert!(text.contains("keep the state in slot 0") && text.contains("reverse step 7"), "{text}");
     assert!(text.contains("one step forwards:") && text.contains("one step back:"), "{text}");
+}
+
+#[test]
+fn passes_work_inside_of_regions_and_never_through_them() {
+    let problem = (normal(40, &[4, 3]), normal(41, &[3, 5]));
+    let slopes = grad(deep(3, checkpoint(layer)))(&problem);
+    let (graph, inputs) = Graph::of(&[&slopes.0, &slopes.1]).expect("a graph");
+    let regions = |graph: &Graph| graph.to_string().matches("region of").count();
+    assert_eq!((verify(&graph), regions(&graph)), (Ok(()), 6));
+    let expected = [slopes.0, slopes.1].map(|slope| slope.eval_by_reference().expect("a value"));
+    let alone = PASSES.iter().map(|pass| (pass.name, pass.applied(graph.clone())));
+    for (name, changed) in alone.chain([("none", graph.clone()), ("all", optimise(graph.clone()))]) {
+        assert_eq!(verify(&changed), Ok(()), "{name}");
+        // The last layer forwards is needed by nobody: the cotangent of a sum of squares is all that reads it.
+        assert!(regions(&changed) >= 5, "{name}");
+        for (actual, expected) in changed.run(&inputs).expect("values").iter().zip(&expected) {
+            let tensor = |array: &glassgrad::array::Array| {
+                let elements: Vec<f64> = (0..array.buffer().len()).map(|k| array.buffer().get(k)).collect();
+                Tensor::new(&elements, array.shape().clone())
+            };
+            assert_close(&tensor(actual), &tensor(expected));
+        }
+    }
+    // Work is done once more for each layer that stands inside.
+    assert!(
+        optimise(graph).flops() > 1.2 * optimise(Graph::of(&[&grad(deep(3, layer))(&problem).0]).unwrap().0).flops()
+    );
+}
+
+#[test]
+fn a_sweep_allocates_nothing_from_step_to_step() {
+    let allocated = |length: usize| {
+        let loss = recurrent(normal(42, &[length, 4, 3]), normal(43, &[4, 8]));
+        let start = weights(8, 3);
+        let budget = compile(grad(&loss)).program(&start).expect("a program").memory() / 2;
+        let frugal = compile(grad(&loss).within(budget));
+        assert!(sweep_of(&frugal.program(&start).expect("a program")).is_some());
+        frugal.call(&start).expect("a gradient");
+        let count = heap::allocations(|| drop(frugal.call(&start).expect("a gradient")));
+        let snapshots = sweep_of(&frugal.program(&start).expect("a program")).map(|sweep| sweep.schedule.snapshots);
+        // Each slot is a list of places.
+        count - snapshots.expect("a sweep")
+    };
+    assert_eq!(allocated(40), allocated(400));
+}
+
+#[test]
+fn integers_are_carried_loops_stand_in_loops_and_results_are_stacked() {
+    type Carried = (Tensor, Tensor);
+    let loss = |(weight, x): &(Tensor, Tensor)| {
+        let step = |(state, count): &Carried, x: &Tensor| {
+            let inner = |sum: &Tensor, x: &Tensor| ((sum * 0.5 + x * weight).sin(), ());
+            let (sum, ()) = scan(inner, &state.sum(), x);
+            let next = (state * &sum + count.cast(state.dtype()) * 0.01).tanh();
+            ((next.clone(), count + 1), (next.sum(), next))
+        };
+        let start = (Tensor::ones([8]).cast(x.dtype()), Tensor::from(0_i64));
+        let ((last, count), (sums, all)) = scan(step, &start, x);
+        last.sum() + sums.square().sum() + all.sin().sum() + count.cast(x.dtype())
+    };
+    let problem = (Tensor::from(0.7), normal(44, &[30, 6]));
+    let expected = grad(loss)(&problem);
+    let plain = compile(grad(loss)).program(&problem).expect("a program").memory();
+    let mut swept = 0;
+    for part in [1.0, 0.8, 0.6, 0.5, 0.45, 0.4] {
+        let frugal = compile(grad(loss).within((plain as f64 * part) as usize));
+        let Ok(program) = frugal.program(&problem) else { continue };
+        swept += usize::from(sweep_of(&program).is_some());
+        let slopes = frugal.call(&problem).expect("a gradient");
+        assert_close(&slopes.0, &expected.0);
+        assert_close(&slopes.1, &expected.1);
+        let by_reference = grad(loss).within((plain as f64 * part) as usize)(&problem).1.eval_by_reference().unwrap();
+        let elements: Vec<f64> = (0..by_reference.buffer().len()).map(|k| by_reference.buffer().get(k)).collect();
+        assert_close(&slopes.1, &Tensor::new(&elements, slopes.1.shape().clone()));
+    }
+    assert!(swept > 1, "{swept}");
+}
+
+#[test]
+fn the_glass_box_looks_into_regions() {
+    let line = line!() + 1;
+    let loss = |x: &Tensor| checkpoint(|x: &Tensor| (x - 1.0).ln().exp())(x).sum();
+    let x = Tensor::from([2.0, 0.5]);
+    let text = glassgrad::glass::Graph::trace(loss, &x).with_values().expect("values").text();
+    assert!(text.contains("region") && text.contains("exp"), "{text}");
+    let found = glassgrad::glass::explain_non_finite(loss, &x).expect("an answer").expect("a NaN");
+    let first = &found.provenance.path[0];
+    assert_eq!((first.origin.line(), first.operation.as_str(), &first.index[..]), (line, "ln", &[1][..]));
+    // In the derivative, where the value is finite: the way leads into the region that computes it.
+    let steep = |x: &Tensor| checkpoint(|x: &Tensor| x.sqrt())(x).sum();
+    let found =
+        glassgrad::glass::explain_non_finite(steep, &Tensor::from([1.0, 0.0])).expect("an answer").expect("one");
+    assert!(found.provenance.path[0].derivative_of.as_deref().is_some_and(|of| of.contains("sqrt")), "{found:?}");
+    let certificate =
+        glassgrad::certify::certify_tensors(loss, &Tensor::from([2.0, 3.0]), Key::new(1)).expect("a certificate");
+    assert!(certificate.holds(), "{certificate}");
 }

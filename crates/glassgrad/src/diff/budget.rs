@@ -63,7 +63,7 @@ impl Problem {
         let forwards = self.extract(std::slice::from_ref(&self.result))?;
         let structure = forwards.lasting.then(|| forwards.fingerprint());
         if let Some(choice) = structure.and_then(|structure| budget.chosen(structure)) {
-            return Ok(self.made(choice, &Chain::of(&self.result, &self.variables)));
+            return Ok(self.made(choice));
         }
         let (choice, made) = self.search(budget, operation)?;
         if let Some(structure) = structure {
@@ -87,7 +87,7 @@ impl Problem {
         for (family, fewest, most) in families {
             let planned = |kept: usize| -> Result<(Choice, Made, usize), Error> {
                 let choice = family.keeping(kept);
-                let made = self.made(choice, &chain);
+                let made = self.made(choice);
                 let bytes = self.memory(&made)?;
                 Ok((choice, made, bytes))
             };
@@ -113,7 +113,7 @@ impl Problem {
         Err(Error::new(operation, message).at(budget.origin).help(format!("ask for {least} bytes or more")))
     }
 
-    fn made(&self, choice: Choice, chain: &Chain) -> Made {
+    fn made(&self, choice: Choice) -> Made {
         let _behalf = Behalf::of(&self.result.0, Pass::Derivative);
         let (value, found) = match choice {
             Choice::Plain => (self.result.clone(), self.pulled(None)),
@@ -121,7 +121,7 @@ impl Problem {
             Choice::Chain(kept, snapshots) => {
                 // As long as variables live, nothing that depends on them is computed ahead of time.
                 let live: Vec<Tensor> = self.arguments.iter().map(Tensor::wrapped).collect();
-                chain.gradient(&live, kept, snapshots)
+                Chain::of(&self.result, &self.variables).gradient(&live, kept, snapshots)
             }
         };
         let zeros = |(found, variable): (Option<Tensor>, &Tensor)| found.unwrap_or_else(|| variable.zeros_like());
