@@ -9,5 +9,6 @@ pub mod memory;
 pub mod passes;
 pub mod program;
 pub mod revolve;
+mod sweep;
 
 pub(crate) use extract::{Extract, Leaf};
