@@ -11,7 +11,7 @@ use glassgrad::opt::graph::Graph;
 use glassgrad::opt::lower::lower;
 use glassgrad::opt::memory::{Lifetime, plan};
 use glassgrad::opt::passes::PASSES;
-use glassgrad::opt::program::{Memory, Program, Step};
+use glassgrad::opt::program::{Memory, Program};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, grad};
 
@@ -76,25 +76,13 @@ fn lifetimes(program: &Program) -> Vec<Lifetime> {
     let mut lifetimes: Vec<Lifetime> = Vec::new();
     let mut latest = std::collections::HashMap::new();
     for (number, step) in program.steps.iter().enumerate() {
-        let (read, written): (Vec<Memory>, Vec<Memory>) = match step {
-            Step::Loop(fused) => (
-                fused.loads.iter().map(|load| load.memory).collect(),
-                fused.stores.iter().map(|store| store.access.memory).collect(),
-            ),
-            Step::Product(product) => {
-                let [first, second, result] = &product.operands;
-                (vec![first.memory, second.memory], vec![result.memory])
-            }
-            Step::Call(call) => (call.inputs.iter().map(|(at, _)| at.memory).collect(), vec![call.output.0.memory]),
-            Step::Repeat(_) => (Vec::new(), Vec::new()),
-        };
-        for memory in read {
-            if let Some(value) = latest.get(&memory) {
+        for access in step.reads() {
+            if let Some(value) = latest.get(&access.memory) {
                 let lifetime: &mut Lifetime = &mut lifetimes[*value];
                 lifetime.last = number;
             }
         }
-        for memory in written.into_iter().filter(|memory| matches!(memory, Memory::Arena(_))) {
+        for memory in step.writes().map(|access| access.memory).filter(|memory| matches!(memory, Memory::Arena(_))) {
             latest.insert(memory, lifetimes.len());
             lifetimes.push(Lifetime { bytes: 64 + number % 7 * 64, first: number, last: number, instead_of: None });
         }

@@ -83,7 +83,9 @@ pub mod prelude {
 
 pub use algebra::{Literal, c};
 pub use compile::compile;
-pub use diff::{grad, hessian, hvp, jacobian, jvp, linearize, no_grad, scan, value_and_grad, vjp, vmap};
+pub use diff::{
+    Within, checkpoint, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, scan, value_and_grad, vjp, vmap,
+};
 pub use expr::Tensor;
 pub use glassgrad_derive::Tree;
 pub use ops::{Algebra, Operation, Real};

@@ -186,14 +186,15 @@ struct Trial<'t> {
 impl Trial<'_> {
     fn level(&mut self, level: &Level, steps: &[usize]) {
         for (node, inputs) in &level.nodes {
-            if let Op::Scan(body) = &node.op {
+            if let (Op::Scan(_) | Op::Region(_), Some(body)) = (&node.op, node.op.body()) {
                 let inside = Level::of_body(body);
                 for step in 0..body.length.min(STEPS_OF_LOOPS) {
                     self.level(&inside, &[steps, &[step]].concat());
                 }
             }
-            let has_rule =
-                !matches!(node.op, Op::Variable | Op::Scan(_) | Op::Part(_) | Op::Cast) && !is_flat(&node.op);
+            let has_rule = !matches!(node.op, Op::Variable | Op::Part(_) | Op::Cast)
+                && node.op.body().is_none()
+                && !is_flat(&node.op);
             if !has_rule || inputs.is_empty() || !node.dtype.is_float() || self.seen.contains(&node.id) {
                 continue;
             }

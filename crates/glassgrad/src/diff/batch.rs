@@ -27,7 +27,12 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
         if with_axis.contains(&true) {
             let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
             match &node.op {
-                Op::Scan(body) => drop(parts.insert(node.id, super::scan::batch(body, &led, &with_axis, size))),
+                Op::Region(region) => {
+                    parts.insert(node.id, super::checkpoint::batch(region, &inputs, &led, &with_axis, size));
+                }
+                op @ (Op::Scan(_) | Op::Sweep(_)) => {
+                    parts.insert(node.id, super::scan::batch(op, &inputs, &led, &with_axis, size));
+                }
                 _ => drop(known.insert(node.id, rule(&node, &led, &with_axis, size))),
             }
         }
@@ -106,7 +111,14 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::LargestPlace(axis) => x.largest(axis + 1, true),
         Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
-        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Part(_) => x.clone(),
+        Op::Leaf
+        | Op::Placeholder
+        | Op::Failed(_)
+        | Op::Scan(_)
+        | Op::Region(_)
+        | Op::Sweep(_)
+        | Op::After
+        | Op::Part(_) => x.clone(),
     }
 }
 

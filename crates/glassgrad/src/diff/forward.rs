@@ -12,21 +12,27 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
     let wrt: Vec<&Tensor> = variables.iter().map(|(variable, _)| *variable).collect();
     let mut tangents: HashMap<u64, Tensor> =
         variables.iter().map(|(variable, tangent)| (variable.0.id, tangent.clone())).collect();
-    let mut parts: HashMap<u64, Vec<Tensor>> = HashMap::new();
+    let mut parts: HashMap<u64, Vec<Option<Tensor>>> = HashMap::new();
     for node in dependent_nodes(outputs, &wrt) {
         if tangents.contains_key(&node.id) {
             continue;
         }
         let _behalf = Behalf::of(&node, Pass::Derivative);
         if let Op::Part(number) = node.op {
-            let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)).map(|parts| parts[number].clone());
+            let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)?.get(number).cloned().flatten());
             tangents.extend(found.map(|part| (node.id, part)));
             continue;
         }
         let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
         let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
-        if let Op::Scan(body) = &node.op {
-            parts.insert(node.id, push_scan(body, &inputs, &moved, lead));
+        let pushed = match &node.op {
+            Op::Scan(body) => Some(push_scan(body, &inputs, &moved, lead).into_iter().map(Some).collect()),
+            Op::Region(region) => Some(super::checkpoint::push(region, &inputs, &moved, lead)),
+            Op::Sweep(sweep) => Some(super::scan::push_sweep(sweep, &inputs, &moved, lead)),
+            _ => None,
+        };
+        if let Some(pushed) = pushed {
+            parts.insert(node.id, pushed);
             continue;
         }
         let contributions = rule(&node, &inputs, &moved, lead);
@@ -63,7 +69,7 @@ fn rule(
         || moved.iter().enumerate().filter_map(|(number, tangent)| tangent.as_ref().map(|tangent| (number, tangent)));
     let only = |linear: &dyn Fn(&Tensor) -> Tensor| moved[0].iter().map(linear).collect::<Vec<_>>();
     match &node.op {
-        Op::Variable => only(&Tensor::clone),
+        Op::Variable | Op::After => only(&Tensor::clone),
         Op::Add => present().map(|(_, tangent)| tangent.clone()).collect(),
         Op::Map(formula) => present()
             .filter_map(|(number, tangent)| match &*partial(formula, inputs.len(), number) {

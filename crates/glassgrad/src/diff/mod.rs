@@ -7,16 +7,22 @@
 //!
 //! - `reverse` pulls cotangents back, `forward` pushes tangents, `batch` carries a leading axis through;
 //! - `custom` derives what the rule of a user's own operation leaves out;
-//! - `scan` is a loop whose body is in the graph once;
+//! - `scan` is a loop whose body is in the graph once, `checkpoint` a part of a graph that is computed anew;
+//! - `within` sets a budget of memory, `budget` finds out how to keep it, `chain` cuts a function into steps;
 //! - `transforms` turns functions of trees into functions of trees: [`grad`], [`jvp`], [`vmap`], ….
 
 mod batch;
+mod budget;
+mod chain;
+mod checkpoint;
 mod custom;
 mod forward;
 mod reverse;
 mod scan;
 mod transforms;
+mod within;
 
+pub use checkpoint::checkpoint;
 pub(crate) use forward::pushforward;
 pub(crate) use reverse::{cotangents, dependent_nodes, is_flat, pullback};
 pub use scan::scan;
@@ -24,3 +30,4 @@ pub use transforms::{
     Fallible, Gradients, Outcome, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, value_and_grad,
     value_and_grad_aux, vjp, vmap, vmap_axes,
 };
+pub use within::Within;

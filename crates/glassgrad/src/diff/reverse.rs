@@ -47,24 +47,44 @@ pub(crate) fn cotangents(
     lead: &[usize],
     every: bool,
 ) -> Numbered<Tensor> {
-    let roots: SmallVec<[&Tensor; 4]> = outputs.iter().map(|(output, _)| *output).collect();
+    let seed = |(output, cotangent): &(&'_ Tensor, Tensor)| ((*output).clone(), cotangent.clone(), false);
+    let seeds: Vec<Seed> = outputs.iter().map(seed).collect();
+    let found = swept(&seeds, variables, lead, every, None);
+    found.into_iter().map(|(id, (cotangent, _))| (id, cotangent)).collect()
+}
+
+/// An output, its cotangent, and whether that has come through a choice.
+pub(super) type Seed = (Tensor, Tensor, bool);
+
+/// [`cotangents`] that tell whether they have come through a choice, as those they come from may have. With a number
+/// of snapshots, loops are swept back with so many of their states kept.
+pub(super) fn swept(
+    outputs: &[Seed],
+    variables: &[&Tensor],
+    lead: &[usize],
+    every: bool,
+    snapshots: Option<usize>,
+) -> Numbered<(Tensor, bool)> {
+    let roots: SmallVec<[&Tensor; 4]> = outputs.iter().map(|(output, ..)| output).collect();
     let Dependents { nodes, places } = dependents(&roots, variables);
     let wanted: Numbers = variables.iter().map(|variable| variable.0.id).collect();
     // The cotangents of the nodes on the way, at their places in the order.
     let mut cotangents: Vec<Cotangent> = nodes.iter().map(|_| Cotangent::default()).collect();
-    for (output, cotangent) in outputs {
+    for (output, cotangent, masked) in outputs {
         if let Some(place) = places.get(output.0.id) {
-            cotangents[place].add(cotangent.clone(), false);
+            cotangents[place].add(cotangent.clone(), *masked);
         }
     }
-    let mut found: Numbered<Tensor> = Numbered::default();
-    let mut parts: HashMap<u64, HashMap<usize, Tensor>> = HashMap::new();
+    let mut found: Numbered<(Tensor, bool)> = Numbered::default();
+    let mut parts: Numbered<Parts> = Numbered::default();
     for (place, node) in nodes.iter().enumerate().rev() {
         let _behalf = Behalf::of(node, Pass::Derivative);
-        if let (Op::Scan(body), Some(parts)) = (&node.op, parts.remove(&node.id)) {
-            for (input, contribution) in node.inputs().iter().zip(pull_scan(node, body, &parts, lead)) {
-                if let (Some(contribution), Some(place)) = (contribution, places.get(input.id)) {
-                    cotangents[place].add(contribution, false);
+        if let Some(parts) = parts.remove(&node.id) {
+            let is_dependent = |input: &Arc<Node>| places.get(input.id).is_some();
+            let pulled = pull_parts(node, &parts, &is_dependent, lead, snapshots);
+            for (input, contribution) in node.inputs().iter().zip(pulled) {
+                if let (Some((contribution, masked)), Some(place)) = (contribution, places.get(input.id)) {
+                    cotangents[place].add(contribution, masked);
                 }
             }
             continue;
@@ -76,14 +96,14 @@ pub(crate) fn cotangents(
         let (total, masked) = (cotangent.total(), cotangent.masked);
         let is_wanted = wanted.contains(&node.id);
         if every || is_wanted {
-            found.insert(node.id, total.clone());
+            found.insert(node.id, (total.clone(), masked));
         }
         if is_wanted {
             continue;
         }
         if let Op::Part(number) = node.op {
             let scan = node.inputs().first().map_or(0, |scan| scan.id);
-            parts.entry(scan).or_default().insert(number, total);
+            parts.entry(scan).or_default().insert(number, (total, masked));
             continue;
         }
         let inputs: SmallVec<[Tensor; 3]> = node.inputs().into_iter().map(Tensor::onto).collect();
@@ -97,14 +117,38 @@ pub(crate) fn cotangents(
     found
 }
 
+/// The cotangents of parts that somebody used, and whether they have come through a choice.
+pub(super) type Parts = HashMap<usize, (Tensor, bool)>;
+
+/// The cotangents of the inputs of a loop, a region or a sweep.
+fn pull_parts(
+    node: &Arc<Node>,
+    parts: &Parts,
+    is_dependent: &dyn Fn(&Arc<Node>) -> bool,
+    lead: &[usize],
+    snapshots: Option<usize>,
+) -> Vec<Option<(Tensor, bool)>> {
+    let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+    let wanted: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
+    match &node.op {
+        Op::Region(region) => super::checkpoint::pull(region, &inputs, &wanted, parts, lead, snapshots),
+        Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &wanted, parts, lead),
+        Op::Scan(body) => {
+            let pulled = pull_scan(body, &inputs, parts, lead, snapshots);
+            pulled.into_iter().map(|found| found.map(|found| (found, false))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The cotangents of a loop's inputs; parts that nobody used have none.
 fn pull_scan(
-    node: &Arc<Node>,
     body: &crate::expr::ScanBody,
-    parts: &HashMap<usize, Tensor>,
+    inputs: &[Tensor],
+    parts: &Parts,
     lead: &[usize],
+    snapshots: Option<usize>,
 ) -> Vec<Option<Tensor>> {
-    let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
     let shapes = body.carried.iter().map(|tensor| tensor.shape().clone());
     let stacked = body.results.iter().map(|tensor| Shape::from(body.length).followed_by(tensor.shape()));
     let dtypes = body.carried.iter().chain(&body.results).map(Tensor::dtype);
@@ -114,10 +158,10 @@ fn pull_scan(
         .enumerate()
         .map(|(k, (shape, dtype))| {
             let zeros = || Tensor::full(Shape::from(lead).followed_by(&shape), 0.0, dtype);
-            parts.get(&k).cloned().unwrap_or_else(zeros)
+            parts.get(&k).map_or_else(zeros, |(cotangent, _)| cotangent.clone())
         })
         .collect();
-    super::batch::over_lead(&cotangents, lead, |cotangents| super::scan::pull(body, &inputs, cotangents))
+    super::batch::over_lead(&cotangents, lead, |cotangents| super::scan::pull(body, inputs, cotangents, snapshots))
 }
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.
@@ -183,6 +227,7 @@ fn rule(
     let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
     let contribution = match &node.op {
         Op::Variable | Op::Add => g.clone(),
+        Op::After if number == 0 => g.clone(),
         Op::Map(formula) => {
             let slope = match &*partial(formula, inputs.len(), number) {
                 Partial::Number(0.0) => return None,

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::batch::batched;
 use super::forward::pushforward;
-use super::reverse::pullback;
+use super::reverse::{Parts, Seed, swept};
 use crate::error::Error;
-use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
 use crate::shape::Shape;
 use crate::tree::Tree;
 
@@ -62,6 +62,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), 
         carried: carried_leaves,
         results: result_leaves,
         length,
+        since: None,
     };
     let (last, stacked) = run(body, &starts, &sequences);
     (start.with_leaves(last), results.with_leaves(stacked))
@@ -72,7 +73,7 @@ fn error_tensor(error: &Error) -> Tensor {
 }
 
 /// The outer tensors that a body uses: inputs of its nodes that do not depend on its placeholders.
-fn constants(body: &ScanBody) -> Vec<Tensor> {
+pub(super) fn constants(body: &ScanBody) -> Vec<Tensor> {
     let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
     let inner: HashSet<u64> = inner_nodes(body).iter().map(|node| node.id).collect();
     let placeholders: HashSet<u64> =
@@ -87,16 +88,23 @@ fn constants(body: &ScanBody) -> Vec<Tensor> {
 /// The node of a scan and its parts: the last carries, and the stacked results.
 #[track_caller]
 fn run(body: ScanBody, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
-    let constants = constants(&body);
+    run_as(Op::Scan(Arc::new(body)), starts, sequences)
+}
+
+/// The node of a loop or a sweep, and its parts: what it carries, and what it stacks.
+#[track_caller]
+fn run_as(op: Op, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
+    let Some(body) = op.body() else { return (Vec::new(), Vec::new()) };
+    let constants = constants(body);
     let inputs: Vec<&Tensor> = starts.iter().chain(sequences).chain(&constants).collect();
-    let (carries, length) = (body.carries.len(), body.length);
+    let (carries, length) = (body.carried.len(), body.length);
     let outputs: Vec<(Shape, crate::dtype::DType)> = body
         .carried
         .iter()
         .map(|tensor| (tensor.shape().clone(), tensor.dtype()))
         .chain(body.results.iter().map(|tensor| (Shape::from(length).followed_by(tensor.shape()), tensor.dtype())))
         .collect();
-    let node = Tensor::node(Op::Scan(Arc::new(body)), &inputs, Shape::scalar(), crate::dtype::DType::F32);
+    let node = Tensor::node(op, &inputs, Shape::scalar(), crate::dtype::DType::F32);
     // A loop and no closure, which would not pass the caller's line on.
     let mut parts: Vec<Tensor> = Vec::new();
     for (k, (shape, dtype)) in outputs.into_iter().enumerate() {
@@ -152,6 +160,7 @@ pub(super) fn push(body: &ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>])
         carried: body.carried.iter().chain(moved_carries).cloned().collect(),
         results: body.results.iter().chain(moved_results).cloned().collect(),
         length: body.length,
+        since: None,
     };
     let starts: Vec<Tensor> = starts.iter().cloned().chain((0..starts.len()).map(tangent)).collect();
     let first = body.carries.len();
@@ -160,64 +169,138 @@ pub(super) fn push(body: &ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>])
     last[body.carried.len()..].iter().chain(&stacked[body.results.len()..]).cloned().collect()
 }
 
-/// The cotangents of all inputs from those of the parts, without leading axes.
-pub(super) fn pull(body: &ScanBody, inputs: &[Tensor], cotangents: &[Tensor]) -> Vec<Option<Tensor>> {
+/// The cotangents of all inputs from those of the parts, without leading axes: by a loop back over all states, or by
+/// a sweep that keeps some of them.
+pub(super) fn pull(
+    body: &ScanBody,
+    inputs: &[Tensor],
+    cotangents: &[Tensor],
+    snapshots: Option<usize>,
+) -> Vec<Option<Tensor>> {
     let (starts, sequences, outer) = split(body, inputs);
-    // Once more forwards, to have the state before each entry.
-    let with_history = ScanBody { results: body.carries.clone(), ..body.clone() };
-    let (_, history) = run(with_history, starts, sequences);
     let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
     let carry_cotangents: Vec<Tensor> = body.carried.iter().map(fresh).collect();
     let entry_cotangents: Vec<Tensor> = body.results.iter().map(fresh).collect();
-    let wanted: Vec<usize> = (0..outer.len()).filter(|k| outer[*k].is_float() && outer[*k].0.had_variable).collect();
+    let moves = |tensor: &Tensor| tensor.is_float() && tensor.0.had_variable;
+    let wanted: Vec<usize> = (0..outer.len()).filter(|k| moves(&outer[*k])).collect();
+    let wanted_entries: Vec<usize> = (0..sequences.len()).filter(|k| moves(&sequences[*k])).collect();
     let sums: Vec<Tensor> = wanted.iter().map(|k| fresh(&outer[*k])).collect();
-    let outputs: Vec<(&Tensor, Tensor)> = body
+    let seeds: Vec<Seed> = body
         .carried
         .iter()
         .zip(&carry_cotangents)
         .chain(body.results.iter().zip(&entry_cotangents))
         .filter(|(output, _)| output.is_float())
-        .map(|(output, cotangent)| (output, cotangent.clone()))
+        .map(|(output, cotangent)| (output.clone(), cotangent.clone(), false))
         .collect();
-    let variables: Vec<&Tensor> =
-        body.carries.iter().chain(&body.entries).chain(wanted.iter().map(|k| &outer[*k])).collect();
-    let pulled: Vec<Tensor> = pullback(&outputs, &variables, &[])
-        .into_iter()
-        .zip(&variables)
-        .map(|(found, variable)| found.unwrap_or_else(|| variable.zeros_like()))
+    let variables: Vec<&Tensor> = body
+        .carries
+        .iter()
+        .chain(wanted_entries.iter().map(|k| &body.entries[*k]))
+        .chain(wanted.iter().map(|k| &outer[*k]))
+        .collect();
+    let found = swept(&seeds, &variables, &[], false, snapshots);
+    let pulled: Vec<Tensor> = variables
+        .iter()
+        .map(|variable| found.get(&variable.0.id).map_or_else(|| variable.zeros_like(), |(found, _)| found.clone()))
         .collect();
     let (carry_part, rest) = pulled.split_at(body.carries.len());
-    let (entry_part, constant_part) = rest.split_at(body.entries.len());
+    let (entry_part, constant_part) = rest.split_at(wanted_entries.len());
     let grown = sums.iter().zip(constant_part).map(|(sum, part)| sum + part);
-    let backwards = ScanBody {
-        carries: carry_cotangents.iter().chain(&sums).cloned().collect(),
-        entries: body.entries.iter().chain(&body.carries).chain(&entry_cotangents).cloned().collect(),
-        carried: carry_part.iter().cloned().chain(grown).collect(),
-        results: entry_part.to_vec(),
-        length: body.length,
+    let sweep = Sweep {
+        body: ScanBody {
+            carries: body.carries.iter().chain(&carry_cotangents).chain(&sums).cloned().collect(),
+            entries: body.entries.iter().chain(&entry_cotangents).cloned().collect(),
+            carried: body.carried.iter().chain(carry_part).cloned().chain(grown).collect(),
+            results: entry_part.to_vec(),
+            length: body.length,
+            since: None,
+        },
+        states: body.carries.len(),
+        sequences: body.entries.len(),
+        snapshots: snapshots.unwrap_or_default().min(body.length.saturating_sub(1)),
     };
-    let flipped = |tensor: &Tensor| tensor.flip(&[0]);
+    // Once more forwards, to have the state before each entry.
+    let history = snapshots.is_none().then(|| run(sweep.history(), starts, sequences).1);
     let zeros = wanted.iter().map(|k| outer[*k].zeros_like());
-    let starts: Vec<Tensor> = last_cotangents.iter().cloned().chain(zeros).collect();
-    let sequences: Vec<Tensor> = sequences.iter().chain(&history).chain(result_cotangents).map(flipped).collect();
-    let (last, stacked) = run(backwards, &starts, &sequences);
+    let starts: Vec<Tensor> = starts.iter().chain(last_cotangents).cloned().chain(zeros).collect();
+    let sequences: Vec<Tensor> = sequences.iter().chain(result_cotangents).cloned().collect();
+    let (last, stacked) = match history {
+        Some(history) => unwound(&sweep, &history, &starts, &sequences),
+        None => {
+            let (last, stacked) = run_as(Op::Sweep(Arc::new(sweep)), &starts, &sequences);
+            (last[body.carries.len()..].to_vec(), stacked)
+        }
+    };
     let (first_cotangents, constant_cotangents) = last.split_at(body.carries.len());
     let mut found: Vec<Option<Tensor>> = first_cotangents.iter().cloned().map(Some).collect();
-    found.extend(stacked.iter().map(|tensor| Some(flipped(tensor))));
-    found.extend(
-        (0..outer.len()).map(|k| wanted.iter().position(|w| *w == k).map(|place| constant_cotangents[place].clone())),
-    );
+    let place = |wanted: &[usize], k: usize| wanted.iter().position(|wanted| *wanted == k);
+    found.extend((0..body.entries.len()).map(|k| place(&wanted_entries, k).map(|place| stacked[place].clone())));
+    found.extend((0..outer.len()).map(|k| place(&wanted, k).map(|place| constant_cotangents[place].clone())));
     found
 }
 
-/// All parts with a leading axis, when some inputs have one.
-pub(super) fn batch(body: &ScanBody, inputs: &[Tensor], with_axis: &[bool], size: usize) -> Vec<Tensor> {
+/// A sweep as a loop back over all states: the cotangents of the first state with the sums, and those of the entries.
+fn unwound(sweep: &Sweep, history: &[Tensor], starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
+    let (own, seeds) = sequences.split_at(sweep.sequences);
+    let flipped = |tensor: &Tensor| tensor.flip(&[0]);
+    let sequences: Vec<Tensor> = own.iter().chain(history).chain(seeds).map(flipped).collect();
+    let (last, stacked) = run(sweep.backwards(), &starts[sweep.states..], &sequences);
+    (last, stacked.iter().map(flipped).collect())
+}
+
+/// The parts of a sweep as those of the loop back that it stands for. Nobody asks for the first of them, the states.
+fn unwound_parts(sweep: &Sweep, inputs: &[Tensor]) -> Vec<Option<Tensor>> {
+    let (starts, sequences, _) = split(&sweep.body, inputs);
+    let (_, history) = run(sweep.history(), &starts[..sweep.states], &sequences[..sweep.sequences]);
+    let (last, stacked) = unwound(sweep, &history, starts, sequences);
+    std::iter::repeat_n(None, sweep.states).chain(last.into_iter().chain(stacked).map(Some)).collect()
+}
+
+/// The cotangents of a sweep's inputs, through the loop that it stands for: a derivative of a derivative keeps states.
+pub(super) fn pull_sweep(
+    sweep: &Sweep,
+    inputs: &[Tensor],
+    wanted: &[bool],
+    parts: &Parts,
+    lead: &[usize],
+) -> Vec<Option<(Tensor, bool)>> {
+    let outputs = unwound_parts(sweep, inputs);
+    let mut numbers: Vec<usize> = parts.keys().copied().collect();
+    numbers.sort_unstable();
+    let seed = |number: &usize| {
+        let (cotangent, masked) = &parts[number];
+        outputs[*number].clone().map(|output| (output, cotangent.clone(), *masked))
+    };
+    let seeds: Vec<Seed> = numbers.iter().filter_map(seed).collect();
+    let variables: Vec<&Tensor> = inputs.iter().zip(wanted).filter(|(_, wanted)| **wanted).map(|(k, _)| k).collect();
+    let found = swept(&seeds, &variables, lead, false, None);
+    inputs.iter().map(|input| found.get(&input.0.id).cloned()).collect()
+}
+
+/// The tangents of a sweep's parts, likewise.
+pub(super) fn push_sweep(
+    sweep: &Sweep,
+    inputs: &[Tensor],
+    moved: &[Option<Tensor>],
+    lead: &[usize],
+) -> Vec<Option<Tensor>> {
+    let outputs = unwound_parts(sweep, inputs);
+    let variables: Vec<(&Tensor, Tensor)> =
+        inputs.iter().zip(moved).filter_map(|(input, moved)| Some((input, moved.clone()?))).collect();
+    let present: Vec<&Tensor> = outputs.iter().flatten().collect();
+    let mut pushed = pushforward(&present, &variables, lead).into_iter();
+    outputs.iter().map(|output| output.as_ref().and_then(|_| pushed.next().flatten())).collect()
+}
+
+/// All parts with a leading axis, when some inputs of a loop or a sweep have one.
+pub(super) fn batch(op: &Op, originals: &[Tensor], inputs: &[Tensor], with_axis: &[bool], size: usize) -> Vec<Tensor> {
+    let Some(body) = op.body() else { return Vec::new() };
     let (starts, sequences, outer) = split(body, inputs);
     let widened = |like: &Tensor| Tensor::placeholder(Shape::from(size).followed_by(like.shape()), like.dtype());
     let carries: Vec<Tensor> = body.carries.iter().map(widened).collect();
     let entries: Vec<Tensor> = body.entries.iter().map(widened).collect();
     let offset = starts.len() + sequences.len();
-    let originals = constants(body);
     let replaced: Vec<(&Tensor, Tensor)> = body
         .carries
         .iter()
@@ -225,7 +308,7 @@ pub(super) fn batch(body: &ScanBody, inputs: &[Tensor], with_axis: &[bool], size
         .chain(body.entries.iter().zip(&entries))
         .map(|(old, new)| (old, new.clone()))
         .chain(
-            originals
+            originals[offset..]
                 .iter()
                 .zip(outer)
                 .enumerate()
@@ -243,7 +326,11 @@ pub(super) fn batch(body: &ScanBody, inputs: &[Tensor], with_axis: &[bool], size
     let starts: Vec<Tensor> = (0..starts.len()).map(spread).collect();
     // The examples stand in front of the entries; inside the loop the entries come first.
     let sequences: Vec<Tensor> = (starts.len()..offset).map(|k| super::batch::move_axis(&spread(k), 1, 0)).collect();
-    let (last, stacked) =
-        run(ScanBody { carries, entries, carried: wide, results, length: body.length }, &starts, &sequences);
+    let wide = ScanBody { carries, entries, carried: wide, results, length: body.length, since: None };
+    let wide = match op {
+        Op::Sweep(sweep) => Op::Sweep(Arc::new(Sweep { body: wide, ..Sweep::clone(sweep) })),
+        _ => Op::Scan(Arc::new(wide)),
+    };
+    let (last, stacked) = run_as(wide, &starts, &sequences);
     last.into_iter().chain(stacked.iter().map(|tensor| super::batch::move_axis(tensor, 1, 0))).collect()
 }

@@ -8,8 +8,10 @@
 use std::collections::HashMap;
 
 use super::batch::{batched, move_axis};
+use super::budget::Problem;
 use super::forward::pushforward;
 use super::reverse::pullback;
+use super::within::Budget;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -84,19 +86,19 @@ impl<T: Fallible, const N: usize> Fallible for [T; N] {
 }
 
 /// A function's arguments as fresh variables, and what it made of them.
-struct Traced<X, Y> {
-    variables: X,
-    result: Y,
+pub(super) struct Traced<X, Y> {
+    pub(super) variables: X,
+    pub(super) result: Y,
 }
 
-fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) -> Traced<X, R::Tree> {
+pub(super) fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) -> Traced<X, R::Tree> {
     let variables = x.map(Tensor::wrapped);
     let result = function(&variables).outcome();
     Traced { variables, result }
 }
 
 /// A tree like `x` in which every leaf carries an error.
-fn failed_like<X: Tree>(x: &X, error: &Error) -> X {
+pub(super) fn failed_like<X: Tree>(x: &X, error: &Error) -> X {
     x.map(|_| Tensor::failed(error))
 }
 
@@ -130,6 +132,25 @@ fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
     variables.with_leaves(gradients.collect())
 }
 
+/// The value of a traced result and its gradient, within a budget of memory that counts the value or not.
+fn gradient_within<X: Tree>(
+    budget: &Budget,
+    result: &Tensor,
+    variables: &X,
+    x: &X,
+    counts_value: bool,
+    operation: &str,
+) -> (Tensor, X) {
+    let made = match no_number(result, operation) {
+        Some(error) => Err(error),
+        None => Problem::new(result, variables.flatten(), x.flatten(), counts_value).within(budget, operation),
+    };
+    match made {
+        Ok((value, gradient)) => (value, variables.with_leaves(gradient)),
+        Err(error) => (Tensor::failed(&error), failed_like(variables, &error)),
+    }
+}
+
 /// The gradient of a function, as a function.
 ///
 /// ```
@@ -141,8 +162,12 @@ fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
 /// ```
 pub fn grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> X {
     move |x| {
-        let traced = trace(&function, x);
-        gradient_of(&traced.result, &traced.variables, "grad")
+        let budget = Budget::take();
+        let Traced { variables, result } = trace(&function, x);
+        match budget {
+            Some(budget) => gradient_within(&budget, &result, &variables, x, false, "grad").1,
+            None => gradient_of(&result, &variables, "grad"),
+        }
     }
 }
 
@@ -155,9 +180,13 @@ pub fn grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> i
 /// ```
 pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> (Tensor, X) {
     move |x| {
-        let traced = trace(&function, x);
-        let gradient = gradient_of(&traced.result, &traced.variables, "value_and_grad");
-        (traced.result, gradient)
+        let budget = Budget::take();
+        let Traced { variables, result } = trace(&function, x);
+        if let Some(budget) = budget {
+            return gradient_within(&budget, &result, &variables, x, true, "value_and_grad");
+        }
+        let gradient = gradient_of(&result, &variables, "value_and_grad");
+        (result, gradient)
     }
 }
 
@@ -171,8 +200,13 @@ pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
 /// ```
 pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> impl Fn(&X) -> (Tensor, X, A) {
     move |x| {
+        let budget = Budget::take();
         let variables = x.map(Tensor::wrapped);
         let (result, auxiliary) = function(&variables);
+        if let Some(budget) = budget {
+            let (value, gradient) = gradient_within(&budget, &result, &variables, x, true, "value_and_grad_aux");
+            return (value, gradient, auxiliary);
+        }
         let gradient = gradient_of(&result, &variables, "value_and_grad_aux");
         (result, gradient, auxiliary)
     }

@@ -32,10 +32,10 @@ pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place
             .map(|input| values.get(&(Vec::new(), input.id)).cloned())
             .collect::<Option<_>>()
             .ok_or_else(missing)?;
-        if let Op::Scan(body) = &node.op {
-            let mut inside: Vec<(Place, Array)> = Vec::new();
-            let mut see = |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
-            parts.insert(node.id, reference::scan(body, inputs, &operands, &[], &mut see)?);
+        let mut inside: Vec<(Place, Array)> = Vec::new();
+        let mut see = |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
+        if let Some(made) = reference::parts_of(&node.op, inputs, &operands, &[], &mut see) {
+            parts.insert(node.id, made?);
             values.extend(inside);
             continue;
         }

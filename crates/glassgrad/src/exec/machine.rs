@@ -7,7 +7,7 @@
 
 use std::panic::Location;
 
-use super::{fused, product, reference};
+use super::{fused, product, reference, sweep};
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -43,7 +43,7 @@ pub(super) fn copy<E: Copy>(from: &[E], to: *mut u8) {
 }
 
 impl Frame<'_> {
-    fn base(&self, memory: Memory) -> *mut u8 {
+    pub(super) fn base(&self, memory: Memory) -> *mut u8 {
         match memory {
             Memory::Input(number) => self.inputs[number].cast_mut(),
             Memory::Constant(number) => self.constants[number].cast_mut(),
@@ -116,6 +116,7 @@ fn scratch_bytes(program: &Program) -> usize {
         Step::Loop(Loop { slot_count, .. }) => slot_count * fused::SLOT,
         Step::Product(one) => product::scratch_bytes(one),
         Step::Repeat(repeat) => scratch_bytes(&repeat.body),
+        Step::Sweep(sweep) => scratch_bytes(&sweep.advance).max(scratch_bytes(&sweep.reverse)),
         Step::Call(_) => 0,
     };
     program.steps.iter().map(needed).max().unwrap_or(0)
@@ -162,7 +163,7 @@ pub(super) fn run_in_place(
     Ok(arrays.collect())
 }
 
-fn steps(
+pub(super) fn steps(
     program: &Program,
     inputs: &[*const u8],
     results: &[*mut u8],
@@ -178,6 +179,7 @@ fn steps(
             Step::Product(one) => product::run(one, &frame, scratch),
             Step::Call(one) => call(one, &frame, origin)?,
             Step::Repeat(one) => repeat(one, &frame, scratch, origin)?,
+            Step::Sweep(one) => sweep::run(one, &frame, scratch, origin)?,
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ mod programs;
 mod read;
 mod reference;
 mod schedule;
+mod sweep;
 mod vector;
 
 pub(crate) use every::{Place, every_value, value_of};

@@ -7,7 +7,7 @@ use crate::array::{Array, Buffer};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Logic, Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Logic, Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
 use crate::formula::Formula;
 use crate::ops::Algebra;
 use crate::shape::Shape;
@@ -30,7 +30,7 @@ pub(super) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
 pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
     let length = node.shape.elements();
     let buffer = match node.op {
-        Op::Variable | Op::Stop | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
+        Op::Variable | Op::Stop | Op::After | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
         Op::Map(formula) => map(formula, inputs, length),
         Op::Einsum(einsum) => contract(einsum, inputs, node.dtype, length),
         Op::Add => Buffer::from_fn_typed(
@@ -79,7 +79,7 @@ pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error>
                 f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
             })
         }
-        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Part(_) => {
+        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
             return Err(Error::new("read", "a leaf has no value").at(node.origin));
         }
         Op::Custom(custom) => {
@@ -97,6 +97,54 @@ pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error>
     Ok(Array::new(node.shape.clone(), buffer))
 }
 
+/// The parts of a loop, a region or a sweep, if an operation is one.
+pub(super) fn parts_of(
+    op: &Op,
+    inputs: &[Arc<Node>],
+    operands: &[Array],
+    steps: &[usize],
+    see: &mut dyn FnMut(&[usize], u64, &Array),
+) -> Option<Result<Vec<Array>, Error>> {
+    match op {
+        Op::Scan(body) => Some(scan(body, inputs, operands, steps, see)),
+        Op::Region(region) => Some(scan(&region.body, inputs, operands, steps, see)),
+        Op::Sweep(sweep) => Some(unwound(sweep, inputs, operands)),
+        _ => None,
+    }
+}
+
+/// A sweep by its definition: the loop with all its states, and the loop back. Its first parts, the states, have no
+/// value that anybody could ask for; the last of them stand there.
+fn unwound(sweep: &Sweep, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Vec<Array>, Error> {
+    let (carries, entries) = (sweep.body.carries.len(), sweep.body.entries.len());
+    let outer = carries + entries..;
+    let own = carries..carries + sweep.sequences;
+    let seeds = carries + sweep.sequences..carries + entries;
+    let mut unseen = |_: &[usize], _: u64, _: &Array| {};
+    // Only tensors from outside are known by their nodes.
+    let chosen = |parts: [&[Arc<Node>]; 2]| parts.concat();
+    let forwards = [&operands[..sweep.states], &operands[own.clone()], &operands[outer.clone()]].concat();
+    let nodes = chosen([&inputs[..sweep.states + sweep.sequences], &inputs[outer.clone()]]);
+    let mut states = scan(&sweep.history(), &nodes, &forwards, &[], &mut unseen)?;
+    let history = states.split_off(sweep.states);
+    let sequences = operands[own].iter().chain(&history).chain(&operands[seeds]).map(flipped);
+    let starts = operands[sweep.states..carries].iter().cloned();
+    let back: Vec<Array> = starts.chain(sequences).chain(operands[outer.clone()].iter().cloned()).collect();
+    // As many nodes as there are carries and entries in the loop back, whose place alone counts.
+    let nodes = chosen([&inputs[..carries + entries], &inputs[outer]]);
+    let mut parts = scan(&sweep.backwards(), &nodes, &back, &[], &mut unseen)?;
+    let stacked = parts.split_off(carries - sweep.states);
+    Ok(states.into_iter().chain(parts).chain(stacked.iter().map(flipped)).collect())
+}
+
+/// The entries of a sequence from the last to the first.
+fn flipped(sequence: &Array) -> Array {
+    let length = sequence.shape()[0];
+    let size = sequence.shape().elements().checked_div(length).unwrap_or_default();
+    let places = (0..length).rev().flat_map(|entry| (entry * size..(entry + 1) * size).map(Some));
+    Array::new(sequence.shape().clone(), sequence.buffer().pick(places))
+}
+
 /// Runs a loop: the last carries, and the stacked results. Every value inside is shown to `see` with the number of
 /// its node and the steps of the loops around it, of which there are `steps` outside of this one.
 pub(super) fn scan(
@@ -104,7 +152,7 @@ pub(super) fn scan(
     inputs: &[Arc<Node>],
     operands: &[Array],
     steps: &[usize],
-    see: &mut impl FnMut(&[usize], u64, &Array),
+    see: &mut dyn FnMut(&[usize], u64, &Array),
 ) -> Result<Vec<Array>, Error> {
     let order = inner_nodes(body);
     let (starts, rest) = operands.split_at(body.carries.len());
@@ -143,8 +191,8 @@ pub(super) fn scan(
                 .map(|input| values.get(&input.id).cloned().or_else(|| input.value().cloned()))
                 .collect::<Option<_>>()
                 .ok_or_else(missing)?;
-            if let Op::Scan(inner) = &node.op {
-                parts.insert(node.id, scan(inner, &behind, &operands, &inside, see)?);
+            if let Some(made) = parts_of(&node.op, &behind, &operands, &inside, see) {
+                parts.insert(node.id, made?);
                 continue;
             }
             let value = compute(node, &operands)?;

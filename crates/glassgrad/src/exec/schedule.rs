@@ -32,7 +32,8 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let mut asked = Places::new();
     roots.iter().for_each(|root| _ = asked.insert(root.0.id, 0));
     // Another thread may compute and let go of something meanwhile: then there is less to do.
-    let kept = |node: &Node| node.is_held() || asked.get(node.id).is_some();
+    // Loops have no value of their own, only their parts have.
+    let kept = |node: &Node| asked.get(node.id).is_some() || (node.is_held() && node.op.body().is_none());
     let Some(extract) = Extract::new(&order, kept) else { return evaluate(roots) };
     let values = programs::compute(&extract)?;
     for (node, value) in extract.results().zip(values) {

@@ -10,7 +10,8 @@
 //! - `build` makes checked nodes, and failed ones where a check does not pass;
 //! - `behalf` lets what passes make carry the user's lines, `words` says operations in words;
 //! - `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
-//!   Rust, `index` slices, `compose` the rest.
+//!   Rust, `index` slices, `compose` the rest;
+//! - `region` holds parts of a graph that passes treat as one, for they are computed anew.
 
 mod behalf;
 mod build;
@@ -21,6 +22,7 @@ mod index;
 mod node;
 mod operators;
 mod random;
+mod region;
 mod remember;
 mod walk;
 mod words;
@@ -35,6 +37,7 @@ pub(crate) use node::Inputs;
 pub(crate) use node::Node;
 pub use node::{Logic, Op, ScanBody, Tensor};
 pub use random::Keys;
+pub use region::{Region, Sweep};
 pub(crate) use remember::{Partial, Request, partial, product, product_from};
 pub(crate) use walk::{inner_nodes, nodes_behind};
 pub(crate) use words::{Product, single_row};

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::behalf::{self, Cause};
 use super::custom::Custom;
+use super::region::{Region, Sweep};
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -70,7 +71,13 @@ pub enum Op {
     Stop,
     /// A loop along leading axes; its parts are the last carries and the stacked results.
     Scan(Arc<ScanBody>),
-    /// One part of a loop.
+    /// A part of the graph that is a unit under differentiation; its parts are its results.
+    Region(Arc<Region>),
+    /// The reverse sweep of a loop that keeps few of its states; its parts are cotangents.
+    Sweep(Arc<Sweep>),
+    /// The first input, which must not be used before the others are known.
+    After,
+    /// One part of a loop, a region or a sweep.
     Part(usize),
     /// An operation of the user's own.
     Custom(Custom),
@@ -100,6 +107,8 @@ impl Op {
             Op::Largest(axis) => format!("max along {axis}"),
             Op::LargestPlace(axis) => format!("argmax along {axis}"),
             Op::Scan(body) => format!("scan of {} steps", body.length),
+            Op::Region(region) => format!("region of {} results", region.body.carried.len()),
+            Op::Sweep(sweep) => format!("reverse sweep of {} steps, {} snapshots", sweep.body.length, sweep.snapshots),
             Op::Part(number) => format!("part {number}"),
             Op::Custom(custom) => custom.0.name().to_owned(),
             Op::Failed(error) => format!("failed {error}"),
@@ -129,6 +138,8 @@ pub struct ScanBody {
     pub results: Vec<Tensor>,
     /// How many entries there are.
     pub length: usize,
+    /// From which number on nodes belong to the body though they depend on no placeholder, if any do.
+    pub since: Option<u64>,
 }
 
 impl fmt::Debug for ScanBody {

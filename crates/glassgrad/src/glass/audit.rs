@@ -244,7 +244,7 @@ impl Inspection<'_> {
             if !arrives || !inputs.iter().filter(leads).all(|input| is_zero(input.id)) {
                 continue;
             }
-            if let Op::Scan(body) = &node.op {
+            if let Some(body) = node.op.body() {
                 inside.extend(self.ends_inside(body, inputs, &on_the_way));
             }
             let zeros = inputs.iter().find(leads).map(|input| {

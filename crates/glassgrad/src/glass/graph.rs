@@ -286,13 +286,13 @@ impl Graph {
                 .filter_map(|id| numbers.get(&id).copied())
                 .collect();
             sources.dedup();
-            let inside = match &node.op {
-                Op::Scan(body) => {
+            let inside = match node.op.body() {
+                Some(body) => {
                     // Inside of a loop the values are those of its first step.
                     let outputs = body.carried.iter().chain(&body.results).map(|tensor| tensor.0.id).collect();
                     self.level_items(&Level::of_body(body), &outputs, &[steps, &[0]].concat())
                 }
-                _ => Vec::new(),
+                None => Vec::new(),
             };
             numbers.insert(node.id, items.len());
             let is_input = inputs.is_empty() || node.op == Op::Variable;

@@ -39,7 +39,7 @@ impl Labels {
     fn collect(&mut self, level: &Level) {
         for (node, _) in &level.nodes {
             self.given.extend(node.given_name().map(str::to_owned));
-            if let Op::Scan(body) = &node.op {
+            if let Some(body) = node.op.body() {
                 self.collect(&Level::of_body(body));
             }
         }
@@ -59,8 +59,9 @@ impl Labels {
     fn assign(&mut self, level: &Level, shown: &HashSet<u64>) {
         let wrapped = leaves_under_variables(level);
         for (node, inputs) in &level.nodes {
-            if let Op::Scan(body) = &node.op {
-                for (placeholders, letter) in [(&body.carries, "carry"), (&body.entries, "entry")] {
+            if let Some(body) = node.op.body() {
+                let carry = if matches!(node.op, Op::Region(_)) { "argument" } else { "carry" };
+                for (placeholders, letter) in [(&body.carries, carry), (&body.entries, "entry")] {
                     for placeholder in placeholders {
                         let name = placeholder.name().map(str::to_owned);
                         let label = name.unwrap_or_else(|| self.fresh(letter));
@@ -158,6 +159,7 @@ impl Labels {
         let parts = |scan: &Node, number: usize| match &scan.op {
             Op::Scan(body) if number < body.carried.len() => Some(("last", body.carried[number].0.id)),
             Op::Scan(body) => Some(("every", body.results.get(number - body.carried.len())?.0.id)),
+            Op::Region(region) => Some(("result", region.body.carried.get(number)?.0.id)),
             _ => None,
         };
         match (&node.op, inputs) {
@@ -167,6 +169,7 @@ impl Labels {
                 None => node.op.written(&[self.text(scan.id)]),
             },
             (Op::Scan(body), _) => format!("scan of {} steps", body.length),
+            (Op::Region(_) | Op::Sweep(_), _) => node.op.describe(),
             (Op::Map(_), _) => {
                 // A sign in front of a name must not be read as one in front of a power of it.
                 let composed = |text: &String| text.starts_with('-') || text.contains(' ');

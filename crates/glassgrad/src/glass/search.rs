@@ -188,7 +188,12 @@ impl Search<'_> {
 /// From a part of a loop into the loop.
 fn enter(spot: &Spot, inputs: &[Arc<Node>], number: usize, frames: &mut Vec<Frame>) -> Option<Spot> {
     let scan = inputs.first()?;
-    let Op::Scan(body) = &scan.op else { return None };
+    // How a sweep went through its steps is not told: it ends here.
+    let body = match &scan.op {
+        Op::Scan(body) => body,
+        Op::Region(region) => &region.body,
+        _ => return None,
+    };
     let outer = scan.inputs();
     let (inner, step, element) = match body.results.get(number.wrapping_sub(body.carried.len())) {
         Some(result) => {

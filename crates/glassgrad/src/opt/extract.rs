@@ -157,7 +157,7 @@ impl Extract {
         let source = self.origins.len();
         self.origins.push(node.origin);
         let mut body = None;
-        if let Op::Scan(scan) = &node.op {
+        if let Some(scan) = node.op.body() {
             self.scopes.push(Scope::new());
             let listed = &behind[scan.carries.len() + scan.entries.len()..];
             let given = scan.carries.iter().chain(&scan.entries).map(|placeholder| &placeholder.0);

@@ -85,6 +85,20 @@ impl Fingerprint {
                 self.words(&[body.length, body.carries.len(), body.entries.len()]);
                 return true;
             }
+            Op::Region(region) => {
+                self.word(24);
+                self.words(&region.awaited);
+                self.words(&[region.body.carries.len()]);
+                return true;
+            }
+            Op::Sweep(sweep) => {
+                self.word(25);
+                let body = &sweep.body;
+                self.words(&[body.length, body.carries.len(), body.entries.len()]);
+                self.words(&[sweep.states, sweep.sequences, sweep.snapshots]);
+                return true;
+            }
+            Op::After => (26, &[]),
             Op::Part(number) => (22, std::slice::from_ref(number)),
             Op::Custom(custom) => {
                 let Some(key) = custom.0.key() else { return false };

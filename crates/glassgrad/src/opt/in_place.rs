@@ -43,12 +43,13 @@ fn can_fail(step: &Step) -> bool {
     match step {
         Step::Call(_) => true,
         Step::Repeat(repeat) => repeat.body.steps.iter().any(can_fail),
+        Step::Sweep(sweep) => sweep.advance.steps.iter().chain(&sweep.reverse.steps).any(can_fail),
         Step::Loop(_) | Step::Product(_) => false,
     }
 }
 
 fn first_write(program: &Program, result: usize) -> Option<usize> {
-    program.steps.iter().position(|step| writes(step).any(|access| access.memory == Memory::Result(result)))
+    program.steps.iter().position(|step| step.writes().any(|access| access.memory == Memory::Result(result)))
 }
 
 fn fits(program: &Program, result: usize, input: usize) -> bool {
@@ -56,7 +57,7 @@ fn fits(program: &Program, result: usize, input: usize) -> bool {
         return false;
     }
     let Some(first_write) = first_write(program, result) else { return false };
-    let reads_input = |step: &Step| reads(step).any(|access| access.memory == Memory::Input(input));
+    let reads_input = |step: &Step| step.reads().any(|access| access.memory == Memory::Input(input));
     match program.steps.iter().rposition(reads_input) {
         None => true,
         Some(last_read) if last_read < first_write => true,
@@ -79,24 +80,6 @@ fn same_places(step: &Step, result: usize, input: usize) -> bool {
         && !fused.stores.iter().any(|store| of_input(store.register))
 }
 
-fn reads(step: &Step) -> Box<dyn Iterator<Item = &Access> + '_> {
-    match step {
-        Step::Loop(fused) => Box::new(fused.loads.iter()),
-        Step::Product(product) => Box::new(product.operands[..2].iter()),
-        Step::Call(call) => Box::new(call.inputs.iter().map(|(access, _)| access)),
-        Step::Repeat(repeat) => Box::new(repeat.inputs.iter()),
-    }
-}
-
-fn writes(step: &Step) -> Box<dyn Iterator<Item = &Access> + '_> {
-    match step {
-        Step::Loop(fused) => Box::new(fused.stores.iter().map(|store| &store.access)),
-        Step::Product(product) => Box::new(product.operands[2..].iter()),
-        Step::Call(call) => Box::new(std::iter::once(&call.output.0)),
-        Step::Repeat(repeat) => Box::new(repeat.outputs.iter().flatten()),
-    }
-}
-
 fn accesses_mut(step: &mut Step, visit: &mut impl FnMut(&mut Access)) {
     match step {
         Step::Loop(fused) => {
@@ -111,6 +94,10 @@ fn accesses_mut(step: &mut Step, visit: &mut impl FnMut(&mut Access)) {
         Step::Repeat(repeat) => {
             repeat.inputs.iter_mut().for_each(&mut *visit);
             repeat.outputs.iter_mut().flatten().for_each(visit);
+        }
+        Step::Sweep(sweep) => {
+            sweep.inputs.iter_mut().for_each(&mut *visit);
+            sweep.outputs.iter_mut().flatten().for_each(visit);
         }
     }
 }

@@ -11,6 +11,8 @@ pub mod lower;
 pub mod memory;
 pub mod passes;
 pub mod program;
+pub mod revolve;
+mod sweep;
 
 pub(crate) use extract::{Extract, Leaf};
 pub(crate) use in_place::in_place;

@@ -1,7 +1,7 @@
 //! Programs: plain data that tells an executor what to do, step by step, over planned memory.
 //!
 //! A step is a fused loop of table rows over strided memory, a batched product of matrices, a loop over time with
-//! a program as its body, or one operation on whole arrays. Nothing in a program refers to a tensor, so that it
+//! a program as its body, the sweep back over such a loop, or one operation on whole arrays. Nothing in a program refers to a tensor, so that it
 //! can be kept, printed, compared, and translated for another device.
 
 use std::fmt;
@@ -12,6 +12,8 @@ use crate::dtype::DType;
 use crate::expr::{Logic, Op};
 use crate::ops::{Operation, Relation};
 use crate::shape::Shape;
+
+pub use super::sweep::Sweep;
 
 /// Where elements lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -199,6 +201,8 @@ pub enum Step {
     Call(Call),
     /// A loop over time.
     Repeat(Repeat),
+    /// The sweep back over one.
+    Sweep(Sweep),
 }
 
 /// The shape and type of an input or a result.
@@ -219,7 +223,55 @@ pub struct Program {
     pub arena: usize,
 }
 
+impl Program {
+    /// The bytes that a run takes besides what it is given: the arena, and the results.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let program = Tensor::from([1.0, 2.0]).exp().program().unwrap();
+    /// assert_eq!(program.memory(), program.arena + 2 * 8);
+    /// ```
+    pub fn memory(&self) -> usize {
+        let bytes = |(shape, dtype): &Signature| shape.elements().saturating_mul(dtype.bytes());
+        self.results.iter().map(bytes).fold(self.arena, usize::saturating_add)
+    }
+
+    /// Multiplications and additions of all steps.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!((Tensor::from([1.0, 2.0]) * 3.0).program().unwrap().flops(), 2.0);
+    /// ```
+    pub fn flops(&self) -> f64 {
+        self.steps.iter().map(Step::flops).sum()
+    }
+}
+
 impl Step {
+    /// What the step reads.
+    pub fn reads(&self) -> impl Iterator<Item = &Access> {
+        let (plain, with_shapes): (&[Access], &[(Access, Shape)]) = match self {
+            Step::Loop(fused) => (&fused.loads, &[]),
+            Step::Product(product) => (&product.operands[..2], &[]),
+            Step::Call(call) => (&[], &call.inputs),
+            Step::Repeat(repeat) => (&repeat.inputs, &[]),
+            Step::Sweep(sweep) => (&sweep.inputs, &[]),
+        };
+        plain.iter().chain(with_shapes.iter().map(|(access, _)| access))
+    }
+
+    /// What the step writes.
+    pub fn writes(&self) -> impl Iterator<Item = &Access> {
+        let (stores, one, parts): (&[Store], Option<&Access>, &[Option<Access>]) = match self {
+            Step::Loop(fused) => (&fused.stores, None, &[]),
+            Step::Product(product) => (&[], Some(&product.operands[2]), &[]),
+            Step::Call(call) => (&[], Some(&call.output.0), &[]),
+            Step::Repeat(repeat) => (&[], None, &repeat.outputs),
+            Step::Sweep(sweep) => (&[], None, &sweep.outputs),
+        };
+        stores.iter().map(|store| &store.access).chain(one).chain(parts.iter().flatten())
+    }
+
     /// Multiplications and additions that the step takes.
     pub fn flops(&self) -> f64 {
         match self {
@@ -236,7 +288,11 @@ impl Step {
                 2.0 * whole * product.rows.extent as f64 * product.columns.extent as f64 * product.inner.extent as f64
             }
             Step::Call(_) => 0.0,
-            Step::Repeat(repeat) => repeat.length as f64 * repeat.body.steps.iter().map(Step::flops).sum::<f64>(),
+            Step::Repeat(repeat) => repeat.length as f64 * repeat.body.flops(),
+            Step::Sweep(sweep) => {
+                let [forwards, back] = sweep.runs();
+                forwards as f64 * sweep.advance.flops() + back as f64 * sweep.reverse.flops()
+            }
         }
     }
 
@@ -267,6 +323,11 @@ impl Step {
                 whole.map(|(access, shape)| shape.elements() as f64 * access.dtype.bytes() as f64).sum()
             }
             Step::Repeat(repeat) => repeat.length as f64 * repeat.body.steps.iter().map(Step::bytes).sum::<f64>(),
+            Step::Sweep(sweep) => {
+                let bytes = |program: &Program| program.steps.iter().map(Step::bytes).sum::<f64>();
+                let [forwards, back] = sweep.runs();
+                forwards as f64 * bytes(&sweep.advance) + back as f64 * bytes(&sweep.reverse)
+            }
         }
     }
 }
@@ -373,6 +434,7 @@ impl fmt::Display for Program {
                         writeln!(formatter, "       {line}")?;
                     }
                 }
+                Step::Sweep(sweep) => sweep.fmt(formatter)?,
             }
         }
         Ok(())

@@ -1,13 +1,16 @@
 //! The end of planning: what is stored, what lies where, and the steps.
 
-use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register};
+use std::sync::Arc;
+
+use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack};
 use super::loops::{collapsed, renumbered, with_slots};
 use super::products::ProductAxes;
 use super::strides::{is_rows, rows};
 use super::{Located, Lowering, Producer};
 use crate::opt::graph::GraphNode;
 use crate::opt::memory::{self, Lifetime};
-use crate::opt::program::{Access, Call, Loop, Memory, Product, Program, Repeat, Step, Store};
+use crate::opt::program::{Access, Call, Loop, Memory, Product, Program, Repeat, Signature, Step, Store, Sweep};
+use crate::opt::revolve::Schedule;
 
 impl Lowering<'_> {
     /// Every result is a whole producer of its own.
@@ -124,13 +127,14 @@ impl Lowering<'_> {
     fn scratch(&self, lifetimes: &mut Vec<Lifetime>) -> Vec<Option<usize>> {
         let mut scratch = vec![None; self.groups.len()];
         for (step, group) in self.groups.iter().enumerate() {
-            let Group::Repeat { body, carries, .. } = group else { continue };
-            let carried: usize = body.results[..*carries]
-                .iter()
-                .map(|(shape, dtype)| 2 * memory::aligned(shape.elements().saturating_mul(dtype.bytes())))
-                .sum();
+            let Group::Repeat { body, carried, sweep, .. } = group else { continue };
+            let aligned = |(shape, dtype): &Signature| memory::aligned(shape.elements().saturating_mul(dtype.bytes()));
+            let homes: usize = carried.iter().map(|carry| 2 * aligned(carry)).sum();
+            let snapshots = sweep.as_ref().map_or(0, |sweep| sweep.snapshots);
+            let kept = snapshots * body.results.iter().map(aligned).sum::<usize>();
+            let back = sweep.as_ref().map_or(0, |sweep| sweep.reverse.arena);
             scratch[step] = Some(lifetimes.len());
-            let bytes = memory::aligned(body.arena) + carried;
+            let bytes = memory::aligned(body.arena.max(back)) + homes + kept;
             lifetimes.push(Lifetime { bytes: bytes.max(1), first: step, last: step, instead_of: None });
         }
         scratch
@@ -180,19 +184,36 @@ impl Planned<'_, '_> {
                     source: node.source,
                 })
             }
-            Group::Repeat { node, length, carries, sequences, body, inputs, producers } => {
+            Group::Repeat { node, length, carried, sequences, body, sweep, inputs, producers } => {
                 let written =
                     |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));
-                Step::Repeat(Repeat {
-                    body,
-                    length,
-                    inputs: inputs.iter().map(|at| self.access(at)).collect(),
-                    outputs: producers.iter().map(written).collect(),
-                    carries,
-                    sequences,
-                    scratch: Memory::Arena(self.scratch[number].map_or(0, |lifetime| self.places[lifetime])),
-                    source: self.lowering.graph.nodes[node].source,
-                })
+                let inputs = inputs.iter().map(|at| self.access(at)).collect();
+                let scratch = Memory::Arena(self.scratch[number].map_or(0, |lifetime| self.places[lifetime]));
+                let source = self.lowering.graph.nodes[node].source;
+                match sweep {
+                    Some(SweptBack { reverse, states, snapshots }) => Step::Sweep(Sweep {
+                        advance: body,
+                        reverse,
+                        schedule: Arc::new(Schedule::new(length, snapshots)),
+                        inputs,
+                        outputs: producers[states..].iter().map(written).collect(),
+                        states,
+                        carries: carried.len() - states,
+                        sequences,
+                        scratch,
+                        source,
+                    }),
+                    None => Step::Repeat(Repeat {
+                        body,
+                        length,
+                        inputs,
+                        outputs: producers.iter().map(written).collect(),
+                        carries: carried.len(),
+                        sequences,
+                        scratch,
+                        source,
+                    }),
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::expr::Op;
 use crate::opt::few::Few;
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{Combine, Instruction, Program};
+use crate::opt::program::{Combine, Instruction, Program, Signature};
 use crate::shape::Shape;
 
 /// The most instructions of one loop: more registers than this do not stay near.
@@ -70,15 +70,27 @@ pub(super) enum Group {
         inputs: Vec<(Located, Shape)>,
         producer: usize,
     },
+    /// A loop over time, with what leads back if it is a sweep.
     Repeat {
         node: usize,
         length: usize,
-        carries: usize,
+        /// The shapes and types of what is carried.
+        carried: Vec<Signature>,
         sequences: usize,
         body: Arc<Program>,
+        sweep: Option<SweptBack>,
         inputs: Vec<Located>,
         producers: Vec<usize>,
     },
+}
+
+/// The way back of a sweep.
+pub(super) struct SweptBack {
+    pub(super) reverse: Arc<Program>,
+    /// How many of the carries are states of the way forwards.
+    pub(super) states: usize,
+    /// How many of these states are kept.
+    pub(super) snapshots: usize,
 }
 
 /// A product of matrices, on its way.

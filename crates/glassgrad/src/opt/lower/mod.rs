@@ -25,6 +25,7 @@ pub(super) use strides::is_rows;
 use super::few::Few;
 use super::graph::Graph;
 use super::hashing::NumberMap;
+use super::passes::expanded;
 use super::program::{Combine, Memory, Program};
 use crate::dtype::DType;
 use crate::expr::Op;
@@ -76,6 +77,7 @@ struct Lowering<'g> {
 
 /// Plans a graph.
 pub fn lower(graph: &Graph) -> Program {
+    let graph = &*expanded(graph);
     let mut lowering = Lowering {
         graph,
         producers: Vec::with_capacity(graph.nodes.len()),
@@ -133,6 +135,11 @@ impl<'g> Lowering<'g> {
         let input = |k: usize| node.inputs[k];
         match &node.op {
             Op::Variable | Op::Stop => self.at(input(0)),
+            Op::After => {
+                // No loop from before goes on with what comes now.
+                self.latest.clear();
+                self.at(input(0))
+            }
             Op::Reshape => {
                 let shape = &graph.nodes[input(0)].shape;
                 let at = self.at(input(0));
@@ -163,7 +170,7 @@ impl<'g> Lowering<'g> {
                 let operand = self.at(input(0));
                 self.combined(node, shape, vec![operand], &strides, Combine::Largest, None)
             }
-            Op::Scan(_) => self.repeat(number),
+            Op::Scan(_) | Op::Sweep(_) => self.repeat(number),
             Op::Part(part) => {
                 let producer = self.parts.get(&input(0)).map_or(0, |parts| parts[*part]);
                 Located::whole(producer, &node.shape)

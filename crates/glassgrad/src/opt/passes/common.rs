@@ -22,8 +22,9 @@ pub(super) fn common(graph: Graph) -> Graph {
 fn fingerprint(node: &GraphNode) -> Option<u128> {
     let mut hash = Fingerprint::default();
     let is_known = match (&node.op, &node.inputs[..]) {
-        // Loops are not compared: their bodies are graphs of their own.
-        (Op::Scan(_), _) => false,
+        // Loops are not compared: their bodies are graphs of their own. What is to be computed after something is
+        // never what was computed before.
+        (Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::After, _) => false,
         (Op::Einsum(einsum), inputs) => return Some(product(node, einsum, inputs)),
         (Op::Add | Op::Logic(Logic::And | Logic::Or), &[a, b]) => {
             hash.listed(&node.op, &[a.min(b), a.max(b)], &node.shape, node.dtype)

@@ -2,7 +2,7 @@
 
 use crate::opt::graph::Graph;
 
-pub(super) fn dead(graph: Graph) -> Graph {
+pub(in crate::opt) fn dead(graph: Graph) -> Graph {
     let mut needed = vec![false; graph.nodes.len()];
     graph.inputs.iter().chain(&graph.results).for_each(|node| needed[*node] = true);
     for (number, node) in graph.nodes.iter().enumerate().rev() {

@@ -11,6 +11,7 @@
 
 mod common;
 mod dead;
+mod expand;
 mod flatten;
 mod fold;
 mod orders;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 use super::contract::metric;
 use super::graph::Graph;
 
+pub(super) use dead::dead;
+pub(super) use expand::expanded;
 pub use verify::{Illegal, verify};
 
 /// A pass: its name, and what it does to one graph, without the bodies of loops in it.

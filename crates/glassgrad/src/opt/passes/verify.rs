@@ -80,7 +80,7 @@ pub fn verify(graph: &Graph) -> Result<(), Illegal> {
     for result in &graph.results {
         let place = graph.nodes.get(*result);
         check(place.is_some(), || format!("the result {result} is not in the graph")).map_err(whole)?;
-        let is_loop = place.is_some_and(|node| matches!(node.op, Op::Scan(_)));
+        let is_loop = place.is_some_and(|node| node.op.body().is_some());
         check(!is_loop, || format!("the result {result} is a loop and not a part of it")).map_err(whole)?;
     }
     Ok(())
@@ -117,7 +117,7 @@ fn has_type(node: &GraphNode, dtype: DType) -> Legal {
 /// What each operation demands of its inputs and its result.
 fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
     let inputs: Vec<&GraphNode> = node.inputs.iter().map(|input| &graph.nodes[*input]).collect();
-    let read_loop = inputs.iter().any(|input| matches!(input.op, Op::Scan(_)));
+    let read_loop = inputs.iter().any(|input| input.op.body().is_some());
     check(!read_loop || matches!(node.op, Op::Part(_)), || "a loop is read by its parts alone".to_owned())?;
     let counted =
         |count: usize| check(inputs.len() == count, || format!("it has {} inputs, not {count}", inputs.len()));
@@ -237,15 +237,24 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             check(!own.is_empty(), || "it has no axis for the places".to_owned())?;
             input_shape(0, &own[..own.len() - 1])
         }
-        Op::Scan(_) => legal_loop(node, &inputs),
+        Op::Scan(_) | Op::Sweep(_) => legal_loop(node, &inputs),
+        Op::Region(region) => {
+            let late = region.awaited.iter().find(|place| **place >= inputs.len());
+            check(late.is_none(), || format!("it waits for input {}", late.unwrap_or(&0)))?;
+            legal_loop(node, &inputs)
+        }
+        Op::After => {
+            check(inputs.len() > 1, || "it waits for nothing".to_owned())?;
+            alike(0)
+        }
         Op::Part(part) => {
             counted(1)?;
-            let (Op::Scan(scan), Some(body)) = (&inputs[0].op, &inputs[0].body) else {
+            let (Some(scan), Some(body)) = (inputs[0].op.body(), &inputs[0].body) else {
                 return Err("its input is no loop".to_owned());
             };
             let result = body.results.get(*part).and_then(|result| body.nodes.get(*result));
             let Some(result) = result else { return Err(format!("the loop has no part {part}")) };
-            let stacked = if *part < scan.carries.len() { Shape::scalar() } else { Shape::from(scan.length) };
+            let stacked = if *part < scan.carried.len() { Shape::scalar() } else { Shape::from(scan.length) };
             has_shape(node, &stacked.followed_by(&result.shape)).and_then(|()| has_type(node, result.dtype))
         }
         Op::Custom(_) => Ok(()),
@@ -283,12 +292,12 @@ fn legal_view(view: &View) -> Legal {
 
 /// The inputs of a loop are those of its body, sequences with an axis of the length in front.
 fn legal_loop(node: &GraphNode, inputs: &[&GraphNode]) -> Legal {
-    let (Op::Scan(scan), Some(body)) = (&node.op, &node.body) else { return Err("it has no body".to_owned()) };
+    let (Some(scan), Some(body)) = (node.op.body(), &node.body) else { return Err("it has no body".to_owned()) };
     let (carries, sequences) = (scan.carries.len(), scan.entries.len());
     let (given, taken) = (inputs.len(), body.inputs.len());
     check(given == taken, || format!("it has {given} inputs, and its body {taken}"))?;
     check(carries + sequences <= given, || format!("it has {given} inputs for {carries} and {sequences}"))?;
-    let results = carries + scan.results.len();
+    let results = scan.carried.len() + scan.results.len();
     check(body.results.len() == results, || format!("its body has {} results, not {results}", body.results.len()))?;
     for (place, (input, inner)) in inputs.iter().zip(&body.inputs).enumerate() {
         let Some(inner) = body.nodes.get(*inner) else { return Err(format!("its body has no input {inner}")) };
@@ -297,6 +306,8 @@ fn legal_loop(node: &GraphNode, inputs: &[&GraphNode]) -> Legal {
         let expected = format!("{}{}", inner.dtype, lead.followed_by(&inner.shape));
         check(signature(input) == expected, || format!("input {place} is {}, not {expected}", signature(input)))?;
     }
+    // The results of a region are not its arguments once more.
+    let carries = if matches!(node.op, Op::Region(_)) { 0 } else { carries };
     for (carry, result) in body.results[..carries].iter().enumerate() {
         let (Some(before), Some(after)) = (body.nodes.get(body.inputs[carry]), body.nodes.get(*result)) else {
             return Err(format!("its body has no carry {carry}"));

@@ -1,0 +1,166 @@
+//! What to keep and what to compute anew, so that a gradient stays within a budget of memory.
+//!
+//! Ways to make the gradient are tried from the quickest to the one that takes least memory, and each is planned to
+//! see what it takes: everything kept; loops swept back with some of their states kept; the whole function cut into a
+//! chain, of which some states are kept. Where the number of states is free, it is the largest that fits.
+
+use super::chain::Chain;
+use super::checkpoint::region;
+use super::reverse::swept;
+use super::scan::constants;
+use super::within::Budget;
+use crate::error::Error;
+use crate::exec;
+use crate::expr::{Behalf, Pass, Region, ScanBody, Tensor, inner_nodes};
+use crate::opt::Extract;
+
+/// How a gradient is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// Everything is kept.
+    Plain,
+    /// Loops are swept back with so many states kept.
+    Sweeps(usize),
+    /// So many states of the chain are kept, and loops in it are swept back likewise.
+    Chain(usize, Option<usize>),
+}
+
+impl Choice {
+    /// The same way with another number of states kept.
+    fn keeping(self, kept: usize) -> Choice {
+        match self {
+            Choice::Plain => Choice::Plain,
+            Choice::Sweeps(_) => Choice::Sweeps(kept),
+            Choice::Chain(_, sweeps) => Choice::Chain(kept, sweeps),
+        }
+    }
+}
+
+/// A function that was traced: what it returned, the variables in place of its arguments, and the arguments.
+pub(super) struct Problem {
+    result: Tensor,
+    variables: Vec<Tensor>,
+    arguments: Vec<Tensor>,
+    with_value: bool,
+    /// The number of the first variable: whatever was made later was made by the function.
+    since: Option<u64>,
+}
+
+/// The value of a function and its gradient with respect to all arguments.
+pub(super) type Made = (Tensor, Vec<Tensor>);
+
+impl Problem {
+    pub(super) fn new(result: &Tensor, variables: Vec<Tensor>, arguments: Vec<Tensor>, with_value: bool) -> Problem {
+        let since = variables.iter().map(|variable| variable.0.id).min();
+        Problem { result: result.clone(), variables, arguments, with_value, since }
+    }
+
+    /// The value and the gradient, made so that their program stays within a budget.
+    pub(super) fn within(&self, budget: &Budget, operation: &str) -> Result<Made, Error> {
+        if let Some(error) = self.variables.iter().find_map(Tensor::error) {
+            return Err(error.clone());
+        }
+        let forwards = self.extract(std::slice::from_ref(&self.result))?;
+        let structure = forwards.lasting.then(|| forwards.fingerprint());
+        if let Some(choice) = structure.and_then(|structure| budget.chosen(structure)) {
+            return Ok(self.made(choice));
+        }
+        let (choice, made) = self.search(budget, operation)?;
+        if let Some(structure) = structure {
+            budget.choose(structure, choice);
+        }
+        Ok(made)
+    }
+
+    fn search(&self, budget: &Budget, operation: &str) -> Result<(Choice, Made), Error> {
+        let chain = Chain::of(&self.result, &self.variables);
+        let longest = longest_loop(&self.body(std::slice::from_ref(&self.result)));
+        let sweeps = (longest > 1).then_some(0);
+        // Each with the fewest and the most states that it can keep.
+        let mut families = vec![(Choice::Plain, 0, 0)];
+        families.extend(sweeps.map(|fewest| (Choice::Sweeps(fewest), fewest, longest - 1)));
+        if chain.steps() > 1 {
+            let fewest = chain.fewest_snapshots();
+            families.push((Choice::Chain(fewest, sweeps), fewest, chain.steps() - 1));
+        }
+        let mut least = usize::MAX;
+        for (family, fewest, most) in families {
+            let planned = |kept: usize| -> Result<(Choice, Made, usize), Error> {
+                let choice = family.keeping(kept);
+                let made = self.made(choice);
+                let bytes = self.memory(&made)?;
+                Ok((choice, made, bytes))
+            };
+            let (choice, made, bytes) = planned(fewest)?;
+            least = least.min(bytes);
+            if bytes > budget.bytes {
+                continue;
+            }
+            // The most states that fit: what was found to fit stays in hand.
+            let (mut found, mut fits, mut fails) = ((choice, made), fewest, most + 1);
+            while fails - fits > 1 {
+                let middle = if fails > most { most } else { fits + (fails - fits) / 2 };
+                let (choice, made, bytes) = planned(middle)?;
+                if bytes <= budget.bytes {
+                    (found, fits) = ((choice, made), middle);
+                } else {
+                    fails = middle;
+                }
+            }
+            return Ok(found);
+        }
+        let message = format!("the gradient takes at least {least} bytes of memory, and {} were given", budget.bytes);
+        Err(Error::new(operation, message).at(budget.origin).help(format!("ask for {least} bytes or more")))
+    }
+
+    fn made(&self, choice: Choice) -> Made {
+        let _behalf = Behalf::of(&self.result.0, Pass::Derivative);
+        let (value, found) = match choice {
+            Choice::Plain => (self.result.clone(), self.pulled(None)),
+            Choice::Sweeps(snapshots) => (self.result.clone(), self.pulled(Some(snapshots))),
+            Choice::Chain(kept, snapshots) => {
+                // As long as variables live, nothing that depends on them is computed ahead of time.
+                let live: Vec<Tensor> = self.arguments.iter().map(Tensor::wrapped).collect();
+                Chain::of(&self.result, &self.variables).gradient(&live, kept, snapshots)
+            }
+        };
+        let zeros = |(found, variable): (Option<Tensor>, &Tensor)| found.unwrap_or_else(|| variable.zeros_like());
+        (value, found.into_iter().zip(&self.variables).map(zeros).collect())
+    }
+
+    fn pulled(&self, snapshots: Option<usize>) -> Vec<Option<Tensor>> {
+        let wanted: Vec<&Tensor> = self.variables.iter().filter(|variable| variable.is_float()).collect();
+        let seed = (self.result.clone(), self.result.ones_like(), false);
+        let found = swept(&[seed], &wanted, &[], false, snapshots);
+        let pulled = |variable: &Tensor| found.get(&variable.0.id).map(|(cotangent, _)| cotangent.clone());
+        self.variables.iter().map(pulled).collect()
+    }
+
+    /// The bytes of the program that computes everything that is asked for, from the arguments.
+    fn memory(&self, (value, gradient): &Made) -> Result<usize, Error> {
+        let value = self.with_value.then_some(value);
+        let results: Vec<Tensor> = value.into_iter().chain(gradient).cloned().collect();
+        Ok(exec::program_for(&self.extract(&results)?).memory())
+    }
+
+    fn body(&self, results: &[Tensor]) -> ScanBody {
+        Region::body(self.arguments.clone(), results.to_vec(), self.since)
+    }
+
+    /// What computes some results from the arguments, and from what the function captured, as a function of both:
+    /// what stands behind them is not part of it.
+    fn extract(&self, results: &[Tensor]) -> Result<Extract, Error> {
+        let captured = constants(&self.body(results));
+        let arguments: Vec<Tensor> = self.arguments.iter().chain(&captured).cloned().collect();
+        let unknown = |like: &Tensor| Tensor::placeholder(like.shape().clone(), like.dtype());
+        let inputs: Vec<Tensor> = arguments.iter().map(unknown).collect();
+        let parts = region(arguments, &inputs, results.to_vec(), Vec::new(), self.since, self.result.origin());
+        exec::function(&parts.iter().collect::<Vec<_>>())
+    }
+}
+
+/// The length of the longest loop inside, loops in loops included.
+fn longest_loop(body: &ScanBody) -> usize {
+    let length = |body: &ScanBody| body.length.max(longest_loop(body));
+    inner_nodes(body).iter().filter_map(|node| node.op.body().map(length)).max().unwrap_or(1)
+}

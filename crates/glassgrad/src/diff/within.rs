@@ -1,0 +1,111 @@
+//! Gradients within a budget of memory.
+//!
+//! `grad(f).within(bytes)` is `grad(f)` whose program takes no more than so many bytes. A closure cannot have methods
+//! and still be called like one, so the budget reaches the gradient through a cell of the running thread: it is set
+//! while the function runs, and the first gradient that begins takes it out. It changes what is kept and what is
+//! computed anew, never what is computed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::budget::Choice;
+use super::transforms::failed_like;
+use crate::error::Error;
+use crate::tree::Tree;
+
+/// Functions that make a gradient, to be made within a budget of memory: [`grad`](crate::grad),
+/// [`value_and_grad`](crate::value_and_grad), and what calls them.
+///
+/// ```
+/// use glassgrad::{Tensor, Within, compile, grad, scan};
+/// let step = |state: &Tensor, x: &Tensor| ((state * x).sin(), ());
+/// let loss = |x: &Tensor| scan(step, &Tensor::ones([64]).cast(x.dtype()), x).0.sum();
+/// let x = Tensor::full([200, 64], 0.9, glassgrad::dtype::DType::F64);
+/// let (plain, frugal) = (compile(grad(loss)), compile(grad(loss).within(130_000)));
+/// assert_eq!(frugal.call(&x).unwrap().to_string(), plain.call(&x).unwrap().to_string());
+/// assert!(plain.program(&x).unwrap().memory() > 300_000);
+/// assert!(frugal.program(&x).unwrap().memory() <= 130_000);
+/// ```
+pub trait Within<X, Y>: Fn(&X) -> Y + Sized {
+    /// The same function, whose gradient takes at most so many bytes of memory besides its arguments: its results, and
+    /// everything in between, as the program that computes all of its results together plans it.
+    ///
+    /// If that is enough, nothing is computed anew. If not, the states of loops and of chains of operations are kept
+    /// at some places only, those at which the fewest steps run again. A budget that cannot be kept is an error that
+    /// tells what can be.
+    ///
+    /// Tensors that the function captures count as given. Under [`vmap`](crate::vmap) the budget is that of one
+    /// example, and what is differentiated again keeps what it needs.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, Within, grad};
+    /// let slope = grad(|x: &Tensor| x.sin().sum()).within(10)(&Tensor::from([1.0, 2.0]));
+    /// let error = slope.eval().unwrap_err();
+    /// assert_eq!(error.message(), "the gradient takes at least 16 bytes of memory, and 10 were given");
+    /// ```
+    #[track_caller]
+    fn within(self, bytes: usize) -> impl Fn(&X) -> Y;
+}
+
+impl<X: Tree, Y: Tree, F: Fn(&X) -> Y> Within<X, Y> for F {
+    #[track_caller]
+    fn within(self, bytes: usize) -> impl Fn(&X) -> Y {
+        let budget = Budget { bytes, origin: Location::caller(), choices: Arc::default() };
+        move |x| {
+            let scope = Scope { before: BUDGET.replace(Some(budget.clone())) };
+            let result = self(x);
+            let is_left = Budget::take().is_some();
+            drop(scope);
+            if is_left {
+                let error = Error::new("within", "the function makes no gradient").at(budget.origin);
+                return failed_like(
+                    &result,
+                    &error.help("ask for grad(…).within(bytes) or value_and_grad(…).within(bytes)"),
+                );
+            }
+            result
+        }
+    }
+}
+
+thread_local! {
+    static BUDGET: RefCell<Option<Budget>> = const { RefCell::new(None) };
+}
+
+/// How much memory a gradient may take.
+#[derive(Clone)]
+pub(super) struct Budget {
+    pub(super) bytes: usize,
+    /// The line that set it.
+    pub(super) origin: &'static Location<'static>,
+    /// What was chosen for functions of a structure seen before.
+    choices: Arc<Mutex<HashMap<u128, Choice>>>,
+}
+
+impl Budget {
+    /// The budget for a gradient that begins now. Whatever is differentiated inside of it has none.
+    pub(super) fn take() -> Option<Budget> {
+        BUDGET.take()
+    }
+
+    pub(super) fn chosen(&self, structure: u128) -> Option<Choice> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner).get(&structure).copied()
+    }
+
+    pub(super) fn choose(&self, structure: u128, choice: Choice) {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner).insert(structure, choice);
+    }
+}
+
+/// While this lives, a budget is set.
+struct Scope {
+    before: Option<Budget>,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        BUDGET.set(self.before.take());
+    }
+}
