@@ -23,6 +23,7 @@ PYTHON = ROOT / "bench/peers_python"
 
 WORKLOADS = {
     "iris": "Iris MLP 4-10-3 tanh, full batch 120, SGD, 100 epochs",
+    "iris_define_by_run": "the same; Glassgrad builds the graph of every step anew, as PyTorch does",
     "mnist_64": "MNIST MLP 784-1568-392-10, SGD and weight decay, step, batch 64",
     "mnist_128": "the same, batch 128",
     "mnist_512": "the same, batch 512",

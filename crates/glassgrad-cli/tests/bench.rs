@@ -55,7 +55,7 @@ fn wrong_input_is_refused() {
     let output = glassgrad(&["bench", "--only", "tulips"], "");
     let text = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("there is no workload 'tulips'; there are iris, mnist_64,"), "{text}");
+    assert!(text.contains("there is no workload 'tulips'; there are iris, iris_define_by_run, mnist_64,"), "{text}");
     for wrong in [["--repetitions", "0"], ["--serve", "--json"]] {
         assert_eq!(glassgrad(&[&["bench"], &wrong[..]].concat(), "").status.code(), Some(2), "{wrong:?}");
     }

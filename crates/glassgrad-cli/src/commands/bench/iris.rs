@@ -4,7 +4,7 @@ use glassgrad::Tensor;
 use glassgrad::error::Error;
 
 use super::data::Source;
-use super::training::{Optimizer, Training, cross_entropy};
+use super::training::{Mode, Optimizer, Training, cross_entropy};
 use super::workload::Workload;
 use crate::commands::train::IRIS;
 
@@ -15,21 +15,22 @@ type Data = (Tensor, Tensor);
 
 /// Each run builds the network and trains it.
 pub(super) struct Iris {
+    mode: Mode,
     data: Data,
     trained: Training<Parameters, Data>,
 }
 
-pub(super) fn workload() -> Iris {
+pub(super) fn workload(mode: Mode) -> Iris {
     let data = flowers();
-    let trained = network(&data);
-    Iris { data, trained }
+    let trained = network(mode, &data);
+    Iris { mode, data, trained }
 }
 
-fn network(data: &Data) -> Training<Parameters, Data> {
+fn network(mode: Mode, data: &Data) -> Training<Parameters, Data> {
     let mut source = Source::default();
     let ((hidden_weight, hidden_bias), (output_weight, output_bias)) = (source.layer(4, 10), source.layer(10, 3));
     let parameters = [hidden_weight, hidden_bias, output_weight, output_bias];
-    Training::new(loss, Optimizer::Descent { rate: 0.05, decay: 0.0 }, parameters, vec![data.clone()])
+    Training::new(loss, Optimizer::Descent { rate: 0.05, decay: 0.0 }, mode, parameters, vec![data.clone()])
 }
 
 fn loss([hidden_weight, hidden_bias, output_weight, output_bias]: &Parameters, (x, targets): &Data) -> Tensor {
@@ -52,7 +53,7 @@ fn flowers() -> Data {
 
 impl Workload for Iris {
     fn run(&mut self) -> Result<(), Error> {
-        self.trained = network(&self.data);
+        self.trained = network(self.mode, &self.data);
         (0..EPOCHS).try_for_each(|_| self.trained.run())
     }
 

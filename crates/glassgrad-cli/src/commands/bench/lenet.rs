@@ -5,7 +5,7 @@ use glassgrad::dtype::DType;
 use glassgrad::operations::{Convolution, Pooling};
 
 use super::data::Source;
-use super::training::{Optimizer, Training, cross_entropy};
+use super::training::{Mode, Optimizer, Training, cross_entropy};
 
 type Parameters = [Tensor; 8];
 type Data = (Tensor, Tensor);
@@ -23,7 +23,13 @@ pub(super) fn workload() -> Training<Parameters, Data> {
     let ((w1, b1), (w2, b2)) = (source.layer(256, 120), source.layer(120, 10));
     let images = source.uniform([BATCH, 1, 28, 28], 0.0, 1.0, DType::F32);
     let targets = source.targets(BATCH, 10);
-    Training::new(loss, Optimizer::Adam { rate: 1e-3 }, [k1, c1, k2, c2, w1, b1, w2, b2], vec![(images, targets)])
+    Training::new(
+        loss,
+        Optimizer::Adam { rate: 1e-3 },
+        Mode::Compiled,
+        [k1, c1, k2, c2, w1, b1, w2, b2],
+        vec![(images, targets)],
+    )
 }
 
 fn loss([k1, c1, k2, c2, w1, b1, w2, b2]: &Parameters, (images, targets): &Data) -> Tensor {

@@ -6,7 +6,7 @@ use glassgrad::expr::s;
 use glassgrad::{Tensor, scan};
 
 use super::data::Source;
-use super::training::{Optimizer, Training, cross_entropy};
+use super::training::{Mode, Optimizer, Training, cross_entropy};
 
 type Parameters = [Tensor; 6];
 type Data = (Tensor, Tensor);
@@ -29,7 +29,7 @@ pub(super) fn workload(lengths: &[usize]) -> Training<Parameters, Data> {
         (sequences, source.targets(BATCH, 10))
     });
     let batches = batches.collect();
-    Training::new(loss, Optimizer::Adam { rate: 1e-3 }, parameters, batches)
+    Training::new(loss, Optimizer::Adam { rate: 1e-3 }, Mode::Compiled, parameters, batches)
 }
 
 fn loss(parameters: &Parameters, (sequences, targets): &Data) -> Tensor {

@@ -4,7 +4,7 @@ use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 
 use super::data::Source;
-use super::training::{Optimizer, Training, cross_entropy};
+use super::training::{Mode, Optimizer, Training, cross_entropy};
 
 type Parameters = [Tensor; 6];
 type Data = (Tensor, Tensor);
@@ -16,7 +16,7 @@ pub(super) fn workload(batch: usize) -> Training<Parameters, Data> {
     let images = source.uniform([batch, 784], 0.0, 1.0, DType::F32);
     let targets = source.targets(batch, 10);
     let optimizer = Optimizer::Descent { rate: 0.05, decay: 1e-4 };
-    Training::new(loss, optimizer, [w1, b1, w2, b2, w3, b3], vec![(images, targets)])
+    Training::new(loss, optimizer, Mode::Compiled, [w1, b1, w2, b2, w3, b3], vec![(images, targets)])
 }
 
 fn loss([w1, b1, w2, b2, w3, b3]: &Parameters, (images, targets): &Data) -> Tensor {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use glassgrad::error::Error;
 
+use super::training::Mode;
 use super::{elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
 use crate::failure::Failure;
 
@@ -26,7 +27,8 @@ type Make = fn() -> Box<dyn Workload>;
 
 /// All workloads by name.
 pub(super) const WORKLOADS: [(&str, Make); 16] = [
-    ("iris", || Box::new(iris::workload())),
+    ("iris", || Box::new(iris::workload(Mode::Compiled))),
+    ("iris_define_by_run", || Box::new(iris::workload(Mode::DefineByRun))),
     ("mnist_64", || Box::new(mnist::workload(64))),
     ("mnist_128", || Box::new(mnist::workload(128))),
     ("mnist_512", || Box::new(mnist::workload(512))),
