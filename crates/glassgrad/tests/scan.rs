@@ -131,3 +131,15 @@ fn wrong_loops_say_what_is_wrong() {
     let (last, _) = scan(|s: &Tensor, x: &(Tensor, Tensor)| (s + &x.0 + &x.1, s.clone()), &Tensor::from(0.0), &uneven);
     assert!(last.item().unwrap_err().to_string().contains("every sequence must have 2 entries"));
 }
+
+#[test]
+fn a_loop_that_is_not_chosen_contributes_nothing() {
+    let chosen = |x: &Tensor| {
+        let start = x.sum_over(0).zeros_like();
+        let (last, logs) = scan(|s: &Tensor, x: &Tensor| (s + x.ln(), x.ln()), &start, x);
+        let is_positive = x.sum_over(0).gt(0.0);
+        (is_positive.choose(&last, &start) + is_positive.choose(&logs.sum_over(0), &start)).sum()
+    };
+    let x = Tensor::from([[0.0, 2.0], [0.0, 4.0]]);
+    assert_eq!(grad(chosen)(&x).to_f64_vec().unwrap(), [0.0, 1.0, 0.0, 0.5]);
+}

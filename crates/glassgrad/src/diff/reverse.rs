@@ -134,8 +134,10 @@ fn pull_parts(
         Op::Region(region) => super::checkpoint::pull(region, &inputs, &wanted, parts, lead, snapshots),
         Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &wanted, parts, lead),
         Op::Scan(body) => {
-            let pulled = pull_scan(body, &inputs, parts, lead, snapshots);
-            pulled.into_iter().map(|found| found.map(|found| (found, false))).collect()
+            // What comes through a choice into one part of a loop may come out at any input.
+            let masked = parts.values().any(|(_, masked)| *masked);
+            let pulled = pull_scan(body, &inputs, parts, masked, lead, snapshots);
+            pulled.into_iter().map(|found| found.map(|found| (found, masked))).collect()
         }
         _ => Vec::new(),
     }
@@ -146,6 +148,7 @@ fn pull_scan(
     body: &crate::expr::ScanBody,
     inputs: &[Tensor],
     parts: &Parts,
+    masked: bool,
     lead: &[usize],
     snapshots: Option<usize>,
 ) -> Vec<Option<Tensor>> {
@@ -161,7 +164,9 @@ fn pull_scan(
             parts.get(&k).map_or_else(zeros, |(cotangent, _)| cotangent.clone())
         })
         .collect();
-    super::batch::over_lead(&cotangents, lead, |cotangents| super::scan::pull(body, inputs, cotangents, snapshots))
+    super::batch::over_lead(&cotangents, lead, |cotangents| {
+        super::scan::pull(body, inputs, cotangents, masked, snapshots)
+    })
 }
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.

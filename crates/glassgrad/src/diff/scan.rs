@@ -175,6 +175,7 @@ pub(super) fn pull(
     body: &ScanBody,
     inputs: &[Tensor],
     cotangents: &[Tensor],
+    masked: bool,
     snapshots: Option<usize>,
 ) -> Vec<Option<Tensor>> {
     let (starts, sequences, outer) = split(body, inputs);
@@ -191,7 +192,7 @@ pub(super) fn pull(
         .zip(&carry_cotangents)
         .chain(body.results.iter().zip(&entry_cotangents))
         .filter(|(output, _)| output.is_float())
-        .map(|(output, cotangent)| (output.clone(), cotangent.clone(), false))
+        .map(|(output, cotangent)| (output.clone(), cotangent.clone(), masked))
         .collect();
     let variables: Vec<&Tensor> = body
         .carries
