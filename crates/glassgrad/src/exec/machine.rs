@@ -7,7 +7,7 @@
 
 use std::panic::Location;
 
-use super::{fused, product, reference, sweep};
+use super::{fused, product, reference, sweep, whole};
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -185,8 +185,11 @@ pub(super) fn steps(
     Ok(())
 }
 
-/// An operation on whole arrays, by the reference.
+/// An operation on whole arrays: those that only move elements where they lie, others by the reference.
 fn call(call: &Call, frame: &Frame<'_>, origin: &dyn Fn(usize) -> &'static Location<'static>) -> Result<(), Error> {
+    if let Some(done) = whole::run(call, frame) {
+        return done.map_err(|error| error.at(origin(call.source)));
+    }
     let array = |(access, shape): &(Access, Shape)| {
         let mut buffer = zeros(access.dtype, shape.elements());
         let bytes = shape.elements() * access.dtype.bytes();

@@ -14,6 +14,7 @@ mod reference;
 mod schedule;
 mod sweep;
 mod vector;
+mod whole;
 
 pub(crate) use every::{Place, every_value, value_of};
 pub use programs::programs_planned;

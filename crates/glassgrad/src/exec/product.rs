@@ -220,7 +220,17 @@ fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
         unsafe { *at.wrapping_offset(place) }
     };
     let (lines, _) = packed.as_chunks_mut::<W>();
+    let is_side_by_side = columns.strides[1] == 1;
     for (k, line) in lines.iter_mut().enumerate() {
+        if is_side_by_side {
+            // SAFETY: as above: so many columns lie side by side from here on.
+            let row = unsafe {
+                std::slice::from_raw_parts(b.wrapping_offset(k as isize * inner.strides[1] + first as isize), width)
+            };
+            line[..width].copy_from_slice(row);
+            line[width..].fill(E::default());
+            continue;
+        }
         for (j, element) in line.iter_mut().enumerate() {
             let column = (first + j) as isize;
             *element = if j < width {
@@ -231,6 +241,17 @@ fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
         }
     }
     let finish = |row: usize, sums: &[E; W]| {
+        if columns.strides[2] == 1 && !add {
+            let scaled = sums.map(|sum| sum.times(coefficient));
+            let place = row as isize * rows.strides[2] + first as isize;
+            // SAFETY: as above: so many columns lie side by side, and nobody else writes to the result.
+            let own = unsafe { std::slice::from_raw_parts_mut(c.wrapping_offset(place), width) };
+            match <&mut [E; W]>::try_from(&mut *own) {
+                Ok(whole) => *whole = scaled,
+                Err(_) => own.iter_mut().zip(scaled).for_each(|(own, sum)| *own = sum),
+            }
+            return;
+        }
         for (j, sum) in sums.iter().enumerate().take(width) {
             let place = row as isize * rows.strides[2] + (first + j) as isize * columns.strides[2];
             let sum = sum.times(coefficient);

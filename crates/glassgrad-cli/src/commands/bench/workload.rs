@@ -26,7 +26,7 @@ pub(super) trait Workload {
 type Make = fn() -> Box<dyn Workload>;
 
 /// All workloads by name.
-pub(super) const WORKLOADS: [(&str, Make); 16] = [
+pub(super) const WORKLOADS: [(&str, Make); 17] = [
     ("iris", || Box::new(iris::workload(Mode::Compiled))),
     ("iris_define_by_run", || Box::new(iris::workload(Mode::DefineByRun))),
     ("mnist_64", || Box::new(mnist::workload(64))),

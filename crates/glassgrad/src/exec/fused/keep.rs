@@ -73,7 +73,7 @@ pub(super) fn keep(store: &Store, extents: &[usize], target: *mut u8, start: usi
 }
 
 /// What a sum or a largest element needs of an element type.
-trait Combinable: Copy {
+pub(in crate::exec) trait Combinable: Copy {
     /// What a sum begins with.
     const ZERO: Self;
     fn sum_of(elements: &[Self]) -> Self;

@@ -14,6 +14,7 @@ use super::machine::Frame;
 use crate::dtype::DType;
 use crate::opt::program::{Access, Instruction, Loop};
 use chunks::Chunks;
+pub(super) use keep::Combinable;
 
 /// How many elements are computed at a time.
 pub(super) const BLOCK: usize = 1024;
