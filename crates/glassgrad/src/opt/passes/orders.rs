@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::product::{has_sums, renamed, sums};
+use super::product::{has_sums, mix_product, renamed, sums};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::opt::contract::{Asked, JointPlan, Limits, Plan, elements_moved, flops, plan, plan_all};
+use crate::opt::few::Few;
 use crate::opt::fingerprint::Fingerprint;
 use crate::opt::hashing::NumberMap;
 
@@ -43,13 +44,12 @@ impl Orders {
         if !has_choice(einsum) {
             return None;
         }
-        let (einsum, limits) = (renamed(einsum), limits(dtype));
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
-        hash.einsum(&einsum);
+        mix_product(&mut hash, einsum, &(0..einsum.operands.len()).collect::<Few<usize>>(), |_, _| ());
         let patience = &mut self.patience;
         let found = self.plans.entry(hash.finish()).or_insert_with(|| {
-            let plan = plan(&einsum, &limits).ok();
+            let plan = plan(&renamed(einsum), &limits(dtype)).ok();
             *patience = patience.saturating_sub(plan.as_ref().map_or(0, |plan| plan.considered));
             plan
         });
@@ -66,8 +66,8 @@ impl Orders {
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
         for one in asked.iter().chain(expanded.into_iter().flatten()) {
-            hash.einsum(&renamed(&one.einsum));
-            one.operands.iter().for_each(|operand| hash.word(*operand as u64));
+            let order: Few<usize> = (0..one.operands.len()).collect();
+            mix_product(&mut hash, &one.einsum, &order, |hash, place| hash.word(one.operands[place] as u64));
         }
         let key = hash.finish();
         if let Some(known) = self.joint.get(&key) {
