@@ -17,8 +17,10 @@ use glassgrad::{Tensor, grad};
 
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
 
-/// The kinds of graphs, each with a function that makes one of about so many nodes.
-const KINDS: [(&str, fn(usize) -> Graph); 11] = [
+/// A kind of graph, and a function that makes one of about so many nodes.
+type Kind = (&'static str, fn(usize) -> Graph);
+
+const KINDS: [Kind; 11] = [
     ("chain", chain),
     ("spaces", spaces),
     ("recurrent", recurrent),
