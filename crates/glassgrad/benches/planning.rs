@@ -17,8 +17,10 @@ use glassgrad::{Tensor, grad};
 
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
 
-/// The kinds of graphs, each with a function that makes one of about so many nodes.
-const KINDS: [(&str, fn(usize) -> Graph); 7] = [
+/// A kind of graph, and a function that makes one of about so many nodes.
+type Kind = (&'static str, fn(usize) -> Graph);
+
+const KINDS: [Kind; 11] = [
     ("chain", chain),
     ("spaces", spaces),
     ("recurrent", recurrent),
@@ -26,6 +28,10 @@ const KINDS: [(&str, fn(usize) -> Graph); 7] = [
     ("mlp-gradient", mlp_gradient),
     ("shared", shared),
     ("products", products),
+    ("sizes", sizes),
+    ("fan-in", fan_in),
+    ("results", results),
+    ("quadratics", quadratics),
 ];
 
 fn main() {
@@ -174,4 +180,43 @@ fn products(nodes: usize) -> Graph {
         product = product.matmul(&wide).matmul(&square).matmul(&tall);
     }
     taken(&[&product])
+}
+
+/// A chain of products of matrices no two of which have the same sizes.
+fn sizes(nodes: usize) -> Graph {
+    let mut product = normal(1, &[3, 4]);
+    let mut columns = 4;
+    for step in 0..nodes / 2 {
+        let next = 2 + (step * 7919) % 23;
+        product = product.matmul(&normal(step as u64, &[columns, next]));
+        columns = next;
+    }
+    taken(&[&product])
+}
+
+/// The gradient of something that is read in thousands of places: a sum of as many terms.
+fn fan_in(nodes: usize) -> Graph {
+    let given: Vec<Tensor> = (0..nodes / 8).map(|k| normal(k as u64, &[12])).collect();
+    let total = move |x: &Tensor| given.iter().map(|given| (x * given).tanh().sum()).sum::<Tensor>();
+    let x = normal(1, &[12]);
+    taken(&[&total(&x), &grad(total)(&x)])
+}
+
+/// Nearly everything is asked for.
+fn results(nodes: usize) -> Graph {
+    let x = normal(1, &[20]);
+    let all: Vec<Tensor> = (0..nodes / 3).map(|k| (&x * (k as f64)).tanh().sum()).collect();
+    taken(&all.iter().collect::<Vec<_>>())
+}
+
+/// Quadratic forms and their gradients for many matrices and few vectors: products that have factors in common.
+fn quadratics(nodes: usize) -> Graph {
+    let vectors: Vec<Tensor> = (0..5).map(|k| normal(k, &[6])).collect();
+    let mut all = Vec::new();
+    for step in 0..nodes / 7 {
+        let (matrix, x) = (normal(step as u64, &[6, 6]), &vectors[step % 5]);
+        all.push(Tensor::einsum("i,ij,j->", &[x, &matrix, x]));
+        all.push(matrix.matmul(x) + matrix.transpose().matmul(x));
+    }
+    taken(&all.iter().collect::<Vec<_>>())
 }

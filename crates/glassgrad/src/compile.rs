@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::BuildHasherDefault;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -15,7 +14,7 @@ use crate::expr::Tensor;
 use crate::opt::program::Program;
 use crate::opt::{Leaf, in_place};
 use crate::shape::Shape;
-use crate::shared::{Fingerprint, NumberHasher};
+use crate::shared::{Fingerprint, NumberMap};
 use crate::tree::{Path, Tree};
 
 /// A function whose graph is built once for every combination of shapes that its arguments have had.
@@ -55,7 +54,7 @@ pub struct Compiled<F, R> {
 }
 
 /// Plans by the fingerprint of the shapes and types of arguments.
-type Plans<R> = HashMap<u128, Arc<Plan<R>>, BuildHasherDefault<NumberHasher>>;
+type Plans<R> = NumberMap<u128, Arc<Plan<R>>>;
 
 /// What was planned for arguments of some shapes.
 struct Plan<R> {

@@ -37,6 +37,7 @@ pub mod algebra;
 pub mod array;
 pub mod dtype;
 pub mod einsum;
+mod few;
 pub mod rng;
 pub mod shape;
 pub mod shared;

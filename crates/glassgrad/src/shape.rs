@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::few::Few;
+
 /// The sizes of the axes of a tensor. A number has the empty shape.
 ///
 /// ```
@@ -12,18 +14,8 @@ use std::ops::Deref;
 /// assert_eq!(matrix.broadcast(&Shape::from([3])), Some(matrix.clone()));
 /// assert_eq!(matrix.broadcast(&Shape::from([2])), None);
 /// ```
-#[derive(Clone)]
-pub struct Shape(Sizes);
-
-/// Up to this many axes a shape needs no memory of its own.
-const FEW: usize = 4;
-
-/// Shapes are copied with every node, so those of few axes lie in place.
-#[derive(Clone)]
-enum Sizes {
-    Few(u8, [usize; FEW]),
-    Many(Box<[usize]>),
-}
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Shape(Few<usize>);
 
 impl Shape {
     /// The shape of a number.
@@ -107,37 +99,7 @@ impl Deref for Shape {
     type Target = [usize];
     #[inline]
     fn deref(&self) -> &[usize] {
-        match &self.0 {
-            Sizes::Few(rank, sizes) => &sizes[..usize::from(*rank)],
-            Sizes::Many(sizes) => sizes,
-        }
-    }
-}
-
-impl Default for Shape {
-    fn default() -> Self {
-        Shape::scalar()
-    }
-}
-
-impl PartialEq for Shape {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for Shape {}
-
-impl std::hash::Hash for Shape {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (**self).hash(state);
-    }
-}
-
-impl fmt::Debug for Shape {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Shape").field(&&**self).finish()
+        &self.0
     }
 }
 
@@ -157,12 +119,7 @@ impl From<Vec<usize>> for Shape {
 impl From<&[usize]> for Shape {
     #[inline]
     fn from(sizes: &[usize]) -> Self {
-        if sizes.len() > FEW {
-            return Shape(Sizes::Many(sizes.into()));
-        }
-        let mut few = [0; FEW];
-        few[..sizes.len()].copy_from_slice(sizes);
-        Shape(Sizes::Few(sizes.len() as u8, few))
+        Shape(Few::from(sizes))
     }
 }
 
@@ -192,17 +149,7 @@ impl From<usize> for Shape {
 
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(sizes: I) -> Self {
-        let mut few = [0; FEW];
-        let mut rank = 0;
-        let mut sizes = sizes.into_iter();
-        while let Some(size) = sizes.next() {
-            if rank == FEW {
-                return Shape::from(few.into_iter().chain([size]).chain(sizes).collect::<Vec<usize>>());
-            }
-            few[rank] = size;
-            rank += 1;
-        }
-        Shape(Sizes::Few(rank as u8, few))
+        Shape(sizes.into_iter().collect())
     }
 }
 

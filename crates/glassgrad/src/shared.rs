@@ -214,7 +214,7 @@ const CAPACITY: usize = 8192;
 
 /// What was made before, by the fingerprint of what was asked for.
 pub(crate) struct Memory<T> {
-    known: HashMap<u128, T, BuildHasherDefault<NumberHasher>>,
+    known: NumberMap<u128, T>,
 }
 
 impl<T> Default for Memory<T> {
@@ -239,8 +239,10 @@ impl<T: Clone> Memory<T> {
     }
 }
 
+/// Maps with keys made of numbers.
+pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 /// Maps by the numbers of nodes.
-pub(crate) type Numbered<T> = HashMap<u64, T, BuildHasherDefault<NumberHasher>>;
+pub(crate) type Numbered<T> = NumberMap<u64, T>;
 /// Sets of numbers of nodes.
 pub(crate) type Numbers = std::collections::HashSet<u64, BuildHasherDefault<NumberHasher>>;
 
@@ -261,7 +263,7 @@ impl Hasher for NumberHasher {
     #[inline]
     fn write_u64(&mut self, number: u64) {
         let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product as u64) ^ ((product >> 64) as u64);
+        self.0 = ((product as u64) ^ ((product >> 64) as u64)).rotate_left(29);
     }
 
     #[inline]

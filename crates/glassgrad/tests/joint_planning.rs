@@ -116,7 +116,7 @@ fn seeds() {
         add("‖AXB‖²", &derivatives(move |x: &Tensor| a.matmul(x).matmul(&b).square().sum(), &x));
     }
     {
-        // Two questions that are best associated differently alone, and the same way together.
+        // Alone the first is best A(BC); together both use AB.
         let (a, b, c) = (normal(1, &[d, n]), normal(2, &[n, d]), normal(3, &[d, 4]));
         let (left, right) = (a.matmul(&b).matmul(&c), a.matmul(&b).matmul(&normal(4, &[d, 30])));
         add("three factors, twice", &[left, right]);
@@ -158,7 +158,7 @@ fn random_products(seed: u64) -> Vec<Tensor> {
         let letters = |labels: &[usize]| labels.iter().map(|label| (b'a' + *label as u8) as char).collect::<String>();
         let mut output: Vec<usize> = Vec::new();
         for label in factors.iter().flat_map(|factor| &known[*factor].0) {
-            if !output.contains(label) && random.next() % 2 == 0 && output.len() < 3 {
+            if !output.contains(label) && random.next().is_multiple_of(2) && output.len() < 3 {
                 output.push(*label);
             }
         }

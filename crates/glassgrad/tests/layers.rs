@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 25] = [
+const LAYERS: [&str; 26] = [
     "algebra",
     "special",
     "dtype",
+    "few",
     "shared",
     "shape",
     "view",

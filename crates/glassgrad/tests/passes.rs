@@ -24,6 +24,7 @@ use glassgrad::ops::{Operation, Relation};
 use glassgrad::opt::graph::{Graph, GraphNode};
 use glassgrad::opt::lower::lower;
 use glassgrad::opt::passes::{PASSES, Pass, optimise, optimised, verify};
+use glassgrad::opt::program::{Program, Step};
 use glassgrad::rng::Key;
 use glassgrad::shape::Shape;
 use glassgrad::view::View;
@@ -561,4 +562,54 @@ fn optimised_graphs_and_their_programs() {
 
     let chosen = |x: &Tensor| x.gt(0.0).choose(&x.ln(), &x.zeros_like()).pad(&[(1, 1)]).slice(&[s(..).step(-1)]);
     insta::assert_snapshot!("jacobian_of_a_choice", shown(&[&jacobian(chosen)(&random(14, &[6]))]));
+}
+
+// ------------------------------------------------------------------ what grows with a graph
+
+/// The most loads, instructions, stores and slots of scratch memory of any loop.
+fn largest_loops(program: &Program) -> [usize; 4] {
+    let mut largest = [0; 4];
+    for step in &program.steps {
+        if let Step::Loop(fused) = step {
+            let sizes = [fused.loads.len(), fused.code.len(), fused.stores.len(), fused.slot_count];
+            largest.iter_mut().zip(sizes).for_each(|(largest, size)| *largest = size.max(*largest));
+        }
+    }
+    largest
+}
+
+#[test]
+fn a_sum_of_thousands_of_terms_runs_in_loops_that_stay_near() {
+    // Numbers that are spread need a place of their own each, all at once.
+    let mut graph = Graph::default();
+    let node = |op: Op, inputs: Vec<usize>, shape: Shape| GraphNode {
+        op,
+        inputs,
+        shape,
+        dtype: DType::F64,
+        source: 0,
+        body: None,
+    };
+    let count = 3000;
+    let leaves: Vec<usize> = (0..count).map(|_| graph.push(node(Op::Leaf, Vec::new(), Shape::scalar()))).collect();
+    graph.inputs = leaves.clone();
+    let spread = || Op::Einsum(Einsum::broadcast(&[], &[8]).into());
+    let terms: Vec<usize> = leaves.iter().map(|leaf| graph.push(node(spread(), vec![*leaf], Shape::from(8)))).collect();
+    let sum = graph.push(node(Op::Add, terms, Shape::from(8)));
+    graph.results = vec![sum];
+    let [loads, code, _, slots] = largest_loops(&lower(&optimise(graph.clone())));
+    assert!(loads <= 128 && code <= 200 && slots <= 256, "{loads} loads, {code} instructions, {slots} slots");
+    let inputs: Vec<Array> = (0..count).map(|k| Array::new(Shape::scalar(), Buffer::F64(vec![f64::from(k)]))).collect();
+    let total = f64::from(count * (count - 1) / 2);
+    assert_eq!(elements(&optimise(graph).run(&inputs).unwrap()[0]), [total; 8]);
+}
+
+#[test]
+fn a_chain_of_thousands_of_operations_needs_few_registers_and_little_memory() {
+    let x = normal(1, &[4], DType::F64).variable();
+    let y = (0..20_000).fold(x.clone(), |y, _| y.sin() * &x);
+    let program = lower(&optimise(graph(&[&y])));
+    let [loads, code, _, slots] = largest_loops(&program);
+    assert!(loads <= 4 && code <= 200 && slots <= 4, "{loads} loads, {code} instructions, {slots} slots");
+    assert!(program.arena <= 256, "an arena of {} bytes for one vector at a time", program.arena);
 }

@@ -2,10 +2,8 @@
 
 pub mod contract;
 mod extract;
-mod few;
 mod fingerprint;
 pub mod graph;
-mod hashing;
 mod in_place;
 pub mod lower;
 pub mod memory;

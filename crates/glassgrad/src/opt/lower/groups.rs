@@ -7,7 +7,7 @@ use super::strides::{is_contiguous, is_rows};
 use super::{Located, Lowering};
 use crate::dtype::DType;
 use crate::expr::Op;
-use crate::opt::few::Few;
+use crate::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{Combine, Instruction, Program, Signature};
 use crate::shape::Shape;

@@ -1,7 +1,7 @@
 //! Fused loops as executors like them: few axes, and registers that share places.
 
 use super::strides::rows;
-use crate::opt::few::Few;
+use crate::few::Few;
 use crate::opt::program::{Access, Instruction, Loop};
 
 pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Instruction {

@@ -22,13 +22,13 @@ mod whole;
 pub(super) use loops::with_slots;
 pub(super) use strides::is_rows;
 
-use super::few::Few;
 use super::graph::Graph;
-use super::hashing::NumberMap;
 use super::passes::expanded;
 use super::program::{Combine, Memory, Program};
 use crate::dtype::DType;
 use crate::expr::Op;
+use crate::few::Few;
+use crate::shared::NumberMap;
 use groups::{Group, Register};
 use strides::{reshaped, rows};
 

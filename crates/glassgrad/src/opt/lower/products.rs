@@ -4,7 +4,7 @@ use super::groups::{Group, PendingProduct};
 use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::{Einsum, Label};
-use crate::opt::few::Few;
+use crate::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{Combine, ProductAxis};
 

@@ -1,6 +1,6 @@
 //! Strides: how the elements of one array lie in another, and which of their shapes need no copy.
 
-use crate::opt::few::Few;
+use crate::few::Few;
 
 /// The strides of elements that lie row by row.
 pub(super) fn rows(shape: &[usize]) -> Few<isize> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::groups::{Group, SweptBack};
 use super::{Located, Lowering, lower};
 use crate::expr::Op;
-use crate::opt::few::Few;
+use crate::few::Few;
 use crate::opt::graph::{Graph, GraphNode};
 use crate::opt::passes::dead;
 

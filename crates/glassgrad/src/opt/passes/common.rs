@@ -3,12 +3,13 @@
 //! Nodes are compared by a fingerprint of 128 bits, with einsums up to the names of labels, and operations of two
 //! operands whose order does not matter in either order.
 
+use super::product::mix_product;
 use crate::einsum::Einsum;
 use crate::expr::{Logic, Op};
-use crate::opt::few::Few;
+use crate::few::Few;
 use crate::opt::fingerprint::Fingerprint;
 use crate::opt::graph::{Graph, GraphNode};
-use crate::opt::hashing::NumberMap;
+use crate::shared::NumberMap;
 
 pub(super) fn common(graph: Graph) -> Graph {
     let mut known: NumberMap<u128, usize> = NumberMap::default();
@@ -47,31 +48,11 @@ fn product(node: &GraphNode, einsum: &Einsum, inputs: &[usize]) -> u128 {
     }
 }
 
-/// The fingerprint of a product with its operands in some order, under the names that labels get in the order of
-/// appearance. Its shape follows from the labels.
+/// The fingerprint of a product with its operands in some order. Its shape follows from the labels.
 fn product_in_order(node: &GraphNode, einsum: &Einsum, order: &[usize]) -> u128 {
     let mut hash = Fingerprint::default();
     hash.word(u64::MAX);
-    hash.word(einsum.coefficient.to_bits());
     hash.word(node.dtype as u64);
-    hash.word(order.len() as u64);
-    let mut names: Few<usize> = Few::repeated(usize::MAX, einsum.extents.len());
-    let mut named = 0;
-    let mut labels = |hash: &mut Fingerprint, labels: &[usize]| {
-        hash.word(labels.len() as u64);
-        for label in labels {
-            if names[*label] == usize::MAX {
-                names[*label] = named;
-                named += 1;
-                hash.word(einsum.extents[*label] as u64);
-            }
-            hash.word(names[*label] as u64);
-        }
-    };
-    for place in order {
-        hash.word((node.inputs[*place] as u64) << 1 | u64::from(einsum.strong[*place]));
-        labels(&mut hash, &einsum.operands[*place]);
-    }
-    labels(&mut hash, &einsum.output);
+    mix_product(&mut hash, einsum, order, |hash, place| hash.word(node.inputs[place] as u64));
     hash.finish()
 }

@@ -5,7 +5,7 @@
 
 use super::dead::dead;
 use super::orders::Orders;
-use super::product::{all_differ, has_sums, product, substituted};
+use super::product::{all_differ, has_sums, product, put_in, renamed};
 use crate::einsum::Einsum;
 use crate::expr::Op;
 use crate::opt::graph::{Graph, GraphNode};
@@ -18,15 +18,22 @@ const FEWER_FACTORS: usize = 4;
 pub(super) fn flatten(mut graph: Graph) -> Graph {
     let (uses, mut orders) = (graph.uses(), Orders::for_nodes(graph.nodes.len()));
     let mut is_settled = vec![false; graph.nodes.len()];
+    // What products cost on their own, as far as anybody asked.
+    let mut costs: Vec<Option<u128>> = vec![None; graph.nodes.len()];
     // From the last to the first: a product is put into what reads it before it looks at its own operands.
     for number in (0..graph.nodes.len()).rev() {
         let node = &graph.nodes[number];
         let Some(einsum) = plain_product(node).filter(|_| !is_settled[number]) else { continue };
         let most = if orders.is_tired() { FEWER_FACTORS } else { MOST_FACTORS };
         let Some(whole) = Whole::grown(&graph, &uses, einsum, node, most) else { continue };
-        let apart = whole.parts.iter().filter_map(|part| plain_product(&graph.nodes[*part]));
-        let apart = apart.map(|part| orders.cost(part, node.dtype)).fold(0, u128::saturating_add);
-        let cost_apart = apart.saturating_add(orders.cost(einsum, node.dtype));
+        let mut cost_apart = 0_u128;
+        for part in whole.parts.iter().chain([&number]) {
+            let own = plain_product(&graph.nodes[*part]).filter(|_| costs[*part].is_none());
+            if let Some(einsum) = own {
+                costs[*part] = Some(orders.cost(einsum, node.dtype));
+            }
+            cost_apart = cost_apart.saturating_add(costs[*part].unwrap_or(0));
+        }
         if orders.cost(&whole.einsum, node.dtype) < cost_apart {
             whole.parts.iter().for_each(|part| is_settled[*part] = true);
             graph.nodes[number].op = Op::Einsum(whole.einsum.into());
@@ -62,30 +69,30 @@ impl Whole {
         let mut place = 0;
         while place < whole.inputs.len() {
             let operand = whole.inputs[place];
-            match whole.with(graph, uses, place, most) {
-                Some(einsum) => {
-                    whole.einsum = einsum;
+            let inner = whole.next(graph, uses, place, most);
+            match inner.and_then(|inner| put_in(&mut whole.einsum, place, inner, node.dtype)) {
+                Some(()) => {
                     whole.inputs.splice(place..=place, graph.nodes[operand].inputs.iter().copied());
                     whole.parts.push(operand);
                 }
                 None => place += 1,
             }
         }
+        whole.einsum = renamed(&whole.einsum);
         (!whole.parts.is_empty()).then_some(whole)
     }
 
-    /// The product with an operand put into it, if it can be and another order may gain something.
-    fn with(&self, graph: &Graph, uses: &[usize], place: usize, most: usize) -> Option<Einsum> {
-        let operand = &graph.nodes[self.inputs[place]];
+    /// The product that an operand is, if it may be put in and another order may gain something.
+    fn next<'g>(&self, graph: &'g Graph, uses: &[usize], place: usize, most: usize) -> Option<&'g Einsum> {
         if uses[self.inputs[place]] != 1 {
             return None;
         }
+        let operand = &graph.nodes[self.inputs[place]];
         let inner = plain_product(operand)?;
         let factors = self.inputs.len() + inner.operands.len() - 1;
         // Element by element there is nothing to gain: one loop computes it all in any case.
         let may_gain =
             has_sums(&self.einsum) || !all_differ(&self.einsum.operands[place]) || self.einsum.operands.len() == 1;
-        let fits = factors <= most && may_gain && operand.shape.elements() > 0;
-        fits.then(|| substituted(&self.einsum, place, inner, operand.dtype)).flatten()
+        (factors <= most && may_gain && operand.shape.elements() > 0).then_some(inner)
     }
 }

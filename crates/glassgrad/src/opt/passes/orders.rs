@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::product::{has_sums, renamed, sums};
+use super::product::{has_sums, mix_product, renamed, sums};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
+use crate::few::Few;
 use crate::opt::contract::{Asked, JointPlan, Limits, Plan, elements_moved, flops, plan, plan_all};
 use crate::opt::fingerprint::Fingerprint;
-use crate::opt::hashing::NumberMap;
-use crate::shared::Structure as _;
+use crate::shared::NumberMap;
 
 /// How many joins of two parts may be weighed for any graph, and how many more for each of its nodes.
 const PATIENCE: [u64; 2] = [200_000, 40];
@@ -44,13 +44,12 @@ impl Orders {
         if !has_choice(einsum) {
             return None;
         }
-        let (einsum, limits) = (renamed(einsum), limits(dtype));
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
-        einsum.mix_into(&mut hash);
+        mix_product(&mut hash, einsum, &(0..einsum.operands.len()).collect::<Few<usize>>(), |_, _| ());
         let patience = &mut self.patience;
         let found = self.plans.entry(hash.finish()).or_insert_with(|| {
-            let plan = plan(&einsum, &limits).ok();
+            let plan = plan(&renamed(einsum), &limits(dtype)).ok();
             *patience = patience.saturating_sub(plan.as_ref().map_or(0, |plan| plan.considered));
             plan
         });
@@ -67,8 +66,8 @@ impl Orders {
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
         for one in asked.iter().chain(expanded.into_iter().flatten()) {
-            renamed(&one.einsum).mix_into(&mut hash);
-            one.operands.iter().for_each(|operand| hash.word(*operand as u64));
+            let order: Few<usize> = (0..one.operands.len()).collect();
+            mix_product(&mut hash, &one.einsum, &order, |hash, place| hash.word(one.operands[place] as u64));
         }
         let key = hash.finish();
         if let Some(known) = self.joint.get(&key) {

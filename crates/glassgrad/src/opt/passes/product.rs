@@ -3,6 +3,8 @@
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
+use crate::few::Few;
+use crate::opt::fingerprint::Fingerprint;
 use crate::opt::graph::GraphNode;
 use crate::shape::Shape;
 
@@ -76,6 +78,37 @@ pub(super) fn renamed(einsum: &Einsum) -> Einsum {
     Einsum { coefficient: einsum.coefficient, operands, strong: einsum.strong.clone(), output, extents }
 }
 
+/// Mixes a product into a fingerprint, with its operands in some order and under the names that labels get in the order
+/// of appearance, as [`renamed`] gives them; `operand` adds what else tells operands apart.
+pub(super) fn mix_product(
+    hash: &mut Fingerprint,
+    einsum: &Einsum,
+    order: &[usize],
+    operand: impl Fn(&mut Fingerprint, usize),
+) {
+    hash.word(einsum.coefficient.to_bits());
+    hash.word(order.len() as u64);
+    let mut names: Few<usize> = Few::repeated(usize::MAX, einsum.extents.len());
+    let mut named = 0;
+    let mut labels = |hash: &mut Fingerprint, labels: &[Label]| {
+        hash.word(labels.len() as u64);
+        for label in labels {
+            if names[*label] == usize::MAX {
+                names[*label] = named;
+                named += 1;
+                hash.word(einsum.extents[*label] as u64);
+            }
+            hash.word(names[*label] as u64);
+        }
+    };
+    for place in order {
+        operand(hash, *place);
+        hash.word(u64::from(einsum.strong[*place]));
+        labels(hash, &einsum.operands[*place]);
+    }
+    labels(hash, &einsum.output);
+}
+
 /// Labels of which some were found to be the same.
 struct Names(Vec<Label>);
 
@@ -121,6 +154,34 @@ pub(super) fn substituted(outer: &Einsum, place: usize, inner: &Einsum, dtype: D
     let multiple: f64 = lost.map(|label| extents[*label] as f64).product();
     let coefficient = coefficient(outer.coefficient, inner.coefficient * multiple, dtype)?;
     Some(renamed(&Einsum { coefficient, operands, strong, output, extents }))
+}
+
+/// As [`substituted`], in place and without new names. What could not be put in leaves the outer product as it was.
+pub(super) fn put_in(outer: &mut Einsum, place: usize, inner: &Einsum, dtype: DType) -> Option<()> {
+    let is_bound = |label: &Label| inner.operands.iter().any(|labels| labels.contains(label));
+    if outer.strong[place] || !all_differ(&inner.output) || !inner.output.iter().all(is_bound) {
+        *outer = substituted(outer, place, inner, dtype)?;
+        return Some(());
+    }
+    if inner.is_strong() {
+        return None;
+    }
+    outer.coefficient = coefficient(outer.coefficient, inner.coefficient, dtype)?;
+    // Each axis of the inner output is one label of the outer product; the other labels are new ones.
+    let mut names: Few<Label> = Few::repeated(Label::MAX, inner.extents.len());
+    for (own, other) in outer.operands[place].iter().zip(&inner.output) {
+        names[*other] = *own;
+    }
+    for label in inner.operands.iter().flatten() {
+        if names[*label] == Label::MAX {
+            names[*label] = outer.extents.len();
+            outer.extents.push(inner.extents[*label]);
+        }
+    }
+    let operands = inner.operands.iter().map(|labels| labels.iter().map(|label| names[*label]).collect());
+    outer.operands.splice(place..=place, operands);
+    outer.strong.splice(place..=place, inner.strong.iter().copied());
+    Some(())
 }
 
 /// Two coefficients as one. Zeros and what is not finite stay apart: they may meet what they should not, and a

@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::opt::contract::Asked;
 use crate::opt::graph::{Graph, GraphNode};
-use crate::opt::hashing::NumberMap;
+use crate::shared::NumberMap;
 
 /// The most products that are planned together.
 const MOST_TOGETHER: usize = 6;

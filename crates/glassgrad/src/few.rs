@@ -1,5 +1,7 @@
-//! Short lists of numbers without memory of their own: sizes and strides, of which planning makes many.
+//! Short lists of numbers without memory of their own: sizes and strides, which are copied with every node and made in
+//! numbers by planning.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};
 
@@ -7,23 +9,23 @@ use std::ops::{Deref, DerefMut};
 const INLINE: usize = 5;
 
 /// A list of numbers, usually a short one.
-#[derive(Clone, Debug)]
-pub(super) enum Few<T> {
+#[derive(Clone)]
+pub(crate) enum Few<T> {
     Short([T; INLINE], u8),
     Long(Vec<T>),
 }
 
 impl<T: Copy + Default> Few<T> {
-    pub(super) fn new() -> Few<T> {
+    pub(crate) fn new() -> Few<T> {
         Few::Short([T::default(); INLINE], 0)
     }
 
     /// The same number again and again.
-    pub(super) fn repeated(number: T, count: usize) -> Few<T> {
+    pub(crate) fn repeated(number: T, count: usize) -> Few<T> {
         if count <= INLINE { Few::Short([number; INLINE], count as u8) } else { Few::Long(vec![number; count]) }
     }
 
-    pub(super) fn push(&mut self, number: T) {
+    pub(crate) fn push(&mut self, number: T) {
         match self {
             Few::Short(numbers, count) if usize::from(*count) < INLINE => {
                 numbers[usize::from(*count)] = number;
@@ -41,6 +43,7 @@ impl<T: Copy + Default> Few<T> {
 
 impl<T> Deref for Few<T> {
     type Target = [T];
+    #[inline]
     fn deref(&self) -> &[T] {
         match self {
             Few::Short(numbers, count) => &numbers[..usize::from(*count)],
@@ -55,6 +58,31 @@ impl<T> DerefMut for Few<T> {
             Few::Short(numbers, count) => &mut numbers[..usize::from(*count)],
             Few::Long(numbers) => numbers,
         }
+    }
+}
+
+impl<T: Copy + Default> From<&[T]> for Few<T> {
+    #[inline]
+    fn from(numbers: &[T]) -> Few<T> {
+        if numbers.len() > INLINE {
+            return Few::Long(numbers.to_vec());
+        }
+        let mut short = [T::default(); INLINE];
+        short[..numbers.len()].copy_from_slice(numbers);
+        Few::Short(short, numbers.len() as u8)
+    }
+}
+
+impl<T: Copy + Default> Default for Few<T> {
+    fn default() -> Few<T> {
+        Few::new()
+    }
+}
+
+/// As of the list that it is.
+impl<T: fmt::Debug> fmt::Debug for Few<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(formatter)
     }
 }
 
