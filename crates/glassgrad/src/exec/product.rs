@@ -214,7 +214,7 @@ fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
     width: usize,
     packed: &mut [E],
 ) {
-    let Matrices { a, b, c, rows, columns, inner, coefficient, add } = matrices;
+    let Matrices { a, b, rows, columns, inner, .. } = matrices;
     let read = |at: *const E, place: isize| {
         // SAFETY: the planner's strides stay inside the memory of each operand.
         unsafe { *at.wrapping_offset(place) }
@@ -240,26 +240,6 @@ fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
             };
         }
     }
-    let finish = |row: usize, sums: &[E; W]| {
-        if columns.strides[2] == 1 && !add {
-            let scaled = sums.map(|sum| sum.times(coefficient));
-            let place = row as isize * rows.strides[2] + first as isize;
-            // SAFETY: as above: so many columns lie side by side, and nobody else writes to the result.
-            let own = unsafe { std::slice::from_raw_parts_mut(c.wrapping_offset(place), width) };
-            match <&mut [E; W]>::try_from(&mut *own) {
-                Ok(whole) => *whole = scaled,
-                Err(_) => own.iter_mut().zip(scaled).for_each(|(own, sum)| *own = sum),
-            }
-            return;
-        }
-        for (j, sum) in sums.iter().enumerate().take(width) {
-            let place = row as isize * rows.strides[2] + (first + j) as isize * columns.strides[2];
-            let sum = sum.times(coefficient);
-            let sum = if add { sum.plus(read(c.cast_const(), place)) } else { sum };
-            // SAFETY: as above; nobody else writes to the result.
-            unsafe { *c.wrapping_offset(place) = sum };
-        }
-    };
     let accumulate = |sums: &mut [E; W], factor: E, line: &[E; W]| {
         for (sum, element) in sums.iter_mut().zip(line) {
             *sum = if FUSED { factor.fused(*element, *sum) } else { factor.times(*element).plus(*sum) };
@@ -275,7 +255,7 @@ fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
             }
         }
         for (r, sums) in sums.iter().enumerate() {
-            finish(row + r, sums);
+            finish(&matrices, [first, width], row + r, sums);
         }
         row += HEIGHT;
     }
@@ -284,8 +264,31 @@ fn rows_together<E: Factor, const W: usize, const FUSED: bool>(
         for (k, line) in lines.iter().enumerate() {
             accumulate(&mut sums, read(a, row as isize * rows.strides[0] + k as isize * inner.strides[0]), line);
         }
-        finish(row, &sums);
+        finish(&matrices, [first, width], row, &sums);
         row += 1;
+    }
+}
+
+/// Writes the sums of some columns of a row, from the first on.
+#[inline(always)]
+fn finish<E: Factor, const W: usize>(matrices: &Matrices<E>, [first, width]: [usize; 2], row: usize, sums: &[E; W]) {
+    let Matrices { c, rows, columns, coefficient, add, .. } = *matrices;
+    let start = c.wrapping_offset(row as isize * rows.strides[2] + first as isize * columns.strides[2]);
+    let scaled = sums.map(|sum| sum.times(coefficient));
+    if columns.strides[2] == 1 && !add {
+        // SAFETY: the planner's strides stay inside the result, so many columns lie side by side, and nobody else
+        // writes to them.
+        let own = unsafe { std::slice::from_raw_parts_mut(start, width) };
+        match <&mut [E; W]>::try_from(&mut *own) {
+            Ok(whole) => *whole = scaled,
+            Err(_) => own.iter_mut().zip(scaled).for_each(|(own, sum)| *own = sum),
+        }
+        return;
+    }
+    for (j, sum) in scaled.iter().enumerate().take(width) {
+        let place = start.wrapping_offset(j as isize * columns.strides[2]);
+        // SAFETY: as above.
+        unsafe { *place = if add { sum.plus(*place) } else { *sum } };
     }
 }
 

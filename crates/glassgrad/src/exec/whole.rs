@@ -76,112 +76,145 @@ fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>) -> Option<Resu
     Some(Ok(()))
 }
 
-/// Part of a row of a view: its elements from the first number to the second read something, the first of the whole row
-/// would read this place, and each next one so many places further.
-struct Row {
+/// A line of what a view makes: its elements from the first number to the second read something, the first of the whole
+/// line would read this place, and each next one so many places further.
+struct Line {
+    /// Where it begins among what the view makes.
     start: usize,
     inside: [usize; 2],
     place: isize,
     step: isize,
 }
 
-/// A number for each axis.
-type Few = SmallVec<[isize; 8]>;
+/// How the lines of a view lie among what it makes: along one axis, this many elements, so far apart.
+struct Lines {
+    axis: usize,
+    length: usize,
+    apart: usize,
+}
 
-/// Calls a function for every row of what a view makes.
-fn rows(view: &View, mut visit: impl FnMut(&Row)) {
-    let (rank, length) = (view.output.rank(), view.output.last().copied().unwrap_or(1));
-    if view.output.contains(&0) {
-        return;
+/// Shorter last axes than this do not make good lines.
+const SHORT: usize = 16;
+
+impl Lines {
+    /// Lines along the last axis, or along the longest if that is short.
+    fn of(view: &View) -> Lines {
+        let last = view.output.rank().saturating_sub(1);
+        let longest = (0..view.output.rank()).max_by_key(|axis| view.output[*axis]).unwrap_or(0);
+        let axis = if view.output.last().is_none_or(|size| *size >= SHORT) { last } else { longest };
+        let apart = view.output[(axis + 1).min(view.output.rank())..].iter().product();
+        Lines { axis, length: view.output.get(axis).copied().unwrap_or(1), apart }
     }
-    let outer = &view.output[..rank.saturating_sub(1)];
-    let mut strides: Few = SmallVec::from_elem(1, view.input.rank());
-    for axis in (1..view.input.rank()).rev() {
-        strides[axis - 1] = strides[axis] * view.input[axis] as isize;
-    }
-    let step_along = |axis: usize, along: usize| -> isize {
-        view.axes[axis].steps.iter().filter(|(own, _)| *own == along).map(|(_, step)| *step).sum()
-    };
-    // How far each axis of what is read moves along the last axis.
-    let last: Few = (0..view.axes.len()).map(|axis| if rank > 0 { step_along(axis, rank - 1) } else { 0 }).collect();
-    let step = last.iter().zip(&strides).map(|(step, stride)| step * stride).sum();
-    let mut index: SmallVec<[usize; 8]> = SmallVec::from_elem(0, outer.len());
-    let mut along: Few = view.axes.iter().map(|axis| axis.offset).collect();
-    let mut start = 0;
-    loop {
-        let (mut from, mut to) = (0, length as isize);
-        let mut place = 0;
-        for (((at, step), size), stride) in along.iter().zip(&last).zip(view.input.iter()).zip(&strides) {
-            let size = *size as isize;
-            place += at * stride;
-            // Where 0 ≤ at + k·step < size.
-            let (first, behind) = match step.signum() {
-                0 if (0..size).contains(at) => (0, to),
-                0 => (0, 0),
-                1 => ((-at + step - 1).div_euclid(*step), (size - at + step - 1).div_euclid(*step)),
-                _ => ((at - size + 1 - step - 1).div_euclid(-step), at.div_euclid(-step) + 1),
-            };
-            (from, to) = (from.max(first), to.min(behind));
+
+    /// Calls a function for every line.
+    fn visit(&self, view: &View, mut visit: impl FnMut(&Line)) {
+        if view.output.contains(&0) {
+            return;
         }
-        let from = from.clamp(0, length as isize);
-        let inside = [from as usize, to.max(from) as usize];
-        visit(&Row { start, inside, place, step });
-        start += length;
-        let mut axis = outer.len();
+        let (rank, inputs) = (view.output.rank(), view.axes.len());
+        let mut strides: Few = SmallVec::from_elem(1, inputs);
+        for axis in (1..inputs).rev() {
+            strides[axis - 1] = strides[axis] * view.input[axis] as isize;
+        }
+        let mut own_strides: Few = SmallVec::from_elem(1, rank);
+        for axis in (1..rank).rev() {
+            own_strides[axis - 1] = own_strides[axis] * view.output[axis] as isize;
+        }
+        // How far each axis of what is read moves along each axis of the result.
+        let mut steps: SmallVec<[isize; 32]> = SmallVec::from_elem(0, rank * inputs);
+        for (input, own) in view.axes.iter().enumerate() {
+            own.steps.iter().for_each(|(along, step)| steps[along * inputs + input] += step);
+        }
+        let along_line = |input: usize| if rank == 0 { 0 } else { steps[self.axis * inputs + input] };
+        let step = (0..inputs).map(|input| along_line(input) * strides[input]).sum();
+        let mut index: SmallVec<[usize; 8]> = SmallVec::from_elem(0, rank);
+        let mut along: Few = view.axes.iter().map(|axis| axis.offset).collect();
+        let mut start = 0_isize;
         loop {
-            if axis == 0 {
-                return;
+            let (mut from, mut to) = (0, self.length as isize);
+            let mut place = 0;
+            for input in 0..inputs {
+                let (at, size, step) = (along[input], view.input[input] as isize, along_line(input));
+                place += at * strides[input];
+                // Where 0 ≤ at + k·step < size.
+                let (first, behind) = match step {
+                    0 if (0..size).contains(&at) => continue,
+                    0 => (0, 0),
+                    1 => (-at, size - at),
+                    1.. => ((step - 1 - at).div_euclid(step), (size - at + step - 1).div_euclid(step)),
+                    _ => ((at - size - step).div_euclid(-step), at.div_euclid(-step) + 1),
+                };
+                (from, to) = (from.max(first), to.min(behind));
             }
-            axis -= 1;
-            index[axis] += 1;
-            let is_over = index[axis] == outer[axis];
-            let moved = if is_over { 1 - outer[axis] as isize } else { 1 };
-            along.iter_mut().enumerate().for_each(|(own, at)| *at += moved * step_along(own, axis));
-            if !is_over {
-                break;
+            let from = from.clamp(0, self.length as isize);
+            let inside = [from as usize, to.max(from) as usize];
+            visit(&Line { start: start as usize, inside, place, step });
+            let mut axis = rank;
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                if axis == self.axis {
+                    continue;
+                }
+                index[axis] += 1;
+                let is_over = index[axis] == view.output[axis];
+                let moved = if is_over { 1 - view.output[axis] as isize } else { 1 };
+                start += moved * own_strides[axis];
+                let own_steps = &steps[axis * inputs..(axis + 1) * inputs];
+                along.iter_mut().zip(own_steps).for_each(|(at, step)| *at += moved * step);
+                if !is_over {
+                    break;
+                }
+                index[axis] = 0;
             }
-            index[axis] = 0;
         }
     }
 }
 
+/// A number for each axis.
+type Few = SmallVec<[isize; 8]>;
+
 fn read<E: Combinable>(view: &View, from: &[E], to: &mut [E]) {
-    let length = view.output.last().copied().unwrap_or(1);
-    rows(view, |row| {
-        let [first, behind] = row.inside;
-        let own = &mut to[row.start..row.start + length];
-        own[..first].fill(E::ZERO);
-        own[behind..].fill(E::ZERO);
-        let place = (row.place + first as isize * row.step) as usize;
-        match row.step {
-            _ if first == behind => {}
-            1 => own[first..behind].copy_from_slice(&from[place..place + behind - first]),
-            step => {
-                let places = (0..).map(|k: isize| (place as isize + k * step) as usize);
-                own[first..behind].iter_mut().zip(places).for_each(|(own, place)| *own = from[place]);
+    let lines = Lines::of(view);
+    let (length, apart) = (lines.length, lines.apart);
+    lines.visit(view, |line| {
+        let [first, behind] = line.inside;
+        let place = line.place + first as isize * line.step;
+        if apart == 1 {
+            let own = &mut to[line.start..line.start + length];
+            own[..first].fill(E::ZERO);
+            own[behind..].fill(E::ZERO);
+            if line.step == 1 && first < behind {
+                own[first..behind].copy_from_slice(&from[place as usize..place as usize + behind - first]);
+                return;
             }
+        } else {
+            (0..first).chain(behind..length).for_each(|k| to[line.start + k * apart] = E::ZERO);
+        }
+        for k in first..behind {
+            to[line.start + k * apart] = from[(place + (k - first) as isize * line.step) as usize];
         }
     });
 }
 
 fn spread<E: Combinable>(view: &View, from: &[E], to: &mut [E]) {
     to.fill(E::ZERO);
-    rows(view, |row| {
-        let [first, behind] = row.inside;
-        let place = row.place + first as isize * row.step;
-        let source = &from[row.start + first..row.start + behind];
-        match row.step {
-            _ if first == behind => {}
-            1 => {
-                let sums = &mut to[place as usize..place as usize + source.len()];
-                sums.iter_mut().zip(source).for_each(|(sum, element)| *sum = sum.plus(*element));
-            }
-            step => {
-                for (k, element) in source.iter().enumerate() {
-                    let sum = &mut to[(place + k as isize * step) as usize];
-                    *sum = sum.plus(*element);
-                }
-            }
+    let lines = Lines::of(view);
+    let apart = lines.apart;
+    lines.visit(view, |line| {
+        let [first, behind] = line.inside;
+        let place = line.place + first as isize * line.step;
+        if line.step == 1 && first < behind {
+            let sums = &mut to[place as usize..place as usize + behind - first];
+            let own = from[line.start + first * apart..].iter().step_by(apart);
+            sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+            return;
+        }
+        for k in first..behind {
+            let sum = &mut to[(place + (k - first) as isize * line.step) as usize];
+            *sum = sum.plus(from[line.start + k * apart]);
         }
     });
 }
