@@ -211,62 +211,56 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
         let values = Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
         let whole = || (state.map(Tensor::clone), data.map(Tensor::clone));
         let plan = self.plan(&arguments, || self.build(&whole()))?;
-        let (program, donors) = plan.in_place.get_or_init(|| {
-            let number_of = |argument: usize| {
-                plan.inputs.iter().position(|source| matches!(source, Source::Argument(own) if *own == argument))
-            };
-            let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
-                leaf.as_ref().ok().and_then(|result| Some((*result, number_of(argument)?)))
-            };
-            let wanted: Vec<_> = plan.leaves.iter().take(count).enumerate().filter_map(pair).collect();
-            in_place(&plan.program, &wanted)
-        });
+        let (program, donors) = plan.in_place.get_or_init(|| plan.over_arguments(count));
         let input = |source: &Source| match source {
             Source::Argument(number) => (values[*number].clone(), 0),
             Source::Captured(array, start) => (array.clone(), *start),
         };
         let mut inputs: Vec<(Array, usize)> = plan.inputs.iter().map(input).collect();
-        // Nobody but the inputs may hold what is written to: the state lets go of its leaves meanwhile.
         let names: Vec<Option<String>> = arguments[..count].iter().map(|leaf| leaf.name().map(str::to_owned)).collect();
-        let is_written = |argument: usize| {
-            let is_argument = |source: &Source| matches!(source, Source::Argument(own) if *own == argument);
-            donors.iter().flatten().any(|input| is_argument(&plan.inputs[*input]))
-        };
-        let kept: Vec<Option<Array>> =
-            values.into_iter().take(count).enumerate().map(|(k, value)| (!is_written(k)).then_some(value)).collect();
+        // Nobody but the inputs may hold what is written to: the state lets go of its leaves meanwhile, and only what the
+        // program does not read is kept beside.
+        let unread: Vec<Option<Array>> = (values.into_iter().take(count).enumerate())
+            .map(|(argument, value)| plan.input_of(argument).is_none().then_some(value))
+            .collect();
         drop(arguments);
         let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
         *state = state.map(|_| nothing.clone());
-        let outcome = exec::run_in_place(program, donors, &mut inputs, &plan.origins);
-        let results = match outcome {
-            Ok(results) => results,
-            Err(error) => {
-                let own = |argument: usize| {
-                    let is_argument = |source: &Source| matches!(source, Source::Argument(own) if *own == argument);
-                    plan.inputs.iter().position(is_argument).map(|input| inputs[input].0.clone())
-                };
-                let before = kept.into_iter().enumerate().zip(names).map(|((argument, kept), name)| {
-                    let leaf = kept.or_else(|| own(argument)).map_or_else(|| nothing.clone(), Tensor::leaf);
-                    name.map_or(leaf.clone(), |name| leaf.named(&name))
-                });
-                *state = state.with_leaves(before.collect());
-                return Err(error);
-            }
-        };
-        let array = |number: usize| match (&results[number], donors[number]) {
-            (Some(array), _) => array.clone(),
-            (None, donor) => inputs[donor.unwrap_or(0)].0.clone(),
-        };
+        let results = exec::run_in_place(program, donors, &mut inputs, &plan.origins).inspect_err(|_| {
+            let before = unread.iter().enumerate().zip(&names).map(|((argument, unread), name)| {
+                let input = || plan.input_of(argument).map(|input| inputs[input].0.clone());
+                let leaf = unread.clone().or_else(input).map_or_else(|| nothing.clone(), Tensor::leaf);
+                name.iter().fold(leaf, |leaf, name| leaf.named(name))
+            });
+            *state = state.with_leaves(before.collect());
+        })?;
         let mut leaves: Vec<Tensor> = Vec::with_capacity(plan.leaves.len());
         for leaf in &plan.leaves {
-            leaves.push(match leaf {
-                Ok(number) => Tensor::leaf(array(*number)),
-                Err(captured) => Tensor::leaf(captured.clone()),
-            });
+            let array = match leaf {
+                Ok(number) => results[*number].clone().or_else(|| donors[*number].map(|input| inputs[input].0.clone())),
+                Err(captured) => Some(captured.clone()),
+            };
+            leaves.push(array.map_or_else(|| nothing.clone(), Tensor::leaf));
         }
         let (next, rest) = plan.results.with_leaves(leaves);
         *state = next;
         Ok(rest)
+    }
+}
+
+impl<R> Plan<R> {
+    /// The input of the program that an argument is, if the program reads it.
+    fn input_of(&self, argument: usize) -> Option<usize> {
+        self.inputs.iter().position(|source| matches!(source, Source::Argument(own) if *own == argument))
+    }
+
+    /// The program that writes its first results over the first arguments where it can.
+    fn over_arguments(&self, count: usize) -> (Program, Vec<Option<usize>>) {
+        let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
+            leaf.as_ref().ok().and_then(|result| Some((*result, self.input_of(argument)?)))
+        };
+        let wanted: Vec<_> = self.leaves.iter().take(count).enumerate().filter_map(pair).collect();
+        in_place(&self.program, &wanted)
     }
 }
 

@@ -141,7 +141,7 @@ impl Lines {
                     0 if (0..size).contains(&at) => continue,
                     0 => (0, 0),
                     1 => (-at, size - at),
-                    1.. => ((step - 1 - at).div_euclid(step), (size - at + step - 1).div_euclid(step)),
+                    2.. => ((step - 1 - at).div_euclid(step), (size - at + step - 1).div_euclid(step)),
                     _ => ((at - size - step).div_euclid(-step), at.div_euclid(-step) + 1),
                 };
                 (from, to) = (from.max(first), to.min(behind));
