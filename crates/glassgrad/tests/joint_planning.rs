@@ -158,7 +158,7 @@ fn random_products(seed: u64) -> Vec<Tensor> {
         let letters = |labels: &[usize]| labels.iter().map(|label| (b'a' + *label as u8) as char).collect::<String>();
         let mut output: Vec<usize> = Vec::new();
         for label in factors.iter().flat_map(|factor| &known[*factor].0) {
-            if !output.contains(label) && random.next() % 2 == 0 && output.len() < 3 {
+            if !output.contains(label) && random.next().is_multiple_of(2) && output.len() < 3 {
                 output.push(*label);
             }
         }

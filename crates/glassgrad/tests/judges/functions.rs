@@ -32,7 +32,7 @@ pub(crate) fn random_function(seed: u64, length: usize, dtype: DType, made: Made
             let kind = random.next();
             let next = match made {
                 Made::Smoothly => smooth_step(kind, &a, &b, &constant),
-                Made::OfEverything if kind % 4 == 0 => other_step(kind / 4, &a, &b, &constant),
+                Made::OfEverything if kind.is_multiple_of(4) => other_step(kind / 4, &a, &b, &constant),
                 Made::OfEverything => smooth_step(kind / 4, &a, &b, &constant),
             };
             pool.push(next);
