@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 25] = [
+const LAYERS: [&str; 26] = [
     "algebra",
     "special",
     "dtype",
@@ -27,6 +27,7 @@ const LAYERS: [&str; 25] = [
     "lang",
     "trace",
     "picture",
+    "explain",
     "glass",
     "certify",
 ];
