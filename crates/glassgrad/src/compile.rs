@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::exec;
 use crate::expr::Tensor;
 use crate::opt::program::Program;
-use crate::opt::{Leaf, in_place};
+use crate::opt::{Extract, Leaf, in_place};
 use crate::shape::Shape;
 use crate::shared::{Fingerprint, NumberMap};
 use crate::tree::{Path, Tree};
@@ -73,6 +73,28 @@ struct Plan<R> {
 enum Source {
     Argument(usize),
     Captured(Array, usize),
+}
+
+/// A function after it was called with placeholders in place of its arguments.
+struct Traced<R> {
+    /// The numbers of the arguments, by node.
+    arguments: HashMap<u64, usize>,
+    results: R,
+    roots: Vec<Tensor>,
+    extract: Extract,
+}
+
+fn unknown() -> Error {
+    Error::new("compile", "an argument of another function is not known here")
+}
+
+/// Where the inputs of a program come from.
+fn sources(extract: &Extract, arguments: &HashMap<u64, usize>) -> Result<Vec<Source>, Error> {
+    let source = |leaf: &Leaf| match leaf {
+        Leaf::Known(array, start) => Ok(Source::Captured(array.clone(), *start)),
+        Leaf::Argument(id) => arguments.get(id).map(|number| Source::Argument(*number)).ok_or_else(unknown),
+    };
+    extract.leaves.iter().map(source).collect()
 }
 
 impl<F, R: Tree> Compiled<F, R> {
@@ -144,8 +166,27 @@ impl<F, R: Tree> Compiled<F, R> {
         Ok(plan)
     }
 
+    /// What is to be computed for these arguments, and what is given to it: arguments and what the function captured.
     #[track_caller]
-    fn build<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<Plan<R>, Error>
+    pub(crate) fn extracted<X: Tree, O: Outcome<Tree = R>>(
+        &self,
+        x: &X,
+    ) -> Result<(Extract, Vec<(Array, usize)>), Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let values = Tensor::eval_all(&x.flatten().iter().collect::<Vec<_>>())?;
+        let Traced { arguments, extract, .. } = self.traced(x)?;
+        let given = sources(&extract, &arguments)?.into_iter().map(|source| match source {
+            Source::Argument(number) => (values[number].clone(), 0),
+            Source::Captured(array, start) => (array, start),
+        });
+        let given = given.collect();
+        Ok((extract, given))
+    }
+
+    #[track_caller]
+    fn traced<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<Traced<R>, Error>
     where
         F: Fn(&X) -> O,
     {
@@ -159,19 +200,23 @@ impl<F, R: Tree> Compiled<F, R> {
         let results = (self.function)(&placeholders).outcome();
         let roots = results.flatten();
         let extract = exec::function(&roots.iter().collect::<Vec<_>>())?;
+        Ok(Traced { arguments, results, roots, extract })
+    }
+
+    #[track_caller]
+    fn build<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<Plan<R>, Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let Traced { arguments, results, roots, extract } = self.traced(x)?;
         let numbers: HashMap<u64, usize> =
             extract.results().enumerate().map(|(number, node)| (node.id, number)).collect();
-        let unknown = || Error::new("compile", "an argument of another function is not known here");
         let leaves = roots.iter().map(|root| match numbers.get(&root.0.id) {
             Some(number) => Ok(Ok(*number)),
             None => root.0.value().cloned().map(Err).ok_or_else(unknown),
         });
         let leaves = leaves.collect::<Result<Vec<_>, Error>>()?;
-        let inputs = extract.leaves.iter().map(|leaf| match leaf {
-            Leaf::Known(array, start) => Ok(Source::Captured(array.clone(), *start)),
-            Leaf::Argument(id) => arguments.get(id).map(|number| Source::Argument(*number)).ok_or_else(unknown),
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, Error>>()?;
+        let inputs = sources(&extract, &arguments)?;
         let program = exec::program_for(&extract);
         // Only the structure of the results stays, not the graph behind them.
         let results = results.map(|leaf| Tensor::placeholder(Shape::scalar(), leaf.dtype()));

@@ -27,8 +27,8 @@
 //! The layers, from the bottom up: [`algebra`] and [`ops`] state the mathematics in one table;
 //! [`scalar`] holds the engines (dual numbers, Taylor numbers, the tape) and the operators on
 //! functions; [`formula`] writes rules down; [`lang`] reads expressions that people type; [`trace`]
-//! tells what a tape did, step by step, and [`picture`] draws it; [`glass`] does both for tensors, and
-//! [`certify`] puts derivatives of either before exact identities.
+//! tells what a tape did, step by step, and [`picture`] draws it; [`glass`] does both for tensors, [`explain`] tells
+//! what their programs do and how long it takes, and [`certify`] puts derivatives of either before exact identities.
 
 // The derive macro names the crate by its name, also inside of it.
 extern crate self as glassgrad;
@@ -71,6 +71,8 @@ pub mod lang;
 pub mod trace;
 
 pub mod picture;
+
+pub mod explain;
 
 pub mod glass;
 

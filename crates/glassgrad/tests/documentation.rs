@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of tensors, as folders or files of `src`.
-const TENSORS: [&str; 13] = [
+const TENSORS: [&str; 14] = [
     "shared",
     "dtype",
     "shape",
@@ -17,6 +17,7 @@ const TENSORS: [&str; 13] = [
     "tree",
     "diff",
     "operations",
+    "explain",
 ];
 
 fn sources(path: &Path) -> Vec<PathBuf> {

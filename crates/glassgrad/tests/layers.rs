@@ -28,6 +28,7 @@ const LAYERS: [&str; 26] = [
     "lang",
     "trace",
     "picture",
+    "explain",
     "glass",
     "certify",
 ];

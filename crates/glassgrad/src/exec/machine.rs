@@ -42,7 +42,12 @@ pub(super) fn copy<E: Copy>(from: &[E], to: *mut u8) {
     unsafe { std::ptr::copy(from.as_ptr(), to.cast::<E>(), from.len()) };
 }
 
-impl Frame<'_> {
+impl<'f> Frame<'f> {
+    pub(super) fn new(program: &Program, inputs: &'f [*const u8], results: &'f [*mut u8], arena: *mut u8) -> Frame<'f> {
+        let constants = program.constants.iter().map(|array| address(array.buffer())).collect();
+        Frame { inputs, constants, results, arena }
+    }
+
     pub(super) fn base(&self, memory: Memory) -> *mut u8 {
         match memory {
             Memory::Input(number) => self.inputs[number].cast_mut(),
@@ -111,7 +116,7 @@ impl Workspace {
 }
 
 /// The bytes of scratch memory that the loops of a program need.
-fn scratch_bytes(program: &Program) -> usize {
+pub(super) fn scratch_bytes(program: &Program) -> usize {
     let needed = |step: &Step| match step {
         Step::Loop(Loop { slot_count, .. }) => slot_count * fused::SLOT,
         Step::Product(one) => product::scratch_bytes(one),
@@ -171,16 +176,24 @@ pub(super) fn steps(
     scratch: *mut u8,
     origin: &dyn Fn(usize) -> &'static Location<'static>,
 ) -> Result<(), Error> {
-    let constants = program.constants.iter().map(|array| address(array.buffer())).collect();
-    let frame = Frame { inputs, constants, results, arena };
-    for step in &program.steps {
-        match step {
-            Step::Loop(one) => fused::run(one, &frame, scratch),
-            Step::Product(one) => product::run(one, &frame, scratch),
-            Step::Call(one) => call(one, &frame, origin)?,
-            Step::Repeat(one) => repeat(one, &frame, scratch, origin)?,
-            Step::Sweep(one) => sweep::run(one, &frame, scratch, origin)?,
-        }
+    let frame = Frame::new(program, inputs, results, arena);
+    program.steps.iter().try_for_each(|one| step(one, &frame, scratch, origin))
+}
+
+/// Runs one step.
+#[inline]
+pub(super) fn step(
+    step: &Step,
+    frame: &Frame<'_>,
+    scratch: *mut u8,
+    origin: &dyn Fn(usize) -> &'static Location<'static>,
+) -> Result<(), Error> {
+    match step {
+        Step::Loop(one) => fused::run(one, frame, scratch),
+        Step::Product(one) => product::run(one, frame, scratch),
+        Step::Call(one) => call(one, frame, origin)?,
+        Step::Repeat(one) => repeat(one, frame, scratch, origin)?,
+        Step::Sweep(one) => sweep::run(one, frame, scratch, origin)?,
     }
     Ok(())
 }

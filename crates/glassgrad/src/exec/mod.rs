@@ -3,6 +3,7 @@
 //! The reference executor is slow and right: it is the judge of every faster one. [`read`](self) holds
 //! the methods of [`Tensor`](crate::expr::Tensor) that ask for values.
 
+mod clock;
 mod every;
 mod fused;
 mod graphs;
@@ -16,7 +17,8 @@ mod sweep;
 mod vector;
 mod whole;
 
+pub(crate) use clock::{Timed, timed};
 pub(crate) use every::{Place, every_value, value_of};
 pub use programs::programs_planned;
 pub(crate) use programs::{program_for, run, run_in_place};
-pub(crate) use schedule::{evaluate, evaluate_by_reference, function, program};
+pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, program};

@@ -54,7 +54,7 @@ pub(crate) fn program(roots: &[&Tensor]) -> Result<Arc<Program>, Error> {
 
 /// What is to be computed for some tensors and nothing else.
 #[track_caller]
-pub(super) fn extract(roots: &[&Tensor]) -> Result<Extract, Error> {
+pub(crate) fn extract(roots: &[&Tensor]) -> Result<Extract, Error> {
     computable(roots)?;
     function(roots)
 }

@@ -1,6 +1,7 @@
 //! Memory planning: values that are not needed at the same time share places of one arena.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Places begin at multiples of this, so that no cache line belongs to two values.
 pub const ALIGNMENT: usize = 64;
@@ -21,6 +22,51 @@ pub struct Lifetime {
     pub last: usize,
     /// Another value whose place it takes over while that is read for the last time.
     pub instead_of: Option<usize>,
+}
+
+/// A value in the arena, from the step that writes it to the last that reads it.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// let x = Tensor::new(&[0.5_f32; 100], [10, 10]);
+/// let program = x.matmul(&x.matmul(&x).tanh()).program().unwrap();
+/// // Both the product and its tanh are written over one another.
+/// let held: Vec<_> = program.values.iter().map(|value| (value.place, value.bytes, value.steps())).collect();
+/// assert_eq!(held, [(0, 400, 0..1), (0, 400, 1..3)]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The byte of the arena with which it begins.
+    pub place: usize,
+    /// Its size.
+    pub bytes: usize,
+    /// The step that writes it.
+    pub first: usize,
+    /// The last step that reads it.
+    pub last: usize,
+    /// Whether that step writes another value over it, element by element while it is read.
+    pub is_taken_over: bool,
+}
+
+impl Held {
+    /// The steps in which the place is its own: not the one in which another value takes it over.
+    pub fn steps(&self) -> Range<usize> {
+        self.first..if self.is_taken_over { self.last } else { self.last + 1 }
+    }
+}
+
+/// The values that lie in the arena, with their places, in the order in which they are written.
+pub(super) fn held(lifetimes: &[Lifetime], places: &[usize]) -> Vec<Held> {
+    let present = || lifetimes.iter().zip(places).enumerate().filter(|(_, (lifetime, _))| lifetime.bytes > 0);
+    let mut is_taken_over = vec![false; lifetimes.len()];
+    lifetimes.iter().filter_map(|lifetime| lifetime.instead_of).for_each(|earlier| is_taken_over[earlier] = true);
+    let mut values: Vec<Held> = Vec::with_capacity(present().count());
+    values.extend(present().map(|(number, (lifetime, place))| {
+        let Lifetime { bytes, first, last, .. } = *lifetime;
+        Held { place: *place, bytes, first, last, is_taken_over: is_taken_over[number] }
+    }));
+    values.sort_unstable_by_key(|value| (value.first, value.place));
+    values
 }
 
 /// The place of each value, and the size of the arena: step by step, best fit into what has become free.

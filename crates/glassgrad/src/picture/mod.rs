@@ -17,6 +17,7 @@ use crate::scalar::tape::Operand;
 use crate::trace::{Trace, adjoint_of, short};
 
 pub(crate) use diagram::{Card, Diagram, Edge, Ink, Role};
+pub(crate) use svg::escaped;
 pub use svg::{LARGEST_PICTURE, TooLarge};
 
 /// The graph as text: one line a node, with value, adjoint, and local partials.

@@ -186,6 +186,6 @@ fn draw_edge(svg: &mut String, path: &[(f64, f64)], ends: (f64, f64), edge: &Edg
     let _ = writeln!(svg, "<text class=\"partial\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(&edge.label));
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

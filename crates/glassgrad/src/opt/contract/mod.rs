@@ -239,7 +239,7 @@ impl fmt::Display for Plan {
 }
 
 /// A count with two digits or more and a prefix: 640 B, 2.0 MFLOP, 80 kB.
-pub(super) fn metric(count: u128, unit: &str) -> String {
+pub(crate) fn metric(count: u128, unit: &str) -> String {
     if count == u128::MAX {
         return format!("over 3e38 {unit}");
     }

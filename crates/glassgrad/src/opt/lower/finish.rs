@@ -7,6 +7,7 @@ use super::loops::{collapsed, renumbered, with_slots};
 use super::products::ProductAxes;
 use super::strides::{is_rows, rows};
 use super::{Located, Lowering, Producer};
+use crate::expr::Op;
 use crate::opt::graph::GraphNode;
 use crate::opt::memory::{self, Lifetime};
 use crate::opt::program::{Access, Call, Loop, Memory, Product, Program, Repeat, Signature, Step, Store, Sweep};
@@ -16,7 +17,8 @@ impl Lowering<'_> {
     /// Every result is a whole producer of its own.
     pub(super) fn results(&mut self) {
         for (number, result) in self.graph.results.iter().enumerate() {
-            let shape = &self.graph.nodes[*result].shape;
+            let GraphNode { op, shape, source, .. } = &self.graph.nodes[*result];
+            self.source = (!matches!(op, Op::Leaf)).then_some(*source);
             let at = self.at(*result);
             let located = self.in_rows(&at, shape);
             let taken = |producer: &Producer| producer.leaf.is_some() || producer.result.is_some();
@@ -34,6 +36,10 @@ impl Lowering<'_> {
         self.write_over(&mut lifetimes);
         let scratch = self.scratch(&mut lifetimes);
         let (places, arena) = memory::plan(&lifetimes, self.groups.len());
+        let values = memory::held(&lifetimes, &places);
+        let mut sources = std::mem::take(&mut self.worked);
+        sources.sort_unstable();
+        sources.dedup();
         let groups = std::mem::take(&mut self.groups);
         let planned = Planned { lowering: &self, places, scratch };
         let steps = groups.into_iter().enumerate().map(|(step, group)| planned.step(step, group)).collect();
@@ -47,6 +53,8 @@ impl Lowering<'_> {
             results: self.graph.results.iter().map(signature).collect(),
             steps,
             arena,
+            values,
+            sources,
         }
     }
 

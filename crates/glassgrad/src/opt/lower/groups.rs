@@ -107,6 +107,7 @@ impl Lowering<'_> {
     pub(super) fn group_of(&mut self, producer: usize, group: Group) {
         self.producers[producer].group = self.groups.len();
         self.producers[producer].needed = true;
+        self.works(self.groups.len());
         self.groups.push(group);
     }
 
@@ -147,8 +148,10 @@ impl Lowering<'_> {
             _ => false,
         };
         if let Some(group) = last.filter(has_room) {
+            self.works(group);
             return group;
         }
+        self.works(self.groups.len());
         self.latest.insert(extents.clone(), self.groups.len());
         let (loads, code, stores) = (Vec::new(), Vec::new(), Vec::new());
         self.groups.push(Group::Loop(LoopGroup { extents, loads, code, stores }));

@@ -73,6 +73,10 @@ struct Lowering<'g> {
     groups: Vec<Group>,
     /// The last loop over each space.
     latest: NumberMap<Few<usize>, usize>,
+    /// The source of the node that is being planned; inputs have none.
+    source: Option<usize>,
+    /// The groups that work was put into, each with the source of the node it is done for.
+    worked: Vec<(usize, usize)>,
 }
 
 /// Plans a graph.
@@ -85,6 +89,8 @@ pub fn lower(graph: &Graph) -> Program {
         parts: NumberMap::default(),
         groups: Vec::new(),
         latest: NumberMap::default(),
+        source: None,
+        worked: Vec::with_capacity(graph.nodes.len()),
     };
     for (number, node) in graph.inputs.iter().enumerate() {
         lowering.leaf(*node, Memory::Input(number));
@@ -94,6 +100,7 @@ pub fn lower(graph: &Graph) -> Program {
     }
     for node in 0..graph.nodes.len() {
         if lowering.located[node].is_none() {
+            lowering.source = Some(graph.nodes[node].source);
             let located = lowering.node(node);
             lowering.located[node] = Some(located);
         }
@@ -121,6 +128,11 @@ impl<'g> Lowering<'g> {
             result: None,
         });
         self.producers.len() - 1
+    }
+
+    /// Remembers for whom a group works.
+    fn works(&mut self, group: usize) {
+        self.worked.extend(self.source.map(|source| (group, source)));
     }
 
     fn at(&self, node: usize) -> Located {

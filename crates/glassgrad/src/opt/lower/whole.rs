@@ -59,6 +59,7 @@ impl<'g> Lowering<'g> {
             // A sweep has no other place for what it stacks.
             self.producers[*producer].needed = sweep.is_some() && part >= scan.carried.len();
         }
+        self.works(self.groups.len());
         self.groups.push(Group::Repeat {
             node: number,
             length: scan.length,

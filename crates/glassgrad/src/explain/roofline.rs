@@ -1,0 +1,91 @@
+//! How near to the limits of the machine a step comes, and what keeps it from there.
+
+use std::fmt;
+
+use super::limits::{Bound, Limits};
+use super::steps::{ExplainedStep, Kind};
+
+/// A step that reaches this part of its limit needs no reason.
+pub(super) const ENOUGH: f64 = 0.6;
+/// Loops of less work than this (elements times registers) run on one thread, and so do products of so few operations.
+const SINGLE: f64 = (1 << 19) as f64;
+
+/// Why a step is slower than the limits of the machine.
+///
+/// ```
+/// use glassgrad::explain::Reason;
+/// assert_eq!(Reason::Reference.to_string(), "called by reference");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is over almost before it has begun.
+    Small,
+    /// It is computed one element at a time, by definition.
+    Reference,
+    /// It is too short for several threads.
+    SingleThread,
+    /// Its functions cost more than exp and tanh do on average.
+    Functions,
+    /// It reads and writes more slowly than memory is copied: elements do not lie one after another, or meet in sums.
+    Memory,
+    /// Its arithmetic is slower: sums, conversions, axes that are too short for blocks.
+    Arithmetic,
+    /// The steps inside of it tell.
+    Inside,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Reason::Small => "small: fixed overhead",
+            Reason::Reference => "called by reference",
+            Reason::SingleThread => "single-threaded",
+            Reason::Functions => "transcendental",
+            Reason::Memory => "memory-bound",
+            Reason::Arithmetic => "short axes or sums",
+            Reason::Inside => "see inside",
+        })
+    }
+}
+
+impl ExplainedStep {
+    /// Which part of the speed that the limits of the machine allow the step reached: 1 is all of it.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::new(&[0.5_f32; 4096], [64, 64]);
+    /// let explanation = x.matmul(&x).explain().unwrap();
+    /// assert!(explanation.steps[0].reached() > 0.0);
+    /// ```
+    pub fn reached(&self) -> f64 {
+        if self.measured > 0.0 { self.least / self.measured } else { 0.0 }
+    }
+
+    /// What most likely keeps the step from its limit, if it reached less than 60 % of it.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, explain::Reason};
+    /// let explanation = (Tensor::from([1.0, 2.0]) * 3.0).explain().unwrap();
+    /// assert_eq!(explanation.steps[0].reason(&explanation.limits), Some(Reason::Small));
+    /// ```
+    pub fn reason(&self, limits: &Limits) -> Option<Reason> {
+        if self.reached() >= ENOUGH {
+            return None;
+        }
+        let explains = |seconds: f64| seconds >= ENOUGH * self.measured;
+        Some(match self.kind {
+            Kind::Repeat | Kind::Sweep => Reason::Inside,
+            Kind::Call => Reason::Reference,
+            Kind::Loop | Kind::Product if explains(self.predicted) || self.measured < 3.0 * limits.overhead => {
+                Reason::Small
+            }
+            // On one thread, arithmetic takes as many times longer as there are threads.
+            Kind::Loop | Kind::Product if limits.threads > 1 && self.work < SINGLE => Reason::SingleThread,
+            Kind::Loop | Kind::Product => match self.bound {
+                Bound::Transcendental => Reason::Functions,
+                Bound::Memory => Reason::Memory,
+                Bound::Product | Bound::Arithmetic | Bound::Inside => Reason::Arithmetic,
+            },
+        })
+    }
+}
