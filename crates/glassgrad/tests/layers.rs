@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 26] = [
+const LAYERS: [&str; 27] = [
     "algebra",
     "special",
     "dtype",
