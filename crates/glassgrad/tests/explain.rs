@@ -410,6 +410,8 @@ fn limits_are_positive_and_reasons_follow_from_times() {
         Some(Reason::Arithmetic)
     );
     assert_eq!(reason(ExplainedStep { work: 1e4, ..slow.clone() }), Some(Reason::SingleThread));
+    assert_eq!(reason(ExplainedStep { work: 1e5, measured: 9e-3, ..slow.clone() }), Some(Reason::SingleThread));
+    assert_eq!(reason(ExplainedStep { work: 1e4, measured: 9e-3, ..slow.clone() }), Some(Reason::Small));
     assert_eq!(reason(ExplainedStep { kind: Kind::Call, ..slow.clone() }), Some(Reason::Reference));
     assert_eq!(reason(ExplainedStep { kind: Kind::Repeat, ..slow.clone() }), Some(Reason::Inside));
     let tiny = ExplainedStep { least: 1e-9, predicted: 1.01e-7, measured: 1.2e-7, ..slow };

@@ -103,6 +103,10 @@ impl<P: Tree, D: Tree> Workload for Training<P, D> {
         self.last
     }
 
+    fn results(&self) -> Vec<Tensor> {
+        self.batches.first().map(|batch| self.next(batch).flatten()).unwrap_or_default()
+    }
+
     fn check(&self) -> Result<(), String> {
         if let Some(first) = self.first.filter(|first| self.last >= *first) {
             return Err(format!("the loss does not decrease: it was {first} and is {}", self.last));
