@@ -70,7 +70,7 @@ fn a_roofline_tells_every_step() {
     for step in result["workloads"][2]["steps"].as_array().expect("a list") {
         let expected = ["because", "gflops", "gigabytes", "limit", "reached", "runs", "seconds", "step", "what"];
         assert_eq!(fields(step), expected);
-        // What is slower than the limits by more than 60 % has a reason.
+        // What reaches less than 60 % of its limit has a reason.
         let reached = step["reached"].as_f64().expect("a number");
         assert_eq!(reached < 0.6, step["because"].is_string(), "{step}");
     }
