@@ -51,12 +51,39 @@ fn people_get_a_table() {
 }
 
 #[test]
+fn a_roofline_tells_every_step() {
+    let workloads = ["--only", "elementwise_1000", "--only", "moons", "--only", "logistic_hessian_100"];
+    let output = glassgrad(&[&["bench", "--roofline"], &workloads[..]].concat(), "");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    for part in
+        ["limits of this machine", "elementwise_1000: 1 steps", "loop 1000: tanh", "moons: every number is a node"]
+    {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+
+    let output = glassgrad(&[&["bench", "--roofline", "--json"], &workloads[..]].concat(), "");
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(fields(&result), ["limits", "workloads"]);
+    let names: Vec<&Value> = result["workloads"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["elementwise_1000", "moons", "logistic_hessian_100"]);
+    for step in result["workloads"][2]["steps"].as_array().expect("a list") {
+        let expected = ["because", "gflops", "gigabytes", "limit", "reached", "runs", "seconds", "step", "what"];
+        assert_eq!(fields(step), expected);
+        // What reaches less than 60 % of its limit has a reason.
+        let reached = step["reached"].as_f64().expect("a number");
+        assert_eq!(reached < 0.6, step["because"].is_string(), "{step}");
+    }
+    assert!(result["workloads"][1]["steps"].as_array().is_some_and(Vec::is_empty));
+}
+
+#[test]
 fn wrong_input_is_refused() {
     let output = glassgrad(&["bench", "--only", "tulips"], "");
     let text = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("there is no workload 'tulips'; there are iris, iris_define_by_run, mnist_64,"), "{text}");
-    for wrong in [["--repetitions", "0"], ["--serve", "--json"]] {
+    for wrong in [["--repetitions", "0"], ["--serve", "--json"], ["--serve", "--roofline"]] {
         assert_eq!(glassgrad(&[&["bench"], &wrong[..]].concat(), "").status.code(), Some(2), "{wrong:?}");
     }
 }

@@ -119,6 +119,57 @@ fn a_learning_rate_that_is_too_large_ends_without_a_crash() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
 }
 
+// ------------------------------------------------------------------ explanations
+
+#[test]
+fn a_training_step_is_explained() {
+    let picture = std::env::temp_dir().join(format!("glassgrad-explain-{}.svg", std::process::id()));
+    let output =
+        glassgrad(&["train", "iris", "--explain", "--explain-svg", picture.to_str().expect("a path in characters")]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The passes, the layers as products, the user's lines, and the memory.
+    for part in
+        ["simplify", "product 120×4×10", "product 120×10×3", "tanh", "train.rs:", "in all", "memory between steps"]
+    {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(!text.contains("accuracy"), "nothing is trained:\n{text}");
+    let svg = std::fs::read_to_string(&picture).expect("a picture");
+    std::fs::remove_file(&picture).expect("the picture is there");
+    assert!(svg.starts_with("<svg") && svg.contains("product 120×4×10"), "{svg}");
+}
+
+#[test]
+fn an_explanation_is_json_too() {
+    let result = json(&["train", "iris", "--explain", "--json"]);
+    let mut fields: Vec<&str> = result.as_object().expect("an object").keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    assert_eq!(fields, ["arena", "limits", "passes", "steps"]);
+    let steps = result["steps"].as_array().expect("a list");
+    let is_told = |step: &Value| {
+        step["what"].as_str().is_some_and(|what| !what.is_empty())
+            && step["measured_seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0)
+            && step["predicted_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0)
+            && step["origins"][0]["file"].as_str().is_some_and(|file| file.ends_with("train.rs"))
+    };
+    assert!(steps.len() > 8 && steps.iter().all(is_told), "{result}");
+    // Two products forwards, three back: the features need no gradient.
+    assert_eq!(steps.iter().filter(|step| step["kind"] == "product").count(), 5, "{result}");
+}
+
+#[test]
+fn what_has_no_program_is_not_explained() {
+    let refused = |arguments: &[&str], words: &str| {
+        let output = glassgrad(&[&["train", "iris"], arguments].concat());
+        let text = String::from_utf8(output.stderr).expect("text");
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty() && text.contains(words), "{text}");
+    };
+    refused(&["--explain", "--engine", "scalar"], "only the tensor engine runs a program");
+    refused(&["--explain-svg", "picture.svg"], "--explain");
+    refused(&["--explain", "--explain-svg", "/nowhere/at/all.svg"], "cannot write /nowhere/at/all.svg");
+}
+
 // ------------------------------------------------------------------ PyTorch
 
 /// The network of the program, made anew.

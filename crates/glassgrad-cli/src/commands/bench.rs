@@ -14,6 +14,7 @@ mod logistic;
 mod lstm;
 mod mnist;
 mod moons;
+mod roofline;
 mod serve;
 mod training;
 mod transformer;
@@ -49,8 +50,12 @@ pub(crate) struct Bench {
     json: bool,
 
     /// Answer the lines "prepare NAME", "run" and "quit" on standard input with a line of JSON each
-    #[arg(long, conflicts_with_all = ["only", "repetitions", "json"])]
+    #[arg(long, conflicts_with_all = ["only", "repetitions", "json", "roofline"])]
     serve: bool,
+
+    /// How near the steps of each program come to the limits of this machine, and what keeps them from there
+    #[arg(long)]
+    roofline: bool,
 }
 
 /// What was measured of one workload.
@@ -71,9 +76,13 @@ impl Bench {
             true => WORKLOADS.iter().map(|(name, _)| *name).collect(),
             false => self.only.iter().map(String::as_str).collect(),
         };
-        let mut all = Vec::new();
         // All names are understood before anything is measured.
-        for (name, make) in chosen.into_iter().map(workload::find).collect::<Result<Vec<_>, _>>()? {
+        let chosen = chosen.into_iter().map(workload::find).collect::<Result<Vec<_>, _>>()?;
+        if self.roofline {
+            return print(&roofline::told(&chosen, self.json)?);
+        }
+        let mut all = Vec::new();
+        for (name, make) in chosen {
             let failed = |reason: String| Failure::Result(format!("workload {name}: {reason}"));
             all.push(self.measure(name, Prepared::new(make).map_err(failed)?).map_err(failed)?);
         }
@@ -134,7 +143,7 @@ fn quantile(ascending: &[f64], share: f64) -> f64 {
 }
 
 /// A time with three digits and the unit that fits.
-fn readable(seconds: f64) -> String {
+pub(super) fn readable(seconds: f64) -> String {
     let (scaled, unit) = match seconds {
         s if s < 1e-3 => (1e6 * s, "µs"),
         s if s < 1.0 => (1e3 * s, "ms"),

@@ -4,6 +4,7 @@
 //! cross-entropy, gradient descent on the whole training part. Two engines run the same mathematics: the
 //! tensor graph, and the matrix of scalar values in which every element is a node.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -46,6 +47,14 @@ pub(crate) struct Train {
     /// What computes: the tensor graph, or a matrix in which every element is a node
     #[arg(long, value_enum, default_value_t = Engine::Tensor)]
     engine: Engine,
+
+    /// Explain one step of training instead of training: passes, steps of the program, times, memory
+    #[arg(long)]
+    explain: bool,
+
+    /// Draw the memory of the step into a file
+    #[arg(long, value_name = "FILE", requires = "explain")]
+    explain_svg: Option<PathBuf>,
 
     /// One JSON object on standard output
     #[arg(long)]
@@ -90,6 +99,9 @@ impl Train {
         }
         let (training, testing) = iris(self.seed)?;
         let start = first_weights(self.seed);
+        if self.explain {
+            return self.explain(&start, &training);
+        }
         let started = Instant::now();
         let (layers, losses) = match self.engine {
             Engine::Scalar => self.train_scalar(start, &training),
@@ -128,17 +140,8 @@ impl Train {
         start: &Layers<f64>,
         part: &Part,
     ) -> Result<(Layers<f64>, Vec<f64>), glassgrad::error::Error> {
-        let tensor = |matrix: &Matrix<f64>| Tensor::new(matrix.elements(), [matrix.rows(), matrix.columns()]);
-        let [hidden_weight, hidden_bias, output_weight, output_bias] = start.each_ref().map(tensor);
-        let mut network = Network { hidden_weight, hidden_bias, output_weight, output_bias };
-        let features = tensor(&part.features);
-        let classes: Vec<i64> = part.classes.iter().map(|class| *class as i64).collect();
-        let targets = Tensor::from(classes).one_hot(CLASSES, DType::F64).detach()?;
-        let loss_and_slope = value_and_grad(|network: &Network| network.cross_entropy(&features, &targets));
-        let step = compile(|network: &Network| {
-            let (loss, slope) = loss_and_slope(network);
-            (loss, network.zip(&slope, |weight, slope| weight - slope * self.lr))
-        });
+        let (mut network, features, targets) = as_tensors(start, part)?;
+        let step = compile(|network: &Network| network.descended(&features, &targets, self.lr));
         let mut losses = Vec::new();
         for _ in 0..self.epochs {
             let (loss, updated) = step.call(&network)?;
@@ -154,6 +157,27 @@ impl Train {
             .collect::<Result<_, glassgrad::error::Error>>()?;
         let layers = std::array::from_fn(|k| trained[k].clone());
         Ok((layers, losses))
+    }
+
+    /// Tells what one step of training does.
+    fn explain(&self, start: &Layers<f64>, part: &Part) -> Result<(), Failure> {
+        if self.engine == Engine::Scalar {
+            return Err(Failure::Input("--explain: only the tensor engine runs a program".to_owned()));
+        }
+        let explanation = || {
+            let (network, features, targets) = as_tensors(start, part)?;
+            compile(|network: &Network| network.descended(&features, &targets, self.lr)).explain(&network)
+        };
+        let explanation = explanation().map_err(|error: glassgrad::error::Error| Failure::Result(error.to_string()))?;
+        let title = "a training step of the iris network";
+        if let Some(path) = &self.explain_svg {
+            std::fs::write(path, explanation.arena_svg(title))
+                .map_err(|error| Failure::Input(format!("cannot write {}: {error}", path.display())))?;
+        }
+        match self.json {
+            true => print(&format!("{}\n", explanation.to_json())),
+            false => print(&format!("{title}\n\n{explanation}")),
+        }
     }
 
     fn train_scalar(&self, mut layers: Layers<f64>, part: &Part) -> (Layers<f64>, Vec<f64>) {
@@ -181,6 +205,22 @@ impl Network {
         let logits = hidden.matmul(&self.output_weight) + &self.output_bias;
         -logits.log_softmax(-1).inner(targets)
     }
+
+    /// The loss, and the network after a step against its gradient.
+    fn descended(&self, features: &Tensor, targets: &Tensor, rate: f64) -> (Tensor, Network) {
+        let (loss, slope) = value_and_grad(|network: &Network| network.cross_entropy(features, targets))(self);
+        (loss, self.zip(&slope, |weight, slope| weight - slope * rate))
+    }
+}
+
+/// The network, the features and the classes as unit vectors.
+fn as_tensors(start: &Layers<f64>, part: &Part) -> Result<(Network, Tensor, Tensor), glassgrad::error::Error> {
+    let tensor = |matrix: &Matrix<f64>| Tensor::new(matrix.elements(), [matrix.rows(), matrix.columns()]);
+    let [hidden_weight, hidden_bias, output_weight, output_bias] = start.each_ref().map(tensor);
+    let network = Network { hidden_weight, hidden_bias, output_weight, output_bias };
+    let classes: Vec<i64> = part.classes.iter().map(|class| *class as i64).collect();
+    let targets = Tensor::from(classes).one_hot(CLASSES, DType::F64).detach()?;
+    Ok((network, tensor(&part.features), targets))
 }
 
 fn logits<T: Real>(layers: &Layers<T>, features: &Matrix<T>) -> Matrix<T> {

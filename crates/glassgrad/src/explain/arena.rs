@@ -77,6 +77,8 @@ impl Arena {
             let what = if is_room { format!("room of: {}", step.what) } else { step.what.clone() };
             ArenaValue { held: *held, what, kind: step.kind, line: step.origins.first().map(|origin| line_of(origin)) }
         };
+        let mut values: Vec<ArenaValue> = program.values.iter().map(value).collect();
+        values.sort_by_key(|value| (value.held.first, value.held.place));
         let live = in_use(&program.values, program.steps.len());
         let highest = live.iter().copied().max().unwrap_or(0);
         Arena {
@@ -85,7 +87,7 @@ impl Arena {
             highest,
             highest_at: live.iter().position(|bytes| *bytes == highest).unwrap_or(0),
             steps: program.steps.len(),
-            values: program.values.iter().map(value).collect(),
+            values,
         }
     }
 

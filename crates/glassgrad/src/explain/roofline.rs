@@ -9,6 +9,8 @@ use super::steps::{ExplainedStep, Kind};
 pub(super) const ENOUGH: f64 = 0.6;
 /// Loops of less work than this (elements times registers) run on one thread, and so do products of so few operations.
 const SINGLE: f64 = (1 << 19) as f64;
+/// Steps of less work than this spend their time on beginning: addresses, blocks, the first and last elements of rows.
+const SMALL: f64 = (1 << 15) as f64;
 
 /// Why a step is slower than the limits of the machine.
 ///
@@ -76,11 +78,13 @@ impl ExplainedStep {
         Some(match self.kind {
             Kind::Repeat | Kind::Sweep => Reason::Inside,
             Kind::Call => Reason::Reference,
-            Kind::Loop | Kind::Product if explains(self.predicted) || self.measured < 3.0 * limits.overhead => {
-                Reason::Small
-            }
+            Kind::Loop | Kind::Product if explains(self.predicted) => Reason::Small,
             // On one thread, arithmetic takes as many times longer as there are threads.
-            Kind::Loop | Kind::Product if limits.threads > 1 && self.work < SINGLE => Reason::SingleThread,
+            Kind::Loop | Kind::Product if self.work < SINGLE => {
+                let alone = self.least * limits.threads as f64 + limits.overhead;
+                let is_alone = limits.threads > 1 && (explains(alone) || self.work >= SMALL);
+                if is_alone { Reason::SingleThread } else { Reason::Small }
+            }
             Kind::Loop | Kind::Product => match self.bound {
                 Bound::Transcendental => Reason::Functions,
                 Bound::Memory => Reason::Memory,

@@ -99,6 +99,9 @@ pub(super) fn explained(
     origins: &[&'static Location<'static>],
 ) -> Vec<ExplainedStep> {
     let nothing = Timed::default();
+    let mut sources = program.sources.clone();
+    sources.sort_unstable();
+    sources.dedup();
     let steps = program.steps.iter().enumerate().map(|(number, step)| {
         let timed = times.get(number).unwrap_or(&nothing);
         let inside = inner(step).into_iter().enumerate().map(|(place, (what, runs, program))| {
@@ -107,7 +110,9 @@ pub(super) fn explained(
         });
         let (least, bound) = limits.least(step);
         let mut lines: Vec<&'static Location<'static>> = Vec::new();
-        for origin in program.sources_of(number).filter_map(|source| origins.get(source).copied()) {
+        let from = sources.partition_point(|(step, _)| *step < number);
+        let own = sources[from..].iter().take_while(|(step, _)| *step == number);
+        for origin in own.filter_map(|(_, source)| origins.get(*source).copied()) {
             if !lines.iter().any(|line| (line.file(), line.line()) == (origin.file(), origin.line())) {
                 lines.push(origin);
             }

@@ -55,7 +55,7 @@ impl Held {
     }
 }
 
-/// The values that lie in the arena, with their places, in the order in which they are written.
+/// The values that lie in the arena, with their places.
 pub(super) fn held(lifetimes: &[Lifetime], places: &[usize]) -> Vec<Held> {
     let present = || lifetimes.iter().zip(places).enumerate().filter(|(_, (lifetime, _))| lifetime.bytes > 0);
     let mut is_taken_over = vec![false; lifetimes.len()];
@@ -65,7 +65,6 @@ pub(super) fn held(lifetimes: &[Lifetime], places: &[usize]) -> Vec<Held> {
         let Lifetime { bytes, first, last, .. } = *lifetime;
         Held { place: *place, bytes, first, last, is_taken_over: is_taken_over[number] }
     }));
-    values.sort_unstable_by_key(|value| (value.first, value.place));
     values
 }
 

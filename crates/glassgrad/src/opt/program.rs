@@ -222,10 +222,10 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// The bytes of memory that steps use in between.
     pub arena: usize,
-    /// What lies there, from when to when.
+    /// What lies there, from when to when, in no particular order.
     pub values: Vec<Held>,
     /// Which nodes of the graph a step was made for: pairs of a step and the number of a node, as in
-    /// [`GraphNode::source`](super::graph::GraphNode::source), in ascending order.
+    /// [`GraphNode::source`](super::graph::GraphNode::source), in no particular order; some are there twice.
     pub sources: Vec<(usize, usize)>,
 }
 
@@ -240,20 +240,6 @@ impl Program {
     pub fn memory(&self) -> usize {
         let bytes = |(shape, dtype): &Signature| shape.elements().saturating_mul(dtype.bytes());
         self.results.iter().map(bytes).fold(self.arena, usize::saturating_add)
-    }
-
-    /// The numbers of the nodes that a step was made for.
-    ///
-    /// ```
-    /// use glassgrad::Tensor;
-    /// let x = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
-    /// let program = (x.matmul(&x) + 1.0).tanh().sum().program().unwrap();
-    /// assert_eq!(program.sources_of(0).count(), 1); // the product
-    /// assert_eq!(program.sources_of(1).count(), 3); // the sum with 1, the function, and the sum of all elements
-    /// ```
-    pub fn sources_of(&self, step: usize) -> impl Iterator<Item = usize> {
-        let from = self.sources.partition_point(|(other, _)| *other < step);
-        self.sources[from..].iter().take_while(move |(other, _)| *other == step).map(|(_, source)| *source)
     }
 
     /// Multiplications and additions of all steps.

@@ -41,6 +41,10 @@ impl<D: Tree> Workload for Hessian<D> {
         (0..steps.len()).map(|i| steps[i] * row(i)).sum()
     }
 
+    fn results(&self) -> Vec<Tensor> {
+        vec![hessian(|x: &Tensor| (self.function)(x, &self.data))(&self.point)]
+    }
+
     fn check(&self) -> Result<(), String> {
         const STEP: f64 = 1e-5;
         // The error of the differences: h² from curvature, and 10⁻¹⁶/h from rounding, in sums of many terms.

@@ -63,18 +63,23 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
     /// One step for one batch: the loss before it.
     fn step(&mut self, batch: usize) -> Result<f64, Error> {
         self.steps += 1;
-        let argument = (self.batches[batch].clone(), self.optimizer.factors(self.steps));
         match self.mode {
-            Mode::Compiled => self.compiled.update(&mut self.state, &argument)?.item(),
+            Mode::Compiled => {
+                let argument = (self.batches[batch].clone(), self.optimizer.factors(self.steps));
+                self.compiled.update(&mut self.state, &argument)?.item()
+            }
             Mode::DefineByRun => {
-                let parameters = self.state.0.map(Tensor::clone);
-                let whole = ((parameters, self.state.1.clone()), argument);
-                // The gradient itself is let go of here: what nobody holds need not be kept.
-                let (state, loss) = (self.step)(&whole).realise()?;
+                let (state, loss) = self.next(&self.batches[batch], self.steps).realise()?;
                 self.state = state;
                 loss.item()
             }
         }
+    }
+
+    /// The next state and the loss as a graph. The gradient itself is let go of here: what nobody holds need not be kept.
+    fn next(&self, batch: &D, steps: i32) -> (State<P>, Tensor) {
+        let state = (self.state.0.map(Tensor::clone), self.state.1.clone());
+        (self.step)(&(state, (batch.clone(), self.optimizer.factors(steps))))
     }
 }
 
@@ -138,6 +143,10 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Workload for Training<P, D> {
     /// The loss before the last step.
     fn value(&self) -> f64 {
         self.last
+    }
+
+    fn results(&self) -> Vec<Tensor> {
+        self.batches.first().map(|batch| self.next(batch, self.steps + 1).flatten()).unwrap_or_default()
     }
 
     fn check(&self) -> Result<(), String> {

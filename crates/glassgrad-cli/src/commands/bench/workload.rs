@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use glassgrad::Tensor;
 use glassgrad::error::Error;
 
 use super::training::Mode;
@@ -19,11 +20,15 @@ pub(super) trait Workload {
     /// A number that the last run tells of its result. Other engines must find the same.
     fn value(&self) -> f64;
 
+    /// What one run computes and has not computed yet, as a graph; of several steps the first. Empty if it is not made
+    /// of tensors.
+    fn results(&self) -> Vec<Tensor>;
+
     /// What is wrong with the derivative, if something is.
     fn check(&self) -> Result<(), String>;
 }
 
-type Make = fn() -> Box<dyn Workload>;
+pub(super) type Make = fn() -> Box<dyn Workload>;
 
 /// All workloads by name.
 pub(super) const WORKLOADS: [(&str, Make); 17] = [

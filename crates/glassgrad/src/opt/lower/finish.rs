@@ -37,9 +37,7 @@ impl Lowering<'_> {
         let scratch = self.scratch(&mut lifetimes);
         let (places, arena) = memory::plan(&lifetimes, self.groups.len());
         let values = memory::held(&lifetimes, &places);
-        let mut sources = std::mem::take(&mut self.worked);
-        sources.sort_unstable();
-        sources.dedup();
+        let sources = std::mem::take(&mut self.worked);
         let groups = std::mem::take(&mut self.groups);
         let planned = Planned { lowering: &self, places, scratch };
         let steps = groups.into_iter().enumerate().map(|(step, group)| planned.step(step, group)).collect();
