@@ -59,16 +59,19 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
             #[allow(unused_variables)]
             fn visit(
                 &self,
-                path: &::glassgrad::tree::Path,
-                visitor: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Path, &::glassgrad::Tensor),
+                branch: &::glassgrad::tree::Branch<'_>,
+                visitor: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Branch<'_>, &::glassgrad::Tensor),
             ) {
                 match #subject { #(#visits)* }
             }
             #[allow(unused_variables)]
             fn rebuild(
                 &self,
-                path: &::glassgrad::tree::Path,
-                leaf: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Path, &::glassgrad::Tensor) -> ::glassgrad::Tensor,
+                branch: &::glassgrad::tree::Branch<'_>,
+                leaf: &mut dyn ::std::ops::FnMut(
+                    &::glassgrad::tree::Branch<'_>,
+                    &::glassgrad::Tensor,
+                ) -> ::glassgrad::Tensor,
             ) -> Self {
                 match #subject { #(#rebuilds)* }
             }
@@ -91,8 +94,8 @@ fn arms(constructor: &TokenStream, fields: &Fields) -> Result<(TokenStream, Toke
         if is_static(field)? {
             rebuilt.push(quote!(::std::clone::Clone::clone(#binding)));
         } else {
-            visits.push(quote!(::glassgrad::tree::Tree::visit(#binding, &path.child(#label), visitor);));
-            rebuilt.push(quote!(::glassgrad::tree::Tree::rebuild(#binding, &path.child(#label), leaf)));
+            visits.push(quote!(::glassgrad::tree::Tree::visit(#binding, &branch.child(#label), visitor);));
+            rebuilt.push(quote!(::glassgrad::tree::Tree::rebuild(#binding, &branch.child(#label), leaf)));
         }
         members.push(member);
         bindings.push(binding);

@@ -2,7 +2,8 @@
 //! step compiled, and its program alone, on arrays so small that bookkeeping is what one sees.
 //!
 //! `cargo bench --bench overhead` prints nanoseconds an operation. With `--define STEPS` or `--replay STEPS` only
-//! that many steps run, for a tool that counts instructions.
+//! that many steps run, for a tool that counts instructions; `--tiny STEPS` replays on arrays of two or three rows, where
+//! nearly nothing but bookkeeping is left, with as many hidden layers as `--layers` says.
 
 use std::time::Instant;
 
@@ -12,13 +13,16 @@ use glassgrad::opt::passes::optimise;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, value_and_grad};
 
-type Parameters = [Tensor; 4];
+/// The weight and the bias of each layer.
+type Parameters = Vec<[Tensor; 2]>;
 type Data = (Tensor, Tensor);
 
-/// A network with one hidden layer: the loss of a batch, as anyone would write it.
-fn loss([w1, b1, w2, b2]: &Parameters, (x, y): &Data) -> Tensor {
-    let hidden = (x.matmul(w1) + b1).tanh();
-    let logits = hidden.matmul(w2) + b2;
+/// A network: the loss of a batch, as anyone would write it.
+fn loss(parameters: &Parameters, (x, y): &Data) -> Tensor {
+    let (last, hidden) = parameters.split_last().expect("a layer");
+    let apply = |x: &Tensor, [weight, bias]: &[Tensor; 2]| x.matmul(weight) + bias;
+    let hidden = hidden.iter().fold(x.clone(), |x, layer| apply(&x, layer).tanh());
+    let logits = apply(&hidden, last);
     -(logits.log_softmax(-1) * y).sum() / x.shape()[0] as f64
 }
 
@@ -30,16 +34,37 @@ fn step(parameters: &Parameters, speeds: &Parameters, data: &Data, rate: f64) ->
     (loss, moved, speeds)
 }
 
-fn start() -> (Parameters, Parameters, Data) {
+/// Parameters, speeds and data of a network of layers of these sizes.
+fn start_with(batch: usize, sizes: &[usize]) -> (Parameters, Parameters, Data) {
     let numbers = |rows: usize, columns: usize, phase: f32| -> Tensor {
         let elements: Vec<f32> = (0..rows * columns).map(|k| (k as f32 * 0.7 + phase).sin() * 0.5).collect();
         Tensor::new(&elements, [rows, columns])
     };
-    let parameters = [numbers(4, 8, 0.1), Tensor::zeros(8), numbers(8, 3, 0.2), Tensor::zeros(3)];
+    let layer = |pair: &[usize]| [numbers(pair[0], pair[1], 0.1), Tensor::zeros(pair[1])];
+    let parameters: Parameters = sizes.windows(2).map(layer).collect();
     let parameters = parameters.realise().expect("parameters");
-    let speeds = parameters.each_ref().map(Tensor::zeros_like).realise().expect("speeds");
-    let classes: Vec<f32> = (0..24).map(|k| f32::from(u8::from(k % 4 == 0))).collect();
-    (parameters, speeds, (numbers(8, 4, 0.3), Tensor::new(&classes, [8, 3])))
+    let speeds = Tree::zeros_like(&parameters).realise().expect("speeds");
+    let classes = sizes[sizes.len() - 1];
+    let truth: Vec<f32> = (0..batch * classes).map(|k| f32::from(u8::from(k % (classes + 1) == 0))).collect();
+    (parameters, speeds, (numbers(batch, sizes[0], 0.3), Tensor::new(&truth, [batch, classes])))
+}
+
+fn start() -> (Parameters, Parameters, Data) {
+    start_with(8, &[4, 8, 3])
+}
+
+/// Arrays of two or three rows, and so many hidden layers.
+fn tiny(layers: usize) -> (Parameters, Parameters, Data) {
+    start_with(2, &[vec![3], vec![2; layers], vec![3]].concat())
+}
+
+/// How many operations one step has, and how many steps of a program run them.
+fn sizes_of((parameters, speeds, data): &(Parameters, Parameters, Data)) -> [usize; 2] {
+    let (loss, moved, speeds) = step(parameters, speeds, data, 0.1);
+    let roots: Vec<Tensor> = [loss].into_iter().chain(moved.flatten()).chain(speeds.flatten()).collect();
+    let (graph, _) = Graph::of(&roots.iter().collect::<Vec<_>>()).expect("graph");
+    let operations = graph.nodes.len() - graph.inputs.len();
+    [operations, lower(&optimise(graph)).steps.len()]
 }
 
 /// Steps built anew, each with a rate of its own. Returns the last loss.
@@ -54,22 +79,24 @@ fn define(steps: usize) -> f64 {
     last
 }
 
-/// The same steps through one compiled function.
+/// The same steps through one compiled function, which writes parameters and speeds over themselves.
 fn replay(steps: usize) -> f64 {
-    let (mut parameters, mut speeds, data) = start();
-    type Argument = (Parameters, Parameters, Data, Tensor);
-    let compiled = compile(|(parameters, speeds, data, rate): &Argument| {
+    replay_from(start(), steps)
+}
+
+fn replay_from((parameters, speeds, data): (Parameters, Parameters, Data), steps: usize) -> f64 {
+    type Argument = ((Parameters, Parameters), (Data, Tensor));
+    let compiled = compile(|((parameters, speeds), (data, rate)): &Argument| {
         let (loss, slope) = value_and_grad(|parameters: &Parameters| loss(parameters, data))(parameters);
         let speeds = speeds.zip(&slope, |speed, slope| speed * 0.9 + slope);
         let moved = parameters.zip(&speeds, |parameter, speed| parameter - speed * rate);
-        (loss, moved, speeds)
+        ((moved, speeds), loss)
     });
+    let mut state = (parameters, speeds);
     let mut last = 0.0;
     for number in 0..steps {
         let rate = Tensor::from((0.1 / (1.0 + number as f64)) as f32);
-        let result = compiled.call(&(parameters, speeds, data.clone(), rate)).expect("step");
-        last = result.0.item().expect("loss");
-        (parameters, speeds) = (result.1, result.2);
+        last = compiled.update(&mut state, &(data.clone(), rate)).and_then(|loss| loss.item()).expect("step");
     }
     last
 }
@@ -101,15 +128,14 @@ fn main() {
     if let Some(steps) = count("--replay") {
         return println!("loss {}", replay(steps));
     }
+    if let Some(steps) = count("--tiny") {
+        let start = tiny(count("--layers").unwrap_or(1));
+        let [operations, program_steps] = sizes_of(&start);
+        return println!("{operations} operations, {program_steps} steps, loss {}", replay_from(start, steps));
+    }
     assert_eq!(define(10) as f32, replay(10) as f32, "both ways compute the same");
-    let (parameters, speeds, data) = start();
-    let (loss, moved, speeds) = step(&parameters, &speeds, &data, 0.1);
-    let roots: Vec<Tensor> = [loss].into_iter().chain(moved).chain(speeds).collect();
-    let roots: Vec<&Tensor> = roots.iter().collect();
-    let (graph, _) = Graph::of(&roots).expect("graph");
-    let operations = graph.nodes.len() - graph.inputs.len();
-    let program = lower(&optimise(graph));
-    println!("a training step of {operations} operations, which run as {} steps of a program", program.steps.len());
+    let [operations, steps] = sizes_of(&start());
+    println!("a training step of {operations} operations, which run as {steps} steps of a program");
     for (name, run) in [("define-by-run", define as fn(usize) -> f64), ("compiled", replay)] {
         let nanoseconds = time(run);
         println!("{name:>14}: {nanoseconds:8.0} ns a step, {:6.1} ns an operation", nanoseconds / operations as f64);

@@ -5,6 +5,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use smallvec::SmallVec;
+
 use crate::array::Array;
 use crate::diff::Outcome;
 use crate::dtype::DType;
@@ -15,7 +17,7 @@ use crate::opt::program::Program;
 use crate::opt::{Extract, Leaf, in_place};
 use crate::shape::Shape;
 use crate::shared::{Fingerprint, NumberMap};
-use crate::tree::{Path, Tree};
+use crate::tree::{Branch, Tree};
 
 /// A function whose graph is built once for every combination of shapes that its arguments have had.
 ///
@@ -64,9 +66,35 @@ struct Plan<R> {
     results: R,
     leaves: Vec<Result<usize, Array>>,
     origins: Vec<&'static Location<'static>>,
-    /// The program that writes the first results over the first arguments, if it was asked for: for each result of the
-    /// program the input in which it lies.
-    in_place: OnceLock<(Program, Vec<Option<usize>>)>,
+    /// What stands in the place of a state while it is written over.
+    nothing: Tensor,
+    /// The program that writes the first results over the first arguments, if it was asked for.
+    over_arguments: OnceLock<OverArguments>,
+}
+
+/// A program that writes results over arguments.
+struct OverArguments {
+    program: Program,
+    /// For each result the argument in which it lies, if it does.
+    homes: Vec<Option<usize>>,
+    /// For each input whether it is written over.
+    written: Vec<bool>,
+}
+
+/// The leaves of arguments: of most functions, a few.
+type Leaves = SmallVec<[Tensor; 16]>;
+
+fn push_leaves<X: Tree>(x: &X, leaves: &mut Leaves) {
+    x.visit(&Branch::root(), &mut |_, leaf| leaves.push(leaf.clone()));
+}
+
+/// Computes the values of arguments that are not known yet.
+#[track_caller]
+fn make_known(arguments: &[Tensor]) -> Result<(), Error> {
+    if arguments.iter().any(|leaf| leaf.0.value().is_none()) {
+        Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
+    }
+    Ok(())
 }
 
 /// Where an input of the program comes from: an argument, or what the function captured.
@@ -111,23 +139,21 @@ impl<F, R: Tree> Compiled<F, R> {
     where
         F: Fn(&X) -> O,
     {
-        let arguments = x.flatten();
-        let values = Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
+        let mut arguments = Leaves::new();
+        push_leaves(x, &mut arguments);
+        make_known(&arguments)?;
         let plan = self.plan(&arguments, || self.build(x))?;
-        let inputs: Vec<(&Array, usize)> = plan
-            .inputs
-            .iter()
-            .map(|source| match source {
-                Source::Argument(number) => (&values[*number], 0),
-                Source::Captured(array, start) => (array, *start),
-            })
-            .collect();
-        let results = exec::run(&plan.program, &inputs, &plan.origins)?;
-        let leaf = |source: &Result<usize, Array>| match source {
-            Ok(number) => Tensor::leaf(results[*number].clone()),
-            Err(captured) => Tensor::leaf(captured.clone()),
-        };
-        Ok(plan.results.with_leaves(plan.leaves.iter().map(leaf).collect()))
+        let input = |source: &Source| source.address(&arguments);
+        let inputs = plan.inputs.iter().map(input).collect::<Result<exec::Addresses, Error>>()?;
+        let results = exec::run(&plan.program, &inputs, |_| false, &plan.origins)?;
+        let origin = Location::caller();
+        let mut leaves = plan.leaves.iter().map(|source| match source {
+            Ok(number) => results[*number].clone(),
+            Err(captured) => Some(captured.clone()),
+        });
+        let leaf =
+            |array: Option<Array>| array.map_or_else(|| plan.nothing.clone(), |array| Tensor::leaf_at(array, origin));
+        Ok(plan.results.rebuild(&Branch::root(), &mut |_, _| leaf(leaves.next().flatten())))
     }
 
     /// The program for arguments of these shapes.
@@ -220,7 +246,9 @@ impl<F, R: Tree> Compiled<F, R> {
         let program = exec::program_for(&extract);
         // Only the structure of the results stays, not the graph behind them.
         let results = results.map(|leaf| Tensor::placeholder(Shape::scalar(), leaf.dtype()));
-        Ok(Plan { program, inputs, results, leaves, origins: extract.origins, in_place: OnceLock::new() })
+        let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
+        let over_arguments = OnceLock::new();
+        Ok(Plan { program, inputs, results, leaves, origins: extract.origins, nothing, over_arguments })
     }
 }
 
@@ -250,46 +278,60 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
     where
         F: Fn(&(S, D)) -> O,
     {
-        let mut arguments = state.flatten();
+        let mut arguments = Leaves::new();
+        push_leaves(state, &mut arguments);
         let count = arguments.len();
-        data.visit(&Path::default(), &mut |_, leaf| arguments.push(leaf.clone()));
-        let values = Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
+        push_leaves(data, &mut arguments);
+        make_known(&arguments)?;
         let whole = || (state.map(Tensor::clone), data.map(Tensor::clone));
         let plan = self.plan(&arguments, || self.build(&whole()))?;
-        let (program, donors) = plan.in_place.get_or_init(|| plan.over_arguments(count));
-        let input = |source: &Source| match source {
-            Source::Argument(number) => (values[*number].clone(), 0),
-            Source::Captured(array, start) => (array.clone(), *start),
+        let OverArguments { program, homes, written } = plan.over_arguments.get_or_init(|| plan.over_arguments(count));
+        // Nobody but the arguments may hold what is written to: the state lets go of its leaves meanwhile.
+        *state = state.map(|_| plan.nothing.clone());
+        let input = |(source, written): (&Source, &bool)| match (source, written) {
+            (Source::Argument(number), true) => {
+                let elements = arguments[*number].elements_mut().ok_or_else(unknown)?;
+                Ok(exec::address_mut(elements).cast_const())
+            }
+            _ => source.address(&arguments),
         };
-        let mut inputs: Vec<(Array, usize)> = plan.inputs.iter().map(input).collect();
-        let names: Vec<Option<String>> = arguments[..count].iter().map(|leaf| leaf.name().map(str::to_owned)).collect();
-        // Nobody but the inputs may hold what is written to: the state lets go of its leaves meanwhile, and only what the
-        // program does not read is kept beside.
-        let unread: Vec<Option<Array>> = (values.into_iter().take(count).enumerate())
-            .map(|(argument, value)| plan.input_of(argument).is_none().then_some(value))
-            .collect();
-        drop(arguments);
-        let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
-        *state = state.map(|_| nothing.clone());
-        let results = exec::run_in_place(program, donors, &mut inputs, &plan.origins).inspect_err(|_| {
-            let before = unread.iter().enumerate().zip(&names).map(|((argument, unread), name)| {
-                let input = || plan.input_of(argument).map(|input| inputs[input].0.clone());
-                let leaf = unread.clone().or_else(input).map_or_else(|| nothing.clone(), Tensor::leaf);
-                name.iter().fold(leaf, |leaf, name| leaf.named(name))
-            });
-            *state = state.with_leaves(before.collect());
-        })?;
-        let mut leaves: Vec<Tensor> = Vec::with_capacity(plan.leaves.len());
-        for leaf in &plan.leaves {
-            let array = match leaf {
-                Ok(number) => results[*number].clone().or_else(|| donors[*number].map(|input| inputs[input].0.clone())),
-                Err(captured) => Some(captured.clone()),
-            };
-            leaves.push(array.map_or_else(|| nothing.clone(), Tensor::leaf));
-        }
-        let (next, rest) = plan.results.with_leaves(leaves);
-        *state = next;
+        let inputs: Result<exec::Addresses, Error> = plan.inputs.iter().zip(written).map(input).collect();
+        let lies_in_an_argument = |result: usize| homes[result].is_some();
+        let results = inputs.and_then(|inputs| exec::run(program, &inputs, lies_in_an_argument, &plan.origins));
+        let results = match results {
+            Ok(results) => results,
+            Err(error) => {
+                let mut before = arguments.drain(..count);
+                *state = state.map(|leaf| before.next().unwrap_or_else(|| leaf.clone()));
+                return Err(error);
+            }
+        };
+        let origin = Location::caller();
+        let mut leaves = plan.leaves.iter().map(|leaf| match leaf {
+            Ok(number) => match homes[*number] {
+                Some(argument) => arguments[argument].clone(),
+                None => results[*number]
+                    .clone()
+                    .map_or_else(|| plan.nothing.clone(), |array| Tensor::leaf_at(array, origin)),
+            },
+            Err(captured) => Tensor::leaf_at(captured.clone(), origin),
+        });
+        let next = |leaf: Option<Tensor>| leaf.unwrap_or_else(|| plan.nothing.clone());
+        let (state_after, rest) = plan.results.rebuild(&Branch::root(), &mut |_, _| next(leaves.next()));
+        *state = state_after;
         Ok(rest)
+    }
+}
+
+impl Source {
+    /// Where the elements begin.
+    fn address(&self, arguments: &[Tensor]) -> Result<*const u8, Error> {
+        match self {
+            Source::Argument(number) => {
+                arguments[*number].0.value().map(|array| exec::part(array, 0)).ok_or_else(unknown)
+            }
+            Source::Captured(array, start) => Ok(exec::part(array, *start)),
+        }
     }
 }
 
@@ -300,12 +342,19 @@ impl<R> Plan<R> {
     }
 
     /// The program that writes its first results over the first arguments where it can.
-    fn over_arguments(&self, count: usize) -> (Program, Vec<Option<usize>>) {
+    fn over_arguments(&self, count: usize) -> OverArguments {
         let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
             leaf.as_ref().ok().and_then(|result| Some((*result, self.input_of(argument)?)))
         };
         let wanted: Vec<_> = self.leaves.iter().take(count).enumerate().filter_map(pair).collect();
-        in_place(&self.program, &wanted)
+        let (program, donors) = in_place(&self.program, &wanted);
+        let written = (0..self.inputs.len()).map(|input| donors.contains(&Some(input))).collect();
+        let argument = |input: usize| match self.inputs[input] {
+            Source::Argument(argument) => Some(argument),
+            Source::Captured(..) => None,
+        };
+        let homes = donors.iter().map(|donor| donor.and_then(argument)).collect();
+        OverArguments { program, homes, written }
     }
 }
 

@@ -100,6 +100,57 @@ impl std::fmt::Display for Path {
     }
 }
 
+/// A place on the way down a tree: where it branched off, and by which step. It costs nothing to make, so that walking
+/// over leaves whose paths nobody asks for is free of them.
+///
+/// ```
+/// use glassgrad::tree::Branch;
+/// let root = Branch::root();
+/// let layers = root.child("layers");
+/// assert_eq!(layers.child(0).path().to_string(), "layers.0");
+/// ```
+#[derive(Debug)]
+pub struct Branch<'t>(Option<(&'t Branch<'t>, Segment)>);
+
+impl<'t> Branch<'t> {
+    /// The tree itself.
+    ///
+    /// ```
+    /// assert_eq!(glassgrad::tree::Branch::root().path().to_string(), "");
+    /// ```
+    pub fn root() -> Branch<'t> {
+        Branch(None)
+    }
+
+    /// A part of what is here.
+    ///
+    /// ```
+    /// use glassgrad::tree::Branch;
+    /// assert_eq!(Branch::root().child("weight").path().to_string(), "weight");
+    /// ```
+    #[inline]
+    pub fn child(&'t self, segment: impl Into<Segment>) -> Branch<'t> {
+        Branch(Some((self, segment.into())))
+    }
+
+    /// The way from the root to here.
+    ///
+    /// ```
+    /// use glassgrad::tree::{Branch, Path};
+    /// assert_eq!(Branch::root().path(), Path::default());
+    /// ```
+    pub fn path(&self) -> Path {
+        let mut segments = SmallVec::new();
+        let mut branch = self;
+        while let Some((parent, segment)) = &branch.0 {
+            segments.push(segment.clone());
+            branch = parent;
+        }
+        segments.reverse();
+        Path(segments)
+    }
+}
+
 /// A structure of tensors.
 ///
 /// Implementations say how to visit and how to rebuild the leaves, in one fixed order; everything else
@@ -117,10 +168,10 @@ impl std::fmt::Display for Path {
 /// ```
 pub trait Tree: Sized {
     /// Shows every leaf with its path.
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor));
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor));
 
     /// The same structure with every leaf replaced.
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self;
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self;
 
     /// All leaves with their paths.
     ///
@@ -131,7 +182,7 @@ pub trait Tree: Sized {
     /// ```
     fn leaves(&self) -> Vec<(Path, Tensor)> {
         let mut leaves = Vec::new();
-        self.visit(&Path::default(), &mut |path, leaf| leaves.push((path.clone(), leaf.clone())));
+        self.visit(&Branch::root(), &mut |branch, leaf| leaves.push((branch.path(), leaf.clone())));
         leaves
     }
 
@@ -143,7 +194,7 @@ pub trait Tree: Sized {
     /// ```
     fn flatten(&self) -> Vec<Tensor> {
         let mut leaves = Vec::new();
-        self.visit(&Path::default(), &mut |_, leaf| leaves.push(leaf.clone()));
+        self.visit(&Branch::root(), &mut |_, leaf| leaves.push(leaf.clone()));
         leaves
     }
 
@@ -157,7 +208,7 @@ pub trait Tree: Sized {
     /// ```
     fn with_leaves(&self, leaves: Vec<Tensor>) -> Self {
         let mut leaves = leaves.into_iter();
-        self.rebuild(&Path::default(), &mut |_, leaf| leaves.next().unwrap_or_else(|| leaf.clone()))
+        self.rebuild(&Branch::root(), &mut |_, leaf| leaves.next().unwrap_or_else(|| leaf.clone()))
     }
 
     /// Applies a function to every leaf.
@@ -168,7 +219,7 @@ pub trait Tree: Sized {
     /// assert_eq!(roots.flatten()[1].item().unwrap(), 3.0);
     /// ```
     fn map(&self, mut function: impl FnMut(&Tensor) -> Tensor) -> Self {
-        self.rebuild(&Path::default(), &mut |_, leaf| function(leaf))
+        self.rebuild(&Branch::root(), &mut |_, leaf| function(leaf))
     }
 
     /// Applies a function to every leaf and its path.
@@ -180,7 +231,7 @@ pub trait Tree: Sized {
     /// assert_eq!(named.1.name(), Some("1"));
     /// ```
     fn map_with_path(&self, mut function: impl FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        self.rebuild(&Path::default(), &mut |path, leaf| function(path, leaf))
+        self.rebuild(&Branch::root(), &mut |branch, leaf| function(&branch.path(), leaf))
     }
 
     /// Combines two trees of one structure leaf by leaf. If the structures differ, every leaf is a failed tensor.
@@ -363,96 +414,99 @@ fn failed_tree<T: Tree>(one: &T, other: &T, failed: &Tensor) -> T {
 }
 
 impl Tree for Tensor {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-        visitor(path, self);
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        visitor(branch, self);
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        leaf(path, self)
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        leaf(branch, self)
     }
 }
 
 /// Keys are a leaf of integers.
 impl Tree for Keys {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-        visitor(path, &self.0);
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        visitor(branch, &self.0);
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        Keys(leaf(path, &self.0))
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        Keys(leaf(branch, &self.0))
     }
 }
 
 impl Tree for () {
-    fn visit(&self, _: &Path, _: &mut dyn FnMut(&Path, &Tensor)) {}
-    fn rebuild(&self, _: &Path, _: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {}
+    fn visit(&self, _: &Branch<'_>, _: &mut dyn FnMut(&Branch<'_>, &Tensor)) {}
+    fn rebuild(&self, _: &Branch<'_>, _: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {}
 }
 
 impl<T: Tree> Tree for Box<T> {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-        (**self).visit(path, visitor);
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        (**self).visit(branch, visitor);
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        Box::new((**self).rebuild(path, leaf))
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        Box::new((**self).rebuild(branch, leaf))
     }
 }
 
 impl<T: Tree> Tree for Option<T> {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         if let Some(tree) = self {
-            tree.visit(path, visitor);
+            tree.visit(branch, visitor);
         }
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        self.as_ref().map(|tree| tree.rebuild(path, leaf))
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        self.as_ref().map(|tree| tree.rebuild(branch, leaf))
     }
 }
 
 impl<T: Tree> Tree for Vec<T> {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-        self.iter().enumerate().for_each(|(k, tree)| tree.visit(&path.child(k), visitor));
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        self.iter().enumerate().for_each(|(k, tree)| tree.visit(&branch.child(k), visitor));
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        self.iter().enumerate().map(|(k, tree)| tree.rebuild(&path.child(k), leaf)).collect()
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        self.iter().enumerate().map(|(k, tree)| tree.rebuild(&branch.child(k), leaf)).collect()
     }
 }
 
 impl<T: Tree, const N: usize> Tree for [T; N] {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-        self.iter().enumerate().for_each(|(k, tree)| tree.visit(&path.child(k), visitor));
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        self.iter().enumerate().for_each(|(k, tree)| tree.visit(&branch.child(k), visitor));
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        std::array::from_fn(|k| self[k].rebuild(&path.child(k), leaf))
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        std::array::from_fn(|k| self[k].rebuild(&branch.child(k), leaf))
     }
 }
 
 impl<K: Ord + Clone + ToString, T: Tree> Tree for BTreeMap<K, T> {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-        self.iter().for_each(|(key, tree)| tree.visit(&path.child(key.to_string()), visitor));
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        self.iter().for_each(|(key, tree)| tree.visit(&branch.child(key.to_string()), visitor));
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-        self.iter().map(|(key, tree)| (key.clone(), tree.rebuild(&path.child(key.to_string()), leaf))).collect()
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        self.iter().map(|(key, tree)| (key.clone(), tree.rebuild(&branch.child(key.to_string()), leaf))).collect()
     }
 }
 
 /// The leaves of a hash map are in the order of their keys, whatever order the map has.
 impl<K: Ord + Clone + std::hash::Hash + ToString, T: Tree> Tree for HashMap<K, T> {
-    fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         let sorted: BTreeMap<&K, &T> = self.iter().collect();
-        sorted.into_iter().for_each(|(key, tree)| tree.visit(&path.child(key.to_string()), visitor));
+        sorted.into_iter().for_each(|(key, tree)| tree.visit(&branch.child(key.to_string()), visitor));
     }
-    fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         let sorted: BTreeMap<&K, &T> = self.iter().collect();
-        sorted.into_iter().map(|(key, tree)| (key.clone(), tree.rebuild(&path.child(key.to_string()), leaf))).collect()
+        sorted
+            .into_iter()
+            .map(|(key, tree)| (key.clone(), tree.rebuild(&branch.child(key.to_string()), leaf)))
+            .collect()
     }
 }
 
 macro_rules! tuples {
     ($(($($T:ident $number:tt),+))*) => {$(
         impl<$($T: Tree),+> Tree for ($($T,)+) {
-            fn visit(&self, path: &Path, visitor: &mut dyn FnMut(&Path, &Tensor)) {
-                $(self.$number.visit(&path.child($number), visitor);)+
+            fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+                $(self.$number.visit(&branch.child($number), visitor);)+
             }
-            fn rebuild(&self, path: &Path, leaf: &mut dyn FnMut(&Path, &Tensor) -> Tensor) -> Self {
-                ($(self.$number.rebuild(&path.child($number), leaf),)+)
+            fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+                ($(self.$number.rebuild(&branch.child($number), leaf),)+)
             }
         }
     )*};

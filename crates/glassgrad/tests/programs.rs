@@ -6,36 +6,23 @@
 mod closeness;
 #[path = "judges/random.rs"]
 mod random;
+#[path = "judges/rows.rs"]
+mod rows;
 
 use std::ops::Range;
 
 use closeness::{agree, size_of_all};
 use glassgrad::array::Array;
 use glassgrad::dtype::DType;
-use glassgrad::ops::{Binary, Operation, Row, Unary, Visitor, visit};
+use glassgrad::ops::Row;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, grad, hvp};
 use random::Random;
+use rows::table;
 
 /// How many roundings of the largest number of a result both executors may be apart: their functions differ by a few,
 /// and formulas and sums multiply that.
 const ROUNDINGS: f64 = 256.0;
-
-fn table() -> Vec<Row> {
-    struct Collect(Vec<Row>);
-    impl Visitor for Collect {
-        fn unary<R: Unary>(&mut self, row: &Row) {
-            self.0.push(row.clone());
-        }
-        fn binary<R: Binary>(&mut self, row: &Row) {
-            self.0.push(row.clone());
-        }
-    }
-    let mut collect = Collect(Vec::new());
-    visit(&mut collect);
-    assert_eq!(collect.0.len(), Operation::ALL.len(), "every row is visited once");
-    collect.0
-}
 
 fn applied(row: &Row, x: &[Tensor]) -> Tensor {
     let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);

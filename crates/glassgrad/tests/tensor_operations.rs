@@ -10,6 +10,8 @@ mod cases;
 mod closeness;
 #[path = "judges/random.rs"]
 mod random;
+#[path = "judges/rows.rs"]
+mod rows;
 #[path = "judges/tensors.rs"]
 mod tensors;
 
@@ -18,13 +20,14 @@ use closeness::{agree, size_of_all};
 use glassgrad::dtype::DType;
 use glassgrad::einsum::Einsum;
 use glassgrad::expr::{Axes, s};
-use glassgrad::ops::{Binary, Operation, Row, Unary, Visitor, visit};
+use glassgrad::ops::{Operation, Row};
 use glassgrad::rng::Key;
 use glassgrad::scalar::Dual;
 use glassgrad::tree::Tree;
 use glassgrad::{Algebra, Tensor, grad, hessian, jacobian, jvp, vjp};
 use proptest::prelude::*;
 use random::Random;
+use rows::table;
 use tensors::{assert_close, assert_near, assert_tensors, normal, numbers, vector};
 
 /// How far the vector kernels may be from the platform's functions, in roundings of the result.
@@ -70,22 +73,6 @@ fn by_graph(row: &Row, x: &[Tensor]) -> Tensor {
 
 fn parameter(row: &Row) -> f64 {
     row.parameter.map_or(0.0, |parameter| parameter.default)
-}
-
-fn table() -> Vec<Row> {
-    struct Collect(Vec<Row>);
-    impl Visitor for Collect {
-        fn unary<R: Unary>(&mut self, row: &Row) {
-            self.0.push(row.clone());
-        }
-        fn binary<R: Binary>(&mut self, row: &Row) {
-            self.0.push(row.clone());
-        }
-    }
-    let mut collect = Collect(Vec::new());
-    visit(&mut collect);
-    assert_eq!(collect.0.len(), Operation::ALL.len(), "every row is visited once");
-    collect.0
 }
 
 /// Shapes of the arguments of a row, and for each element of the result the elements that make it.

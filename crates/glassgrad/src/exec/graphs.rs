@@ -70,7 +70,8 @@ impl Graph {
         if !self.inputs.iter().map(signature).eq(given) {
             return Err(Error::new("run", "the inputs do not have the shapes and types of the graph's").at(here));
         }
-        let inputs: Vec<(&Array, usize)> = inputs.iter().map(|input| (input, 0)).collect();
-        machine::run(&lower(self), &inputs, &mut Workspace::default(), &|_| here)
+        let inputs: Vec<*const u8> = inputs.iter().map(|input| machine::part(input, 0)).collect();
+        let results = machine::run(&lower(self), &inputs, |_| false, &mut Workspace::default(), &|_| here)?;
+        Ok(results.into_iter().flatten().collect())
     }
 }

@@ -7,18 +7,20 @@
 
 use std::panic::Location;
 
+use smallvec::SmallVec;
+
 use super::{fused, product, reference, sweep, whole};
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::opt::memory;
-use crate::opt::program::{Access, Call, Loop, Memory, Program, Repeat, Signature, Step};
+use crate::opt::program::{Access, Call, Memory, Program, Repeat, Step};
 use crate::shape::Shape;
 
 /// Where the memories of a program begin while it runs.
 pub(super) struct Frame<'f> {
     inputs: &'f [*const u8],
-    constants: Vec<*const u8>,
+    constants: &'f [Array],
     results: &'f [*mut u8],
     arena: *mut u8,
 }
@@ -43,15 +45,19 @@ pub(super) fn copy<E: Copy>(from: &[E], to: *mut u8) {
 }
 
 impl<'f> Frame<'f> {
-    pub(super) fn new(program: &Program, inputs: &'f [*const u8], results: &'f [*mut u8], arena: *mut u8) -> Frame<'f> {
-        let constants = program.constants.iter().map(|array| address(array.buffer())).collect();
-        Frame { inputs, constants, results, arena }
+    pub(super) fn new(
+        program: &'f Program,
+        inputs: &'f [*const u8],
+        results: &'f [*mut u8],
+        arena: *mut u8,
+    ) -> Frame<'f> {
+        Frame { inputs, constants: &program.constants, results, arena }
     }
 
     pub(super) fn base(&self, memory: Memory) -> *mut u8 {
         match memory {
             Memory::Input(number) => self.inputs[number].cast_mut(),
-            Memory::Constant(number) => self.constants[number].cast_mut(),
+            Memory::Constant(number) => address(self.constants[number].buffer()).cast_mut(),
             Memory::Result(number) => self.results[number],
             Memory::Arena(offset) => self.arena.wrapping_add(offset),
         }
@@ -73,7 +79,7 @@ pub(super) fn address(buffer: &Buffer) -> *const u8 {
     }
 }
 
-pub(super) fn address_mut(buffer: &mut Buffer) -> *mut u8 {
+pub(crate) fn address_mut(buffer: &mut Buffer) -> *mut u8 {
     match buffer {
         Buffer::F32(elements) => elements.as_mut_ptr().cast(),
         Buffer::F64(elements) => elements.as_mut_ptr().cast(),
@@ -109,6 +115,8 @@ impl Workspace {
     pub(super) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(memory::ALIGNMENT);
         if self.lines.len() < lines {
+            // No more than is needed, and nothing of what was there is.
+            self.lines = Vec::with_capacity(lines);
             self.lines.resize(lines, Line([0; memory::ALIGNMENT]));
         }
         self.lines.as_mut_ptr().cast()
@@ -118,7 +126,7 @@ impl Workspace {
 /// The bytes of scratch memory that the loops of a program need.
 pub(super) fn scratch_bytes(program: &Program) -> usize {
     let needed = |step: &Step| match step {
-        Step::Loop(Loop { slot_count, .. }) => slot_count * fused::SLOT,
+        Step::Loop(one) => fused::scratch_bytes(one),
         Step::Product(one) => product::scratch_bytes(one),
         Step::Repeat(repeat) => scratch_bytes(&repeat.body),
         Step::Sweep(sweep) => scratch_bytes(&sweep.advance).max(scratch_bytes(&sweep.reverse)),
@@ -127,45 +135,35 @@ pub(super) fn scratch_bytes(program: &Program) -> usize {
     program.steps.iter().map(needed).max().unwrap_or(0)
 }
 
-/// Runs a program. `origin` tells the user's line of a node that fails.
-pub(super) fn run(
-    program: &Program,
-    inputs: &[(&Array, usize)],
-    workspace: &mut Workspace,
-    origin: &dyn Fn(usize) -> &'static Location<'static>,
-) -> Result<Vec<Array>, Error> {
-    let inputs: Vec<*const u8> = inputs.iter().map(|(array, start)| part(array, *start)).collect();
-    let results = run_in_place(program, &inputs, |_| false, workspace, origin)?;
-    Ok(results.into_iter().flatten().collect())
-}
-
 /// The address of an element of an array.
-pub(super) fn part(array: &Array, start: usize) -> *const u8 {
+pub(crate) fn part(array: &Array, start: usize) -> *const u8 {
     address(array.buffer()).wrapping_add(start * array.dtype().bytes())
 }
 
+/// What a program makes; results that lie in an input are not there.
+pub(crate) type Results = SmallVec<[Option<Array>; 4]>;
+
 /// Runs a program over inputs, some of which it may write to. Those results that lie in an input are not made.
-pub(super) fn run_in_place(
+/// `origin` tells the user's line of a node that fails.
+pub(super) fn run(
     program: &Program,
     inputs: &[*const u8],
     lies_in_an_input: impl Fn(usize) -> bool,
     workspace: &mut Workspace,
     origin: &dyn Fn(usize) -> &'static Location<'static>,
-) -> Result<Vec<Option<Array>>, Error> {
-    let made = |(number, (shape, dtype)): (usize, &Signature)| {
-        (!lies_in_an_input(number)).then(|| zeros(*dtype, shape.elements()))
-    };
-    let mut results: Vec<Option<Buffer>> = program.results.iter().enumerate().map(made).collect();
-    let addresses: Vec<*mut u8> =
-        results.iter_mut().map(|result| result.as_mut().map_or(std::ptr::null_mut(), address_mut)).collect();
+) -> Result<Results, Error> {
+    let mut results = Results::new();
+    let mut addresses: SmallVec<[*mut u8; 16]> = SmallVec::new();
+    for (number, (shape, dtype)) in program.results.iter().enumerate() {
+        let made = (!lies_in_an_input(number)).then(|| zeros(*dtype, shape.elements()));
+        let mut made = made.map(|buffer| Array::new(shape.clone(), buffer));
+        addresses.push(made.as_mut().map_or(std::ptr::null_mut(), |array| address_mut(array.buffer_mut())));
+        results.push(made);
+    }
     let arena_bytes = memory::aligned(program.arena);
     let arena = workspace.reserve(arena_bytes + scratch_bytes(program));
     steps(program, inputs, &addresses, arena, arena.wrapping_add(arena_bytes), origin)?;
-    let arrays = results
-        .into_iter()
-        .zip(&program.results)
-        .map(|(buffer, (shape, _))| buffer.map(|buffer| Array::new(shape.clone(), buffer)));
-    Ok(arrays.collect())
+    Ok(results)
 }
 
 pub(super) fn steps(

@@ -19,6 +19,8 @@ mod whole;
 
 pub(crate) use clock::{Timed, timed};
 pub(crate) use every::{Place, every_value, value_of};
+pub(crate) use fused::WORTH;
+pub(crate) use machine::{address_mut, part};
 pub use programs::programs_planned;
-pub(crate) use programs::{program_for, run, run_in_place};
+pub(crate) use programs::{Addresses, program_for, run};
 pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, program};

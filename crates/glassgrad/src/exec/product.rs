@@ -293,7 +293,11 @@ fn finish<E: Factor, const W: usize>(matrices: &Matrices<E>, [first, width]: [us
 }
 
 /// Calls a function with the offsets of every index of some axes, in each operand.
+#[inline]
 fn every_index(axes: &[ProductAxis], mut visit: impl FnMut([isize; 3])) {
+    if axes.is_empty() {
+        return visit([0; 3]);
+    }
     let total: usize = axes.iter().map(|axis| axis.extent).product();
     let mut index = [0_usize; super::fused::MOST_AXES];
     let mut offsets = [0_isize; 3];

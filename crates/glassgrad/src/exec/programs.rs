@@ -6,6 +6,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use smallvec::SmallVec;
+
 use super::machine::{self, Workspace};
 use crate::array::Array;
 use crate::error::Error;
@@ -92,40 +94,25 @@ pub(crate) fn program_for(extract: &Extract) -> Arc<Program> {
 /// Computes what was taken.
 pub(super) fn compute(extract: &Extract) -> Result<Vec<Array>, Error> {
     let program = program_for(extract);
-    run(&program, &extract.known_leaves()?, &extract.origins)
+    let leaves = extract.known_leaves()?;
+    let inputs: Addresses = leaves.iter().map(|(array, start)| machine::part(array, *start)).collect();
+    Ok(run(&program, &inputs, |_| false, &extract.origins)?.into_iter().flatten().collect())
 }
 
-/// Runs a program in the memory of this thread.
+/// Where inputs of a program begin.
+pub(crate) type Addresses = SmallVec<[*const u8; 24]>;
+
+/// Runs a program in the memory of this thread. Its inputs are addresses, which must belong to arrays of the shapes that
+/// it was planned for; those results that lie in an input are written there and not made.
 pub(crate) fn run(
     program: &Program,
-    inputs: &[(&Array, usize)],
+    inputs: &[*const u8],
+    lies_in_an_input: impl Fn(usize) -> bool,
     origins: &[&'static Location<'static>],
-) -> Result<Vec<Array>, Error> {
+) -> Result<machine::Results, Error> {
     // An operation of the user's own may read other tensors, which then find no workspace and make another.
     let mut workspace = WORKSPACE.with_borrow_mut(std::mem::take);
-    let results = machine::run(program, inputs, &mut workspace, &|source| origins[source]);
-    WORKSPACE.with_borrow_mut(|place| *place = workspace);
-    results
-}
-
-/// Runs a program that writes some results over inputs: `donors` tells for each result the input in which it lies, if
-/// it does, and `given` for each input its array, by number, and the place of its first element. The arrays that are
-/// written to are not shared.
-pub(crate) fn run_in_place(
-    program: &Program,
-    donors: &[Option<usize>],
-    inputs: &mut [(Array, usize)],
-    origins: &[&'static Location<'static>],
-) -> Result<Vec<Option<Array>>, Error> {
-    let address = |(number, (array, start)): (usize, &mut (Array, usize))| match donors.contains(&Some(number)) {
-        true => machine::address_mut(array.buffer_mut()).cast_const(),
-        false => machine::part(array, *start),
-    };
-    let addresses: Vec<*const u8> = inputs.iter_mut().enumerate().map(address).collect();
-    let mut workspace = WORKSPACE.with_borrow_mut(std::mem::take);
-    let lies_in_an_input = |result: usize| donors[result].is_some();
-    let results =
-        machine::run_in_place(program, &addresses, lies_in_an_input, &mut workspace, &|source| origins[source]);
+    let results = machine::run(program, inputs, lies_in_an_input, &mut workspace, &|source| origins[source]);
     WORKSPACE.with_borrow_mut(|place| *place = workspace);
     results
 }

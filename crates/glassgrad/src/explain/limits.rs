@@ -171,11 +171,12 @@ impl Limits {
     fn of_loop(&self, fused: &Loop) -> (f64, Bound) {
         let elements: f64 = fused.extents.iter().map(|extent| *extent as f64).product();
         let mut seconds = [0.0; 2];
-        for (instruction, dtype) in &fused.code {
+        for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
+            let runs = fused.runs(place);
             match instruction {
                 Instruction::Number(_) => {}
-                code if is_transcendental(code) => seconds[1] += elements / of_type(&self.transcendental, *dtype),
-                _ => seconds[0] += elements / of_type(&self.arithmetic, *dtype),
+                code if is_transcendental(code) => seconds[1] += runs / of_type(&self.transcendental, *dtype),
+                _ => seconds[0] += runs / of_type(&self.arithmetic, *dtype),
             }
         }
         for store in fused.stores.iter().filter(|store| store.combine.is_some()) {

@@ -130,7 +130,7 @@ impl Explanation {
         let program = lower(&graph);
         let times = exec::timed(&program, inputs, &extract.origins, PATIENCE)?;
         let limits = Limits::measured();
-        let steps = explained(&program, &times, limits, &extract.origins);
+        let steps = explained(&program, &times, limits, &extract.origins, &[]);
         let arena = Arena::of(&program, &steps);
         Ok(Explanation { passes, steps, arena, limits: limits.clone() })
     }

@@ -4,11 +4,12 @@ use std::fmt;
 
 use super::limits::{Bound, Limits};
 use super::steps::{ExplainedStep, Kind};
+use crate::exec;
 
 /// A step that reaches this part of its limit needs no reason.
 pub(super) const ENOUGH: f64 = 0.6;
 /// Loops of less work than this (elements times registers) run on one thread, and so do products of so few operations.
-const SINGLE: f64 = (1 << 19) as f64;
+const SINGLE: f64 = exec::WORTH as f64;
 /// Steps of less work than this spend their time on beginning: addresses, blocks, the first and last elements of rows.
 const SMALL: f64 = (1 << 15) as f64;
 
@@ -16,14 +17,14 @@ const SMALL: f64 = (1 << 15) as f64;
 ///
 /// ```
 /// use glassgrad::explain::Reason;
-/// assert_eq!(Reason::Reference.to_string(), "called by reference");
+/// assert_eq!(Reason::Whole.to_string(), "whole arrays, one thread");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It is over almost before it has begun.
     Small,
-    /// It is computed one element at a time, by definition.
-    Reference,
+    /// It works on whole arrays, on one thread, and a few of its kind one element at a time.
+    Whole,
     /// It is too short for several threads.
     SingleThread,
     /// Its functions cost more than exp and tanh do on average.
@@ -40,7 +41,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Reason::Small => "small: fixed overhead",
-            Reason::Reference => "called by reference",
+            Reason::Whole => "whole arrays, one thread",
             Reason::SingleThread => "single-threaded",
             Reason::Functions => "transcendental",
             Reason::Memory => "memory-bound",
@@ -77,13 +78,14 @@ impl ExplainedStep {
         let explains = |seconds: f64| seconds >= ENOUGH * self.measured;
         Some(match self.kind {
             Kind::Repeat | Kind::Sweep => Reason::Inside,
-            Kind::Call => Reason::Reference,
+            Kind::Call => Reason::Whole,
             Kind::Loop | Kind::Product if explains(self.predicted) => Reason::Small,
-            // On one thread, arithmetic takes as many times longer as there are threads.
             Kind::Loop | Kind::Product if self.work < SINGLE => {
-                let alone = self.least * limits.threads as f64 + limits.overhead;
-                let is_alone = limits.threads > 1 && (explains(alone) || self.work >= SMALL);
-                if is_alone { Reason::SingleThread } else { Reason::Small }
+                if limits.threads > 1 && self.work >= SMALL {
+                    Reason::SingleThread
+                } else {
+                    Reason::Small
+                }
             }
             Kind::Loop | Kind::Product => match self.bound {
                 Bound::Transcendental => Reason::Functions,

@@ -91,12 +91,13 @@ pub struct Inside {
     pub steps: Vec<ExplainedStep>,
 }
 
-/// The steps of a program with their times.
+/// The steps of a program with their times. What has no line of its own inside of a step has those of the step.
 pub(super) fn explained(
     program: &Program,
     times: &[Timed],
     limits: &Limits,
     origins: &[&'static Location<'static>],
+    around: &[&'static Location<'static>],
 ) -> Vec<ExplainedStep> {
     let nothing = Timed::default();
     let mut sources = program.sources.clone();
@@ -104,10 +105,6 @@ pub(super) fn explained(
     sources.dedup();
     let steps = program.steps.iter().enumerate().map(|(number, step)| {
         let timed = times.get(number).unwrap_or(&nothing);
-        let inside = inner(step).into_iter().enumerate().map(|(place, (what, runs, program))| {
-            let times = timed.inside.get(place).map_or(&[][..], Vec::as_slice);
-            Inside { what, runs, steps: explained(program, times, limits, origins) }
-        });
         let (least, bound) = limits.least(step);
         let mut lines: Vec<&'static Location<'static>> = Vec::new();
         let from = sources.partition_point(|(step, _)| *step < number);
@@ -117,6 +114,14 @@ pub(super) fn explained(
                 lines.push(origin);
             }
         }
+        if lines.is_empty() {
+            lines.extend(around);
+        }
+        let inside = inner(step).into_iter().enumerate().map(|(place, (what, runs, program))| {
+            let times = timed.inside.get(place).map_or(&[][..], Vec::as_slice);
+            Inside { what, runs, steps: explained(program, times, limits, origins, &lines) }
+        });
+        let inside = inside.collect();
         ExplainedStep {
             kind: kind(step),
             what: words(step),
@@ -128,7 +133,7 @@ pub(super) fn explained(
             predicted: limits.predicted(step),
             measured: timed.seconds,
             work: work(step),
-            inside: inside.collect(),
+            inside,
         }
     });
     steps.collect()
@@ -171,7 +176,7 @@ fn words(step: &Step) -> String {
     match step {
         Step::Loop(fused) => loop_words(fused),
         Step::Product(product) => product_words(product),
-        Step::Call(call) => format!("{} by reference", call.op.describe()),
+        Step::Call(call) => call.op.describe(),
         Step::Repeat(repeat) => format!("repeat {} times", repeat.length),
         Step::Sweep(sweep) => {
             let schedule = &sweep.schedule;
@@ -219,6 +224,9 @@ fn name(instruction: &Instruction) -> Option<&'static str> {
         Instruction::Logic(..) => Some("logic"),
         Instruction::Choose(..) => Some("choose"),
         Instruction::Cast(_) => Some("cast"),
+        Instruction::Spread(_) => None,
+        Instruction::Rows(Combine::Sum, ..) => Some("row sum"),
+        Instruction::Rows(Combine::Largest, ..) => Some("row largest"),
     }
 }
 

@@ -162,7 +162,7 @@ fn draw_kinds(svg: &mut String, y: f64) {
     let kinds = [
         (Kind::Loop, "written by a loop"),
         (Kind::Product, "by a product"),
-        (Kind::Call, "by reference"),
+        (Kind::Call, "whole arrays"),
         (Kind::Repeat, "by a loop over time, or its room"),
     ];
     let mut x = LEFT;

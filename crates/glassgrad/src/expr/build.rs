@@ -29,8 +29,13 @@ impl Tensor {
     /// A leaf with a value.
     #[track_caller]
     pub(crate) fn leaf(value: Array) -> Tensor {
+        Tensor::leaf_at(value, Location::caller())
+    }
+
+    /// [`Tensor::leaf`] for closures, which do not pass the caller's line on.
+    pub(crate) fn leaf_at(value: Array, origin: &'static Location<'static>) -> Tensor {
         let (shape, dtype) = (value.shape().clone(), value.dtype());
-        Tensor::make(Op::Leaf, Inputs::new(), shape, dtype, Some(value), Location::caller())
+        Tensor::make(Op::Leaf, Inputs::new(), shape, dtype, Some(value), origin)
     }
 
     /// A leaf without a value: the argument of a function that is being transformed.

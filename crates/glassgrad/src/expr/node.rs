@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::behalf::{self, Cause};
 use super::custom::Custom;
 use super::region::{Region, Sweep};
-use crate::array::Array;
+use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -316,6 +316,17 @@ impl Tensor {
             inputs: Mutex::new(inputs),
         };
         Tensor(Arc::new(node))
+    }
+
+    /// The elements of a leaf, to be written over: a leaf that others hold too is first made anew.
+    pub(crate) fn elements_mut(&mut self) -> Option<&mut Buffer> {
+        if !matches!(self.0.op, Op::Leaf) || Arc::get_mut(&mut self.0).is_none() {
+            let (value, name) = (self.0.value()?.clone(), self.0.name.clone());
+            *self =
+                Tensor::make(Op::Leaf, Inputs::new(), self.0.shape.clone(), self.0.dtype, Some(value), self.0.origin);
+            Arc::get_mut(&mut self.0)?.name = name;
+        }
+        Arc::get_mut(&mut self.0)?.value.get_mut().map(Array::buffer_mut)
     }
 
     /// The sizes of the axes.

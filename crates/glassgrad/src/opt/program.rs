@@ -16,6 +16,9 @@ use crate::shape::Shape;
 pub use super::memory::Held;
 pub use super::sweep::Sweep;
 
+/// How many elements of a loop are computed at a time; rows of no more elements lie in one block.
+pub const BLOCK: usize = 1024;
+
 /// Where elements lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Memory {
@@ -61,6 +64,11 @@ pub enum Instruction {
     Choose(usize, usize, usize),
     /// Another element type.
     Cast(usize),
+    /// For each row of the loop, along its last axis, all elements put together and multiplied by a factor. The register
+    /// it makes holds one number for each row.
+    Rows(Combine, usize, f64),
+    /// For each element, what a register holds for its row.
+    Spread(usize),
 }
 
 impl Instruction {
@@ -68,9 +76,11 @@ impl Instruction {
     pub fn operands(&self) -> impl Iterator<Item = usize> + use<> {
         let operands: [Option<usize>; 3] = match *self {
             Instruction::Number(_) => [None; 3],
-            Instruction::Unary(_, a, _) | Instruction::Cast(a) | Instruction::Logic(Logic::Not, a, _) => {
-                [Some(a), None, None]
-            }
+            Instruction::Unary(_, a, _)
+            | Instruction::Cast(a)
+            | Instruction::Logic(Logic::Not, a, _)
+            | Instruction::Rows(_, a, _)
+            | Instruction::Spread(a) => [Some(a), None, None],
             Instruction::Binary(_, a, b)
             | Instruction::Strong(a, b)
             | Instruction::Compare(_, a, b)
@@ -109,6 +119,17 @@ pub struct Store {
     pub direct: bool,
 }
 
+/// How a loop comes by what it loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Its elements lie row by row, and are read where they are.
+    InPlace,
+    /// It is one element for all, read once.
+    Once,
+    /// Its elements are gathered, block by block.
+    Gathered,
+}
+
 /// A fused loop: registers are first what is loaded, then what instructions make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
@@ -116,8 +137,13 @@ pub struct Loop {
     pub extents: Vec<usize>,
     /// What is read.
     pub loads: Vec<Access>,
+    /// How each of these is read.
+    pub readings: Vec<Reading>,
     /// What is computed.
     pub code: Vec<(Instruction, DType)>,
+    /// For each register, whether it holds one number for each row, along the last axis, and not one for each element.
+    /// Rows of such a loop fit into a block.
+    pub by_row: Vec<bool>,
     /// What is kept.
     pub stores: Vec<Store>,
     /// For each register, its slot of scratch memory, of as many elements as a block has.
@@ -229,6 +255,15 @@ pub struct Program {
     pub sources: Vec<(usize, usize)>,
 }
 
+impl Loop {
+    /// How often the instruction at a place of the code runs.
+    pub(crate) fn runs(&self, place: usize) -> f64 {
+        let by_row = self.by_row[self.loads.len() + place] && !matches!(self.code[place].0, Instruction::Rows(..));
+        let axes = self.extents.len() - usize::from(by_row);
+        self.extents[..axes].iter().map(|extent| *extent as f64).product()
+    }
+}
+
 impl Program {
     /// The bytes that a run takes besides what it is given: the arena, and the results.
     ///
@@ -283,10 +318,13 @@ impl Step {
         match self {
             Step::Loop(fused) => {
                 let elements: f64 = fused.extents.iter().map(|extent| *extent as f64).product();
-                let instructions =
-                    fused.code.iter().filter(|(code, _)| !matches!(code, Instruction::Number(_))).count();
+                let is_work = |(_, (code, _)): &(usize, &(Instruction, DType))| {
+                    !matches!(code, Instruction::Number(_) | Instruction::Spread(_))
+                };
+                let instructions: f64 =
+                    fused.code.iter().enumerate().filter(is_work).map(|(place, _)| fused.runs(place)).sum();
                 let combined = fused.stores.iter().filter(|store| store.combine.is_some()).count();
-                elements * (instructions + combined) as f64
+                instructions + elements * combined as f64
             }
             Step::Product(product) => {
                 let axes = product.batch.iter().chain(&product.sums);
@@ -376,6 +414,17 @@ impl fmt::Display for Instruction {
             Instruction::Logic(Logic::Or, a, b) => write!(formatter, "r{a} or r{b}"),
             Instruction::Choose(condition, a, b) => write!(formatter, "r{condition} ? r{a} : r{b}"),
             Instruction::Cast(a) => write!(formatter, "cast(r{a})"),
+            Instruction::Spread(a) => write!(formatter, "spread(r{a})"),
+            Instruction::Rows(combine, a, scale) => {
+                let name = match combine {
+                    Combine::Sum => "row sum",
+                    Combine::Largest => "row largest",
+                };
+                match scale {
+                    1.0 => write!(formatter, "{name}(r{a})"),
+                    scale => write!(formatter, "{name}(r{a}) * {scale}"),
+                }
+            }
         }
     }
 }

@@ -52,6 +52,12 @@ pub(crate) fn allocations(work: impl FnOnce()) -> usize {
     CALLS.with(Cell::get) - before
 }
 
+/// The bytes that are alive now.
+#[allow(dead_code)]
+pub(crate) fn live_bytes() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
 /// The most bytes that were alive at once during a piece of work, beyond those alive before it.
 /// It is right only while no other thread allocates: keep it to a binary with a single test.
 #[allow(dead_code)]

@@ -9,13 +9,13 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use super::super::machine::{Frame, Workspace, elements_mut};
-use super::{BLOCK, SLOT, block_of, blocks, keep};
+use super::super::machine::{Frame, Workspace};
+use super::{addresses, block_of, blocks, keep, scratch_bytes};
 use crate::opt::memory::aligned;
-use crate::opt::program::{Loop, Store};
+use crate::opt::program::{BLOCK, Loop, Store};
 
 /// From this many elements times registers on a loop is worth several threads: some tens of microseconds.
-const WORTH: usize = 1 << 19;
+pub(crate) const WORTH: usize = 1 << 19;
 /// A loop has at most this many chunks.
 const MOST: usize = 32;
 /// Bytes that sums over all chunks may take, all together.
@@ -78,8 +78,7 @@ fn shared_bytes(fused: &Loop, store: &Store, total: usize) -> usize {
 
 impl Chunks {
     /// The chunks of a loop, if it is long and can be cut.
-    pub(super) fn of(fused: &Loop) -> Option<Chunks> {
-        let total: usize = fused.extents.iter().product();
+    pub(super) fn of(fused: &Loop, total: usize) -> Option<Chunks> {
         if total.saturating_mul(fused.slots.len() + fused.stores.len()) < WORTH {
             return None;
         }
@@ -125,12 +124,8 @@ impl Chunks {
     /// Runs one chunk in the memory of this thread.
     fn chunk(&self, fused: &Loop, frame: &Frame<'_>, targets: &[*mut u8], sums: *mut u8, number: usize) {
         let mut memory = REGISTERS.with_borrow_mut(std::mem::take);
-        let registers = fused.slots.len() * size_of::<*mut u8>();
-        let stores = fused.stores.len() * size_of::<*mut u8>();
-        let scratch = memory.reserve(fused.slot_count * SLOT + registers + stores);
-        let places = elements_mut(scratch.wrapping_add(fused.slot_count * SLOT), fused.slots.len());
-        let own_targets: &mut [*mut u8] =
-            elements_mut(scratch.wrapping_add(fused.slot_count * SLOT + registers), fused.stores.len());
+        let scratch = memory.reserve(scratch_bytes(fused));
+        let (places, own_targets) = addresses(fused, scratch);
         let mut own = sums;
         for ((own_target, target), store) in own_targets.iter_mut().zip(targets).zip(&fused.stores) {
             let bytes = shared_bytes(fused, store, self.total);

@@ -16,10 +16,25 @@ pub(super) fn gather(load: &Access, extents: &[usize], frame: &Frame<'_>, start:
     }
 }
 
+/// Reads the one element that is the same for a whole block.
+pub(super) fn once(load: &Access, frame: &Frame<'_>, count: usize, to: *mut u8) {
+    fn typed<E: Copy>(from: *mut u8, to: *mut u8, count: usize) {
+        let element = elements::<E>(from, 1)[0];
+        elements_mut::<E>(to, count).fill(element);
+    }
+    let from = frame.at(load, 0);
+    match load.dtype {
+        DType::F32 => typed::<f32>(from, to, count),
+        DType::F64 => typed::<f64>(from, to, count),
+        DType::I64 => typed::<i64>(from, to, count),
+        DType::Bool => typed::<bool>(from, to, count),
+    }
+}
+
 fn typed<E: Copy>(load: &Access, extents: &[usize], from: *mut u8, start: usize, to: &mut [E]) {
-    let count = to.len();
+    let (count, strides) = (to.len(), &load.strides[..extents.len()]);
     let at = |place: isize| elements::<E>(behind(from, place, load.dtype), 1)[0];
-    match whole_rows(extents, &load.strides, start, count) {
+    match whole_rows(extents, strides, start, count) {
         // One element for each row.
         Some((first, [step, 0], inner)) => {
             for (row, elements) in to.chunks_exact_mut(inner).enumerate() {
@@ -43,8 +58,8 @@ fn typed<E: Copy>(load: &Access, extents: &[usize], from: *mut u8, start: usize,
             }
         }
         _ => {
-            let stride = load.strides.last().copied().unwrap_or(0);
-            pieces(extents, &load.strides, start, count, |begin, length, place| {
+            let stride = strides.last().copied().unwrap_or(0);
+            pieces(extents, strides, start, count, |begin, length, place| {
                 let piece = &mut to[begin..begin + length];
                 match stride {
                     0 => piece.fill(at(place)),

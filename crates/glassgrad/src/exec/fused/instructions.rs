@@ -2,39 +2,40 @@
 
 use super::super::machine::{elements, elements_mut};
 use super::super::vector::Vectorised;
+use super::Combinable;
 use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::Operation;
-use crate::opt::program::{Instruction, Loop};
+use crate::opt::program::{Combine, Instruction, Loop};
 
-/// Runs one instruction over a block.
+/// Runs one instruction over a block of so many elements, or rows, of rows of some length.
 pub(super) fn execute(
     instruction: Instruction,
     dtype: DType,
     fused: &Loop,
     places: &[*mut u8],
     own: *mut u8,
-    count: usize,
+    sizes: [usize; 2],
 ) {
     let type_of = |register: usize| match register.checked_sub(fused.loads.len()) {
         None => fused.loads[register].dtype,
         Some(place) => fused.code[place].1,
     };
     match dtype {
-        DType::F32 => numbers::<f32>(instruction, type_of, places, own, count),
-        DType::F64 => numbers::<f64>(instruction, type_of, places, own, count),
-        DType::I64 => integers(instruction, type_of, places, own, count),
-        DType::Bool => truths(instruction, type_of, places, own, count),
+        DType::F32 => numbers::<f32>(instruction, type_of, places, own, sizes),
+        DType::F64 => numbers::<f64>(instruction, type_of, places, own, sizes),
+        DType::I64 => integers(instruction, type_of, places, own, sizes),
+        DType::Bool => truths(instruction, type_of, places, own, sizes),
     }
 }
 
-fn numbers<F: Float + crate::dtype::Element + Vectorised>(
+fn numbers<F: Float + crate::dtype::Element + Vectorised + Combinable>(
     instruction: Instruction,
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
     own: *mut u8,
-    count: usize,
+    [count, row]: [usize; 2],
 ) {
     let read = |register: usize| elements::<F>(places[register], count);
     let own_elements = elements_mut::<F>(own, count);
@@ -58,6 +59,29 @@ fn numbers<F: Float + crate::dtype::Element + Vectorised>(
         }
         Instruction::Choose(condition, a, b) => choose::<F>(places, condition, a, b, own, count),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
+        Instruction::Rows(combine, a, scale) => {
+            rows(combine, scale, elements(places[a], count * row), own_elements, row)
+        }
+        Instruction::Spread(a) => spread::<F>(places[a], own, count, row),
+    }
+}
+
+/// Puts the elements of each row together.
+fn rows<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F], to: &mut [F], row: usize) {
+    for (from, to) in from.chunks_exact(row).zip(to) {
+        *to = match combine {
+            Combine::Sum if scale == 1.0 => F::ZERO.plus(F::sum_of(from)),
+            Combine::Sum => F::ZERO.plus(F::sum_of(from)) * F::literal(scale),
+            Combine::Largest => from.iter().fold(F::literal(f64::NEG_INFINITY), |largest, own| largest.larger(*own)),
+        };
+    }
+}
+
+/// What a register holds for each row, for each element of the row.
+fn spread<E: Copy>(from: *mut u8, to: *mut u8, count: usize, row: usize) {
+    let from = elements::<E>(from, count / row);
+    for (from, to) in from.iter().zip(elements_mut::<E>(to, count).chunks_exact_mut(row)) {
+        to.fill(*from);
     }
 }
 
@@ -87,7 +111,7 @@ fn integers(
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
     own: *mut u8,
-    count: usize,
+    [count, row]: [usize; 2],
 ) {
     let read = |register: usize| elements::<i64>(places[register], count);
     let own_elements = elements_mut::<i64>(own, count);
@@ -111,12 +135,19 @@ fn integers(
             own_elements.iter_mut().zip(read(a)).for_each(|(y, x)| *y = x.wrapping_neg());
         }
         Instruction::Choose(condition, a, b) => choose::<i64>(places, condition, a, b, own, count),
+        Instruction::Spread(a) => spread::<i64>(places[a], own, count, row),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
-        Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) => {}
+        Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) | Instruction::Rows(..) => {}
     }
 }
 
-fn truths(instruction: Instruction, type_of: impl Fn(usize) -> DType, places: &[*mut u8], own: *mut u8, count: usize) {
+fn truths(
+    instruction: Instruction,
+    type_of: impl Fn(usize) -> DType,
+    places: &[*mut u8],
+    own: *mut u8,
+    [count, row]: [usize; 2],
+) {
     fn compare<E: PartialOrd + Copy>(
         relation: crate::ops::Relation,
         a: *mut u8,
@@ -150,7 +181,12 @@ fn truths(instruction: Instruction, type_of: impl Fn(usize) -> DType, places: &[
             }
         }
         Instruction::Choose(condition, a, b) => choose::<bool>(places, condition, a, b, own, count),
+        Instruction::Spread(a) => spread::<bool>(places[a], own, count, row),
         Instruction::Cast(a) => cast(places[a], type_of(a), elements_mut::<bool>(own, count)),
-        Instruction::Number(_) | Instruction::Unary(..) | Instruction::Binary(..) | Instruction::Strong(..) => {}
+        Instruction::Number(_)
+        | Instruction::Unary(..)
+        | Instruction::Binary(..)
+        | Instruction::Strong(..)
+        | Instruction::Rows(..) => {}
     }
 }

@@ -155,7 +155,7 @@ fn typed<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, start
     if store.in_order {
         return copy(from, at(start as isize));
     }
-    match (store.combine, whole_rows(extents, &access.strides, start, count)) {
+    match (store.combine, whole_rows(extents, &access.strides[..extents.len()], start, count)) {
         // One sum, or largest element, for each row.
         (Some(combine), Some((first, [step, 0], inner))) if step != 0 => {
             for (row, elements) in from.chunks_exact(inner).enumerate() {
@@ -188,8 +188,9 @@ fn by_pieces<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, s
     let access = &store.access;
     let at = |place: isize| behind(target, place, access.dtype);
     let one = |place: isize| &mut elements_mut::<E>(at(place), 1)[0];
-    let stride = access.strides.last().copied().unwrap_or(0);
-    pieces(extents, &access.strides, start, from.len(), |begin, length, place| {
+    let strides = &access.strides[..extents.len()];
+    let stride = strides.last().copied().unwrap_or(0);
+    pieces(extents, strides, start, from.len(), |begin, length, place| {
         let piece = &from[begin..begin + length];
         match (store.combine, stride) {
             (None, 1) => copy(piece, at(place)),

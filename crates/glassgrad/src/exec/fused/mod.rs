@@ -10,45 +10,43 @@ mod gather;
 mod instructions;
 mod keep;
 
-use super::machine::Frame;
+use super::machine::{Frame, elements_mut};
 use crate::dtype::DType;
-use crate::opt::program::{Access, Instruction, Loop};
+use crate::opt::program::{BLOCK, Instruction, Loop, Reading};
 use chunks::Chunks;
+pub(crate) use chunks::WORTH;
 pub(super) use keep::Combinable;
 
-/// How many elements are computed at a time.
-pub(super) const BLOCK: usize = 1024;
 /// The bytes of a slot: elements of the largest type.
-pub(super) const SLOT: usize = BLOCK * 8;
+const SLOT: usize = BLOCK * 8;
 /// The most axes that a loop can have.
 pub(super) const MOST_AXES: usize = 32;
 
-/// The registers and stores of a loop for which no memory is allocated to hold their addresses.
-const FEW: usize = 192;
+/// The bytes of scratch memory that a loop needs: slots, and the addresses of registers and of what is stored.
+pub(super) fn scratch_bytes(fused: &Loop) -> usize {
+    fused.slot_count * SLOT + (fused.slots.len() + fused.stores.len()) * size_of::<*mut u8>()
+}
+
+/// Scratch memory for the addresses of the registers of a loop and of what it stores, behind its slots.
+fn addresses<'a>(fused: &Loop, scratch: *mut u8) -> (&'a mut [*mut u8], &'a mut [*mut u8]) {
+    let count = fused.slots.len() + fused.stores.len();
+    elements_mut(scratch.wrapping_add(fused.slot_count * SLOT), count).split_at_mut(fused.slots.len())
+}
 
 /// Runs a fused loop.
 pub(super) fn run(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8) {
-    let mut few = [std::ptr::null_mut(); FEW];
-    let mut many = Vec::new();
-    let count = fused.slots.len() + fused.stores.len();
-    let addresses = match few.get_mut(..count) {
-        Some(addresses) => addresses,
-        None => {
-            many.resize(count, std::ptr::null_mut());
-            &mut many[..]
-        }
-    };
-    let (places, targets) = addresses.split_at_mut(fused.slots.len());
+    let (places, targets) = addresses(fused, scratch);
     for (target, store) in targets.iter_mut().zip(&fused.stores) {
         *target = frame.at(&store.access, 0);
         keep::prepare(store, *target);
     }
-    if fused.extents.contains(&0) {
+    let total: usize = fused.extents.iter().product();
+    if total == 0 {
         return;
     }
-    match Chunks::of(fused) {
+    match Chunks::of(fused, total) {
         Some(chunks) => chunks.run(fused, frame, targets),
-        None => blocks(fused, frame, scratch, places, targets, [0, fused.extents.iter().product()]),
+        None => blocks(fused, frame, scratch, places, targets, [0, total]),
     }
     for (target, store) in targets.iter().zip(&fused.stores) {
         keep::finish(store, *target);
@@ -74,41 +72,56 @@ fn blocks(
     [begin, end]: [usize; 2],
 ) {
     let block = block_of(fused);
-    let first = (end - begin).min(block);
     let loads = fused.loads.len();
-    for (place, slot) in places.iter_mut().zip(&fused.slots).filter(|(_, slot)| **slot != usize::MAX) {
+    let row = fused.extents.last().copied().unwrap_or(1);
+    // Elements and places of elements, or of rows where a register holds one number for each row.
+    let level = |by_row: bool, elements: usize| if by_row { elements / row } else { elements };
+    let extents = |by_row: bool| &fused.extents[..fused.extents.len() - usize::from(by_row)];
+    for (place, slot) in places.iter_mut().zip(&fused.slots) {
         *place = scratch.wrapping_add(slot * SLOT);
-    }
-    let is_uniform = |load: &Access| load.strides.iter().all(|stride| *stride == 0);
-    for (number, load) in fused.loads.iter().enumerate() {
-        if fused.slots[number] != usize::MAX && is_uniform(load) {
-            gather::gather(load, &fused.extents, frame, begin, first, places[number]);
-        }
-    }
-    for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
-        if let Instruction::Number(number) = instruction {
-            keep::fill(places[loads + place], *dtype, first, *number);
-        }
     }
     let mut start = begin;
     while start < end {
         let count = (end - start).min(block);
-        for (number, load) in fused.loads.iter().enumerate() {
-            if fused.slots[number] == usize::MAX {
-                // What lies row by row is read where it is.
-                places[number] = frame.at(load, start as isize);
-            } else if !is_uniform(load) {
-                gather::gather(load, &fused.extents, frame, start, count, places[number]);
+        let is_first = start == begin;
+        for (number, (load, reading)) in fused.loads.iter().zip(&fused.readings).enumerate() {
+            let by_row = fused.by_row[number];
+            match reading {
+                Reading::InPlace if is_first => places[number] = frame.at(load, level(by_row, begin) as isize),
+                Reading::InPlace => {
+                    places[number] = behind(places[number], level(by_row, block) as isize, load.dtype);
+                }
+                Reading::Once if is_first => gather::once(load, frame, count, places[number]),
+                Reading::Once => {}
+                Reading::Gathered => {
+                    let (start, count) = (level(by_row, start), level(by_row, count));
+                    gather::gather(load, extents(by_row), frame, start, count, places[number]);
+                }
             }
         }
         for (store, target) in fused.stores.iter().zip(targets).filter(|(store, _)| store.direct) {
+            let start = level(fused.by_row[store.register], start);
             places[store.register] = target.wrapping_add(start * store.access.dtype.bytes());
         }
         for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
-            instructions::execute(*instruction, *dtype, fused, places, places[loads + place], count);
+            let own = loads + place;
+            match instruction {
+                Instruction::Number(number) if is_first => keep::fill(places[own], *dtype, count, *number),
+                Instruction::Number(_) => {}
+                _ => instructions::execute(
+                    *instruction,
+                    *dtype,
+                    fused,
+                    places,
+                    places[own],
+                    [level(fused.by_row[own], count), row],
+                ),
+            }
         }
         for (store, target) in fused.stores.iter().zip(targets).filter(|(store, _)| !store.direct) {
-            keep::keep(store, &fused.extents, *target, start, count, places[store.register]);
+            let by_row = fused.by_row[store.register];
+            let (start, count) = (level(by_row, start), level(by_row, count));
+            keep::keep(store, extents(by_row), *target, start, count, places[store.register]);
         }
         start += count;
     }

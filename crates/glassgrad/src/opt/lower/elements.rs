@@ -1,7 +1,7 @@
 //! What is computed element by element: the instructions of pointwise nodes, and what their elements are put together
 //! to.
 
-use super::groups::{Group, PendingStore, Register};
+use super::groups::{Group, PendingStore, Place, Register, is_row_by_row, with_row};
 use super::strides::squeezed_strides;
 use super::{Located, Lowering};
 use crate::dtype::DType;
@@ -11,7 +11,7 @@ use crate::few::Few;
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::ops::{Operation, Relation};
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{Combine, Instruction};
+use crate::opt::program::{BLOCK, Combine, Instruction};
 use crate::shape::Shape;
 
 /// The most terms of a sum that one loop adds up.
@@ -37,34 +37,39 @@ impl Lowering<'_> {
             }
         }
         let extents = squeeze(shape, &mut operands);
-        let group = self.loop_over(extents, &operands);
-        let registers: Few<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
+        let place = self.loop_over(extents, &operands);
+        let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         let register = match &node.op {
             Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
-            _ => self.instructions(group, node, &registers),
+            _ => self.instructions(place, node, &registers),
         };
         let producer = self.produce(node.dtype, shape.elements());
-        self.producers[producer].group = group;
+        self.producers[producer].group = place.group;
         self.producers[producer].register = Some(register);
+        self.producers[producer].by_row = place.by_row;
+        self.producers[producer].number = match &node.op {
+            Op::Einsum(einsum) if operands.is_empty() => Some(einsum.coefficient),
+            _ => None,
+        };
         Located::whole(producer, shape)
     }
 
     /// Instructions for one element of a node.
-    fn instructions(&mut self, group: usize, node: &GraphNode, inputs: &[Register]) -> Register {
+    fn instructions(&mut self, place: Place, node: &GraphNode, inputs: &[Register]) -> Register {
         let code = |place: usize| inputs[place].encode();
         match &node.op {
-            Op::Map(formula) => self.formula(group, formula, inputs, node.dtype),
+            Op::Map(formula) => self.formula(place, formula, inputs, node.dtype),
             Op::Add => inputs[1..].iter().fold(inputs[0], |sum, term| {
-                self.emit(group, Instruction::Binary(Operation::Add, sum.encode(), term.encode()), node.dtype)
+                self.emit(place, Instruction::Binary(Operation::Add, sum.encode(), term.encode()), node.dtype)
             }),
-            Op::Compare(relation) => self.emit(group, Instruction::Compare(*relation, code(0), code(1)), DType::Bool),
+            Op::Compare(relation) => self.emit(place, Instruction::Compare(*relation, code(0), code(1)), DType::Bool),
             Op::Logic(logic) => {
                 let second = inputs.get(1).unwrap_or(&inputs[0]).encode();
-                self.emit(group, Instruction::Logic(*logic, code(0), second), DType::Bool)
+                self.emit(place, Instruction::Logic(*logic, code(0), second), DType::Bool)
             }
-            Op::Select => self.emit(group, Instruction::Choose(code(0), code(1), code(2)), node.dtype),
-            Op::Cast => self.emit(group, Instruction::Cast(code(0)), node.dtype),
-            Op::Einsum(einsum) => self.product_of(group, einsum, inputs, node.dtype, einsum.coefficient),
+            Op::Select => self.emit(place, Instruction::Choose(code(0), code(1), code(2)), node.dtype),
+            Op::Cast => self.emit(place, Instruction::Cast(code(0)), node.dtype),
+            Op::Einsum(einsum) => self.product_of(place, einsum, inputs, node.dtype, einsum.coefficient),
             _ => inputs[0],
         }
     }
@@ -72,7 +77,7 @@ impl Lowering<'_> {
     /// The product of registers, in which zeros of strong ones win.
     pub(super) fn product_of(
         &mut self,
-        group: usize,
+        place: Place,
         einsum: &Einsum,
         inputs: &[Register],
         dtype: DType,
@@ -85,19 +90,19 @@ impl Lowering<'_> {
                 None => *register,
                 Some(product) => {
                     let multiply = Instruction::Binary(Operation::Mul, product.encode(), register.encode());
-                    self.emit(group, multiply, dtype)
+                    self.emit(place, multiply, dtype)
                 }
             });
         }
         if coefficient != 1.0 || inputs.is_empty() {
             product = Some(match product {
-                None => self.emit(group, Instruction::Number(coefficient), dtype),
+                None => self.emit(place, Instruction::Number(coefficient), dtype),
                 Some(product) if coefficient == -1.0 && dtype.is_float() => {
-                    self.emit(group, Instruction::Unary(Operation::Neg, product.encode(), 0.0), dtype)
+                    self.emit(place, Instruction::Unary(Operation::Neg, product.encode(), 0.0), dtype)
                 }
                 Some(product) => {
-                    let number = self.emit(group, Instruction::Number(coefficient), dtype);
-                    self.emit(group, Instruction::Binary(Operation::Mul, product.encode(), number.encode()), dtype)
+                    let number = self.emit(place, Instruction::Number(coefficient), dtype);
+                    self.emit(place, Instruction::Binary(Operation::Mul, product.encode(), number.encode()), dtype)
                 }
             });
         }
@@ -106,7 +111,7 @@ impl Lowering<'_> {
         match (&strong[..], product) {
             ([], product) => product.unwrap_or_default(),
             ([only], None) => *only,
-            ([only], Some(product)) => self.emit(group, Instruction::Strong(only.encode(), product.encode()), dtype),
+            ([only], Some(product)) => self.emit(place, Instruction::Strong(only.encode(), product.encode()), dtype),
             // The zeros of any of several win over all the others, those among them included.
             (several, product) => {
                 let mut whole = product;
@@ -115,41 +120,41 @@ impl Lowering<'_> {
                         None => *register,
                         Some(whole) => {
                             let multiply = Instruction::Binary(Operation::Mul, whole.encode(), register.encode());
-                            self.emit(group, multiply, dtype)
+                            self.emit(place, multiply, dtype)
                         }
                     });
                 }
-                let zero = self.emit(group, Instruction::Number(0.0), dtype);
+                let zero = self.emit(place, Instruction::Number(0.0), dtype);
                 let mut whole = whole.unwrap_or(zero);
                 for register in several {
                     let compare = Instruction::Compare(Relation::Equal, register.encode(), zero.encode());
-                    let is_zero = self.emit(group, compare, DType::Bool);
+                    let is_zero = self.emit(place, compare, DType::Bool);
                     let choose = Instruction::Choose(is_zero.encode(), zero.encode(), whole.encode());
-                    whole = self.emit(group, choose, dtype);
+                    whole = self.emit(place, choose, dtype);
                 }
                 whole
             }
         }
     }
 
-    pub(super) fn formula(&mut self, group: usize, formula: &Formula, inputs: &[Register], dtype: DType) -> Register {
+    pub(super) fn formula(&mut self, place: Place, formula: &Formula, inputs: &[Register], dtype: DType) -> Register {
         let mut registers: Few<Register> = Few::new();
         for node in &formula.nodes {
             let at = |node: usize| registers[node].encode();
             let register = match *node {
                 FormulaNode::Variable(variable) => inputs[variable],
-                FormulaNode::Number(number) => self.emit(group, Instruction::Number(number), dtype),
+                FormulaNode::Number(number) => self.emit(place, Instruction::Number(number), dtype),
                 FormulaNode::Unary(operation, x, parameter) => {
-                    self.emit(group, Instruction::Unary(operation, at(x), parameter), dtype)
+                    self.emit(place, Instruction::Unary(operation, at(x), parameter), dtype)
                 }
                 FormulaNode::Binary(operation, a, b) => {
-                    self.emit(group, Instruction::Binary(operation, at(a), at(b)), dtype)
+                    self.emit(place, Instruction::Binary(operation, at(a), at(b)), dtype)
                 }
                 FormulaNode::Choose(left, relation, right, taken, otherwise) => {
                     let (taken, otherwise) = (at(taken), at(otherwise));
                     let compare = Instruction::Compare(relation, at(left), at(right));
-                    let holds = self.emit(group, compare, DType::Bool);
-                    self.emit(group, Instruction::Choose(holds.encode(), taken, otherwise), dtype)
+                    let holds = self.emit(place, compare, DType::Bool);
+                    self.emit(place, Instruction::Choose(holds.encode(), taken, otherwise), dtype)
                 }
             };
             registers.push(register);
@@ -169,26 +174,37 @@ impl Lowering<'_> {
     ) -> Located {
         let extents = squeeze(space, &mut operands);
         let strides = squeezed_strides(space, strides);
-        let group = self.loop_over(extents.clone(), &operands);
-        let registers: Few<Register> = operands.iter().map(|operand| self.register(group, operand)).collect();
+        let place = self.loop_over(extents.clone(), &operands);
+        let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         // A place is reached more than once if the steps of some axis do not move it.
         let once = strides.iter().zip(extents.iter()).all(|(stride, extent)| *stride != 0 || *extent == 1);
         let (register, scale) = match einsum {
             // A factor of a sum waits until the sum is there, unless zeros win over it.
             Some(einsum) if !once && !einsum.is_strong() && node.dtype.is_float() => {
-                (self.product_of(group, einsum, &registers, node.dtype, 1.0), einsum.coefficient)
+                (self.product_of(place, einsum, &registers, node.dtype, 1.0), einsum.coefficient)
             }
-            Some(einsum) => (self.product_of(group, einsum, &registers, node.dtype, einsum.coefficient), 1.0),
+            Some(einsum) => (self.product_of(place, einsum, &registers, node.dtype, einsum.coefficient), 1.0),
             None => (registers[0], 1.0),
         };
         let producer = self.produce(node.dtype, node.shape.elements());
-        self.producers[producer].group = group;
+        self.producers[producer].group = place.group;
+        let is_short = extents.last().is_some_and(|length| *length <= BLOCK) && !extents.contains(&0);
+        let is_float = node.dtype.is_float();
+        if !once && !place.by_row && is_short && is_float && is_row_by_row(&extents, &strides) {
+            // The loop can go on with what it puts together along a row.
+            let whole = Instruction::Rows(combine, register.encode(), scale);
+            let register = self.emit(Place { by_row: true, ..place }, whole, node.dtype);
+            self.producers[producer].register = Some(register);
+            self.producers[producer].by_row = true;
+            return Located::whole(producer, &node.shape);
+        }
         self.producers[producer].needed = true;
         let moved = extents.iter().zip(strides.iter()).filter(|(_, stride)| **stride != 0);
         let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
         let clear = !once || reached < node.shape.elements() || extents.contains(&0);
-        if let Group::Loop(group_loop) = &mut self.groups[group] {
+        if let Group::Loop(group_loop) = &mut self.groups[place.group] {
             let combine = (!once).then_some(combine);
+            let strides = if place.by_row { with_row(&strides) } else { strides };
             group_loop.stores.push(PendingStore { register, producer, strides, combine, scale, clear });
         }
         Located::whole(producer, &node.shape)

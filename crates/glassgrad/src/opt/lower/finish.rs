@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack};
+use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack, with_row};
 use super::loops::{collapsed, renumbered, with_slots};
 use super::products::ProductAxes;
 use super::strides::{is_rows, rows};
@@ -32,6 +32,7 @@ impl Lowering<'_> {
     /// The program of what was grouped.
     pub(super) fn finish(mut self) -> Program {
         self.store_what_is_read();
+        self.leave_out_idle_loops();
         let mut lifetimes = self.lifetimes();
         self.write_over(&mut lifetimes);
         let scratch = self.scratch(&mut lifetimes);
@@ -59,15 +60,35 @@ impl Lowering<'_> {
     /// What loops make and somebody reads is stored.
     fn store_what_is_read(&mut self) {
         for producer in 0..self.producers.len() {
-            let Producer { needed: true, register: Some(register), group, leaf: None, .. } = self.producers[producer]
+            let Producer { needed: true, register: Some(register), by_row, group, leaf: None, .. } =
+                self.producers[producer]
             else {
                 continue;
             };
             if let Group::Loop(group_loop) = &mut self.groups[group] {
-                let strides = rows(&group_loop.extents);
+                let strides = match (by_row, group_loop.extents.split_last()) {
+                    (true, Some((_, outer))) => with_row(&rows(outer)),
+                    _ => rows(&group_loop.extents),
+                };
                 let store = PendingStore { register, producer, strides, combine: None, scale: 1.0, clear: false };
                 group_loop.stores.push(store);
             }
+        }
+    }
+
+    /// Loops that store nothing need not run: those of numbers that other loops have written down for themselves.
+    fn leave_out_idle_loops(&mut self) {
+        let is_idle = |group: &Group| matches!(group, Group::Loop(group) if group.stores.is_empty());
+        let mut numbers = Vec::with_capacity(self.groups.len());
+        let mut next = 0;
+        for group in &self.groups {
+            numbers.push((!is_idle(group)).then_some(next));
+            next += usize::from(!is_idle(group));
+        }
+        self.groups.retain(|group| !is_idle(group));
+        self.worked.retain_mut(|(group, _)| numbers[*group].inspect(|number| *group = *number).is_some());
+        for producer in &mut self.producers {
+            producer.group = numbers.get(producer.group).copied().flatten().unwrap_or(0);
         }
     }
 
@@ -85,7 +106,7 @@ impl Lowering<'_> {
                 lifetime.last = lifetime.last.max(step);
             };
             match group {
-                Group::Loop(group) => group.loads.iter().for_each(read),
+                Group::Loop(group) => group.loads.iter().for_each(|(load, _)| read(load)),
                 Group::Product(product) => product.factors.iter().for_each(read),
                 Group::Call { inputs, .. } => inputs.iter().for_each(|(input, _)| read(input)),
                 Group::Repeat { inputs, .. } => inputs.iter().for_each(read),
@@ -102,8 +123,8 @@ impl Lowering<'_> {
         for (step, group) in self.groups.iter().enumerate() {
             let Group::Loop(group) = group else { continue };
             free.clear();
-            group.loads.iter().for_each(|load| reads[load.producer] += 1);
-            for (number, load) in group.loads.iter().enumerate() {
+            group.loads.iter().for_each(|(load, _)| reads[load.producer] += 1);
+            for (number, (load, _)) in group.loads.iter().enumerate() {
                 let lifetime = &lifetimes[load.producer];
                 let ends = lifetime.bytes > 0 && lifetime.last == step && lifetime.first < step;
                 let is_stored = || group.stores.iter().any(|store| store.register == Register::load(number));
@@ -112,7 +133,7 @@ impl Lowering<'_> {
                     free.push(load.producer);
                 }
             }
-            group.loads.iter().for_each(|load| reads[load.producer] = 0);
+            group.loads.iter().for_each(|(load, _)| reads[load.producer] = 0);
             for store in group.stores.iter().filter(|store| store.combine.is_none() && !store.clear) {
                 let own = lifetimes[store.producer].bytes;
                 let fits = |candidate: &usize| {
@@ -227,7 +248,9 @@ impl Planned<'_, '_> {
     fn fused(&self, group: LoopGroup) -> Loop {
         let loads = group.loads.len();
         let number = |register: usize| Register::decode(register, loads);
-        let code = group.code.into_iter().map(|(instruction, dtype)| (renumbered(instruction, number), dtype));
+        let by_row = group.loads.iter().map(|(_, by_row)| *by_row).chain(group.code.iter().map(|code| code.by_row));
+        let by_row = by_row.collect();
+        let code = group.code.iter().map(|code| (renumbered(code.instruction, number), code.dtype));
         let stores = group.stores.iter().map(|store| Store {
             register: number(store.register.encode()),
             access: self.whole(store.producer, &store.strides),
@@ -239,8 +262,10 @@ impl Planned<'_, '_> {
         });
         with_slots(collapsed(Loop {
             extents: group.extents.to_vec(),
-            loads: group.loads.iter().map(|at| self.access(at)).collect(),
+            loads: group.loads.iter().map(|(at, _)| self.access(at)).collect(),
+            readings: Vec::new(),
             code: code.collect(),
+            by_row,
             stores: stores.collect(),
             slots: Vec::new(),
             slot_count: 0,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::products::ProductAxes;
 use super::strides::{is_contiguous, is_rows};
-use super::{Located, Lowering};
+use super::{Located, Lowering, Producer};
 use crate::dtype::DType;
 use crate::expr::Op;
 use crate::few::Few;
@@ -43,6 +43,26 @@ impl Register {
     }
 }
 
+/// Where instructions go: a loop, and whether they run for each element or once for each row of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) group: usize,
+    pub(super) by_row: bool,
+}
+
+/// Whether strides lead from the elements of a loop to one place for each of its rows.
+pub(super) fn is_row_by_row(extents: &[usize], strides: &[isize]) -> bool {
+    match (extents.split_last(), strides.split_last()) {
+        (Some((_, extents)), Some((0, strides))) => is_rows(extents, strides),
+        _ => false,
+    }
+}
+
+/// Strides over the rows of a loop as strides over its elements.
+pub(super) fn with_row(strides: &[isize]) -> Few<isize> {
+    strides.iter().copied().chain([0]).collect()
+}
+
 /// A store that is not finished: its strides run over the axes of the loop.
 pub(super) struct PendingStore {
     pub(super) register: Register,
@@ -56,9 +76,25 @@ pub(super) struct PendingStore {
 /// A loop over a space, on its way.
 pub(super) struct LoopGroup {
     pub(super) extents: Few<usize>,
-    pub(super) loads: Vec<Located>,
-    pub(super) code: Vec<(Instruction, DType)>,
+    /// What is read, and whether it is read once for each row.
+    pub(super) loads: Vec<(Located, bool)>,
+    pub(super) code: Vec<PendingCode>,
     pub(super) stores: Vec<PendingStore>,
+}
+
+/// An instruction that is not finished.
+pub(super) struct PendingCode {
+    pub(super) instruction: Instruction,
+    pub(super) dtype: DType,
+    pub(super) by_row: bool,
+}
+
+impl LoopGroup {
+    /// Whether there is room for more.
+    fn has_room(&self) -> bool {
+        let has_streams = self.loads.len() < MOST_STREAMS && self.stores.len() < MOST_STREAMS;
+        self.code.len() < MOST_INSTRUCTIONS && has_streams
+    }
 }
 
 /// What becomes one step.
@@ -126,70 +162,122 @@ impl Lowering<'_> {
         self.pointwise(&node, shape, vec![at.clone()])
     }
 
-    /// The loop over a space that can compute something of these operands: the last one over that space if all
-    /// of them are known by then, or a new one.
-    pub(super) fn loop_over(&mut self, extents: Few<usize>, operands: &[Located]) -> usize {
+    /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in
+    /// the last loop over that space if all of them are known by then, or in a new one.
+    pub(super) fn loop_over(&mut self, extents: Few<usize>, operands: &[Located]) -> Place {
+        if let Some(group) = self.rows_over(&extents, operands) {
+            self.works(group);
+            return Place { group, by_row: true };
+        }
         let earliest = operands.iter().map(|operand| {
             let producer = &self.producers[operand.producer];
-            let inside = producer.register.is_some() && self.is_whole(operand, producer.group, &extents);
-            match (producer.leaf, inside) {
-                (Some(_), _) => 0,
-                (None, true) => producer.group,
-                (None, false) => producer.group + 1,
+            match self.is_inside(operand, &extents) {
+                _ if producer.leaf.is_some() || producer.number.is_some() => 0,
+                true => producer.group,
+                false => producer.group + 1,
             }
         });
         let earliest = earliest.max().unwrap_or(0);
         let last = self.latest.get(&extents).copied().filter(|group| *group >= earliest);
-        let has_room = |group: &usize| match &self.groups[*group] {
-            Group::Loop(group) => {
-                let has_streams = group.loads.len() < MOST_STREAMS && group.stores.len() < MOST_STREAMS;
-                group.code.len() < MOST_INSTRUCTIONS && has_streams
-            }
-            _ => false,
-        };
+        let has_room = |group: &usize| matches!(&self.groups[*group], Group::Loop(group) if group.has_room());
         if let Some(group) = last.filter(has_room) {
             self.works(group);
-            return group;
+            return Place { group, by_row: false };
         }
         self.works(self.groups.len());
         self.latest.insert(extents.clone(), self.groups.len());
         let (loads, code, stores) = (Vec::new(), Vec::new(), Vec::new());
         self.groups.push(Group::Loop(LoopGroup { extents, loads, code, stores }));
-        self.groups.len() - 1
+        Place { group: self.groups.len() - 1, by_row: false }
     }
 
-    /// Whether an operand is, element by element, what a loop over a space computes.
-    fn is_whole(&self, operand: &Located, group: usize, extents: &[usize]) -> bool {
-        let same_space = matches!(&self.groups[group], Group::Loop(group) if *group.extents == *extents);
-        same_space && operand.offset == 0 && is_rows(extents, &operand.strides)
+    /// The loop whose rows are a space and which makes some of these operands row by row, if the others are known by then.
+    fn rows_over(&self, extents: &[usize], operands: &[Located]) -> Option<usize> {
+        let producers = || operands.iter().map(|operand| &self.producers[operand.producer]);
+        let group = producers().filter(|producer| producer.by_row).map(|producer| producer.group).max()?;
+        let Group::Loop(own) = &self.groups[group] else { return None };
+        let is_known = |operand: &Located| {
+            let producer = &self.producers[operand.producer];
+            let is_own = || producer.by_row && operand.offset == 0 && is_rows(extents, &operand.strides);
+            let is_anywhere = producer.leaf.is_some() || producer.number.is_some();
+            is_anywhere || producer.group < group || (producer.group == group && is_own())
+        };
+        let (_, outer) = own.extents.split_last()?;
+        (*outer == *extents && own.has_room() && operands.iter().all(is_known)).then_some(group)
+    }
+
+    /// Whether a loop over a space that makes an operand can go on with it, element by element.
+    fn is_inside(&self, operand: &Located, extents: &[usize]) -> bool {
+        let producer = &self.producers[operand.producer];
+        let same_space = || matches!(&self.groups[producer.group], Group::Loop(group) if *group.extents == *extents);
+        let fits = match producer.by_row {
+            true => is_row_by_row(extents, &operand.strides),
+            false => is_rows(extents, &operand.strides),
+        };
+        producer.register.is_some() && operand.offset == 0 && fits && same_space()
     }
 
     /// The register that holds an operand inside a loop.
-    pub(super) fn register(&mut self, group: usize, operand: &Located) -> Register {
-        let producer = &mut self.producers[operand.producer];
-        let Group::Loop(group_loop) = &mut self.groups[group] else { return Register::default() };
-        let computed_here = producer.register.filter(|_| producer.leaf.is_none() && producer.group == group);
-        if let Some(register) = computed_here
-            && operand.offset == 0
-            && is_rows(&group_loop.extents, &operand.strides)
-        {
+    pub(super) fn register(&mut self, place: Place, operand: &Located) -> Register {
+        if let Some(register) = self.computed_here(place, operand) {
             return register;
         }
-        producer.needed = true;
+        if let Producer { number: Some(number), dtype, .. } = self.producers[operand.producer] {
+            return self.emit(place, Instruction::Number(number), dtype);
+        }
+        self.producers[operand.producer].needed = true;
+        let Group::Loop(group) = &mut self.groups[place.group] else { return Register::default() };
+        let mut operand = operand.clone();
+        if place.by_row {
+            operand.strides = with_row(&operand.strides);
+        }
         // There are few loads, and the latest are the most likely.
-        let known = group_loop.loads.iter().rposition(|load| load == operand);
+        let load = (operand, place.by_row);
+        let known = group.loads.iter().rposition(|known| *known == load);
         Register::load(known.unwrap_or_else(|| {
-            group_loop.loads.push(operand.clone());
-            group_loop.loads.len() - 1
+            group.loads.push(load);
+            group.loads.len() - 1
         }))
     }
 
+    /// The register of an operand that the same loop makes.
+    fn computed_here(&mut self, place: Place, operand: &Located) -> Option<Register> {
+        let Producer { leaf: None, group, register: Some(register), by_row, spread, dtype, .. } =
+            self.producers[operand.producer]
+        else {
+            return None;
+        };
+        let Group::Loop(LoopGroup { extents, .. }) = &self.groups[group] else { return None };
+        if group != place.group || operand.offset != 0 {
+            return None;
+        }
+        match (by_row, place.by_row) {
+            (false, false) => is_rows(extents, &operand.strides).then_some(register),
+            (true, true) => is_row_by_row(extents, &with_row(&operand.strides)).then_some(register),
+            (true, false) if is_row_by_row(extents, &operand.strides) => Some(spread.unwrap_or_else(|| {
+                let spread = self.emit(place, Instruction::Spread(register.encode()), dtype);
+                self.producers[operand.producer].spread = Some(spread);
+                spread
+            })),
+            _ => None,
+        }
+    }
+
     /// Adds an instruction to a loop.
-    pub(super) fn emit(&mut self, group: usize, instruction: Instruction, dtype: DType) -> Register {
-        match &mut self.groups[group] {
-            Group::Loop(group_loop) => {
-                group_loop.code.push((instruction, dtype));
-                Register::code(group_loop.code.len() - 1)
+    pub(super) fn emit(&mut self, place: Place, instruction: Instruction, dtype: DType) -> Register {
+        match &mut self.groups[place.group] {
+            Group::Loop(group) => {
+                // A number is written down once.
+                let is_known = |code: &PendingCode| {
+                    code.instruction == instruction && code.dtype == dtype && code.by_row == place.by_row
+                };
+                if matches!(instruction, Instruction::Number(_))
+                    && let Some(known) = group.code.iter().position(is_known)
+                {
+                    return Register::code(known);
+                }
+                group.code.push(PendingCode { instruction, dtype, by_row: place.by_row });
+                Register::code(group.code.len() - 1)
             }
             _ => Register::default(),
         }

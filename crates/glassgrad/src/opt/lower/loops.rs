@@ -1,8 +1,9 @@
 //! Fused loops as executors like them: few axes, and registers that share places.
 
+use super::groups::with_row;
 use super::strides::rows;
 use crate::few::Few;
-use crate::opt::program::{Access, Instruction, Loop};
+use crate::opt::program::{Access, Instruction, Loop, Reading};
 
 pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Instruction {
     match instruction {
@@ -14,6 +15,8 @@ pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usi
         Instruction::Logic(logic, a, b) => Instruction::Logic(logic, number(a), number(b)),
         Instruction::Choose(condition, a, b) => Instruction::Choose(number(condition), number(a), number(b)),
         Instruction::Cast(a) => Instruction::Cast(number(a)),
+        Instruction::Rows(combine, a, scale) => Instruction::Rows(combine, number(a), scale),
+        Instruction::Spread(a) => Instruction::Spread(number(a)),
     }
 }
 
@@ -23,6 +26,10 @@ pub(super) fn collapsed(mut fused: Loop) -> Loop {
         return fused;
     }
     let mut axis = fused.extents.len();
+    if fused.by_row.contains(&true) {
+        // Rows stay what they are.
+        axis -= 1;
+    }
     while axis > 1 {
         axis -= 1;
         let inner = fused.extents[axis] as isize;
@@ -59,9 +66,14 @@ pub(in crate::opt) fn with_slots(mut fused: Loop) -> Loop {
         })
     };
     let whole = rows(&fused.extents);
+    let by_rows: Option<Few<isize>> = fused.extents.split_last().map(|(_, outer)| with_row(&rows(outer)));
+    let in_order = |by_row: bool, strides: &[isize]| match (by_row, &by_rows) {
+        (true, Some(by_rows)) => *strides == **by_rows,
+        _ => *strides == *whole,
+    };
     let mut computed_in_place: Vec<usize> = Vec::new();
     for store in &mut fused.stores {
-        store.in_order = store.combine.is_none() && *store.access.strides == *whole;
+        store.in_order = store.combine.is_none() && in_order(fused.by_row[store.register], &store.access.strides);
         // What is also read must not change before it was read for the last time.
         let is_read = fused.loads.iter().any(|load| load.memory == store.access.memory);
         let is_number = |place: usize| matches!(fused.code[place].0, Instruction::Number(_));
@@ -71,10 +83,16 @@ pub(in crate::opt) fn with_slots(mut fused: Loop) -> Loop {
             computed_in_place.push(store.register);
         }
     }
-    fused.slots = vec![usize::MAX; count];
-    for (number, load) in fused.loads.iter().enumerate() {
-        if *load.strides != *whole {
-            fused.slots[number] = take(&mut free);
+    fused.slots = vec![0; count];
+    let reading = |(load, by_row): (&Access, &bool)| match &load.strides[..] {
+        strides if in_order(*by_row, strides) => Reading::InPlace,
+        strides if strides.iter().all(|stride| *stride == 0) => Reading::Once,
+        _ => Reading::Gathered,
+    };
+    fused.readings = fused.loads.iter().zip(&fused.by_row).map(reading).collect();
+    for (slot, reading) in fused.slots.iter_mut().zip(&fused.readings) {
+        if *reading != Reading::InPlace {
+            *slot = take(&mut free);
         }
     }
     // Numbers are written once, before the first block: nobody else may ever have their slots.
@@ -93,7 +111,7 @@ pub(in crate::opt) fn with_slots(mut fused: Loop) -> Loop {
                 continue;
             }
             let lasting = match operand.checked_sub(loads) {
-                None => *fused.loads[operand].strides == *whole || fused.loads[operand].strides.iter().all(|s| *s == 0),
+                None => fused.readings[operand] != Reading::Gathered,
                 Some(place) => is_number(place),
             };
             if !lasting {

@@ -57,6 +57,12 @@ struct Producer {
     group: usize,
     /// Its register, if instructions of the same group can go on with it.
     register: Option<Register>,
+    /// Whether that register holds one number for each row of the loop, and the register that holds it for each element,
+    /// once somebody has asked for it.
+    by_row: bool,
+    spread: Option<Register>,
+    /// The number that all its elements are, which any loop can write down for itself.
+    number: Option<f64>,
     /// Whether anybody reads it from memory.
     needed: bool,
     /// The result that it is.
@@ -124,6 +130,9 @@ impl<'g> Lowering<'g> {
             leaf: None,
             group: 0,
             register: None,
+            by_row: false,
+            spread: None,
+            number: None,
             needed: false,
             result: None,
         });
