@@ -143,8 +143,10 @@ impl<F, R: Tree> Compiled<F, R> {
         push_leaves(x, &mut arguments);
         make_known(&arguments)?;
         let plan = self.plan(&arguments, || self.build(x))?;
-        let input = |source: &Source| source.address(&arguments);
-        let inputs = plan.inputs.iter().map(input).collect::<Result<exec::Addresses, Error>>()?;
+        let mut inputs = exec::Addresses::with_capacity(plan.inputs.len());
+        for source in &plan.inputs {
+            inputs.push(source.address(&arguments)?);
+        }
         let results = exec::run(&plan.program, &inputs, |_| false, &plan.origins)?;
         let origin = Location::caller();
         let mut leaves = plan.leaves.iter().map(|source| match source {
@@ -288,16 +290,21 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
         let OverArguments { program, homes, written } = plan.over_arguments.get_or_init(|| plan.over_arguments(count));
         // Nobody but the arguments may hold what is written to: the state lets go of its leaves meanwhile.
         *state = state.map(|_| plan.nothing.clone());
-        let input = |(source, written): (&Source, &bool)| match (source, written) {
-            (Source::Argument(number), true) => {
+        let mut address = |source: &Source, written: bool| match source {
+            Source::Argument(number) if written => {
                 let elements = arguments[*number].elements_mut().ok_or_else(unknown)?;
                 Ok(exec::address_mut(elements).cast_const())
             }
             _ => source.address(&arguments),
         };
-        let inputs: Result<exec::Addresses, Error> = plan.inputs.iter().zip(written).map(input).collect();
+        let mut inputs = exec::Addresses::with_capacity(plan.inputs.len());
+        let addresses = plan.inputs.iter().zip(written).try_for_each(|(source, written)| {
+            inputs.push(address(source, *written)?);
+            Ok(())
+        });
         let lies_in_an_argument = |result: usize| homes[result].is_some();
-        let results = inputs.and_then(|inputs| exec::run(program, &inputs, lies_in_an_argument, &plan.origins));
+        let run = |()| exec::run(program, &inputs, lies_in_an_argument, &plan.origins);
+        let results = addresses.and_then(run);
         let results = match results {
             Ok(results) => results,
             Err(error) => {

