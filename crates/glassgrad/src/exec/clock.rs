@@ -62,7 +62,7 @@ struct Results(Vec<Buffer>);
 
 impl Results {
     fn of(program: &Program) -> Results {
-        Results(program.results.iter().map(|(shape, dtype)| machine::zeros(*dtype, shape.elements())).collect())
+        Results(program.results.iter().map(|(shape, dtype)| Buffer::zeros(*dtype, shape.elements())).collect())
     }
 
     fn addresses(&mut self) -> Vec<*mut u8> {

@@ -10,7 +10,7 @@ use std::panic::Location;
 use smallvec::SmallVec;
 
 use super::{fused, product, reference, sweep, whole};
-use crate::array::{Array, Buffer};
+use crate::array::{Array, Buffer, buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::opt::memory;
@@ -88,16 +88,6 @@ pub(crate) fn address_mut(buffer: &mut Buffer) -> *mut u8 {
     }
 }
 
-/// A buffer of zeros.
-pub(super) fn zeros(dtype: DType, count: usize) -> Buffer {
-    match dtype {
-        DType::F32 => Buffer::F32(vec![0.0; count]),
-        DType::F64 => Buffer::F64(vec![0.0; count]),
-        DType::I64 => Buffer::I64(vec![0; count]),
-        DType::Bool => Buffer::Bool(vec![false; count]),
-    }
-}
-
 /// Memory that one run of a program needs besides inputs and results; it can be used again.
 #[derive(Default)]
 pub(super) struct Workspace {
@@ -155,7 +145,8 @@ pub(super) fn run(
     let mut results = Results::new();
     let mut addresses: SmallVec<[*mut u8; 16]> = SmallVec::new();
     for (number, (shape, dtype)) in program.results.iter().enumerate() {
-        let made = (!lies_in_an_input(number)).then(|| zeros(*dtype, shape.elements()));
+        // Every element of a result is written.
+        let made = (!lies_in_an_input(number)).then(|| buffer(*dtype, shape.elements()));
         let mut made = made.map(|buffer| Array::new(shape.clone(), buffer));
         addresses.push(made.as_mut().map_or(std::ptr::null_mut(), |array| address_mut(array.buffer_mut())));
         results.push(made);
@@ -202,7 +193,7 @@ fn call(call: &Call, frame: &Frame<'_>, origin: &dyn Fn(usize) -> &'static Locat
         return done.map_err(|error| error.at(origin(call.source)));
     }
     let array = |(access, shape): &(Access, Shape)| {
-        let mut buffer = zeros(access.dtype, shape.elements());
+        let mut buffer = Buffer::zeros(access.dtype, shape.elements());
         let bytes = shape.elements() * access.dtype.bytes();
         // SAFETY: both sides hold the elements of the shape, in memory of their own.
         unsafe { std::ptr::copy_nonoverlapping(frame.at(access, 0), address_mut(&mut buffer), bytes) };
@@ -248,7 +239,7 @@ fn repeat(
     let mut unread: Vec<Buffer> = body.results[repeat.carries..]
         .iter()
         .zip(&repeat.outputs[repeat.carries..])
-        .map(|((shape, dtype), output)| zeros(*dtype, if output.is_some() { 0 } else { shape.elements() }))
+        .map(|((shape, dtype), output)| Buffer::zeros(*dtype, if output.is_some() { 0 } else { shape.elements() }))
         .collect();
     let mut results: Vec<*mut u8> = vec![std::ptr::null_mut(); body.results.len()];
     for step in 0..repeat.length {

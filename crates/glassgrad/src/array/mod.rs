@@ -1,10 +1,14 @@
 //! Arrays: elements in memory, row by row, that tensors evaluate to.
 
+mod recycled;
+
 use std::fmt;
 use std::sync::Arc;
 
 use crate::dtype::{DType, Element};
 use crate::shape::Shape;
+use recycled::Recycled;
+pub(crate) use recycled::buffer;
 
 /// The elements of an array, of one type.
 ///
@@ -93,6 +97,16 @@ impl Buffer {
         }
     }
 
+    /// Zeros.
+    pub(crate) fn zeros(dtype: DType, length: usize) -> Buffer {
+        match dtype {
+            DType::F32 => Buffer::F32(vec![0.0; length]),
+            DType::F64 => Buffer::F64(vec![0.0; length]),
+            DType::I64 => Buffer::I64(vec![0; length]),
+            DType::Bool => Buffer::Bool(vec![false; length]),
+        }
+    }
+
     /// The element at a place as a 64-bit number.
     ///
     /// ```
@@ -175,7 +189,7 @@ stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     shape: Shape,
-    buffer: Arc<Buffer>,
+    buffer: Arc<Recycled>,
 }
 
 impl Array {
@@ -192,7 +206,7 @@ impl Array {
     /// If it is not.
     pub fn new(shape: Shape, buffer: Buffer) -> Array {
         assert!(buffer.len() == shape.elements(), "{} elements for the shape {shape}", buffer.len());
-        Array { shape, buffer: Arc::new(buffer) }
+        Array { shape, buffer: Arc::new(Recycled(buffer)) }
     }
 
     /// The shape.
@@ -212,7 +226,7 @@ impl Array {
     /// assert_eq!(Tensor::from([1_i64]).eval().unwrap().dtype(), DType::I64);
     /// ```
     pub fn dtype(&self) -> DType {
-        self.buffer.dtype()
+        self.buffer().dtype()
     }
 
     /// The elements.
@@ -222,12 +236,12 @@ impl Array {
     /// assert_eq!(*Tensor::from([1.5]).eval().unwrap().buffer(), Buffer::F64(vec![1.5]));
     /// ```
     pub fn buffer(&self) -> &Buffer {
-        &self.buffer
+        &self.buffer.0
     }
 
     /// The elements for themselves alone: those that others hold too are copied.
     pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
-        Arc::make_mut(&mut self.buffer)
+        &mut Arc::make_mut(&mut self.buffer).0
     }
 
     /// The same elements in another shape.
@@ -248,7 +262,7 @@ impl Array {
 impl fmt::Display for Array {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let precision = formatter.precision().unwrap_or(4);
-        let text = |place: usize| match &*self.buffer {
+        let text = |place: usize| match self.buffer() {
             Buffer::F32(elements) => float_text(f64::from(elements[place]), precision),
             Buffer::F64(elements) => float_text(elements[place], precision),
             Buffer::I64(elements) => elements[place].to_string(),
