@@ -17,6 +17,7 @@ mod chain;
 mod checkpoint;
 mod custom;
 mod forward;
+mod residuals;
 mod reverse;
 mod scan;
 mod transforms;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::batch::batched;
 use super::forward::pushforward;
+use super::residuals::{Steps, SummedLater};
 use super::reverse::{Parts, Seed, swept};
 use crate::error::Error;
 use crate::expr::{Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
@@ -62,6 +63,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), 
         carried: carried_leaves,
         results: result_leaves,
         length,
+        reversed: false,
         since: None,
     };
     let (last, stacked) = run(body, &starts, &sequences);
@@ -160,6 +162,7 @@ pub(super) fn push(body: &ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>])
         carried: body.carried.iter().chain(moved_carries).cloned().collect(),
         results: body.results.iter().chain(moved_results).cloned().collect(),
         length: body.length,
+        reversed: body.reversed,
         since: None,
     };
     let starts: Vec<Tensor> = starts.iter().cloned().chain((0..starts.len()).map(tangent)).collect();
@@ -178,14 +181,12 @@ pub(super) fn pull(
     masked: bool,
     snapshots: Option<usize>,
 ) -> Vec<Option<Tensor>> {
-    let (starts, sequences, outer) = split(body, inputs);
-    let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
+    let (_, sequences, outer) = split(body, inputs);
     let carry_cotangents: Vec<Tensor> = body.carried.iter().map(fresh).collect();
     let entry_cotangents: Vec<Tensor> = body.results.iter().map(fresh).collect();
     let moves = |tensor: &Tensor| tensor.is_float() && tensor.0.had_variable;
     let wanted: Vec<usize> = (0..outer.len()).filter(|k| moves(&outer[*k])).collect();
     let wanted_entries: Vec<usize> = (0..sequences.len()).filter(|k| moves(&sequences[*k])).collect();
-    let sums: Vec<Tensor> = wanted.iter().map(|k| fresh(&outer[*k])).collect();
     let seeds: Vec<Seed> = body
         .carried
         .iter()
@@ -207,47 +208,158 @@ pub(super) fn pull(
         .collect();
     let (carry_part, rest) = pulled.split_at(body.carries.len());
     let (entry_part, constant_part) = rest.split_at(wanted_entries.len());
-    let grown = sums.iter().zip(constant_part).map(|(sum, part)| sum + part);
-    let sweep = Sweep {
-        body: ScanBody {
-            carries: body.carries.iter().chain(&carry_cotangents).chain(&sums).cloned().collect(),
-            entries: body.entries.iter().chain(&entry_cotangents).cloned().collect(),
-            carried: body.carried.iter().chain(carry_part).cloned().chain(grown).collect(),
-            results: entry_part.to_vec(),
-            length: body.length,
-            since: None,
-        },
-        states: body.carries.len(),
-        sequences: body.entries.len(),
-        snapshots: snapshots.unwrap_or_default().min(body.length.saturating_sub(1)),
-    };
-    // Once more forwards, to have the state before each entry.
-    let history = snapshots.is_none().then(|| run(sweep.history(), starts, sequences).1);
-    let zeros = wanted.iter().map(|k| outer[*k].zeros_like());
-    let starts: Vec<Tensor> = starts.iter().chain(last_cotangents).cloned().chain(zeros).collect();
-    let sequences: Vec<Tensor> = sequences.iter().chain(result_cotangents).cloned().collect();
-    let (last, stacked) = match history {
-        Some(history) => unwound(&sweep, &history, &starts, &sequences),
-        None => {
-            let (last, stacked) = run_as(Op::Sweep(Arc::new(sweep)), &starts, &sequences);
-            (last[body.carries.len()..].to_vec(), stacked)
+    let back = Back { carry_part, entry_part, constant_part, carry_cotangents, entry_cotangents };
+    let (first_cotangents, entries, constants) = match snapshots {
+        None => back.over_all_states(body, inputs, cotangents),
+        Some(snapshots) => {
+            let sums = wanted.iter().map(|k| &outer[*k]).collect::<Vec<_>>();
+            back.by_sweep(body, inputs, cotangents, &sums, snapshots)
         }
     };
-    let (first_cotangents, constant_cotangents) = last.split_at(body.carries.len());
-    let mut found: Vec<Option<Tensor>> = first_cotangents.iter().cloned().map(Some).collect();
+    let mut found: Vec<Option<Tensor>> = first_cotangents.into_iter().map(Some).collect();
     let place = |wanted: &[usize], k: usize| wanted.iter().position(|wanted| *wanted == k);
-    found.extend((0..body.entries.len()).map(|k| place(&wanted_entries, k).map(|place| stacked[place].clone())));
-    found.extend((0..outer.len()).map(|k| place(&wanted, k).map(|place| constant_cotangents[place].clone())));
+    found.extend((0..body.entries.len()).map(|k| place(&wanted_entries, k).map(|place| entries[place].clone())));
+    found.extend((0..outer.len()).map(|k| place(&wanted, k).map(|place| constants[place].clone())));
     found
+}
+
+/// One step back over a loop: what it computes, and what stands for the cotangents that it is given.
+struct Back<'b> {
+    carry_part: &'b [Tensor],
+    entry_part: &'b [Tensor],
+    constant_part: &'b [Tensor],
+    carry_cotangents: Vec<Tensor>,
+    entry_cotangents: Vec<Tensor>,
+}
+
+/// The cotangents of the first state, of the entries, and of tensors from outside.
+type Pulled = (Vec<Tensor>, Vec<Tensor>, Vec<Tensor>);
+
+impl Back<'_> {
+    /// By a loop back over what the loop forwards has stacked.
+    fn over_all_states(&self, body: &ScanBody, inputs: &[Tensor], cotangents: &[Tensor]) -> Pulled {
+        let (starts, sequences, _) = split(body, inputs);
+        let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
+        let all = self.carry_part.iter().chain(self.entry_part).chain(self.constant_part).collect::<Vec<_>>();
+        let seeds: Vec<&Tensor> = self.carry_cotangents.iter().chain(&self.entry_cotangents).collect();
+        let steps = Steps::of(body, &seeds, &all);
+        let within: Vec<&Tensor> = self.carry_part.iter().chain(self.entry_part).collect();
+        let stacked_anyway: Vec<Tensor> = steps.read_by(&all);
+        let later = steps.summed_later(self.constant_part, &stacked_anyway.iter().collect::<Vec<_>>());
+        // What is summed step by step, in the loop.
+        let (terms, _): (Vec<&Tensor>, Vec<_>) =
+            self.constant_part.iter().zip(&later).filter(|(_, later)| later.is_none()).unzip();
+        let sums: Vec<Tensor> = terms.iter().map(|term| fresh(term)).collect();
+        // What is summed later: factors from the way forwards are stacked there, the others on the way back.
+        let factors = || later.iter().flatten().flat_map(|later| &later.factors);
+        let mut own: Vec<Tensor> = Vec::new();
+        for factor in factors().filter(|factor| !steps.is_forwards(&factor.0)) {
+            if !own.iter().any(|known| known.0.id == factor.0.id) {
+                own.push(factor.clone());
+            }
+        }
+        let computed: Vec<&Tensor> = within.into_iter().chain(terms.iter().copied()).chain(&own).collect();
+        let read = steps.read_by(&computed);
+        let is_entry = |tensor: &Tensor| body.entries.iter().position(|entry| entry.0.id == tensor.0.id);
+        let mut kept: Vec<Tensor> = Vec::new();
+        for tensor in read.iter().chain(factors().filter(|factor| steps.is_forwards(&factor.0))) {
+            if is_entry(tensor).is_none() && !kept.iter().any(|known| known.0.id == tensor.0.id) {
+                kept.push(tensor.clone());
+            }
+        }
+        // Once more forwards, with the same results first: it is the loop itself, with more that is stacked.
+        let forwards = ScanBody {
+            carries: body.carries.clone(),
+            entries: body.entries.clone(),
+            carried: body.carried.clone(),
+            results: body.results.iter().chain(&kept).cloned().collect(),
+            length: body.length,
+            reversed: body.reversed,
+            since: None,
+        };
+        let history = run(forwards, starts, sequences).1.split_off(body.results.len());
+        let stack_of = |tensor: &Tensor| match is_entry(tensor) {
+            Some(entry) => sequences[entry].clone(),
+            None => kept
+                .iter()
+                .position(|known| known.0.id == tensor.0.id)
+                .map_or_else(|| tensor.clone(), |place| history[place].clone()),
+        };
+        let grown = sums.iter().zip(&terms).map(|(sum, term)| sum + *term);
+        let backwards = ScanBody {
+            carries: self.carry_cotangents.iter().chain(&sums).cloned().collect(),
+            entries: read.iter().chain(&self.entry_cotangents).cloned().collect(),
+            carried: self.carry_part.iter().cloned().chain(grown).collect(),
+            results: self.entry_part.iter().chain(&own).cloned().collect(),
+            length: body.length,
+            reversed: !body.reversed,
+            since: None,
+        };
+        let starts: Vec<Tensor> = last_cotangents.iter().cloned().chain(sums.iter().map(Tensor::zeros_like)).collect();
+        let sequences: Vec<Tensor> = read.iter().map(stack_of).chain(result_cotangents.iter().cloned()).collect();
+        let (mut last, mut stacked) = run(backwards, &starts, &sequences);
+        let own_stacks = stacked.split_off(self.entry_part.len());
+        let mut summed = last.split_off(self.carry_part.len()).into_iter();
+        let stacks = |factor: &Tensor| match own.iter().position(|known| known.0.id == factor.0.id) {
+            Some(place) => own_stacks[place].clone(),
+            None => stack_of(factor),
+        };
+        let constants = later.iter().zip(self.constant_part).map(|(later, part)| match later {
+            Some(SummedLater { product, factors }) => {
+                let factors: Vec<Tensor> = factors.iter().map(stacks).collect();
+                let product = product.batched(body.length, &vec![true; factors.len()]);
+                Tensor::contract(product, &factors.iter().collect::<Vec<_>>()).sum_over(0)
+            }
+            None => summed.next().unwrap_or_else(|| part.zeros_like()),
+        });
+        let constants = constants.collect();
+        (last, stacked, constants)
+    }
+
+    /// By a sweep that keeps so many states, and computes the others anew. `like` are the tensors from outside.
+    fn by_sweep(
+        &self,
+        body: &ScanBody,
+        inputs: &[Tensor],
+        cotangents: &[Tensor],
+        like: &[&Tensor],
+        snapshots: usize,
+    ) -> Pulled {
+        let (starts, sequences, _) = split(body, inputs);
+        let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
+        let sums: Vec<Tensor> = like.iter().map(|outer| fresh(outer)).collect();
+        let grown = sums.iter().zip(self.constant_part).map(|(sum, part)| sum + part);
+        let sweep = Sweep {
+            body: ScanBody {
+                carries: body.carries.iter().chain(&self.carry_cotangents).chain(&sums).cloned().collect(),
+                entries: body.entries.iter().chain(&self.entry_cotangents).cloned().collect(),
+                carried: body.carried.iter().chain(self.carry_part).cloned().chain(grown).collect(),
+                results: self.entry_part.to_vec(),
+                length: body.length,
+                reversed: false,
+                since: None,
+            },
+            states: body.carries.len(),
+            sequences: body.entries.len(),
+            snapshots: snapshots.min(body.length.saturating_sub(1)),
+        };
+        let zeros = like.iter().map(|outer| outer.zeros_like());
+        let starts: Vec<Tensor> = starts.iter().chain(last_cotangents).cloned().chain(zeros).collect();
+        // A sweep goes back over a loop that goes forwards.
+        let turned = |tensor: &Tensor| if body.reversed { tensor.flip(&[0]) } else { tensor.clone() };
+        let sequences: Vec<Tensor> = sequences.iter().chain(result_cotangents).map(turned).collect();
+        let (last, stacked) = run_as(Op::Sweep(Arc::new(sweep)), &starts, &sequences);
+        let stacked: Vec<Tensor> = stacked.iter().map(turned).collect();
+        let (first, sums) = last[body.carries.len()..].split_at(body.carries.len());
+        (first.to_vec(), stacked, sums.to_vec())
+    }
 }
 
 /// A sweep as a loop back over all states: the cotangents of the first state with the sums, and those of the entries.
 fn unwound(sweep: &Sweep, history: &[Tensor], starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
     let (own, seeds) = sequences.split_at(sweep.sequences);
-    let flipped = |tensor: &Tensor| tensor.flip(&[0]);
-    let sequences: Vec<Tensor> = own.iter().chain(history).chain(seeds).map(flipped).collect();
-    let (last, stacked) = run(sweep.backwards(), &starts[sweep.states..], &sequences);
-    (last, stacked.iter().map(flipped).collect())
+    let sequences: Vec<Tensor> = own.iter().chain(history).chain(seeds).cloned().collect();
+    run(sweep.backwards(), &starts[sweep.states..], &sequences)
 }
 
 /// The parts of a sweep as those of the loop back that it stands for. Nobody asks for the first of them, the states.
@@ -327,7 +439,15 @@ pub(super) fn batch(op: &Op, originals: &[Tensor], inputs: &[Tensor], with_axis:
     let starts: Vec<Tensor> = (0..starts.len()).map(spread).collect();
     // The examples stand in front of the entries; inside the loop the entries come first.
     let sequences: Vec<Tensor> = (starts.len()..offset).map(|k| super::batch::move_axis(&spread(k), 1, 0)).collect();
-    let wide = ScanBody { carries, entries, carried: wide, results, length: body.length, since: None };
+    let wide = ScanBody {
+        carries,
+        entries,
+        carried: wide,
+        results,
+        length: body.length,
+        reversed: body.reversed,
+        since: None,
+    };
     let wide = match op {
         Op::Sweep(sweep) => Op::Sweep(Arc::new(Sweep { body: wide, ..Sweep::clone(sweep) })),
         _ => Op::Scan(Arc::new(wide)),

@@ -243,16 +243,19 @@ fn repeat(
         .collect();
     let mut results: Vec<*mut u8> = vec![std::ptr::null_mut(); body.results.len()];
     for step in 0..repeat.length {
+        let entry = if repeat.reversed { repeat.length - 1 - step } else { step };
         for (carry, home) in homes.iter().enumerate() {
             inputs[carry] = home[step % 2];
             results[carry] = home[(step + 1) % 2];
         }
         for sequence in repeat.carries..repeat.carries + repeat.sequences {
-            inputs[sequence] = given[sequence].wrapping_add(step * bytes_of(&body.inputs[sequence]));
+            let access = &repeat.inputs[sequence];
+            let apart = access.strides.first().map_or(0, |stride| *stride) * access.dtype.bytes() as isize;
+            inputs[sequence] = given[sequence].wrapping_offset(entry as isize * apart);
         }
         for (number, unread) in (repeat.carries..).zip(&mut unread) {
             results[number] = match &repeat.outputs[number] {
-                Some(access) => frame.at(access, 0).wrapping_add(step * bytes_of(&body.results[number])),
+                Some(access) => frame.at(access, 0).wrapping_add(entry * bytes_of(&body.results[number])),
                 None => address_mut(unread),
             };
         }

@@ -127,22 +127,13 @@ fn unwound(sweep: &Sweep, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Ve
     let nodes = chosen([&inputs[..sweep.states + sweep.sequences], &inputs[outer.clone()]]);
     let mut states = scan(&sweep.history(), &nodes, &forwards, &[], &mut unseen)?;
     let history = states.split_off(sweep.states);
-    let sequences = operands[own].iter().chain(&history).chain(&operands[seeds]).map(flipped);
+    let sequences = operands[own].iter().chain(&history).chain(&operands[seeds]).cloned();
     let starts = operands[sweep.states..carries].iter().cloned();
     let back: Vec<Array> = starts.chain(sequences).chain(operands[outer.clone()].iter().cloned()).collect();
     // As many nodes as there are carries and entries in the loop back, whose place alone counts.
     let nodes = chosen([&inputs[..carries + entries], &inputs[outer]]);
-    let mut parts = scan(&sweep.backwards(), &nodes, &back, &[], &mut unseen)?;
-    let stacked = parts.split_off(carries - sweep.states);
-    Ok(states.into_iter().chain(parts).chain(stacked.iter().map(flipped)).collect())
-}
-
-/// The entries of a sequence from the last to the first.
-fn flipped(sequence: &Array) -> Array {
-    let length = sequence.shape()[0];
-    let size = sequence.shape().elements().checked_div(length).unwrap_or_default();
-    let places = (0..length).rev().flat_map(|entry| (entry * size..(entry + 1) * size).map(Some));
-    Array::new(sequence.shape().clone(), sequence.buffer().pick(places))
+    let parts = scan(&sweep.backwards(), &nodes, &back, &[], &mut unseen)?;
+    Ok(states.into_iter().chain(parts).collect())
 }
 
 /// Runs a loop: the last carries, and the stacked results. Every value inside is shown to `see` with the number of
@@ -171,7 +162,8 @@ pub(super) fn scan(
         }
         for (placeholder, sequence) in body.entries.iter().zip(sequences) {
             let size = placeholder.shape().elements();
-            let entry = sequence.buffer().pick((step * size..(step + 1) * size).map(Some));
+            let place = body.entry_of(step);
+            let entry = sequence.buffer().pick((place * size..(place + 1) * size).map(Some));
             let entry = Array::new(placeholder.shape().clone(), entry);
             see(&inside, placeholder.0.id, &entry);
             values.insert(placeholder.0.id, entry);
@@ -207,7 +199,10 @@ pub(super) fn scan(
         }
         carried = body.carried.iter().map(value).collect::<Result<_, _>>()?;
     }
-    let joined = stacked.iter().zip(&body.results).map(|(entries, result)| {
+    let joined = stacked.iter_mut().zip(&body.results).map(|(entries, result)| {
+        if body.reversed {
+            entries.reverse();
+        }
         let shape = Shape::from(body.length).followed_by(result.shape());
         let size = result.shape().elements();
         let buffer = Buffer::from_fn_typed(

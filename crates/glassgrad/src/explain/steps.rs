@@ -177,6 +177,7 @@ fn words(step: &Step) -> String {
         Step::Loop(fused) => loop_words(fused),
         Step::Product(product) => product_words(product),
         Step::Call(call) => call.op.describe(),
+        Step::Repeat(repeat) if repeat.reversed => format!("repeat {} times backwards", repeat.length),
         Step::Repeat(repeat) => format!("repeat {} times", repeat.length),
         Step::Sweep(sweep) => {
             let schedule = &sweep.schedule;

@@ -106,6 +106,7 @@ impl Op {
             Op::Compare(relation) => format!("compare {}", relation.symbol()),
             Op::Largest(axis) => format!("max along {axis}"),
             Op::LargestPlace(axis) => format!("argmax along {axis}"),
+            Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
             Op::Scan(body) => format!("scan of {} steps", body.length),
             Op::Region(region) => format!("region of {} results", region.body.carried.len()),
             Op::Sweep(sweep) => format!("reverse sweep of {} steps, {} snapshots", sweep.body.length, sweep.snapshots),
@@ -138,8 +139,17 @@ pub struct ScanBody {
     pub results: Vec<Tensor>,
     /// How many entries there are.
     pub length: usize,
+    /// Whether the loop goes from the last entry to the first. Results stand where their entries do.
+    pub reversed: bool,
     /// From which number on nodes belong to the body though they depend on no placeholder, if any do.
     pub since: Option<u64>,
+}
+
+impl ScanBody {
+    /// The entry of a step, and the step of an entry.
+    pub(crate) fn entry_of(&self, step: usize) -> usize {
+        if self.reversed { self.length - 1 - step } else { step }
+    }
 }
 
 impl fmt::Debug for ScanBody {

@@ -27,7 +27,7 @@ impl Region {
     /// A body from arguments to results, to which nodes belong that were made since a number.
     pub(crate) fn body(arguments: Vec<Tensor>, results: Vec<Tensor>, since: Option<u64>) -> ScanBody {
         let (carries, carried) = (arguments, results);
-        ScanBody { carries, entries: Vec::new(), carried, results: Vec::new(), length: 1, since }
+        ScanBody { carries, entries: Vec::new(), carried, results: Vec::new(), length: 1, reversed: false, since }
     }
 }
 
@@ -66,6 +66,7 @@ impl Sweep {
             results: carries.clone(),
             carries,
             length: self.body.length,
+            reversed: false,
             since: None,
         }
     }
@@ -81,6 +82,7 @@ impl Sweep {
             carried: carried[self.states..].to_vec(),
             results: results.clone(),
             length: *length,
+            reversed: true,
             since: None,
         }
     }

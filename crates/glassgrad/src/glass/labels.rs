@@ -62,7 +62,9 @@ impl Labels {
             if let Some(body) = node.op.body() {
                 let carry = if matches!(node.op, Op::Region(_)) { "argument" } else { "carry" };
                 for (placeholders, letter) in [(&body.carries, carry), (&body.entries, "entry")] {
-                    for placeholder in placeholders {
+                    // What another loop has named is known by that name: the way back reads what the way forwards made.
+                    let known = |tensor: &&Tensor| self.texts.contains_key(&tensor.0.id);
+                    for placeholder in placeholders.iter().filter(|tensor| !known(tensor)).collect::<Vec<_>>() {
                         let name = placeholder.name().map(str::to_owned);
                         let label = name.unwrap_or_else(|| self.fresh(letter));
                         self.texts.insert(placeholder.0.id, label);
@@ -168,7 +170,7 @@ impl Labels {
                 Some((word, id)) => format!("{word} {} of {}", self.text(id), self.text(scan.id)),
                 None => node.op.written(&[self.text(scan.id)]),
             },
-            (Op::Scan(body), _) => format!("scan of {} steps", body.length),
+            (op @ Op::Scan(_), _) => op.describe(),
             (Op::Region(_) | Op::Sweep(_), _) => node.op.describe(),
             (Op::Map(_), _) => {
                 // A sign in front of a name must not be read as one in front of a power of it.

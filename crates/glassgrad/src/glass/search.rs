@@ -198,7 +198,7 @@ fn enter(spot: &Spot, inputs: &[Arc<Node>], number: usize, frames: &mut Vec<Fram
     let (inner, step, element) = match body.results.get(number.wrapping_sub(body.carried.len())) {
         Some(result) => {
             let size = result.shape().elements();
-            (result, spot.element / size, spot.element % size)
+            (result, body.entry_of(spot.element / size), spot.element % size)
         }
         None if body.length == 0 => {
             return Some(Spot { node: Arc::clone(outer.get(number)?), ..spot.clone() });
@@ -224,7 +224,7 @@ fn leave(spot: &Spot, frames: &mut Vec<Frame>) -> Option<Spot> {
         (Some(number), _) => outside(outer.get(number)?, spot.element),
         (None, Some(number)) => {
             let size = body.entries[number].shape().elements();
-            outside(outer.get(body.carries.len() + number)?, step * size + spot.element)
+            outside(outer.get(body.carries.len() + number)?, body.entry_of(*step) * size + spot.element)
         }
         (None, None) => outside(&spot.node, spot.element),
     };

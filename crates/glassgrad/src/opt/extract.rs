@@ -10,8 +10,8 @@ use super::fingerprint::Fingerprint;
 use super::graph::{Graph, GraphNode};
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Node, Op, inner_nodes};
-use crate::shared::Places;
+use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::shared::{NumberMap, Places};
 use crate::view::View;
 
 /// What is to be computed, with its leaves and the user's lines.
@@ -78,7 +78,19 @@ impl Extract {
         outermost.entries.reserve(2 * order.len());
         let mut extract = Extract { scopes: vec![outermost], lasting: true, ..Extract::default() };
         extract.origins.reserve(order.len());
+        let wider = wider_loops(order);
         for node in order {
+            if extract.scopes[0].numbers.get(node.id).is_some() && node.op.body().is_some() {
+                continue;
+            }
+            if let Some(wide) = wider.get(&node.id) {
+                let number = match extract.scopes[0].numbers.get(wide.id) {
+                    Some(number) => number,
+                    None => extract.node(0, wide, &wide.inputs())?,
+                };
+                extract.scopes[0].numbers.insert(node.id, number);
+                continue;
+            }
             let behind = node.held_inputs();
             // Inputs are let go of after the value is known: if it is not known yet, they were all there.
             let number = match (node.value(), &node.op, behind.first()) {
@@ -205,6 +217,42 @@ fn listed(scope: &Scope, results: &[usize]) -> Graph {
         }
     }
     graph
+}
+
+/// For loops that some other loop does as well and with the same results first, that other loop: the way forwards of a
+/// derivative stacks more of what the function's own loop computes, and both can run as one.
+fn wider_loops(order: &[Arc<Node>]) -> NumberMap<u64, Arc<Node>> {
+    let loops: Vec<(&Arc<Node>, &ScanBody)> = order
+        .iter()
+        .filter_map(|node| match &node.op {
+            Op::Scan(body) => Some((node, &**body)),
+            _ => None,
+        })
+        .collect();
+    let same = |one: &[Tensor], other: &[Tensor]| one.iter().map(|k| k.0.id).eq(other.iter().map(|k| k.0.id));
+    let covers = |(wide, wide_body): (&Node, &ScanBody), (node, body): (&Node, &ScanBody)| {
+        let count = body.results.len();
+        let given = body.carries.len() + body.entries.len();
+        let inputs = |node: &Node| node.held_inputs().iter().take(given).map(|input| input.id).collect::<Vec<_>>();
+        wide_body.results.len() > count
+            && (wide_body.length, wide_body.reversed) == (body.length, body.reversed)
+            && same(&wide_body.carries, &body.carries)
+            && same(&wide_body.entries, &body.entries)
+            && same(&wide_body.carried, &body.carried)
+            && same(&wide_body.results[..count], &body.results)
+            && inputs(wide) == inputs(node)
+            // It runs in the place of the other, where all that it needs must be known.
+            && wide.held_inputs().iter().all(|input| input.id < node.id)
+    };
+    let mut wider = NumberMap::default();
+    for (node, body) in &loops {
+        let candidates = loops.iter().filter(|(wide, wide_body)| covers((wide, wide_body), (node, body)));
+        if let Some((wide, _)) = candidates.max_by_key(|(wide, body)| (body.results.len(), std::cmp::Reverse(wide.id)))
+        {
+            wider.insert(node.id, Arc::clone(wide));
+        }
+    }
+    wider
 }
 
 /// Where a view begins that reads neighbouring elements one after another, if it does.

@@ -82,7 +82,7 @@ impl Fingerprint {
             Op::Stop => (20, &[]),
             Op::Scan(body) => {
                 self.word(21);
-                self.words(&[body.length, body.carries.len(), body.entries.len()]);
+                self.words(&[body.length, usize::from(body.reversed), body.carries.len(), body.entries.len()]);
                 return true;
             }
             Op::Region(region) => {

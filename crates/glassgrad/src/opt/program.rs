@@ -203,7 +203,10 @@ pub struct Repeat {
     pub body: Arc<Program>,
     /// How many steps.
     pub length: usize,
-    /// The first carries, the sequences, and what does not change.
+    /// Whether entries come from the last to the first; results stand where their entries do.
+    pub reversed: bool,
+    /// The first carries, the sequences, and what does not change. The first stride of a sequence leads from one entry to
+    /// the next.
     pub inputs: Vec<Access>,
     /// The last carries and the stacked results, where anybody reads them.
     pub outputs: Vec<Option<Access>>,
@@ -484,7 +487,8 @@ impl fmt::Display for Program {
                     writeln!(formatter, "{}({}) -> {}", call.op.describe(), inputs.join(", "), call.output.0.memory)?;
                 }
                 Step::Repeat(repeat) => {
-                    writeln!(formatter, "repeat {} times", repeat.length)?;
+                    let direction = if repeat.reversed { " backwards" } else { "" };
+                    writeln!(formatter, "repeat {} times{direction}", repeat.length)?;
                     for line in repeat.body.to_string().lines() {
                         writeln!(formatter, "       {line}")?;
                     }

@@ -211,7 +211,7 @@ impl Planned<'_, '_> {
                     source: node.source,
                 })
             }
-            Group::Repeat { node, length, carried, sequences, body, sweep, inputs, producers } => {
+            Group::Repeat { node, length, reversed, carried, sequences, body, sweep, inputs, producers } => {
                 let written =
                     |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));
                 let inputs = inputs.iter().map(|at| self.access(at)).collect();
@@ -233,6 +233,7 @@ impl Planned<'_, '_> {
                     None => Step::Repeat(Repeat {
                         body,
                         length,
+                        reversed,
                         inputs,
                         outputs: producers.iter().map(written).collect(),
                         carries: carried.len(),

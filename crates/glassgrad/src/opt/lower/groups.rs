@@ -110,6 +110,7 @@ pub(super) enum Group {
     Repeat {
         node: usize,
         length: usize,
+        reversed: bool,
         /// The shapes and types of what is carried.
         carried: Vec<Signature>,
         sequences: usize,

@@ -63,12 +63,59 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
                 [] => Simpler::Known(node.inputs[0]),
                 [only] => Simpler::Known(only),
                 _ if terms.len() < node.inputs.len() => other(Op::Add, &terms),
-                _ => Simpler::Same,
+                _ => match joined(graph, &terms) {
+                    Some((axis, parts)) => other(Op::Concatenate(axis), &parts),
+                    None => Simpler::Same,
+                },
             }
         }
         Op::Einsum(einsum) => simpler_product(graph, node, einsum),
         _ => Simpler::Same,
     }
+}
+
+/// A sum of parts that are surrounded by zeros and fill the whole between them, as the axis along which they can be joined
+/// and the parts in order: what the derivative of slices is.
+fn joined(graph: &Graph, terms: &[usize]) -> Option<(usize, Vec<usize>)> {
+    let mut parts = Vec::with_capacity(terms.len());
+    for term in terms {
+        let Op::Read(view) = &graph.nodes[*term].op else { return None };
+        let (axis, start) = padded(view)?;
+        parts.push((axis, start, view.input[axis], graph.nodes[*term].inputs[0]));
+    }
+    parts.sort_unstable();
+    let axis = parts.first()?.0;
+    let mut end = 0;
+    for (own_axis, start, length, _) in &parts {
+        if *own_axis != axis || *start != end {
+            return None;
+        }
+        end += length;
+    }
+    let whole = graph.nodes[terms[0]].shape[axis];
+    (end == whole).then(|| (axis, parts.into_iter().map(|(_, _, _, input)| input).collect()))
+}
+
+/// The one axis along which a view surrounds all that it reads with zeros, and how many stand in front.
+fn padded(view: &View) -> Option<(usize, usize)> {
+    if view.input.rank() != view.output.rank() {
+        return None;
+    }
+    let mut found = None;
+    for (axis, own) in view.axes.iter().enumerate() {
+        if own.steps != [(axis, 1)] {
+            return None;
+        }
+        if own.offset == 0 && view.input[axis] == view.output[axis] {
+            continue;
+        }
+        let start = usize::try_from(-own.offset).ok()?;
+        if found.is_some() || start + view.input[axis] > view.output[axis] {
+            return None;
+        }
+        found = Some((axis, start));
+    }
+    found
 }
 
 /// A cast of a cast, of a number or a unit tensor, and of truth values that are stretched as integers.
