@@ -7,6 +7,11 @@
 use std::cell::Cell;
 
 /// A level of instructions.
+///
+/// ```
+/// use glassgrad::exec::Level;
+/// assert!(Level::Baseline < Level::Avx2 && Level::Avx2 < Level::Avx512);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// What every machine of this architecture has: SSE2 on x86, NEON on ARM.
@@ -57,6 +62,12 @@ impl Level {
 
 /// Calls a function whose programs run at most at some level, on this thread and on those that it hands loops to.
 /// This is for tests: nothing else lowers the level, and no level is raised above what the machine has.
+///
+/// ```
+/// use glassgrad::{Tensor, exec};
+/// let half = exec::at_level(exec::Level::Baseline, || Tensor::from(0.0).sigmoid().item());
+/// assert_eq!(half.unwrap(), 0.5);
+/// ```
 #[doc(hidden)]
 pub fn at_level<R>(level: Level, function: impl FnOnce() -> R) -> R {
     /// Gives the former level back, also if the function panics.
