@@ -104,7 +104,7 @@ fn a_state_that_is_written_over() {
 
 /// A loop that is just long enough to be cut for threads, with sums of each kind.
 #[test]
-#[cfg_attr(miri, ignore = "half a million operations take the interpreter a quarter of an hour")]
+#[cfg_attr(miri, ignore = "half a million operations take the interpreter too long")]
 fn chunks() {
     let x = numbers(&[40, 450], 0.1);
     let mut y = x.clone();

@@ -53,9 +53,10 @@ macro_rules! kernels {
         /// How far the worst results of the kernel of a row are from the exact ones, in units of the last place, for
         /// numbers of 32 and 64 bits; nothing for rows that call the platform's functions number by number.
         ///
-        /// Half a unit is the best there is: the result is the exact one, rounded. The bounds hold for every argument,
-        /// subnormal numbers included, and at every [`Level`]. A row of several functions, such as `gelu`, is judged
-        /// as a whole, also where its value is a vanishing tail.
+        /// Half a unit is the best there is: the result is the exact one, rounded. They are the worst of dense
+        /// samples over all exponents, subnormal numbers included, at every [`Level`], with some room. Where `gelu`,
+        /// `gelu_tanh`, `silu` and `mish` fall below the machine precision, the unit is that of the machine precision:
+        /// relative to such a value itself the error is much larger.
         ///
         /// ```
         /// use glassgrad::{Operation, exec::accuracy};
