@@ -30,6 +30,9 @@
 //! tells what a tape did, step by step, and [`picture`] draws it; [`glass`] does both for tensors, [`explain`] tells
 //! what their programs do and how long it takes, and [`certify`] puts derivatives of either before exact identities.
 
+// The bare library keeps what only the layers that show computations ask for.
+#![cfg_attr(not(feature = "glass"), allow(dead_code, unused_imports))]
+
 // The derive macro names the crate by its name, also inside of it.
 extern crate self as glassgrad;
 
@@ -66,16 +69,22 @@ pub mod operations;
 
 pub mod scalar;
 
+#[cfg(feature = "glass")]
 pub mod lang;
 
+#[cfg(feature = "glass")]
 pub mod trace;
 
+#[cfg(feature = "glass")]
 pub mod picture;
 
+#[cfg(feature = "glass")]
 pub mod explain;
 
+#[cfg(feature = "glass")]
 pub mod glass;
 
+#[cfg(feature = "glass")]
 pub mod certify;
 
 /// What most programs import: the traits of numbers, and the literal helper.

@@ -369,25 +369,27 @@ macro_rules! operations {
 }
 pub(crate) use operations;
 
+// These have one expression for both signs, so that loops over them need no branches.
+
+#[inline(always)]
 fn sigmoid<F: Float>(x: F) -> F {
-    // Each branch exponentiates a number that is not positive, so nothing overflows.
-    if x >= c(0.0) {
-        c::<F>(1.0) / (c::<F>(1.0) + (-x).exp())
-    } else {
-        let e = x.exp();
-        e / (c::<F>(1.0) + e)
-    }
+    // The exponent is not positive, so nothing overflows.
+    let e = (-x.abs()).exp();
+    (if x >= c(0.0) { c(1.0) } else { e }) / (c::<F>(1.0) + e)
 }
 
+#[inline(always)]
 fn softplus<F: Float>(x: F) -> F {
-    if x > c(0.0) { x + (-x).exp().log1p() } else { x.exp().log1p() }
+    larger(x, c(0.0)) + (-x.abs()).exp().log1p()
 }
 
+#[inline(always)]
 fn normal_distribution<F: Float>(x: F) -> F {
     // erfc keeps the lower tail, which 1 + erf would round away.
     c::<F>(0.5) * (c::<F>(-FRAC_1_SQRT_2) * x).erfc()
 }
 
+#[inline(always)]
 fn sign<F: Float>(x: F) -> F {
     if x > c(0.0) {
         c(1.0)
@@ -398,6 +400,7 @@ fn sign<F: Float>(x: F) -> F {
     }
 }
 
+#[inline(always)]
 fn larger<F: Float>(a: F, b: F) -> F {
     if a > b {
         a
@@ -482,6 +485,33 @@ pub struct Row {
     pub special: Vec<Special>,
 }
 
+/// The arguments, the value and the partial derivatives of a pinned point.
+type Pinned = (&'static [f64], f64, &'static [f64]);
+
+impl Row {
+    /// A row from what the table says; apart from the table's own code, which would repeat it for each row.
+    fn new(
+        operation: Operation,
+        summary: &'static str,
+        arguments: &'static [&'static str],
+        domain: &[Range<f64>],
+        kinks: &[f64],
+        special: &[Pinned],
+    ) -> Row {
+        let pinned =
+            |(at, value, partials): &Pinned| Special { at: at.to_vec(), value: *value, partials: partials.to_vec() };
+        Row {
+            operation,
+            summary: summary.trim_ascii(),
+            arguments,
+            parameter: operation.parameter(),
+            domain: domain.to_vec(),
+            kinks: kinks.to_vec(),
+            special: special.iter().map(pinned).collect(),
+        }
+    }
+}
+
 /// A visitor of the table, called once for every row with the rule as a type.
 pub trait Visitor {
     /// Called for each row of one argument.
@@ -551,28 +581,26 @@ macro_rules! define_operations {
                 }
             }
 
-            /// The row of one argument for many machine numbers at once; nothing if it takes another number of
-            /// arguments. The row is looked up once, and the loop over numbers is its own.
+            /// The row of one argument for many machine numbers, one by one; nothing if it takes another number of
+            /// arguments.
             pub fn run_unary<F: Float>(self, parameter: f64, x: &[F], y: &mut [F]) {
-                match self {
-                    $(Operation::$Name => {
-                        for (y, x) in y.iter_mut().zip(x) {
-                            *y = <rule::$Name as Unary>::value(*x, parameter);
-                        }
-                    })*
-                    _ => {}
+                let value: fn(F, f64) -> F = match self {
+                    $(Operation::$Name => <rule::$Name as Unary>::value,)*
+                    _ => return,
+                };
+                for (y, x) in y.iter_mut().zip(x) {
+                    *y = value(*x, parameter);
                 }
             }
 
-            /// The row of two arguments for many machine numbers at once.
+            /// The row of two arguments for many machine numbers, one by one.
             pub fn run_binary<F: Float>(self, a: &[F], b: &[F], y: &mut [F]) {
-                match self {
-                    $($(Operation::$BName => {
-                        for (y, (a, b)) in y.iter_mut().zip(a.iter().zip(b)) {
-                            *y = <rule::$BName as Binary>::value(*a, *b);
-                        }
-                    })*)*
-                    _ => {}
+                let value: fn(F, F) -> F = match self {
+                    $($(Operation::$BName => <rule::$BName as Binary>::value,)*)*
+                    _ => return,
+                };
+                for (y, (a, b)) in y.iter_mut().zip(a.iter().zip(b)) {
+                    *y = value(*a, *b);
                 }
             }
 
@@ -640,24 +668,22 @@ macro_rules! define_operations {
 
         /// Shows every row of the table to a visitor.
         pub fn visit(visitor: &mut impl Visitor) {
-            $(visitor.unary::<rule::$Name>(&Row {
-                operation: Operation::$Name,
-                summary: $doc.trim_ascii(),
-                arguments: &[stringify!($x)],
-                parameter: Operation::$Name.parameter(),
-                domain: vec![$domain],
-                kinks: vec![$($kink),*],
-                special: vec![$(Special { at: vec![$at], value: $special, partials: vec![$slope] }),*],
-            });)*
-            $($(visitor.binary::<rule::$BName>(&Row {
-                operation: Operation::$BName,
-                summary: $bdoc.trim_ascii(),
-                arguments: &[stringify!($a), stringify!($b)],
-                parameter: None,
-                domain: vec![$adomain, $bdomain],
-                kinks: vec![$($bkink),*],
-                special: vec![$(Special { at: vec![$sa, $sb], value: $bspecial, partials: vec![$sfirst, $ssecond] }),*],
-            });)*)*
+            $(visitor.unary::<rule::$Name>(&Row::new(
+                Operation::$Name,
+                $doc,
+                &[stringify!($x)],
+                &[$domain],
+                &[$($kink),*],
+                &[$((&[$at], $special, &[$slope])),*],
+            ));)*
+            $($(visitor.binary::<rule::$BName>(&Row::new(
+                Operation::$BName,
+                $bdoc,
+                &[stringify!($a), stringify!($b)],
+                &[$adomain, $bdomain],
+                &[$($bkink),*],
+                &[$((&[$sa, $sb], $bspecial, &[$sfirst, $ssecond])),*],
+            ));)*)*
         }
 
         /// The rows of the table as types.

@@ -1,6 +1,7 @@
 //! Products of matrices read their factors where they lie: transposes, reshapes, slices and batches are strides, and
 //! no loop copies anything before a product.
 
+use glassgrad::dtype::DType;
 use glassgrad::expr::s;
 use glassgrad::opt::graph::Graph;
 use glassgrad::opt::lower::lower;
@@ -127,4 +128,29 @@ fn attention_and_its_gradients() {
     // Forward: three projections, scores, values, the last; backward: two for each of scores, values and the last, and
     // one for each projection.
     assert_products_alone(&gradient, 6 + 2 * 3 + 3);
+}
+
+/// Beyond the size of small products: factors and results that lie along rows, along columns, and backwards.
+#[test]
+fn large_products_in_every_layout() {
+    let laid_out: [fn(&Tensor) -> Tensor; 4] = [Tensor::clone, |x| x.flip(&[0]), |x| x.flip(&[1]), |x| x.flip(&[0, 1])];
+    for dtype in [DType::F32, DType::F64] {
+        let [a, b] = [normal(1, &[60, 70]), normal(2, &[70, 80])].map(|x| x.cast(dtype).detach().expect("numbers"));
+        let [at, bt] = [&a, &b].map(|x| x.transpose().detach().expect("numbers"));
+        for first in [a.clone(), at.transpose()] {
+            for second in [b.clone(), bt.transpose()] {
+                for [one, other] in laid_out.iter().flat_map(|one| laid_out.iter().map(move |other| [one, other])) {
+                    let product = one(&first).matmul(&other(&second));
+                    for result in [product.clone(), product.transpose() + 0.0] {
+                        let expected = result.eval_by_reference().expect("a value");
+                        let actual = result.eval().expect("a value");
+                        for place in 0..expected.buffer().len() {
+                            let (expected, actual) = (expected.buffer().get(place), actual.buffer().get(place));
+                            assert!((expected - actual).abs() <= 1e-4 * (1.0 + expected.abs()), "{actual}, {expected}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! Every row of the table in programs before the slow executor, which computes by definition: value, gradient and
-//! Hessian product, in 32 and 64 bits, for shapes that fill a block of a loop, overflow it, or hold nothing, for
+//! Every row of the table in programs before the slow executor, which computes by definition, at every level of
+//! instructions of this machine: value, gradient and Hessian product, in 32 and 64 bits, for shapes that fill a block of a loop, overflow it, or hold nothing, for
 //! factors that lie otherwise in memory, and at infinities and NaN.
 
 #[path = "judges/closeness.rs"]
@@ -14,6 +14,7 @@ use std::ops::Range;
 use closeness::{agree, size_of_all};
 use glassgrad::array::Array;
 use glassgrad::dtype::DType;
+use glassgrad::exec::{Level, at_level};
 use glassgrad::ops::Row;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, grad, hvp};
@@ -55,10 +56,13 @@ fn assert_row(what: &str, row: &Row, x: &Vec<Tensor>, laid_out: fn(&Tensor) -> T
     let value = |x: &Vec<Tensor>| applied(row, &x.iter().map(laid_out).collect::<Vec<_>>());
     let total = |x: &Vec<Tensor>| value(x).sum();
     let direction: Vec<Tensor> = x.iter().map(|x| (x.zeros_like() + 0.75).cast(x.dtype())).collect();
-    let mut tensors = vec![value(x), total(x)];
-    tensors.extend(grad(total)(x).flatten());
-    tensors.extend(hvp(total, x, &direction).flatten());
-    assert_by_definition(what, &tensors);
+    for level in Level::here() {
+        // Made anew for each level: what has a value already is not computed again.
+        let mut tensors = vec![value(x), total(x)];
+        tensors.extend(grad(total)(x).flatten());
+        tensors.extend(hvp(total, x, &direction).flatten());
+        at_level(level, || assert_by_definition(&format!("{what}, {level:?}"), &tensors));
+    }
 }
 
 fn drawn(random: &mut Random, range: &Range<f64>, shape: &[usize], dtype: DType) -> Tensor {

@@ -1,7 +1,11 @@
-//! Results do not depend on the number of threads, to the last bit, and long loops compute what short ones do.
+//! Results do not depend on the number of threads, to the last bit, at any level of instructions and in 32 and 64 bits,
+//! and long loops compute what short ones do.
 
 use glassgrad::array::Buffer;
+use glassgrad::dtype::DType;
+use glassgrad::exec::{Level, at_level};
 use glassgrad::expr::Axes;
+use glassgrad::ops::Operation;
 use glassgrad::{Tensor, grad};
 use rayon::ThreadPoolBuilder;
 
@@ -9,14 +13,14 @@ fn numbers(count: usize, phase: f64) -> Vec<f32> {
     (0..count).map(|k| ((k as f64 * 0.618 + phase).sin() * 1.5) as f32).collect()
 }
 
-fn matrix(rows: usize, columns: usize, phase: f64) -> Tensor {
-    Tensor::new(&numbers(rows * columns, phase), [rows, columns])
+fn matrix(dtype: DType, rows: usize, columns: usize, phase: f64) -> Tensor {
+    Tensor::new(&numbers(rows * columns, phase), [rows, columns]).cast(dtype).detach().expect("numbers")
 }
 
 /// Functions with loops that are long enough to be cut, each with its argument.
-fn cases() -> Vec<(&'static str, Tensor)> {
-    let x = matrix(1000, 700, 0.1);
-    let y = matrix(1000, 700, 0.2);
+fn cases(dtype: DType) -> Vec<(&'static str, Tensor)> {
+    let x = matrix(dtype, 1000, 700, 0.1);
+    let y = matrix(dtype, 1000, 700, 0.2);
     let slope = |f: &dyn Fn(&Tensor) -> Tensor| grad(|x: &Tensor| f(x))(&x);
     vec![
         ("element by element", (&x * &y).tanh() + x.exp() / (y.square() + 1.0)),
@@ -40,27 +44,77 @@ fn cases() -> Vec<(&'static str, Tensor)> {
     ]
 }
 
-fn bits(tensor: &Tensor) -> Vec<u32> {
-    tensor.to_vec::<f32>().unwrap().iter().map(|number| number.to_bits()).collect()
+/// Every row of the table in one loop that is long enough to be cut, and summed.
+fn rows(dtype: DType) -> Vec<(&'static str, Tensor)> {
+    let x = matrix(dtype, 300, 700, 0.3).abs() * 0.3 + 0.25;
+    let y = matrix(dtype, 300, 700, 0.4).abs() * 0.2 + 1.1;
+    let row = |operation: &Operation| {
+        let parameter = operation.parameter().map_or(0.0, |parameter| parameter.default);
+        let arguments = [&x, &y];
+        (operation.name(), Tensor::apply(*operation, parameter, &arguments[..operation.arity()]) * &y)
+    };
+    let values: Vec<(&str, Tensor)> = Operation::ALL.iter().map(row).collect();
+    let sums: Vec<(&str, Tensor)> = values.iter().map(|(name, value)| (*name, value.sum_over(0))).collect();
+    values.into_iter().chain(sums).collect()
+}
+
+/// The bits of each element. What is not a number may have a sign by chance.
+fn bits(tensor: &Tensor) -> Vec<u64> {
+    let numbers = tensor.to_f64_vec().unwrap();
+    numbers.iter().map(|number| if number.is_nan() { u64::MAX } else { number.to_bits() }).collect()
+}
+
+type Cases = fn(DType) -> Vec<(&'static str, Tensor)>;
+
+/// The bits of some cases on so many threads at a level.
+fn on(threads: usize, level: Level, cases: Cases, dtype: DType) -> Vec<(&'static str, Vec<u64>)> {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let bits = || cases(dtype).iter().map(|(name, tensor)| (*name, bits(tensor))).collect();
+    pool.install(|| at_level(level, bits))
+}
+
+fn assert_same_bits(cases: Cases, dtype: DType, many: &[usize]) {
+    for level in Level::here() {
+        let one = on(1, level, cases, dtype);
+        for threads in many {
+            for ((name, expected), (_, found)) in one.iter().zip(on(*threads, level, cases, dtype)) {
+                assert!(*expected == found, "{name} in {dtype} on {threads} threads at {level:?}");
+            }
+        }
+    }
 }
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    let on = |threads: usize| {
-        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| cases().iter().map(|(name, tensor)| (*name, bits(tensor))).collect::<Vec<_>>())
-    };
-    let one = on(1);
-    for threads in [2, 3, 8] {
-        for ((name, expected), (_, found)) in one.iter().zip(on(threads)) {
-            assert_eq!(*expected, found, "{name} on {threads} threads");
+    assert_same_bits(cases, DType::F32, &[2, 3, 8]);
+    assert_same_bits(cases, DType::F64, &[2]);
+}
+
+#[test]
+fn two_threads_give_the_same_bits_for_every_row() {
+    assert_same_bits(rows, DType::F32, &[2]);
+    assert_same_bits(rows, DType::F64, &[2]);
+}
+
+/// The levels with fused multiply-adds compute the same, only more at a time.
+#[test]
+fn the_upper_levels_give_the_same_bits() {
+    let upper: Vec<Level> = Level::here().into_iter().filter(|level| *level != Level::Baseline).collect();
+    for dtype in [DType::F32, DType::F64] {
+        for cases in [cases as Cases, rows] {
+            let all: Vec<_> = upper.iter().map(|level| on(2, *level, cases, dtype)).collect();
+            for pair in all.windows(2) {
+                for ((name, expected), (_, found)) in pair[0].iter().zip(&pair[1]) {
+                    assert!(expected == found, "{name} in {dtype} differs between {upper:?}");
+                }
+            }
         }
     }
 }
 
 #[test]
 fn long_loops_compute_what_the_definitions_say() {
-    for (name, tensor) in cases().into_iter().filter(|(name, _)| *name != "product of matrices") {
+    for (name, tensor) in cases(DType::F32).into_iter().filter(|(name, _)| *name != "product of matrices") {
         let expected = tensor.eval_by_reference().unwrap();
         let Buffer::F32(expected) = expected.buffer() else { panic!("{name} is not of 32 bits") };
         let found: Vec<f32> = tensor.to_vec().unwrap();

@@ -9,6 +9,7 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
+use super::level::Level;
 use super::{fused, product, reference, sweep, whole};
 use crate::array::{Array, Buffer, buffer};
 use crate::dtype::DType;
@@ -23,6 +24,8 @@ pub(super) struct Frame<'f> {
     constants: &'f [Array],
     results: &'f [*mut u8],
     arena: *mut u8,
+    /// The level of instructions of every kernel that runs here.
+    pub(super) level: Level,
 }
 
 /// Elements at an address.
@@ -51,7 +54,7 @@ impl<'f> Frame<'f> {
         results: &'f [*mut u8],
         arena: *mut u8,
     ) -> Frame<'f> {
-        Frame { inputs, constants: &program.constants, results, arena }
+        Frame { inputs, constants: &program.constants, results, arena, level: Level::current() }
     }
 
     pub(super) fn base(&self, memory: Memory) -> *mut u8 {

@@ -4,6 +4,9 @@
 //! them with as many sums as a few vector registers hold. Large ones go to `gemm`.
 #![allow(unsafe_code)]
 
+use gemm_common::Parallelism;
+
+use super::level::Level;
 use super::machine::{Frame, elements_mut};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
@@ -39,16 +42,47 @@ pub(super) fn run(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
 
 /// What a product needs of an element type.
 trait Factor: Copy + Default + 'static {
+    /// Whether small products are compiled for each level of instructions; no level multiplies whole numbers faster.
+    const LEVELS: bool;
     fn from_f64(number: f64) -> Self;
     fn times(self, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
     /// self · factor + addend, rounded once.
     fn fused(self, factor: Self, addend: Self) -> Self;
+    /// The kernel for large products, by the best instructions of this machine, if there is one.
+    fn large() -> Option<LargeProduct<Self>> {
+        None
+    }
 }
 
+/// Sizes; the result with the strides of its columns and rows, and whether it is added to; both factors with theirs; the
+/// coefficients of what is there and of the product; conjugations; and threads.
+type LargeProduct<E> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut E,
+    isize,
+    isize,
+    bool,
+    *const E,
+    isize,
+    isize,
+    *const E,
+    isize,
+    isize,
+    E,
+    E,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
+
 macro_rules! float_factors {
-    ($($Float:ty),*) => {$(
+    ($($Float:ty, $large:path);*) => {$(
         impl Factor for $Float {
+            const LEVELS: bool = true;
             #[inline(always)]
             fn from_f64(number: f64) -> Self {
                 number as $Float
@@ -65,12 +99,17 @@ macro_rules! float_factors {
             fn fused(self, factor: Self, addend: Self) -> Self {
                 self.mul_add(factor, addend)
             }
+            #[inline(always)]
+            fn large() -> Option<LargeProduct<Self>> {
+                Some($large())
+            }
         }
     )*};
 }
-float_factors!(f32, f64);
+float_factors!(f32, gemm_f32::gemm::f32::get_gemm_fn; f64, gemm_f64::gemm::f64::get_gemm_fn);
 
 impl Factor for i64 {
+    const LEVELS: bool = false;
     fn from_f64(number: f64) -> Self {
         number as i64
     }
@@ -122,29 +161,66 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
                 coefficient: E::from_f64(product.coefficient),
                 add,
             };
-            if small {
-                packed(matrices, scratch)
-            } else {
-                large(&matrices)
+            match E::large() {
+                Some(kernel) if !small => large(kernel, matrices),
+                _ => packed(frame.level, matrices, scratch),
             }
             add = true;
         });
     });
 }
 
+impl<E> Matrices<E> {
+    /// The same product with rows and columns exchanged: (AB)ᵀ = BᵀAᵀ.
+    fn transposed(self) -> Matrices<E> {
+        let exchanged =
+            |axis: ProductAxis| ProductAxis { strides: [axis.strides[1], axis.strides[0], axis.strides[2]], ..axis };
+        Matrices {
+            a: self.b,
+            b: self.a,
+            rows: exchanged(self.columns),
+            columns: exchanged(self.rows),
+            inner: exchanged(self.inner),
+            ..self
+        }
+    }
+
+    /// The same product with an axis from its last index to its first.
+    fn turned(mut self, axis: fn(&mut Matrices<E>) -> &mut ProductAxis) -> Matrices<E> {
+        let own = axis(&mut self);
+        let last = own.extent.saturating_sub(1) as isize;
+        let [a, b, c] = own.strides.map(|stride| last * stride);
+        own.strides = own.strides.map(|stride| -stride);
+        self.a = self.a.wrapping_offset(a);
+        self.b = self.b.wrapping_offset(b);
+        self.c = self.c.wrapping_offset(c);
+        self
+    }
+}
+
 /// A large product, by `gemm`.
-fn large<E: Factor>(matrices: &Matrices<E>) {
-    let Matrices { a, b, c, rows, columns, inner, coefficient, add } = *matrices;
+fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>) {
+    // The kernel expects the elements of a column of the result close together, and forward strides.
+    if matrices.columns.strides[2].abs() < matrices.rows.strides[2].abs() {
+        matrices = matrices.transposed();
+    }
+    if matrices.rows.strides[2] < 0 {
+        matrices = matrices.turned(|matrices| &mut matrices.rows);
+    }
+    if matrices.columns.strides[2] < 0 {
+        matrices = matrices.turned(|matrices| &mut matrices.columns);
+    }
+    if matrices.inner.strides[0] < 0 {
+        matrices = matrices.turned(|matrices| &mut matrices.inner);
+    }
+    let Matrices { a, b, c, rows, columns, inner, coefficient, add } = matrices;
     let (m, n, k) = (rows.extent, columns.extent, inner.extent);
-    let parallelism = if m.saturating_mul(n).saturating_mul(k) >= PARALLEL {
-        gemm::Parallelism::Rayon(0)
-    } else {
-        gemm::Parallelism::None
-    };
+    let parallelism =
+        if m.saturating_mul(n).saturating_mul(k) >= PARALLEL { Parallelism::Rayon(0) } else { Parallelism::None };
     let one = E::from_f64(1.0);
     // SAFETY: the planner's strides stay inside the memory of each operand, and the result is apart from the factors.
     unsafe {
-        gemm::gemm(
+        kernel(
             m,
             n,
             k,
@@ -168,8 +244,8 @@ fn large<E: Factor>(matrices: &Matrices<E>) {
     }
 }
 
-/// A small product, by the best instructions of this machine.
-fn packed<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
+/// A small product, by the instructions of a level that this machine has.
+fn packed<E: Factor>(level: Level, matrices: Matrices<E>, scratch: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx512f,avx2,fma")]
@@ -180,13 +256,14 @@ fn packed<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
         fn medium<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
             columns_together::<E, true>(matrices, scratch);
         }
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the machine has these instructions.
-            return unsafe { wide(matrices, scratch) };
-        }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            // SAFETY: as above.
-            return unsafe { medium(matrices, scratch) };
+        if E::LEVELS {
+            match level {
+                // SAFETY: the machine has the instructions of the level at which its programs run.
+                Level::Avx512 => return unsafe { wide(matrices, scratch) },
+                // SAFETY: as above.
+                Level::Avx2 => return unsafe { medium(matrices, scratch) },
+                Level::Baseline => {}
+            }
         }
     }
     columns_together::<E, false>(matrices, scratch);

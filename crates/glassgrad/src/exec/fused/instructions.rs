@@ -1,5 +1,6 @@
 //! One instruction of a fused loop over a block of elements.
 
+use super::super::level::Level;
 use super::super::machine::{elements, elements_mut};
 use super::super::vector::Vectorised;
 use super::Combinable;
@@ -11,6 +12,7 @@ use crate::opt::program::{Combine, Instruction, Loop};
 
 /// Runs one instruction over a block of so many elements, or rows, of rows of some length.
 pub(super) fn execute(
+    level: Level,
     instruction: Instruction,
     dtype: DType,
     fused: &Loop,
@@ -23,14 +25,15 @@ pub(super) fn execute(
         Some(place) => fused.code[place].1,
     };
     match dtype {
-        DType::F32 => numbers::<f32>(instruction, type_of, places, own, sizes),
-        DType::F64 => numbers::<f64>(instruction, type_of, places, own, sizes),
+        DType::F32 => numbers::<f32>(level, instruction, type_of, places, own, sizes),
+        DType::F64 => numbers::<f64>(level, instruction, type_of, places, own, sizes),
         DType::I64 => integers(instruction, type_of, places, own, sizes),
         DType::Bool => truths(instruction, type_of, places, own, sizes),
     }
 }
 
-fn numbers<F: Float + crate::dtype::Element + Vectorised + Combinable>(
+fn numbers<F: crate::dtype::Element + Vectorised + Combinable>(
+    level: Level,
     instruction: Instruction,
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
@@ -42,14 +45,10 @@ fn numbers<F: Float + crate::dtype::Element + Vectorised + Combinable>(
     match instruction {
         Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) => {}
         Instruction::Unary(operation, a, parameter) => {
-            if !F::unary(operation, read(a), own_elements) {
-                operation.run_unary(parameter, read(a), own_elements);
-            }
+            F::unary(level, operation, parameter, read(a), own_elements);
         }
         Instruction::Binary(operation, a, b) => {
-            if !F::binary(operation, read(a), read(b), own_elements) {
-                operation.run_binary(read(a), read(b), own_elements);
-            }
+            F::binary(level, operation, read(a), read(b), own_elements);
         }
         Instruction::Strong(a, b) => {
             let zero = F::literal(0.0);

@@ -109,6 +109,7 @@ fn blocks(
                 Instruction::Number(number) if is_first => keep::fill(places[own], *dtype, count, *number),
                 Instruction::Number(_) => {}
                 _ => instructions::execute(
+                    frame.level,
                     *instruction,
                     *dtype,
                     fused,

@@ -1,0 +1,82 @@
+//! Levels of instructions: how wide the vectors are that kernels are compiled for.
+//!
+//! A program runs at the best level of its machine. The kernels of the two upper levels do the same operations in the
+//! same order, with multiply-adds that round once, and give the same bits; those of the lowest level on x86 round
+//! twice, and differ from them within the bounds of [`accuracy`](super::accuracy).
+
+use std::cell::Cell;
+
+/// A level of instructions.
+///
+/// ```
+/// use glassgrad::exec::Level;
+/// assert!(Level::Baseline < Level::Avx2 && Level::Avx2 < Level::Avx512);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What every machine of this architecture has: SSE2 on x86, NEON on ARM.
+    Baseline,
+    /// Vectors of 256 bits with fused multiply-adds, on x86.
+    Avx2,
+    /// Vectors of 512 bits, on x86.
+    Avx512,
+}
+
+thread_local! {
+    /// The level that a test asks for. It is empty otherwise.
+    static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
+}
+
+impl Level {
+    /// The levels that this machine has, from the lowest to the best.
+    ///
+    /// ```
+    /// use glassgrad::exec::Level;
+    /// assert_eq!(Level::here()[0], Level::Baseline);
+    /// ```
+    pub fn here() -> Vec<Level> {
+        let best = Level::best();
+        [Level::Baseline, Level::Avx2, Level::Avx512].into_iter().filter(|level| *level <= best).collect()
+    }
+
+    fn best() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // Asking is cheap: the standard library remembers the answers.
+            let medium = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            if medium && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
+                return Level::Avx512;
+            }
+            if medium {
+                return Level::Avx2;
+            }
+        }
+        Level::Baseline
+    }
+
+    /// The level that programs started by this thread run at.
+    pub(super) fn current() -> Level {
+        FORCED.get().unwrap_or_else(Level::best)
+    }
+}
+
+/// Calls a function whose programs run at most at some level, on this thread and on those that it hands loops to.
+/// This is for tests: nothing else lowers the level, and no level is raised above what the machine has.
+///
+/// ```
+/// use glassgrad::{Tensor, exec};
+/// let half = exec::at_level(exec::Level::Baseline, || Tensor::from(0.0).sigmoid().item());
+/// assert_eq!(half.unwrap(), 0.5);
+/// ```
+#[doc(hidden)]
+pub fn at_level<R>(level: Level, function: impl FnOnce() -> R) -> R {
+    /// Gives the former level back, also if the function panics.
+    struct Restore(Option<Level>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            FORCED.set(self.0);
+        }
+    }
+    let _restore = Restore(FORCED.replace(Some(level.min(Level::best()))));
+    function()
+}

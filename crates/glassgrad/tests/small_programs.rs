@@ -1,0 +1,126 @@
+//! Every kind of step that a program can have, on a few numbers each, before the definition: small enough for an
+//! interpreter that checks every access of memory (`tools/sanitise`).
+
+use glassgrad::dtype::DType;
+use glassgrad::tree::Tree;
+use glassgrad::{Tensor, Within, checkpoint, compile, grad, hvp, scan};
+
+fn numbers(shape: &[usize], phase: f64) -> Tensor {
+    let count = shape.iter().product();
+    let elements: Vec<f64> = (0..count).map(|k| (k as f64 * 0.618 + phase).sin()).collect();
+    Tensor::new(&elements, shape)
+}
+
+fn whole(numbers: &[i64]) -> Tensor {
+    Tensor::new(numbers, numbers.len())
+}
+
+/// What the program computes is what the definition says.
+#[track_caller]
+fn assert_defined(tensors: &[Tensor]) {
+    for tensor in tensors {
+        let expected = tensor.eval_by_reference().unwrap_or_else(|error| panic!("{error}"));
+        let actual = tensor.eval().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(actual.shape(), expected.shape());
+        let roundings = if tensor.dtype() == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+        let places = 0..expected.buffer().len();
+        let size = places.clone().fold(1.0_f64, |size, place| size.max(expected.buffer().get(place).abs()));
+        for place in places {
+            let (a, b) = (actual.buffer().get(place), expected.buffer().get(place));
+            assert!((a - b).abs() <= 64.0 * roundings * size, "{a} is not {b}");
+        }
+    }
+}
+
+#[test]
+fn loops() {
+    for dtype in [DType::F32, DType::F64] {
+        let (x, y) = (numbers(&[3, 5], 0.1).cast(dtype), numbers(&[5], 0.2).cast(dtype));
+        let z = (&x * &y).tanh() + x.exp() / (y.square() + 1.0);
+        let chosen = x.gt(&y).choose(&z, &(&z * 2.0));
+        assert_defined(&[z.clone(), z.sum(), z.sum_over(0), z.sum_over(1), z.max_over(0), z.max(), chosen]);
+        assert_defined(&[z.transpose().sin() + 1.0, z.flip(&[0, 1]).erf(), x.softmax(-1), x.cast(DType::I64) * 3]);
+    }
+}
+
+#[test]
+fn products() {
+    for dtype in [DType::F32, DType::F64, DType::I64] {
+        let [a, b] = [(&[2, 5, 7][..], 0.1), (&[2, 7, 18], 0.2)]
+            .map(|(shape, phase)| (numbers(shape, phase) * 9.0).cast(dtype).detach().expect("numbers"));
+        let back = b.transpose().matmul(&a.transpose());
+        assert_defined(&[a.matmul(&b), back, a.flip(&[1, 2]).matmul(&b), Tensor::einsum("bik,bkj->ij", &[&a, &b])]);
+    }
+}
+
+#[test]
+fn moves() {
+    let x = numbers(&[4, 6], 0.3);
+    let places = whole(&[3, 0, 3]);
+    let gathered = x.gather(&places, 0);
+    let spread = gathered.scatter_add(&places, 0, 4);
+    assert_defined(&[gathered, spread, x.pad(&[(1, 0), (0, 2)]), x.sort(1), x.cumsum(0)]);
+    assert_defined(&[grad(|x: &Tensor| x.sort(1).gather(&whole(&[1, 1]), 0).square().sum())(&x)]);
+}
+
+#[test]
+fn loops_over_time_and_their_way_back() {
+    let total = |(weight, start, sequence): &(Tensor, Tensor, Tensor)| {
+        let step = |state: &Tensor, x: &Tensor| {
+            let next = (weight.matmul(state) + x).tanh();
+            (next.clone(), next.square().sum())
+        };
+        let (last, results) = scan(step, start, sequence);
+        results.sum() + last.sum()
+    };
+    let problem = (numbers(&[3, 3], 0.1), numbers(&[3], 0.2), numbers(&[4, 3], 0.3));
+    assert_defined(&[total(&problem)]);
+    assert_defined(&grad(total)(&problem).flatten());
+    assert_defined(&grad(total).within(1200)(&problem).flatten());
+}
+
+#[test]
+fn what_is_computed_anew_and_curvature() {
+    let layer = |x: &Tensor| x.sin().exp().tanh();
+    let f = |x: &Tensor| checkpoint(layer)(&checkpoint(layer)(x)).square().sum();
+    let x = numbers(&[7], 0.1);
+    assert_defined(&[grad(f)(&x), hvp(f, &x, &numbers(&[7], 0.4))]);
+}
+
+#[test]
+fn a_state_that_is_written_over() {
+    let step = compile(|(state, data): &(Tensor, Tensor)| {
+        let slope = grad(|state: &Tensor| (state * data).tanh().square().sum())(state);
+        (state - slope * 0.1, data.sum())
+    });
+    let data = numbers(&[6], 0.5);
+    let (mut updated, mut called) = (numbers(&[6], 0.6), numbers(&[6], 0.6));
+    for _ in 0..3 {
+        step.update(&mut updated, &data).unwrap();
+        called = step.call(&(called, data.clone())).unwrap().0;
+        assert_eq!(updated.to_f64_vec().unwrap(), called.to_f64_vec().unwrap());
+    }
+}
+
+/// A loop that is just long enough to be cut for threads, with sums of each kind.
+#[test]
+#[cfg_attr(miri, ignore = "half a million operations take the interpreter too long")]
+fn chunks() {
+    let x = numbers(&[40, 450], 0.1);
+    let mut y = x.clone();
+    for k in 0..30 {
+        y = (&y * 0.5 + &x) * (1.0 + f64::from(k) / 100.0);
+    }
+    assert_defined(&[y.clone(), y.sum(), y.sum_over(0)]);
+}
+
+#[test]
+fn a_tape() {
+    use glassgrad::Real;
+    fn f<T: Real>(x: &[T]) -> T {
+        x.iter().fold(T::literal(0.0), |sum, x| sum + *x * *x)
+    }
+    let x: Vec<f64> = (0..600).map(|k| f64::from(k) * 0.5).collect();
+    let slope = glassgrad::scalar::gradient(|x| f(x), &x);
+    assert!(slope.iter().zip(&x).all(|(slope, x)| *slope == 2.0 * x));
+}
