@@ -64,6 +64,8 @@ pub mod compile;
 
 pub mod operations;
 
+pub mod calculus;
+
 pub mod scalar;
 
 pub mod lang;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 27] = [
+const LAYERS: [&str; 28] = [
     "algebra",
     "special",
     "dtype",
@@ -24,6 +24,7 @@ const LAYERS: [&str; 27] = [
     "diff",
     "compile",
     "operations",
+    "calculus",
     "scalar",
     "lang",
     "trace",

@@ -43,6 +43,11 @@ impl MatrixOperation for Solve {
         }))
     }
 
+    /// The solution is the inverse times the right-hand side.
+    fn as_product(&self, inputs: &[Tensor], input: usize, origin: Origin) -> Option<Tensor> {
+        (input == 1).then(|| inverse(self.name, &inputs[0], origin).matmul(&inputs[1]))
+    }
+
     fn batched(&self, inputs: &[Tensor], with_axis: &[bool], origin: Origin) -> Tensor {
         match with_axis {
             [false, true] => with_more_columns(&inputs[1], |b| self.clone().on(&[&inputs[0], b], origin)),
