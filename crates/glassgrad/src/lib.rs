@@ -66,6 +66,8 @@ pub mod operations;
 
 pub mod calculus;
 
+pub mod optim;
+
 pub mod scalar;
 
 pub mod lang;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 28] = [
+const LAYERS: [&str; 29] = [
     "algebra",
     "special",
     "dtype",
@@ -25,6 +25,7 @@ const LAYERS: [&str; 28] = [
     "compile",
     "operations",
     "calculus",
+    "optim",
     "scalar",
     "lang",
     "trace",

@@ -5,7 +5,7 @@
 //! product, and what is left is its *core*. A product is *sealed* if it is a core that is used as a whole: a contraction
 //! whose parts are not to be multiplied apart. All others are open, and dissolve in the products that use them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::ledger::Ledger;
 use crate::dtype::DType;
@@ -48,11 +48,13 @@ pub(super) struct Algebra {
     /// and broadcasts do, and products stay in the order of the sweep.
     pub(super) associative: bool,
     pub(super) ledger: Option<Ledger>,
+    /// Nodes that are arrays of zeros and ones, made here.
+    pub(super) selections: HashSet<Id>,
 }
 
 impl Algebra {
     pub(super) fn new(associative: bool) -> Algebra {
-        Algebra { entries: Vec::new(), known: HashMap::new(), associative, ledger: None }
+        Algebra { entries: Vec::new(), known: HashMap::new(), associative, ledger: None, selections: HashSet::new() }
     }
 
     pub(super) fn node(&self, id: Id) -> &Node {

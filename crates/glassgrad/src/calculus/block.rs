@@ -31,7 +31,7 @@ pub(super) struct Term {
 }
 
 /// Where what is held belongs: the terms of every block over the leaves of two trees.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) rows: Vec<Place>,
     pub(super) columns: Vec<Place>,
@@ -55,6 +55,51 @@ impl Term {
     /// The term whose rows are columns.
     pub(super) fn transposed(&self) -> Term {
         Term { rows: self.columns.clone(), columns: self.rows.clone(), ..self.clone() }
+    }
+
+    /// The product of the transpose of this term with another one that has the same rows.
+    pub(super) fn transposed_times(&self, other: &Term) -> Term {
+        let mut classes = super::algebra::Classes::new(&self.extents);
+        let first = classes.extend(&other.extents);
+        let shifted = |labels: &[Label]| labels.iter().map(|label| first + label).collect::<Vec<_>>();
+        for (own, label) in self.rows.iter().zip(shifted(&other.rows)) {
+            classes.join(*own, label);
+        }
+        let own = self.factors.iter().map(|(place, labels)| (*place, classes.of(labels)));
+        let others = other.factors.iter().map(|(place, labels)| (*place, classes.of(&shifted(labels))));
+        let (rows, columns) = (classes.of(&self.columns), classes.of(&shifted(&other.columns)));
+        let mut term = Term {
+            coefficient: self.coefficient * other.coefficient,
+            factors: own.chain(others).collect(),
+            rows,
+            columns,
+            text: format!("({})ᵀ({})", self.text, other.text),
+            extents: classes.extents.clone(),
+        };
+        // What the rows are summed over and nothing depends on counts its values.
+        let mut summed = classes.of(&self.rows);
+        summed.sort_unstable();
+        summed.dedup();
+        for label in summed {
+            if !term.rows.contains(&label) && !term.columns.contains(&label) && !term.binds(label) {
+                term.coefficient *= term.extents[label] as f64;
+            }
+        }
+        term
+    }
+
+    /// A multiple of the unit tensor.
+    pub(super) fn unit(shape: &Shape, factor: f64) -> Term {
+        let labels: Vec<Label> = (0..shape.rank()).collect();
+        let text = format!("{}·1", crate::formula::number(factor));
+        Term {
+            coefficient: factor,
+            factors: Vec::new(),
+            rows: labels.clone(),
+            columns: labels,
+            extents: shape.to_vec(),
+            text,
+        }
     }
 
     pub(super) fn binds(&self, label: Label) -> bool {

@@ -3,8 +3,10 @@
 use super::algebra::{Algebra, Classes, Id, Node, Product, canonical};
 use super::ledger::Step;
 use super::print;
+use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
+use crate::expr::Tensor;
 use crate::opt::contract;
 
 /// Up to so many operands a product is kept apart; above, operands with the same labels are multiplied.
@@ -30,6 +32,12 @@ impl Algebra {
         if made.einsum.coefficient == 0.0 {
             return self.zero(&written.einsum.output_shape(), dtype);
         }
+        if made.nodes.iter().filter(|node| self.selections.contains(node)).count() > 1 {
+            self.join_selections(&mut made);
+            if made.einsum.coefficient == 0.0 {
+                return self.zero(&written.einsum.output_shape(), dtype);
+            }
+        }
         if made.nodes.len() > OPERANDS {
             made = self.gathered(made, dtype);
         }
@@ -42,6 +50,70 @@ impl Algebra {
             self.note("a delta is contracted", |algebra| (print::product(algebra, &written), Some(written)), result);
         }
         result
+    }
+
+    /// Multiplies arrays of zeros and ones that are summed over a label which nothing else has. What comes of it is often
+    /// zero: parts of an array that do not overlap.
+    fn join_selections(&mut self, product: &mut Product) {
+        loop {
+            let Einsum { operands, output, .. } = &product.einsum;
+            let is_selection = |place: &usize| self.selections.contains(&product.nodes[*place]);
+            let places: Vec<usize> = (0..operands.len()).filter(is_selection).collect();
+            let private = |label: &Label, one: usize, other: usize| {
+                !output.contains(label)
+                    && operands[other].contains(label)
+                    && (0..operands.len()).all(|k| k == one || k == other || !operands[k].contains(label))
+            };
+            let pair = places.iter().enumerate().find_map(|(k, one)| {
+                let mut others = places[k + 1..].iter();
+                let meets = |other: &&usize| operands[*one].iter().any(|label| private(label, *one, **other));
+                others.find(meets).map(|other| (*one, *other))
+            });
+            let Some((one, other)) = pair else { return };
+            let mut kept: Vec<Label> = Vec::new();
+            for label in operands[one].iter().chain(&operands[other]) {
+                if !private(label, one, other) && !kept.contains(label) {
+                    kept.push(*label);
+                }
+            }
+            let pair = vec![operands[one].clone(), operands[other].clone()];
+            let einsum = Einsum::new(pair, kept.clone(), product.einsum.extents.clone());
+            let tensors = self.tensors(&[product.nodes[one], product.nodes[other]]);
+            let Ok(array) = Tensor::contract(einsum, &tensors.iter().collect::<Vec<_>>()).eval() else { return };
+            if (0..array.buffer().len()).all(|place| array.buffer().get(place) == 0.0) {
+                product.einsum.coefficient = 0.0;
+                return;
+            }
+            let joined = self.selection(&Tensor::leaf(array));
+            for place in [other, one] {
+                product.einsum.operands.remove(place);
+                product.einsum.strong.remove(place);
+                product.nodes.remove(place);
+            }
+            product.einsum.operands.push(kept);
+            product.einsum.strong.push(false);
+            product.nodes.push(joined);
+        }
+    }
+
+    /// An array of zeros and ones. Equal ones are one node, and a unit matrix is a delta.
+    pub(super) fn selection(&mut self, tensor: &Tensor) -> Id {
+        let (shape, value) = (tensor.shape().clone(), tensor.eval());
+        let is_unit = |array: &Array| {
+            shape.rank() == 2
+                && shape[0] == shape[1]
+                && (0..shape.elements()).all(|k| array.buffer().get(k) == f64::from(u8::from(k % (shape[0] + 1) == 0)))
+        };
+        if value.as_ref().is_ok_and(is_unit) {
+            return self.product(Einsum::unit(&shape[..1]), Vec::new(), tensor.dtype());
+        }
+        let same = self.selections.iter().copied().find(|known| match self.node(*known) {
+            Node::Given(other) => other.shape() == &shape && other.dtype() == tensor.dtype() && other.eval() == value,
+            _ => false,
+        });
+        let node = same.unwrap_or_else(|| self.given(tensor));
+        self.selections.insert(node);
+        node
     }
 
     /// Zeros of a shape.

@@ -56,8 +56,8 @@ pub(super) const LIMIT: u128 = 1 << 30;
 /// What was found for arguments of some shapes.
 pub(super) struct Plan<X, Y> {
     /// The structures of arguments and results, with placeholders as leaves.
-    pub(super) arguments: X,
-    pub(super) results: Y,
+    pub(super) arguments: Arc<X>,
+    pub(super) results: Arc<Y>,
     pub(super) layout: Arc<Layout>,
     explanation: Explanation,
     steps: Vec<Step>,
@@ -403,8 +403,13 @@ impl Question<'_> {
         let explanation =
             Explanation { candidates, expression: structure::expression(&layout), dense_bytes: layout.dense_bytes() };
         let nothing = |leaf: &Tensor| Tensor::placeholder(leaf.shape().clone(), leaf.dtype());
-        let plan =
-            Plan { arguments: variables.map(nothing), results: outputs.map(nothing), layout, explanation, steps };
+        let plan = Plan {
+            arguments: Arc::new(variables.map(nothing)),
+            results: Arc::new(outputs.map(nothing)),
+            layout,
+            explanation,
+            steps,
+        };
         Ok((plan, tensors))
     }
 

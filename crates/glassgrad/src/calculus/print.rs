@@ -1,13 +1,16 @@
 //! Expressions in Einstein notation: `2·V_mj V_ml δ_ik`.
 
 use super::algebra::{Algebra, Id, Node, Product};
+use super::construct::substituted;
 use crate::einsum::{Einsum, Label};
 use crate::expr::{Op, Tensor};
 use crate::formula::number;
 
 /// Sums with more terms, and expressions nested deeper, are shortened.
 const TERMS: usize = 4;
-const DEPTH: usize = 3;
+const DEPTH: usize = 2;
+/// The most factors of a product that is written out.
+const FACTORS: usize = 6;
 
 /// The letters of labels, from i on, as people write them.
 pub(super) fn letter(label: Label) -> String {
@@ -39,14 +42,12 @@ pub(super) fn name(tensor: &Tensor) -> String {
 }
 
 pub(super) fn node(algebra: &Algebra, id: Id) -> String {
-    let own = algebra.as_product(id);
-    let slots: Vec<String> = (0..own.einsum.output.len()).map(letter).collect();
-    written(algebra, &own, &slots, DEPTH)
+    product(algebra, &algebra.as_product(id))
 }
 
 pub(super) fn product(algebra: &Algebra, product: &Product) -> String {
     let slots: Vec<String> = (0..product.einsum.output.len()).map(letter).collect();
-    written(algebra, product, &slots, DEPTH)
+    written(algebra, product, &slots, &slots, DEPTH)
 }
 
 pub(super) fn sum(algebra: &Algebra, terms: &[Id]) -> String {
@@ -54,7 +55,8 @@ pub(super) fn sum(algebra: &Algebra, terms: &[Id]) -> String {
     joined(&texts)
 }
 
-fn joined(texts: &[String]) -> String {
+/// Terms with their signs.
+pub(super) fn joined(texts: &[String]) -> String {
     let mut result = String::new();
     for (place, text) in texts.iter().take(TERMS).enumerate() {
         match (place, text.strip_prefix('-')) {
@@ -69,34 +71,48 @@ fn joined(texts: &[String]) -> String {
     result
 }
 
-/// A product whose output slots have these letters.
-fn written(algebra: &Algebra, product: &Product, slots: &[String], depth: usize) -> String {
+/// The product with contractions inside of it written out, while it stays short.
+fn written_out(algebra: &Algebra, product: &Product) -> Product {
+    let mut product = product.clone();
+    loop {
+        let inner: Vec<Option<Product>> = (product.nodes.iter())
+            .map(|node| match algebra.node(*node) {
+                Node::Product(inner) if !product.einsum.is_strong() && !inner.einsum.is_strong() => Some(inner.clone()),
+                _ => None,
+            })
+            .collect();
+        let count: usize = inner.iter().map(|inner| inner.as_ref().map_or(1, |inner| inner.nodes.len())).sum();
+        if count > FACTORS || inner.iter().all(Option::is_none) {
+            return product;
+        }
+        product = substituted(&product, &inner);
+    }
+}
+
+/// A product whose output slots have these letters, where some letters are taken.
+fn written(algebra: &Algebra, product: &Product, slots: &[String], taken: &[String], depth: usize) -> String {
+    let product = written_out(algebra, product);
     let Einsum { coefficient, operands, output, extents, .. } = &product.einsum;
-    // A label has the letter of its first slot; summed labels take letters that are not in use.
+    // A label has the letter of its first slot; summed labels take letters that are free.
     let mut letters: Vec<Option<String>> = vec![None; extents.len()];
     for (slot, label) in output.iter().enumerate() {
         letters[*label].get_or_insert_with(|| slots[slot].clone());
     }
-    let mut next = 0;
-    let mut fresh = |used: &[Option<String>]| loop {
-        let candidate = letter(next);
-        next += 1;
-        if !slots.contains(&candidate) && !used.iter().flatten().any(|letter| *letter == candidate) {
-            return candidate;
-        }
-    };
+    let mut taken = taken.to_vec();
     for label in operands.iter().flatten() {
-        if letters[*label].is_none() {
-            let letter = fresh(&letters);
-            letters[*label] = Some(letter);
-        }
+        letters[*label].get_or_insert_with(|| {
+            let free = (0..).map(letter).find(|letter| !taken.contains(letter)).unwrap_or_default();
+            taken.push(free.clone());
+            free
+        });
     }
     let letters: Vec<String> = letters.into_iter().map(Option::unwrap_or_default).collect();
     let mut factors: Vec<String> = Vec::new();
     for (node, labels) in product.nodes.iter().zip(operands) {
         let own: Vec<String> = labels.iter().map(|label| letters[*label].clone()).collect();
-        factors.push(factor(algebra, *node, &own, depth));
+        factors.push(factor(algebra, *node, &own, &taken, depth));
     }
+    factors.sort();
     for (slot, label) in output.iter().enumerate() {
         if letters[*label] != slots[slot] {
             factors.push(format!("δ_{}{}", letters[*label], slots[slot]));
@@ -111,14 +127,14 @@ fn written(algebra: &Algebra, product: &Product, slots: &[String], depth: usize)
     }
 }
 
-fn factor(algebra: &Algebra, id: Id, letters: &[String], depth: usize) -> String {
+fn factor(algebra: &Algebra, id: Id, letters: &[String], taken: &[String], depth: usize) -> String {
     match algebra.node(id) {
         Node::Given(tensor) if letters.is_empty() => name(tensor),
         Node::Given(tensor) => format!("{}_{}", name(tensor), letters.concat()),
         _ if depth == 0 => format!("(…)_{}", letters.concat()),
-        Node::Product(product) => format!("({})", written(algebra, product, letters, depth - 1)),
+        Node::Product(product) => format!("({})", written(algebra, product, letters, taken, depth - 1)),
         Node::Sum(terms) => {
-            let own = |term: &Id| written(algebra, &algebra.as_product(*term), letters, depth - 1);
+            let own = |term: &Id| written(algebra, &algebra.as_product(*term), letters, taken, depth - 1);
             format!("({})", joined(&terms.iter().map(own).collect::<Vec<_>>()))
         }
     }

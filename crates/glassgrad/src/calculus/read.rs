@@ -24,6 +24,8 @@ use crate::view::View;
 const DEPTH: usize = 12;
 /// The most elements that an array of zeros and ones may have.
 const SELECTION: u128 = 1 << 24;
+/// Up to so many elements, arrays of zeros and ones are multiplied when they meet.
+const JOINED: usize = 1 << 14;
 
 /// What stands for a placeholder, and what was found to depend on it.
 pub(super) struct Reader<'a> {
@@ -196,7 +198,11 @@ impl Reader<'_> {
     /// A product of a node with leading axes, which stands first, and of tensors.
     fn moved(&mut self, einsum: &Einsum, led: Id, tensors: Vec<Tensor>, dtype: DType) -> Id {
         let mut nodes = vec![led];
-        nodes.extend(tensors.iter().map(|tensor| self.algebra.given(tensor)));
+        for tensor in &tensors {
+            // What a tensor of the user decides is not known before it is computed.
+            let known = tensor.op() == &Op::Leaf && tensor.shape().elements() <= JOINED;
+            nodes.push(if known { self.algebra.selection(tensor) } else { self.algebra.given(tensor) });
+        }
         self.product(einsum, 0, nodes, dtype)
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::block::{Layout, Term};
+use super::print;
 use crate::einsum::Label;
 use crate::shape::Shape;
 
@@ -229,7 +230,7 @@ pub(super) fn way(terms: &[Term], shape: &Shape) -> Way {
             .partition(|place| own(&terms[*place]).rest.len() < slots.rest.len() || cuts[*place].rank >= size);
         let rank: usize = low.iter().map(|place| cuts[*place].rank).fold(0, usize::saturating_add);
         let under: Vec<Term> = base.iter().map(|place| terms[*place].clone()).collect();
-        let cost_of_base = match way(&under, shape) {
+        let cost_of_base = match if low.is_empty() { Way::Zero } else { way(&under, shape) } {
             Way::Zero => 0.0,
             Way::Blocks(slots) => {
                 let size = slots.count(&slots.rest, shape) as f64;
@@ -244,7 +245,7 @@ pub(super) fn way(terms: &[Term], shape: &Shape) -> Way {
         let (r, b) = (rank as f64, size as f64);
         let cheaper = r.powi(3) + r * r * b + cost_of_base < whole;
         let deficient = base.is_empty() && rank < size;
-        if !low.is_empty() && base.len() < terms.len() && (cheaper && !base.is_empty() || deficient) {
+        if !low.is_empty() && (cheaper && !base.is_empty() || deficient) {
             let mut cuts: Vec<Option<Cut>> = cuts.into_iter().map(Some).collect();
             let low = low.into_iter().filter_map(|place| Some((place, cuts[place].take()?))).collect();
             return Way::LowRank(base, low, rank);
@@ -296,16 +297,9 @@ fn samples(term: &Term) -> usize {
 
 /// All blocks in Einstein notation; several leaves are told apart by their paths.
 pub(super) fn expression(layout: &Layout) -> String {
-    let block = |terms: &[Term]| {
-        let mut text = String::new();
-        for (place, term) in terms.iter().enumerate() {
-            match (place, term.text.strip_prefix('-')) {
-                (0, _) => text.push_str(&term.text),
-                (_, Some(positive)) => text.push_str(&format!(" - {positive}")),
-                (_, None) => text.push_str(&format!(" + {}", term.text)),
-            }
-        }
-        if text.is_empty() { "0".to_owned() } else { text }
+    let block = |terms: &[Term]| match terms {
+        [] => "0".to_owned(),
+        terms => print::joined(&terms.iter().map(|term| term.text.clone()).collect::<Vec<_>>()),
     };
     if let ([only], [_]) = (&layout.blocks[..], &layout.columns[..]) {
         return block(&only[0]);

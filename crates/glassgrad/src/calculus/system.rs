@@ -21,9 +21,9 @@ pub(super) enum System {
     Eliminated {
         leaf: usize,
         solver: Solver,
-        /// The rows of the eliminated leaf beside, and what becomes of them when it is solved for.
-        beside: Vec<f64>,
+        /// What becomes of the block beside when the leaf is solved for.
         solved: Vec<f64>,
+        /// The block below.
         below: Vec<f64>,
         rest: Factors,
     },
@@ -137,14 +137,13 @@ impl System {
         let others: Vec<usize> = (0..count).filter(|other| *other != leaf).collect();
         let (own, rest) = (elements(&layout.rows[leaf]), total - elements(&layout.rows[leaf]));
         fits((3 * own as u128 + rest as u128).saturating_mul(rest as u128), layout.limit)?;
-        let beside = assembled(layout, factors, &[leaf], &others, layout.limit)?;
+        let mut solved = assembled(layout, factors, &[leaf], &others, layout.limit)?;
         let below = assembled(layout, factors, &others, &[leaf], layout.limit)?;
-        let mut solved = beside.clone();
         solver.solve(&mut solved, rest);
         let mut complement = assembled(layout, factors, &others, &others, layout.limit)?;
         subtract_product(&mut complement, &below, &solved, own, rest);
         let rest = Factors::of(rest, complement)?;
-        Ok(System::Eliminated { leaf, solver, beside, solved, below, rest })
+        Ok(System::Eliminated { leaf, solver, solved, below, rest })
     }
 
     /// The solution for one right-hand side, leaf by leaf.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::block::{Layout, Place, Term, array, numbers};
 use super::derivative::{Derivative, Plan};
-use super::solve::fits;
 use super::structure::{self, Structure};
 use super::system::{System, dense_block};
 use crate::dtype::DType;
@@ -209,7 +208,8 @@ impl Held {
 /// assert_eq!(h.solve(&Tensor::from([6.0, 6.0])).unwrap().to_string(), "[  1, 0.5]");
 /// ```
 pub struct Hessian<X> {
-    plan: Arc<Plan<X, X>>,
+    /// The structure of arguments.
+    model: Arc<X>,
     held: Held,
 }
 
@@ -221,7 +221,9 @@ pub struct Hessian<X> {
 /// assert_eq!(j.matvec(&Tensor::from([2.0])).unwrap().to_string(), "[2]");
 /// ```
 pub struct Jacobian<X, Y> {
-    plan: Arc<Plan<X, Y>>,
+    /// The structures of arguments and results.
+    arguments: Arc<X>,
+    results: Arc<Y>,
     held: Held,
 }
 
@@ -250,7 +252,7 @@ impl<'f, X: Tree + 'f> Derivative<'f, X, X, Hessian<X>> {
     #[track_caller]
     pub fn at(&self, x: &X) -> Result<Hessian<X>, Error> {
         let (plan, factors) = self.computed(x)?;
-        Ok(Hessian { held: Held { layout: Arc::clone(&plan.layout), factors }, plan })
+        Ok(Hessian::of(&plan, factors))
     }
 
     /// The value, the gradient and the Hessian at a point, computed together.
@@ -266,8 +268,7 @@ impl<'f, X: Tree + 'f> Derivative<'f, X, X, Hessian<X>> {
         let (plan, mut factors) = self.computed_with_gradient(x)?;
         let mut beside = factors.split_off(plan.layout.factors);
         let gradient = plan.results.with_leaves(beside.split_off(1));
-        let hessian = Hessian { held: Held { layout: Arc::clone(&plan.layout), factors }, plan };
-        Ok((beside.remove(0), gradient, hessian))
+        Ok((beside.remove(0), gradient, Hessian::of(&plan, factors)))
     }
 }
 
@@ -282,13 +283,14 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f> Derivative<'f, X, Y, Jacobian<X, Y>> {
     #[track_caller]
     pub fn at(&self, x: &X) -> Result<Jacobian<X, Y>, Error> {
         let (plan, factors) = self.computed(x)?;
-        Ok(Jacobian { held: Held { layout: Arc::clone(&plan.layout), factors }, plan })
+        let held = Held { layout: Arc::clone(&plan.layout), factors };
+        Ok(Jacobian { arguments: Arc::clone(&plan.arguments), results: Arc::clone(&plan.results), held })
     }
 }
 
 /// What Hessians and Jacobians have in common.
 macro_rules! shared_methods {
-    ($make:expr) => {
+    () => {
         /// The trace.
         ///
         /// ```
@@ -370,6 +372,28 @@ macro_rules! shared_methods {
 }
 
 impl<X: Tree> Hessian<X> {
+    fn of(plan: &Plan<X, X>, factors: Vec<Tensor>) -> Hessian<X> {
+        Hessian { model: Arc::clone(&plan.arguments), held: Held { layout: Arc::clone(&plan.layout), factors } }
+    }
+
+    /// The Hessian plus a multiple of the identity. Its structure stays: blocks stay blocks, and what has low rank is
+    /// corrected by it.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, calculus};
+    /// let h = calculus::hessian(|x: &Tensor| x.sum().square()).at(&Tensor::from([0.0, 0.0])).unwrap();
+    /// assert!(h.solve(&Tensor::from([1.0, 1.0])).is_err());
+    /// assert_eq!(h.shifted(1.0).solve(&Tensor::from([5.0, 5.0])).unwrap().to_string(), "[1, 1]");
+    /// ```
+    pub fn shifted(&self, shift: f64) -> Hessian<X> {
+        let mut layout = (*self.held.layout).clone();
+        for (leaf, place) in self.held.layout.rows.iter().enumerate() {
+            layout.blocks[leaf][leaf].push(Term::unit(&place.shape, shift));
+        }
+        let held = Held { layout: Arc::new(layout), factors: self.held.factors.clone() };
+        Hessian { model: Arc::clone(&self.model), held }
+    }
+
     /// The product with a direction.
     ///
     /// ```
@@ -379,7 +403,7 @@ impl<X: Tree> Hessian<X> {
     /// ```
     pub fn matvec(&self, direction: &X) -> Result<X, Error> {
         let vectors = Held::leaves("matvec", direction, &self.held.layout.columns)?;
-        Held::tree(&self.plan.results, &self.held.layout.rows, self.held.product(&vectors, false)).realise()
+        Held::tree(&*self.model, &self.held.layout.rows, self.held.product(&vectors, false)).realise()
     }
 
     /// The product with a direction from the left, which for a symmetric matrix is the same.
@@ -391,7 +415,7 @@ impl<X: Tree> Hessian<X> {
     /// ```
     pub fn rmatvec(&self, direction: &X) -> Result<X, Error> {
         let vectors = Held::leaves("rmatvec", direction, &self.held.layout.rows)?;
-        Held::tree(&self.plan.arguments, &self.held.layout.columns, self.held.product(&vectors, true)).realise()
+        Held::tree(&*self.model, &self.held.layout.columns, self.held.product(&vectors, true)).realise()
     }
 
     /// The diagonal.
@@ -402,7 +426,7 @@ impl<X: Tree> Hessian<X> {
     /// assert_eq!(h.diag().unwrap().to_string(), "[ 6, 12]");
     /// ```
     pub fn diag(&self) -> Result<X, Error> {
-        Held::tree(&self.plan.arguments, &self.held.layout.columns, self.held.diagonal("diag")?).realise()
+        Held::tree(&*self.model, &self.held.layout.columns, self.held.diagonal("diag")?).realise()
     }
 
     /// The direction that this Hessian maps to a gradient. A singular system is an error that says so.
@@ -428,7 +452,7 @@ impl<X: Tree> Hessian<X> {
         Ok(Factored { hessian: self, system: self.held.factor("solve")? })
     }
 
-    shared_methods!(Hessian);
+    shared_methods!();
 }
 
 impl<X: Tree> Factored<'_, X> {
@@ -440,9 +464,9 @@ impl<X: Tree> Factored<'_, X> {
     /// assert_eq!(h.factor().unwrap().solve(&Tensor::from([8.0])).unwrap().to_string(), "[4]");
     /// ```
     pub fn solve(&self, right: &X) -> Result<X, Error> {
-        let Hessian { plan, held } = self.hessian;
+        let Hessian { model, held } = self.hessian;
         let right = Held::leaves("solve", right, &held.layout.rows)?;
-        Ok(Held::tree(&plan.arguments, &held.layout.columns, held.solve(&self.system, &right)?))
+        Ok(Held::tree(&**model, &held.layout.columns, held.solve(&self.system, &right)?))
     }
 
     /// The logarithm of the determinant, NaN if it is negative.
@@ -478,7 +502,7 @@ impl<X: Tree, Y: Tree> Jacobian<X, Y> {
     /// ```
     pub fn matvec(&self, tangent: &X) -> Result<Y, Error> {
         let vectors = Held::leaves("matvec", tangent, &self.held.layout.columns)?;
-        Held::tree(&self.plan.results, &self.held.layout.rows, self.held.product(&vectors, false)).realise()
+        Held::tree(&*self.results, &self.held.layout.rows, self.held.product(&vectors, false)).realise()
     }
 
     /// The product with a cotangent of the result.
@@ -490,7 +514,7 @@ impl<X: Tree, Y: Tree> Jacobian<X, Y> {
     /// ```
     pub fn rmatvec(&self, cotangent: &Y) -> Result<X, Error> {
         let vectors = Held::leaves("rmatvec", cotangent, &self.held.layout.rows)?;
-        Held::tree(&self.plan.arguments, &self.held.layout.columns, self.held.product(&vectors, true)).realise()
+        Held::tree(&*self.arguments, &self.held.layout.columns, self.held.product(&vectors, true)).realise()
     }
 
     /// The diagonal, if results have the shapes of arguments.
@@ -501,7 +525,7 @@ impl<X: Tree, Y: Tree> Jacobian<X, Y> {
     /// assert!(j.diag().is_err());
     /// ```
     pub fn diag(&self) -> Result<X, Error> {
-        Held::tree(&self.plan.arguments, &self.held.layout.columns, self.held.diagonal("diag")?).realise()
+        Held::tree(&*self.arguments, &self.held.layout.columns, self.held.diagonal("diag")?).realise()
     }
 
     /// The tangent of the argument that leads to this one of the result. A singular system is an error that says so.
@@ -516,10 +540,32 @@ impl<X: Tree, Y: Tree> Jacobian<X, Y> {
         let system = self.held.factor("solve")?;
         let right = Held::leaves("solve", result, &self.held.layout.rows)?;
         let found = self.held.solve(&system, &right)?;
-        Ok(Held::tree(&self.plan.arguments, &self.held.layout.columns, found))
+        Ok(Held::tree(&*self.arguments, &self.held.layout.columns, found))
     }
 
-    shared_methods!(Jacobian);
+    /// JᵀJ, the Hessian of half the sum of squares without the curvature of what is squared, from the same factors.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, calculus};
+    /// let j = calculus::jacobian(|x: &Tensor| x.square()).at(&Tensor::from([1.0, 3.0])).unwrap();
+    /// assert_eq!(j.gram().diag().unwrap().to_string(), "[ 4, 36]");
+    /// ```
+    pub fn gram(&self) -> Hessian<X> {
+        let Layout { columns, blocks, limit, factors, .. } = &*self.held.layout;
+        let block = |one: usize, other: usize| -> Vec<Term> {
+            let pairs =
+                blocks.iter().flat_map(|row| row[one].iter().flat_map(|a| row[other].iter().map(move |b| (a, b))));
+            pairs.map(|(a, b)| a.transposed_times(b)).collect()
+        };
+        let count = columns.len();
+        let blocks = (0..count).map(|one| (0..count).map(|other| block(one, other)).collect()).collect();
+        let (rows, columns) = (columns.clone(), columns.clone());
+        let layout = Layout { rows, columns, blocks, symmetric: true, limit: *limit, factors: *factors };
+        let held = Held { layout: Arc::new(layout), factors: self.held.factors.clone() };
+        Hessian { model: Arc::clone(&self.arguments), held }
+    }
+
+    shared_methods!();
 }
 
 /// What is held in Einstein notation, its structure, and how many bytes it takes.
