@@ -29,7 +29,7 @@ impl Algebra {
         }
         let dissolved = inner.iter().any(Option::is_some);
         let mut made = substituted(&written, &inner);
-        if made.einsum.coefficient == 0.0 {
+        if made.einsum.coefficient == 0.0 || made.nodes.iter().any(|node| self.is_zero(*node)) {
             return self.zero(&written.einsum.output_shape(), dtype);
         }
         if made.nodes.iter().filter(|node| self.selections.contains(node)).count() > 1 {
@@ -104,6 +104,9 @@ impl Algebra {
                 && shape[0] == shape[1]
                 && (0..shape.elements()).all(|k| array.buffer().get(k) == f64::from(u8::from(k % (shape[0] + 1) == 0)))
         };
+        if value.as_ref().is_ok_and(|array| (0..shape.elements()).all(|k| array.buffer().get(k) == 0.0)) {
+            return self.zero(&shape, tensor.dtype());
+        }
         if value.as_ref().is_ok_and(is_unit) {
             return self.product(Einsum::unit(&shape[..1]), Vec::new(), tensor.dtype());
         }
@@ -182,6 +185,17 @@ impl Algebra {
             }
         }
         let einsum = Einsum { coefficient: 1.0, operands, strong, output, extents: extents.to_vec() };
+        if nodes.iter().all(|node| self.selections.contains(node)) {
+            let (labels, tensors) = (einsum.output.clone(), self.tensors(&nodes));
+            let joined = Tensor::contract(einsum.clone(), &tensors.iter().collect::<Vec<_>>()).eval();
+            if let Ok(array) = joined {
+                let node = self.selection(&Tensor::leaf(array));
+                // A unit matrix is no node of its own: it stays as it was, for here nothing dissolves.
+                if self.selections.contains(&node) || self.is_zero(node) {
+                    return (node, labels);
+                }
+            }
+        }
         let (product, labels) = canonical(&Product { einsum, nodes, sealed: true }, true);
         if product.einsum.is_identity() {
             return (product.nodes[0], labels);
@@ -248,8 +262,21 @@ impl Algebra {
         if terms.is_empty() {
             return self.zero(&shape, dtype);
         }
+        let shared = if self.associative { common_factors(&mut terms) } else { Vec::new() };
         let result = match (&terms[..], common_pattern(&terms)) {
-            ([only], _) => self.product(only.einsum.clone(), only.nodes.clone(), dtype),
+            ([only], _) if shared.is_empty() => self.product(only.einsum.clone(), only.nodes.clone(), dtype),
+            _ if !shared.is_empty() => {
+                let mut rest = Vec::new();
+                for term in &terms {
+                    rest.push(self.product(term.einsum.clone(), term.nodes.clone(), dtype));
+                }
+                let rest = self.sum(&rest);
+                let slots: Vec<Label> = (0..shape.rank()).collect();
+                let (nodes, mut labels): (Vec<Id>, Vec<Vec<Label>>) = shared.into_iter().unzip();
+                labels.push(slots.clone());
+                let nodes = nodes.into_iter().chain([rest]).collect();
+                self.product(Einsum::new(labels, slots, shape.to_vec()), nodes, dtype)
+            }
             (_, Some(pattern)) => {
                 let mut cores = Vec::new();
                 for term in &terms {
@@ -338,6 +365,33 @@ pub(super) fn substituted(written: &Product, inner: &[Option<Product>]) -> Produ
     }
     let einsum = Einsum { coefficient, operands: labels, strong: wins, output: kept, extents: classes.extents };
     Product { einsum, nodes, sealed: false }
+}
+
+/// Takes factors that all terms of a sum have, over the same slots, out of the terms: each with the slots of its axes.
+fn common_factors(terms: &mut [Product]) -> Vec<(Id, Vec<usize>)> {
+    let mut shared = Vec::new();
+    let at = |term: &Product, node: Id, slots: &[usize]| {
+        let labels: Vec<Label> = slots.iter().map(|slot| term.einsum.output[*slot]).collect();
+        (0..term.nodes.len()).find(|place| term.nodes[*place] == node && term.einsum.operands[*place] == labels)
+    };
+    if terms.len() < 2 || terms.iter().any(|term| term.einsum.is_strong()) {
+        return shared;
+    }
+    let candidates: Vec<(Id, Vec<Label>)> =
+        terms[0].nodes.iter().copied().zip(terms[0].einsum.operands.iter().cloned()).collect();
+    for (node, labels) in candidates {
+        let slot = |label: &Label| terms[0].einsum.output.iter().position(|other| other == label);
+        let Some(slots) = labels.iter().map(slot).collect::<Option<Vec<usize>>>() else { continue };
+        let places: Option<Vec<usize>> = terms.iter().map(|term| at(term, node, &slots)).collect();
+        let Some(places) = places else { continue };
+        for (term, place) in terms.iter_mut().zip(places) {
+            term.nodes.remove(place);
+            term.einsum.operands.remove(place);
+            term.einsum.strong.remove(place);
+        }
+        shared.push((node, slots));
+    }
+    shared
 }
 
 /// What the outputs of all terms of a sum have in common.

@@ -151,14 +151,18 @@ pub(super) fn components(term: &Term, slots: &Slots, shape: &Shape) -> Option<Ve
             let of = |labels: &[Label]| -> Vec<usize> {
                 slots.rest.iter().copied().filter(|slot| classes.find(labels[*slot]) == *root).collect()
             };
-            let factors = (0..term.factors.len())
-                .filter(|place| term.factors[*place].1.first().is_some_and(|label| classes.find(*label) == *root));
+            // Numbers among the factors belong to the first component.
+            let belongs = |place: &usize| match term.factors[*place].1.first() {
+                Some(label) => classes.find(*label) == *root,
+                None => *root == roots[0],
+            };
+            let factors = (0..term.factors.len()).filter(belongs);
             Component { factors: factors.collect(), rows: of(&term.rows), columns: of(&term.columns) }
         })
         .collect();
     let size = |own: &[usize]| own.iter().map(|slot| shape[*slot]).product::<usize>();
     let square = found.iter().all(|part| size(&part.rows) == size(&part.columns));
-    // Factors without any label would be lost, and so would those that lead to columns alone.
+    // Factors that lead to columns alone would be lost.
     let complete = found.iter().map(|part| part.factors.len()).sum::<usize>() == term.factors.len();
     (square && complete && found.len() > 1).then_some(found)
 }

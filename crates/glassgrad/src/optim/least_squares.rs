@@ -5,7 +5,6 @@ use crate::calculus;
 use crate::compile::compile;
 use crate::diff::Outcome;
 use crate::error::Error;
-use crate::expr::Tensor;
 use crate::tree::Tree;
 
 /// The method of Levenberg and Marquardt: steps of Gauss and Newton, JᵀJ in place of the Hessian, damped where they do not

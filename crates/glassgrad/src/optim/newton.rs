@@ -118,7 +118,7 @@ impl Newton {
             let (value, gradient, hessian) = curvature.with_gradient_at(&point)?;
             let (value, gradient_norm) = (value.item()?, length(&gradient)?);
             let converged = gradient_norm <= self.tolerance;
-            let mut end = |point: X, rounds: Vec<Round>| Minimum { point, value, gradient_norm, converged, rounds };
+            let end = |point: X, rounds: Vec<Round>| Minimum { point, value, gradient_norm, converged, rounds };
             if converged || rounds.len() >= self.rounds {
                 return Ok(end(point, rounds));
             }

@@ -6,7 +6,7 @@ use glassgrad::calculus::Structure;
 use crate::check::{agrees, matrix};
 
 const SAMPLES: usize = 4;
-const WIDTH: usize = 3;
+const WIDTH: usize = 6;
 const CLASSES: usize = 3;
 const LAYERS: usize = 10;
 
