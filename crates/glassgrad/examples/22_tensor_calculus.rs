@@ -48,7 +48,8 @@ fn main() -> Result<(), Error> {
     println!("{h}\nsolved {}\n", h.factor()?.describe());
 
     println!("A network's loss in the activations of a layer: a matrix for each sample\n");
-    let weights: Vec<Tensor> = (0..4).map(|layer| (normal(10 + layer, &[16, 16]) / 4.0).detach()).collect::<Result<_, _>>()?;
+    let weights: Vec<Tensor> =
+        (0..4).map(|layer| (normal(10 + layer, &[16, 16]) / 4.0).detach()).collect::<Result<_, _>>()?;
     let labels = Tensor::arange(8_i64).one_hot(16, DType::F64);
     let network = |h: &Tensor| {
         let last = weights[..3].iter().fold(h.clone(), |h, w| h.matmul(w).relu());

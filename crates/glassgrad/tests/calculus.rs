@@ -14,6 +14,8 @@ mod check;
 mod expressions;
 #[path = "calculus/hostile.rs"]
 mod hostile;
+#[path = "calculus/large.rs"]
+mod large;
 #[path = "calculus/networks.rs"]
 mod networks;
 #[path = "calculus/problems.rs"]

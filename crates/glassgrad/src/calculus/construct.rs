@@ -262,6 +262,7 @@ impl Algebra {
         if terms.is_empty() {
             return self.zero(&shape, dtype);
         }
+        let mut taken_out = false;
         let shared = if self.associative { common_factors(&mut terms) } else { Vec::new() };
         let result = match (&terms[..], common_pattern(&terms)) {
             ([only], _) if shared.is_empty() => self.product(only.einsum.clone(), only.nodes.clone(), dtype),
@@ -271,6 +272,7 @@ impl Algebra {
                     rest.push(self.product(term.einsum.clone(), term.nodes.clone(), dtype));
                 }
                 let rest = self.sum(&rest);
+                taken_out = true;
                 let slots: Vec<Label> = (0..shape.rank()).collect();
                 let (nodes, mut labels): (Vec<Id>, Vec<Vec<Label>>) = shared.into_iter().unzip();
                 labels.push(slots.clone());
@@ -299,11 +301,20 @@ impl Algebra {
                 self.intern_sum(terms)
             }
         };
-        if merged {
-            let before = |algebra: &Algebra| (print::sum(algebra, nodes), None);
-            self.note("like terms become one", before, result);
+        if merged || taken_out {
+            let rule = if merged { "like terms become one" } else { "a common factor is taken out" };
+            self.note(rule, |algebra: &Algebra| (print::sum(algebra, nodes), None), result);
         }
         result
+    }
+
+    /// Writes a step that costs nothing into the ledger if there is one.
+    pub(super) fn note_text(&mut self, rule: &'static str, before: String, after: String) {
+        if let Some(ledger) = &mut self.ledger
+            && before != after
+        {
+            ledger.steps.push(Step { rule, before, after, flops_before: 0, flops_after: 0 });
+        }
     }
 
     /// Writes a step into the ledger if there is one. What was before is written out only then.

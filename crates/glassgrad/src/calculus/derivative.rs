@@ -36,6 +36,9 @@ pub enum Mode {
     Forward,
     /// From the results to the arguments, in this order.
     Reverse,
+    /// Forward up to the narrowest cut through the graph, in reverse down to it, and joined there: the sum over the nodes
+    /// v of the cut of ∂y/∂v times ∂v/∂x.
+    Joined,
     /// In the order that costs least, over the whole graph.
     CrossCountry,
 }
@@ -45,6 +48,7 @@ impl fmt::Display for Mode {
         formatter.write_str(match self {
             Mode::Forward => "forward",
             Mode::Reverse => "reverse",
+            Mode::Joined => "joined",
             Mode::CrossCountry => "cross-country",
         })
     }
@@ -262,7 +266,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// let a = Tensor::ones([20, 10]);
     /// let f = calculus::hessian(|x: &Tensor| a.matmul(x).exp().sum());
     /// let explanation = f.explain(&Tensor::zeros(10)).unwrap();
-    /// assert_eq!(explanation.candidates.len(), 3);
+    /// assert_eq!(explanation.candidates.len(), 4);
     /// assert!(explanation.candidates.iter().any(|candidate| candidate.chosen));
     /// ```
     #[track_caller]
@@ -347,7 +351,7 @@ impl Question<'_> {
         let (columns, inputs) = places(variables.leaves(), false);
         let (rows, results) = places(outputs.leaves(), !self.symmetric);
         let mut answers = Vec::new();
-        for mode in [Mode::Forward, Mode::Reverse, Mode::CrossCountry] {
+        for mode in [Mode::Forward, Mode::Reverse, Mode::Joined, Mode::CrossCountry] {
             answers.push(self.candidate(mode, &results, &inputs)?);
         }
         let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
@@ -418,6 +422,7 @@ impl Question<'_> {
         let directions: &[Direction] = match mode {
             Mode::Forward => &[Direction::Forward],
             Mode::Reverse => &[Direction::Reverse],
+            Mode::Joined => &[Direction::Joined],
             Mode::CrossCountry if self.symmetric => &[Direction::Reverse],
             Mode::CrossCountry => &[Direction::Reverse, Direction::Forward, Direction::Joined],
         };

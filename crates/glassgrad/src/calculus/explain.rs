@@ -37,7 +37,7 @@ pub struct Candidate {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Forward, reverse and cross-country mode.
+    /// Forward, reverse, joined and cross-country mode.
     pub candidates: Vec<Candidate>,
     /// What is held, in Einstein notation.
     pub expression: String,

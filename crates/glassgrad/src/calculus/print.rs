@@ -113,11 +113,10 @@ fn written(algebra: &Algebra, product: &Product, slots: &[String], taken: &[Stri
         factors.push(factor(algebra, *node, &own, &taken, depth));
     }
     factors.sort();
-    for (slot, label) in output.iter().enumerate() {
-        if letters[*label] != slots[slot] {
-            factors.push(format!("δ_{}{}", letters[*label], slots[slot]));
-        }
-    }
+    let tied = output.iter().enumerate().filter(|(slot, label)| letters[**label] != slots[*slot]);
+    let mut deltas: Vec<String> = tied.map(|(slot, label)| format!("δ_{}{}", letters[*label], slots[slot])).collect();
+    deltas.sort();
+    factors.append(&mut deltas);
     let factors = factors.join(" ");
     match *coefficient {
         value if factors.is_empty() => number(value),

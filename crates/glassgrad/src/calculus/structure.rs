@@ -37,6 +37,13 @@ pub enum Structure {
         /// The rows of the matrices.
         sizes: Vec<usize>,
     },
+    /// A sum of Kronecker products, each of square matrices.
+    Kroneckers {
+        /// How many products there are.
+        count: usize,
+        /// The rows of the whole.
+        size: usize,
+    },
     /// A simpler structure and something of low rank.
     LowRank {
         /// What is left without it.
@@ -73,6 +80,9 @@ impl fmt::Display for Structure {
             Structure::Kronecker { sizes } => {
                 let matrices: Vec<String> = sizes.iter().map(|size| format!("{size}×{size}")).collect();
                 write!(formatter, "{}", matrices.join(" ⊗ "))
+            }
+            Structure::Kroneckers { count, size } => {
+                write!(formatter, "sum of {count} Kronecker products, {size}×{size}")
             }
             Structure::LowRank { base, rank } => write!(formatter, "{base} + rank {rank}"),
             Structure::Factored { samples } => write!(formatter, "factored over {samples} samples"),
@@ -285,6 +295,11 @@ pub(super) fn structure(terms: &[Term], rows: &Shape, columns: &Shape) -> Struct
             match (&terms, count * copies) {
                 ([only], 1) if only.factors.len() > 1 => {
                     Structure::Factored { samples: narrowest_cut(only).rank.max(samples(only)) }
+                }
+                (several, 1)
+                    if several.iter().all(|term| components(term, &slots, rows).is_some()) && several.len() > 1 =>
+                {
+                    Structure::Kroneckers { count: several.len(), size }
                 }
                 (_, 1) => Structure::Dense { size },
                 _ => Structure::Blocks { count, size, copies },

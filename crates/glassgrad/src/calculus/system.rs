@@ -1,7 +1,7 @@
 //! Systems over the leaves of a tree: one block, a block for each leaf, one leaf eliminated from the others, the whole
 //! as one matrix, or products alone.
 
-use super::block::{Layout, Place, Term, summed};
+use super::block::{Layout, Place, Term, numbers, summed};
 use super::dense::{Factors, subtract_product};
 use super::krylov::minimal_residuals;
 use super::solve::{Singular, Solver, fits};
@@ -77,6 +77,18 @@ pub(super) fn dense_block(layout: &Layout, factors: &[Tensor], row: usize, colum
     })
 }
 
+/// c -= a·b as [`subtract_product`] does, by the kernels of the tensors if it is worth it.
+fn subtract_large_product(c: &mut [f64], a: &[f64], b: &[f64], inner: usize, columns: usize) -> Result<(), Error> {
+    if inner * columns < 1 << 12 {
+        subtract_product(c, a, b, inner, columns);
+        return Ok(());
+    }
+    let matrix = |elements: &[f64], rows: usize, columns: usize| Tensor::new(elements, [rows, columns]);
+    let product = matrix(a, c.len() / columns, inner).matmul(&matrix(b, inner, columns)).eval()?;
+    c.iter_mut().zip(numbers(&product).iter()).for_each(|(c, p)| *c -= p);
+    Ok(())
+}
+
 /// Whether a block is easier to solve than as one matrix.
 fn has_structure(terms: &[Term], shape: &Shape) -> bool {
     match way(terms, shape) {
@@ -141,7 +153,7 @@ impl System {
         let below = assembled(layout, factors, &others, &[leaf], layout.limit)?;
         solver.solve(&mut solved, rest);
         let mut complement = assembled(layout, factors, &others, &others, layout.limit)?;
-        subtract_product(&mut complement, &below, &solved, own, rest);
+        subtract_large_product(&mut complement, &below, &solved, own, rest)?;
         let rest = Factors::of(rest, complement)?;
         Ok(System::Eliminated { leaf, solver, solved, below, rest })
     }

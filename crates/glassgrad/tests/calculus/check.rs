@@ -1,10 +1,10 @@
 //! The judge: everything that a structured derivative can be asked, against the dense array by products along unit
 //! directions, forward over reverse.
 
-use glassgrad::calculus::{self, Hessian, Mode};
+use glassgrad::calculus::{self, Hessian, Jacobian, Mode};
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
-use glassgrad::{Tensor, hvp};
+use glassgrad::{Tensor, hvp, jacobian, jvp};
 
 use crate::ROUNDINGS;
 use crate::tensors::{assert_near, normal, numbers, vector};
@@ -66,7 +66,7 @@ fn elimination(matrix: &[f64], count: usize) -> (f64, f64) {
 pub(crate) fn agrees<X: Tree>(what: &str, f: impl Fn(&X) -> Tensor, x: &X) -> Hessian<X> {
     let matrix = dense(&f, x);
     let count = x.element_count();
-    for mode in [Mode::Forward, Mode::Reverse] {
+    for mode in [Mode::Forward, Mode::Reverse, Mode::Joined] {
         let found = calculus::hessian(&f).mode(mode).at(x).unwrap_or_else(|error| panic!("{what}, {mode}: {error}"));
         assert_near(&format!("{what}, {mode}"), &numbers(&found.to_dense().unwrap()), &matrix, ROUNDINGS);
     }
@@ -93,6 +93,25 @@ pub(crate) fn agrees<X: Tree>(what: &str, f: impl Fn(&X) -> Tensor, x: &X) -> He
         eprintln!("{what}: pivots differ by {condition:e}, not solved");
     }
     h
+}
+
+/// A Jacobian that was compared with the dense one by nested differentiation, in every mode, and with itself by the adjoint
+/// identity.
+pub(crate) fn agrees_as_jacobian(what: &str, f: impl Fn(&Tensor) -> Tensor, x: &Tensor) -> Jacobian<Tensor, Tensor> {
+    let expected = numbers(&jacobian(&f)(x));
+    for mode in [Mode::Forward, Mode::Reverse, Mode::Joined, Mode::CrossCountry] {
+        let j = calculus::jacobian(&f).mode(mode).at(x).unwrap_or_else(|error| panic!("{what}, {mode}: {error}"));
+        assert_near(&format!("{what}, {mode}"), &numbers(&j.to_dense().unwrap()), &expected, ROUNDINGS);
+    }
+    let j = calculus::jacobian(&f).at(x).unwrap();
+    let (v, w) = (x.random_like(Key::new(8)), f(x).random_like(Key::new(9)));
+    let forward = j.matvec(&v).unwrap().inner(&w).item().unwrap();
+    let reverse = j.rmatvec(&w).unwrap().inner(&v).item().unwrap();
+    let size = expected.iter().fold(1.0, |size: f64, number| size.max(number.abs())) * expected.len() as f64;
+    assert!((forward - reverse).abs() < ROUNDINGS * f64::EPSILON * size, "{what}: {forward} is not {reverse}");
+    let (_, product) = jvp(&f, x, &v);
+    assert_near(&format!("{what}, matvec"), &numbers(&j.matvec(&v).unwrap()), &numbers(&product), ROUNDINGS);
+    j
 }
 
 pub(crate) fn matrix(seed: u64, rows: usize, columns: usize) -> Tensor {

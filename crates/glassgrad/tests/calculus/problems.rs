@@ -1,10 +1,10 @@
 //! The problems of statistics and learning whose Hessians have structure.
 
+use glassgrad::Tensor;
 use glassgrad::calculus::{self, Structure};
-use glassgrad::{Tensor, jacobian};
 
-use crate::check::{agrees, flat, matrix, positive, signs};
-use crate::tensors::{assert_close, normal, numbers};
+use crate::check::{agrees, agrees_as_jacobian, matrix, positive, signs};
+use crate::tensors::{assert_close, assert_tensors, normal, numbers};
 
 fn logistic<'a>(x: &'a Tensor, y: &'a Tensor, ridge: f64) -> impl Fn(&Tensor) -> Tensor + 'a {
     move |w: &Tensor| {
@@ -82,15 +82,39 @@ fn the_jacobian_of_a_chain_multiplies_vectors_first() {
     let f = |x: &Tensor| b.matmul(&a.matmul(x).tanh().exp());
     let x = normal(3, &[6]);
     let derivative = calculus::jacobian(f);
-    let j = derivative.at(&x).unwrap();
-    let dense = jacobian(f)(&x);
-    assert_close("B g(h(Ax))", &numbers(&j.to_dense().unwrap()), &numbers(&dense));
-    let (tangent, cotangent) = (normal(4, &[6]), normal(5, &[5]));
-    assert_close("matvec", &numbers(&j.matvec(&tangent).unwrap()), &numbers(&dense.matmul(&tangent)));
-    assert_close("rmatvec", &numbers(&j.rmatvec(&cotangent).unwrap()), &numbers(&cotangent.matmul(&dense)));
+    agrees_as_jacobian("B g(h(Ax))", f, &x);
     let explanation = derivative.explain(&x).unwrap();
     let flops: Vec<u128> = explanation.candidates.iter().map(|candidate| candidate.flops).collect();
-    assert!(flops[2] <= flops[0].min(flops[1]), "{explanation}");
+    assert!(flops[..3].iter().all(|other| flops[3] <= *other), "{explanation}");
+}
+
+#[test]
+fn jacobians_with_structure() {
+    let (a, x) = (matrix(1, 4, 5).named("A"), matrix(2, 5, 3));
+    let j = agrees_as_jacobian("AX", |x: &Tensor| a.matmul(x), &x);
+    assert_eq!((j.expression(), j.bytes()), ("A_ik δ_jl".to_owned(), 8 * 20));
+    let j = agrees_as_jacobian("pointwise", |x: &Tensor| x.sin(), &x);
+    assert_eq!((j.structure(), j.bytes()), (Structure::Diagonal, 8 * 15));
+    let j = agrees_as_jacobian("softmax of rows", |x: &Tensor| x.softmax(1), &x);
+    assert_eq!(j.structure(), Structure::Blocks { count: 5, size: 3, copies: 1 });
+    let j = agrees_as_jacobian("transpose", |x: &Tensor| x.transpose(), &x);
+    assert_eq!((j.expression(), j.bytes()), ("δ_il δ_jk".to_owned(), 0));
+    agrees_as_jacobian("mean", |x: &Tensor| x.mean_over(0), &x);
+    agrees_as_jacobian("outer", |x: &Tensor| x.matmul(&x.transpose()), &x);
+    agrees_as_jacobian("stack", |x: &Tensor| Tensor::concatenate(&[&x.square(), &x.exp()], 1), &x);
+}
+
+#[test]
+fn second_differences_agree() {
+    let (x, y) = (matrix(1, 12, 4), signs(2, 12));
+    let f = logistic(&x, &y, 0.3);
+    let w = normal(3, &[4]);
+    let h = calculus::hessian(&f).at(&w).unwrap();
+    let (v, step) = (normal(4, &[4]), 1e-4);
+    let at = |part: f64| f(&(&w + &v * part)).item().unwrap();
+    let difference = (at(step) - 2.0 * at(0.0) + at(-step)) / (step * step);
+    let product = v.inner(&h.matvec(&v).unwrap()).item().unwrap();
+    assert!((difference - product).abs() < 1e-6 * product.abs(), "{difference} is not {product}");
 }
 
 #[test]
@@ -118,6 +142,7 @@ fn gaussian_likelihood_in_covariance() {
     let s = positive(1, 4);
     let f = |c: &Tensor| c.inv().matmul(&s).trace() * 0.5 + c.logdet() * 0.5;
     let h = agrees("covariance", f, &positive(2, 4));
+    assert_eq!(h.structure(), Structure::Kroneckers { count: 3, size: 16 });
     assert!(h.bytes() <= 8 * 16 * 4, "{h}");
 }
 
@@ -165,5 +190,5 @@ fn value_and_gradient_come_with_the_hessian() {
     let w = normal(3, &[6]);
     let (value, gradient, _) = calculus::hessian(&f).with_gradient_at(&w).unwrap();
     assert_close("value", &[value.item().unwrap()], &[f(&w).item().unwrap()]);
-    assert_close("gradient", &flat(&gradient), &flat(&glassgrad::grad(&f)(&w)));
+    assert_tensors("gradient", &gradient, &glassgrad::grad(&f)(&w));
 }
