@@ -5,19 +5,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::algebra::{Algebra, Id};
-use super::block::{Layout, Place, Term};
-use super::explain::{Candidate, Explanation};
-use super::ledger::{Ledger, Step};
-use super::sweep::{Blocks, Direction, sweep};
-use super::terms::{self, held};
+use super::explain::Explanation;
+use super::ledger::Step;
+use super::plan::{Plan, Question, Traced};
 use super::value::{Hessian, Jacobian};
-use super::{print, structure};
 use crate::compile::{Compiled, compile};
 use crate::diff::{Outcome, pullback};
 use crate::error::Error;
 use crate::expr::{Behalf, Pass, Tensor};
-use crate::opt::contract::{Limits, plan};
 use crate::shared::Fingerprint;
 use crate::tree::{Path, Tree};
 
@@ -57,26 +52,11 @@ impl fmt::Display for Mode {
 /// How much memory one derivative may take where it has to be materialised, unless something else is said: 1 GiB.
 pub(super) const LIMIT: u128 = 1 << 30;
 
-/// What was found for arguments of some shapes.
-pub(super) struct Plan<X, Y> {
-    /// The structures of arguments and results, with placeholders as leaves.
-    pub(super) arguments: Arc<X>,
-    pub(super) results: Arc<Y>,
-    pub(super) layout: Arc<Layout>,
-    explanation: Explanation,
-    steps: Vec<Step>,
-}
-
 /// The plans by the shapes of the arguments.
 type Plans<X, Y> = HashMap<u128, Arc<Plan<X, Y>>>;
 
-/// What is differentiated: the variables, the outputs, and what is computed beside.
-pub(super) struct Traced<X, Y> {
-    variables: X,
-    outputs: Y,
-    beside: Vec<Tensor>,
-}
-
+/// A plan, and what was computed by it.
+type Computed<X, Y> = (Arc<Plan<X, Y>>, Vec<Tensor>);
 type Trace<'f, X, Y> = Arc<dyn Fn(&X) -> Result<Traced<X, Y>, Error> + 'f>;
 type Wanted<'f> = Arc<dyn Fn(&Path) -> bool + 'f>;
 type Program<'f, X> = Compiled<Box<dyn Fn(&X) -> Vec<Tensor> + 'f>, Vec<Tensor>>;
@@ -242,14 +222,14 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
 
     /// What is held at a point, and the plan behind it.
     #[track_caller]
-    pub(super) fn computed(&self, x: &X) -> Result<(Arc<Plan<X, Y>>, Vec<Tensor>), Error> {
+    pub(super) fn computed(&self, x: &X) -> Result<Computed<X, Y>, Error> {
         let tensors = self.program.call(x)?;
         Ok((self.plan(x)?, tensors))
     }
 
     /// [`Derivative::computed`] with the value and the gradient behind what is held.
     #[track_caller]
-    pub(super) fn computed_with_gradient(&self, x: &X) -> Result<(Arc<Plan<X, Y>>, Vec<Tensor>), Error> {
+    pub(super) fn computed_with_gradient(&self, x: &X) -> Result<Computed<X, Y>, Error> {
         let tensors = self.whole.call(x)?;
         Ok((self.plan(x)?, tensors))
     }
@@ -305,191 +285,4 @@ fn shapes<X: Tree>(x: &X) -> u128 {
         shapes.word(leaf.dtype() as u64);
     });
     shapes.finish()
-}
-
-/// What is asked of a derivative.
-struct Question<'q> {
-    symmetric: bool,
-    mode: Option<Mode>,
-    limit: u128,
-    wanted: Option<&'q dyn Fn(&Path) -> bool>,
-    with_gradient: bool,
-    with_steps: bool,
-}
-
-/// A derivative in one mode.
-struct Answer {
-    mode: Mode,
-    algebra: Algebra,
-    terms: Vec<Vec<Vec<terms::Term>>>,
-    flops: u128,
-    bytes: u128,
-    held: u128,
-}
-
-impl Question<'_> {
-    /// The plan for what was traced, and the tensors that are held, with what is computed beside them.
-    fn answer<X: Tree, Y: Tree>(&self, traced: Traced<X, Y>) -> Result<(Plan<X, Y>, Vec<Tensor>), Error> {
-        let Traced { variables, outputs, beside } = traced;
-        let places = |leaves: Vec<(Path, Tensor)>, all: bool| -> (Vec<Place>, Vec<Tensor>) {
-            let chosen = |(number, (path, leaf)): (usize, (Path, Tensor))| {
-                let taken = leaf.is_float() && (all || self.wanted.is_none_or(|wanted| wanted(&path)));
-                taken.then(|| {
-                    (
-                        Place {
-                            leaf: number,
-                            path: path.to_string(),
-                            shape: leaf.shape().clone(),
-                            dtype: leaf.dtype(),
-                        },
-                        leaf,
-                    )
-                })
-            };
-            leaves.into_iter().enumerate().filter_map(chosen).unzip()
-        };
-        let (columns, inputs) = places(variables.leaves(), false);
-        let (rows, results) = places(outputs.leaves(), !self.symmetric);
-        let mut answers = Vec::new();
-        for mode in [Mode::Forward, Mode::Reverse, Mode::Joined, Mode::CrossCountry] {
-            answers.push(self.candidate(mode, &results, &inputs)?);
-        }
-        let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
-        // Of equals the last: what is held then has been associated by cost.
-        let cheapest = (0..answers.len()).rev().min_by_key(|place| cost(&answers[*place])).unwrap_or_default();
-        let chosen = self
-            .mode
-            .map_or(cheapest, |mode| answers.iter().position(|answer| answer.mode == mode).unwrap_or(cheapest));
-        let candidates = answers.iter().enumerate().map(|(place, answer)| Candidate {
-            mode: answer.mode,
-            flops: answer.flops,
-            bytes: answer.bytes,
-            held_bytes: answer.held,
-            chosen: place == chosen,
-        });
-        let candidates = candidates.collect();
-        let Answer { mut algebra, terms, .. } = answers.swap_remove(chosen);
-        let mut factors: Vec<Id> = Vec::new();
-        let mut blocks: Vec<Vec<Vec<Term>>> = Vec::new();
-        for (row, found) in terms.into_iter().enumerate() {
-            let mut line = Vec::new();
-            for terms in found {
-                line.push(
-                    terms
-                        .into_iter()
-                        .map(|term| held_term(&algebra, term, rows[row].shape.rank(), &mut factors))
-                        .collect(),
-                );
-            }
-            blocks.push(line);
-        }
-        if self.symmetric {
-            for row in 0..blocks.len() {
-                for column in 0..row {
-                    blocks[row][column] = blocks[column][row].iter().map(Term::transposed).collect();
-                }
-            }
-        }
-        let layout = Arc::new(Layout {
-            rows,
-            columns,
-            blocks,
-            symmetric: self.symmetric,
-            limit: self.limit,
-            factors: factors.len(),
-        });
-        let mut tensors = algebra.tensors(&factors);
-        if self.with_gradient {
-            tensors.extend(beside);
-            tensors.extend(outputs.flatten());
-        }
-        let steps = algebra.ledger.take().map_or_else(Vec::new, |ledger| ledger.steps);
-        let explanation =
-            Explanation { candidates, expression: structure::expression(&layout), dense_bytes: layout.dense_bytes() };
-        let nothing = |leaf: &Tensor| Tensor::placeholder(leaf.shape().clone(), leaf.dtype());
-        let plan = Plan {
-            arguments: Arc::new(variables.map(nothing)),
-            results: Arc::new(outputs.map(nothing)),
-            layout,
-            explanation,
-            steps,
-        };
-        Ok((plan, tensors))
-    }
-
-    /// The derivative in one mode, and what it costs.
-    fn candidate(&self, mode: Mode, outputs: &[Tensor], variables: &[Tensor]) -> Result<Answer, Error> {
-        let directions: &[Direction] = match mode {
-            Mode::Forward => &[Direction::Forward],
-            Mode::Reverse => &[Direction::Reverse],
-            Mode::Joined => &[Direction::Joined],
-            Mode::CrossCountry if self.symmetric => &[Direction::Reverse],
-            Mode::CrossCountry => &[Direction::Reverse, Direction::Forward, Direction::Joined],
-        };
-        let mut best: Option<Answer> = None;
-        for direction in directions {
-            let mut algebra = Algebra::new(mode == Mode::CrossCountry);
-            algebra.ledger = self.with_steps.then(Ledger::default);
-            let found: Blocks = sweep(&mut algebra, outputs, variables, *direction, self.symmetric, self.limit)?;
-            let mut terms = Vec::new();
-            for (row, line) in found.into_iter().enumerate() {
-                let mut blocks = Vec::new();
-                for root in line {
-                    blocks
-                        .push(root.map_or_else(Vec::new, |root| terms::terms(&mut algebra, root, outputs[row].rank())));
-                }
-                terms.push(blocks);
-            }
-            let roots: Vec<Id> =
-                terms.iter().flatten().flatten().flat_map(|term: &terms::Term| term.nodes.clone()).collect();
-            let element = outputs.iter().map(|output| output.dtype().bytes() as u128).max().unwrap_or(8);
-            let (flops, bytes) = predicted(&algebra, &roots, element);
-            let held = held(&algebra, terms.iter().flatten().flatten()) * element;
-            let answer = Answer { mode, algebra, terms, flops, bytes, held };
-            let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
-            if best.as_ref().is_none_or(|best| cost(&answer) < cost(best)) {
-                best = Some(answer);
-            }
-        }
-        best.ok_or_else(|| Error::new("calculus", "there is no way to differentiate this"))
-    }
-}
-
-/// The FLOPs and bytes of computing some nodes from tensors that are computed anyway.
-fn predicted(algebra: &Algebra, roots: &[Id], element: u128) -> (u128, u128) {
-    use super::algebra::Node;
-    let (mut flops, mut bytes) = (0_u128, 0_u128);
-    let limits = Limits { element_bytes: element, ..Limits::default() };
-    for id in algebra.behind(roots) {
-        match algebra.node(id) {
-            Node::Given(_) => {}
-            Node::Product(product) => {
-                if let Ok(plan) = plan(&product.einsum, &limits) {
-                    flops = flops.saturating_add(plan.flops);
-                    bytes = bytes.saturating_add(plan.bytes);
-                }
-            }
-            Node::Sum(terms) => {
-                let elements = algebra.elements(id);
-                flops = flops.saturating_add(elements.saturating_mul(terms.len() as u128 - 1));
-                bytes = bytes.saturating_add(elements.saturating_mul(element * (terms.len() as u128 + 1)));
-            }
-        }
-    }
-    (flops, bytes)
-}
-
-/// A term that names its factors by their places in the list of what is held.
-fn held_term(algebra: &Algebra, term: terms::Term, rows: usize, factors: &mut Vec<Id>) -> Term {
-    let text = print::product(algebra, &term);
-    let mut own = Vec::new();
-    for (node, labels) in term.nodes.iter().zip(term.einsum.operands) {
-        let place = factors.iter().position(|factor| factor == node).unwrap_or_else(|| {
-            factors.push(*node);
-            factors.len() - 1
-        });
-        own.push((place, labels));
-    }
-    let (rows, columns) = (term.einsum.output[..rows].to_vec(), term.einsum.output[rows..].to_vec());
-    Term { coefficient: term.einsum.coefficient, factors: own, rows, columns, extents: term.einsum.extents, text }
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 
 /// A product of the system with a vector.
-type Apply<'a> = &'a dyn Fn(&[f64]) -> Result<Vec<f64>, Error>;
+pub(super) type Apply<'a> = &'a dyn Fn(&[f64]) -> Result<Vec<f64>, Error>;
 
 /// How small the residual must become, relative to the right-hand side.
 const TOLERANCE: f64 = 1e-12;

@@ -3,7 +3,7 @@
 
 use super::block::{Layout, Place, Term, numbers, summed};
 use super::dense::{Factors, subtract_product};
-use super::krylov::minimal_residuals;
+use super::krylov::{Apply, minimal_residuals};
 use super::solve::{Singular, Solver, fits};
 use super::structure::{Slots, Way, way};
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub(super) enum System {
     /// A leaf is eliminated, and what is left for the others is one matrix.
     Eliminated {
         leaf: usize,
-        solver: Solver,
+        solver: Box<Solver>,
         /// What becomes of the block beside when the leaf is solved for.
         solved: Vec<f64>,
         /// The block below.
@@ -155,6 +155,7 @@ impl System {
         let mut complement = assembled(layout, factors, &others, &others, layout.limit)?;
         subtract_large_product(&mut complement, &below, &solved, own, rest)?;
         let rest = Factors::of(rest, complement)?;
+        let solver = Box::new(solver);
         Ok(System::Eliminated { leaf, solver, solved, below, rest })
     }
 
@@ -163,7 +164,7 @@ impl System {
         &self,
         layout: &Layout,
         mut right: Vec<Vec<f64>>,
-        apply: &dyn Fn(&[f64]) -> Result<Vec<f64>, Error>,
+        apply: Apply,
     ) -> Result<Vec<Vec<f64>>, Singular> {
         let split = |whole: Vec<f64>| -> Vec<Vec<f64>> {
             let mut rest = &whole[..];
