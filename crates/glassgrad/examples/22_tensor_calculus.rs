@@ -47,17 +47,19 @@ fn main() -> Result<(), Error> {
     let h = calculus::hessian(joint).at(&point)?;
     println!("{h}\nsolved {}\n", h.factor()?.describe());
 
-    println!("A network's loss in the activations of a layer: a matrix for each sample\n");
-    let weights: Vec<Tensor> =
-        (0..4).map(|layer| (normal(10 + layer, &[16, 16]) / 4.0).detach()).collect::<Result<_, _>>()?;
-    let labels = Tensor::arange(8_i64).one_hot(16, DType::F64);
+    println!("Ten layers in the activations before the first: a matrix for each sample\n");
+    let weights: Vec<Tensor> = (0..10)
+        .map(|layer| (normal(10 + layer, &[64, if layer == 9 { 10 } else { 64 }]) / 6.0).detach())
+        .collect::<Result<_, _>>()?;
+    let labels = Tensor::from((0..64_i64).map(|k| k % 10).collect::<Vec<_>>()).one_hot(10, DType::F64);
     let network = |h: &Tensor| {
-        let last = weights[..3].iter().fold(h.clone(), |h, w| h.matmul(w).relu());
-        -(last.matmul(&weights[3]).log_softmax(-1) * &labels).sum()
+        let last = weights[..9].iter().fold(h.clone(), |h, w| h.matmul(w).relu());
+        -(last.matmul(&weights[9]).log_softmax(-1) * &labels).sum()
     };
-    let activations = normal(20, &[8, 16]).abs().detach()?;
+    let activations = normal(20, &[64, 64]).abs().detach()?;
     let curvature = calculus::hessian(network);
-    println!("{}\n{}\n", curvature.at(&activations)?.structure(), curvature.explain(&activations)?);
+    println!("{}\n{}", curvature.at(&activations)?.structure(), curvature.explain(&activations)?);
+    println!("the Hessian          {:7.1} µs\n", microseconds(|| curvature.at(&activations).map(drop))?);
 
     println!("Newton on a logistic regression with more features than samples: diagonal plus low rank\n");
     let (x, y) = (normal(30, &[20, 200]).detach()?, normal(31, &[20]).sign().detach()?);

@@ -109,6 +109,24 @@ impl Factors {
         right.copy_from_slice(scratch);
     }
 
+    /// Solves for right-hand sides that lie one after another. A few at a time are laid beside one another, so that a row of
+    /// numbers is worked on at once and all stays in the first cache.
+    pub(super) fn solve_rows(&self, right: &mut [f64]) {
+        const BESIDE: usize = 64;
+        let (size, mut columns, mut scratch) = (self.size, vec![0.0; self.size * BESIDE], Vec::new());
+        for part in right.chunks_mut(size * BESIDE) {
+            let count = part.len() / size;
+            let columns = &mut columns[..part.len()];
+            for (k, row) in part.chunks_exact(size).enumerate() {
+                row.iter().enumerate().for_each(|(i, number)| columns[i * count + k] = *number);
+            }
+            self.solve(columns, &mut scratch);
+            for (k, row) in part.chunks_exact_mut(size).enumerate() {
+                row.iter_mut().enumerate().for_each(|(i, number)| *number = columns[i * count + k]);
+            }
+        }
+    }
+
     /// The sign of the determinant, and the logarithm of its magnitude.
     pub(super) fn determinant(&self) -> (f64, f64) {
         let pivots = (0..self.size).map(|k| self.compact[k * self.size + k]);

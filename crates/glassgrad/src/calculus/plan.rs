@@ -149,7 +149,6 @@ impl Question<'_> {
             Mode::Forward => &[Direction::Forward],
             Mode::Reverse => &[Direction::Reverse],
             Mode::Joined => &[Direction::Joined],
-            Mode::CrossCountry if self.symmetric => &[Direction::Reverse],
             Mode::CrossCountry => &[Direction::Reverse, Direction::Forward, Direction::Joined],
         };
         let mut best: Option<Answer> = None;

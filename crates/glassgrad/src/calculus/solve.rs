@@ -167,6 +167,11 @@ impl Solver {
                 let order: Vec<usize> =
                     slots.dependent.iter().chain(&slots.rest).chain(&slots.independent).copied().collect();
                 let beside = slots.count(&slots.independent, shape) * count;
+                if let (Blocks::Factored(systems), [_, ..], true) =
+                    (blocks, &slots.independent[..], slots.repeat_rows(shape.rank()) && count == 1)
+                {
+                    return systems[0].solve_rows(right);
+                }
                 with_order(right, shape, &order, &order, count, |right| match blocks {
                     Blocks::Numbers(numbers) => {
                         for (row, number) in right.chunks_exact_mut(beside.max(1)).zip(numbers) {

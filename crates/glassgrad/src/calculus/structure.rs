@@ -130,6 +130,12 @@ impl Slots {
         slots
     }
 
+    /// Whether all right-hand sides of one system lie one after another: first the slots that only repeat it, in order, then
+    /// its own.
+    pub(super) fn repeat_rows(&self, rank: usize) -> bool {
+        self.dependent.is_empty() && self.independent.iter().chain(&self.rest).copied().eq(0..rank)
+    }
+
     pub(super) fn count(&self, slots: &[usize], shape: &Shape) -> usize {
         slots.iter().map(|slot| shape[*slot]).product()
     }
