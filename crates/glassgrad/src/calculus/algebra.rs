@@ -51,13 +51,22 @@ pub(super) struct Algebra {
     /// and broadcasts do, and products stay in the order of the sweep.
     pub(super) associative: bool,
     pub(super) ledger: Option<Ledger>,
+    /// The nodes of tensors that were given before, by number.
+    tensors_seen: HashMap<u64, Id>,
     /// Nodes that are arrays of zeros and ones, made here.
     pub(super) selections: HashSet<Id>,
 }
 
 impl Algebra {
     pub(super) fn new(associative: bool) -> Algebra {
-        Algebra { entries: Vec::new(), known: HashMap::new(), associative, ledger: None, selections: HashSet::new() }
+        Algebra {
+            entries: Vec::new(),
+            known: HashMap::new(),
+            associative,
+            ledger: None,
+            tensors_seen: HashMap::new(),
+            selections: HashSet::new(),
+        }
     }
 
     pub(super) fn node(&self, id: Id) -> &Node {
@@ -84,31 +93,40 @@ impl Algebra {
         })
     }
 
-    /// A tensor as it is. Small leaves with the same elements are one node, and so are operations of people's own that
-    /// mean the same.
+    /// A tensor as it is. Small leaves with the same elements are one node, and so are the same formulas, and operations of
+    /// people's own that mean the same, of the same nodes.
     pub(super) fn given(&mut self, tensor: &Tensor) -> Id {
+        if let Some(known) = self.tensors_seen.get(&tensor.0.id) {
+            return *known;
+        }
         let mut key = Fingerprint::default();
+        let inputs = tensor.inputs();
+        let of_inputs =
+            |algebra: &mut Algebra| -> Vec<Id> { inputs.iter().map(|input| algebra.given(input)).collect() };
         match tensor.op() {
-            Op::Leaf if tensor.shape().elements() <= SMALL && tensor.name().is_none() => match tensor.eval() {
-                Ok(array) => {
-                    key.word(4 | (tensor.dtype() as u64) << 8);
-                    key.words(tensor.shape());
+            Op::Leaf if tensor.shape().elements() <= SMALL && tensor.name().is_none() && tensor.error().is_none() => {
+                key.word(4 | (tensor.dtype() as u64) << 8);
+                key.words(tensor.shape());
+                if let Ok(array) = tensor.eval() {
                     (0..array.buffer().len()).for_each(|place| key.word(array.buffer().get(place).to_bits()));
                 }
-                Err(_) => key.words(&[1, tensor.0.id as usize]),
-            },
-            Op::Custom(custom) => match custom.0.meaning() {
-                Some(meaning) => {
-                    key.word(5);
-                    key.text(&meaning);
-                    let inputs: Vec<Id> = tensor.inputs().iter().map(|input| self.given(input)).collect();
-                    key.words(&inputs);
-                }
-                None => key.words(&[1, tensor.0.id as usize]),
-            },
+            }
+            Op::Custom(custom) if !inputs.is_empty() && custom.0.meaning().is_some() => {
+                key.word(5);
+                key.text(&custom.0.meaning().unwrap_or_default());
+                key.words(&of_inputs(self));
+            }
+            Op::Map(formula) if !inputs.is_empty() => {
+                key.word(6);
+                key.shared(formula);
+                key.words(&of_inputs(self));
+            }
+            Op::Variable if inputs.len() == 1 && tensor.name().is_none() => return self.given(&inputs[0]),
             _ => key.words(&[1, tensor.0.id as usize]),
         }
-        self.intern(key.finish(), Node::Given(tensor.clone()), tensor.shape().clone(), tensor.dtype())
+        let id = self.intern(key.finish(), Node::Given(tensor.clone()), tensor.shape().clone(), tensor.dtype());
+        self.tensors_seen.insert(tensor.0.id, id);
+        id
     }
 
     /// A product in its canonical form.

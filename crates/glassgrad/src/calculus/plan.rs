@@ -6,6 +6,7 @@ use super::algebra::{Algebra, Id, Node};
 use super::block::{Layout, Place, Term};
 use super::derivative::Mode;
 use super::explain::{Candidate, Explanation};
+use super::flatten::flattened;
 use super::ledger::{Ledger, Step};
 use super::sweep::{Blocks, Direction, sweep};
 use super::terms::{self, held};
@@ -57,19 +58,10 @@ impl Question<'_> {
     pub(super) fn answer<X: Tree, Y: Tree>(&self, traced: Traced<X, Y>) -> Result<(Plan<X, Y>, Vec<Tensor>), Error> {
         let Traced { variables, outputs, beside } = traced;
         let places = |leaves: Vec<(Path, Tensor)>, all: bool| -> (Vec<Place>, Vec<Tensor>) {
-            let chosen = |(number, (path, leaf)): (usize, (Path, Tensor))| {
-                let taken = leaf.is_float() && (all || self.wanted.is_none_or(|wanted| wanted(&path)));
-                taken.then(|| {
-                    (
-                        Place {
-                            leaf: number,
-                            path: path.to_string(),
-                            shape: leaf.shape().clone(),
-                            dtype: leaf.dtype(),
-                        },
-                        leaf,
-                    )
-                })
+            let chosen = |(number, (path, tensor)): (usize, (Path, Tensor))| {
+                let taken = tensor.is_float() && (all || self.wanted.is_none_or(|wanted| wanted(&path)));
+                let (path, shape, dtype) = (path.to_string(), tensor.shape().clone(), tensor.dtype());
+                taken.then_some((Place { leaf: number, path, shape, dtype }, tensor))
             };
             leaves.into_iter().enumerate().filter_map(chosen).unzip()
         };
@@ -79,9 +71,8 @@ impl Question<'_> {
         for mode in [Mode::Forward, Mode::Reverse, Mode::Joined, Mode::CrossCountry] {
             answers.push(self.candidate(mode, &results, &inputs)?);
         }
-        let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
         // Of equals the last: what is held then has been associated by cost.
-        let cheapest = (0..answers.len()).rev().min_by_key(|place| cost(&answers[*place])).unwrap_or_default();
+        let cheapest = cheapest(answers.iter().rev()).map_or(0, |place| answers.len() - 1 - place);
         let chosen = self
             .mode
             .map_or(cheapest, |mode| answers.iter().position(|answer| answer.mode == mode).unwrap_or(cheapest));
@@ -99,12 +90,8 @@ impl Question<'_> {
         for (row, found) in terms.into_iter().enumerate() {
             let mut line = Vec::new();
             for terms in found {
-                line.push(
-                    terms
-                        .into_iter()
-                        .map(|term| held_term(&algebra, term, rows[row].shape.rank(), &mut factors))
-                        .collect(),
-                );
+                let rank = rows[row].shape.rank();
+                line.push(terms.into_iter().map(|term| held_term(&algebra, term, rank, &mut factors)).collect());
             }
             blocks.push(line);
         }
@@ -151,33 +138,56 @@ impl Question<'_> {
             Mode::Joined => &[Direction::Joined],
             Mode::CrossCountry => &[Direction::Reverse, Direction::Forward, Direction::Joined],
         };
-        let mut best: Option<Answer> = None;
+        let mut found = Vec::new();
         for direction in directions {
-            let mut algebra = Algebra::new(mode == Mode::CrossCountry);
-            algebra.ledger = self.with_steps.then(Ledger::default);
-            let found: Blocks = sweep(&mut algebra, outputs, variables, *direction, self.symmetric, self.limit)?;
-            let mut terms = Vec::new();
-            for (row, line) in found.into_iter().enumerate() {
-                let mut blocks = Vec::new();
-                for root in line {
-                    blocks
-                        .push(root.map_or_else(Vec::new, |root| terms::terms(&mut algebra, root, outputs[row].rank())));
-                }
-                terms.push(blocks);
-            }
-            let roots: Vec<Id> =
-                terms.iter().flatten().flatten().flat_map(|term: &terms::Term| term.nodes.clone()).collect();
-            let element = outputs.iter().map(|output| output.dtype().bytes() as u128).max().unwrap_or(8);
-            let (flops, bytes) = predicted(&algebra, &roots, element);
-            let held = held(&algebra, terms.iter().flatten().flatten()) * element;
-            let answer = Answer { mode, algebra, terms, flops, bytes, held };
-            let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
-            if best.as_ref().is_none_or(|best| cost(&answer) < cost(best)) {
-                best = Some(answer);
+            found.push(self.swept(mode, *direction, outputs, variables)?);
+        }
+        let place = cheapest(found.iter()).unwrap_or_default();
+        Ok(found.swap_remove(place))
+    }
+
+    /// The derivative by one sweep, in its normal form.
+    fn swept(
+        &self,
+        mode: Mode,
+        direction: Direction,
+        outputs: &[Tensor],
+        variables: &[Tensor],
+    ) -> Result<Answer, Error> {
+        let mut algebra = Algebra::new(mode == Mode::CrossCountry);
+        algebra.ledger = self.with_steps.then(Ledger::default);
+        let found: Blocks = sweep(&mut algebra, outputs, variables, direction, self.symmetric, self.limit)?;
+        let mut terms = Vec::new();
+        for (row, line) in found.into_iter().enumerate() {
+            let rank = outputs[row].rank();
+            let block = |root: Option<Id>| root.map_or_else(Vec::new, |root| terms::terms(&mut algebra, root, rank));
+            terms.push(line.into_iter().map(block).collect::<Vec<_>>());
+        }
+        if mode == Mode::CrossCountry {
+            let roots = roots_of(&terms);
+            let mut flat = flattened(&mut algebra, &roots).into_iter();
+            for node in terms.iter_mut().flatten().flatten().flat_map(|term| &mut term.nodes) {
+                *node = flat.next().unwrap_or(*node);
             }
         }
-        best.ok_or_else(|| Error::new("calculus", "there is no way to differentiate this"))
+        let element = outputs.iter().map(|output| output.dtype().bytes() as u128).max().unwrap_or(8);
+        let (flops, bytes) = predicted(&algebra, &roots_of(&terms), element);
+        let held = held(&algebra, terms.iter().flatten().flatten()) * element;
+        Ok(Answer { mode, algebra, terms, flops, bytes, held })
     }
+}
+
+/// The cheapest of some answers, among those that hold hardly more than the least.
+fn cheapest<'a>(answers: impl Iterator<Item = &'a Answer> + Clone) -> Option<usize> {
+    let least = answers.clone().map(|answer| answer.held).min()?;
+    let light = answers.enumerate().filter(|(_, answer)| answer.held.saturating_mul(4) <= least.saturating_mul(5));
+    let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
+    light.min_by_key(|(_, answer)| cost(answer)).map(|(place, _)| place)
+}
+
+/// The factors of all terms, one after another.
+fn roots_of(terms: &[Vec<Vec<terms::Term>>]) -> Vec<Id> {
+    terms.iter().flatten().flatten().flat_map(|term| term.nodes.iter().copied()).collect()
 }
 
 /// The FLOPs and bytes of computing some nodes from tensors that are computed anyway.
