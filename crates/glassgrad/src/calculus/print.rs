@@ -77,7 +77,9 @@ fn written_out(algebra: &Algebra, product: &Product) -> Product {
     loop {
         let inner: Vec<Option<Product>> = (product.nodes.iter())
             .map(|node| match algebra.node(*node) {
-                Node::Product(inner) if !product.einsum.is_strong() && !inner.einsum.is_strong() => Some(inner.clone()),
+                Node::Product(inner) if inner.sealed && !product.einsum.is_strong() && !inner.einsum.is_strong() => {
+                    Some(inner.clone())
+                }
                 _ => None,
             })
             .collect();

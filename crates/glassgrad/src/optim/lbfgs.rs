@@ -55,7 +55,7 @@ impl Lbfgs {
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::Lbfgs};
-    /// let found = Lbfgs::new().rounds(3).minimise(|x: &Tensor| x.powi(4).sum(), &Tensor::from([1.0])).unwrap();
+    /// let found = Lbfgs::new().rounds(3).minimise(|x: &Tensor| (x.exp() - x).sum(), &Tensor::from([3.0])).unwrap();
     /// assert_eq!(found.rounds.len(), 3);
     /// ```
     pub fn rounds(self, rounds: usize) -> Lbfgs {
