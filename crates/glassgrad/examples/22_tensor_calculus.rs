@@ -40,12 +40,17 @@ fn main() -> Result<(), Error> {
     let factored = h.factor()?;
     println!("a Newton direction   {:7.1} µs\n", microseconds(|| factored.solve(&gradient).map(drop))?);
 
-    println!("Both factors at once, n = 30, k = 3\n");
-    let small = normal(5, &[30, 30]).detach()?;
+    println!("Both factors at once, n = 200, k = 5\n");
+    let small = normal(5, &[200, 200]).detach()?;
     let joint = |(u, v): &(Tensor, Tensor)| (&small - u.matmul(&v.transpose())).square().sum();
-    let point = (normal(6, &[30, 3]).detach()?.named("U"), normal(7, &[30, 3]).detach()?.named("V"));
+    let point = (normal(6, &[200, 5]).detach()?.named("U"), normal(7, &[200, 5]).detach()?.named("V"));
     let h = calculus::hessian(joint).at(&point)?;
-    println!("{h}\nsolved {}\n", h.factor()?.describe());
+    let start = Instant::now();
+    let factored = h.factor()?;
+    let step = factored.solve(&point)?;
+    println!("{h}\nsolved {} in {:.0} ms", factored.describe(), start.elapsed().as_secs_f64() * 1e3);
+    let (back, _) = h.matvec(&step)?;
+    println!("largest residual in U: {:.1e}\n", (back - &point.0).abs().max().item()?);
 
     println!("Ten layers in the activations before the first: a matrix for each sample\n");
     let weights: Vec<Tensor> = (0..10)

@@ -14,7 +14,7 @@ use crate::diff::{Outcome, pullback};
 use crate::error::Error;
 use crate::expr::{Behalf, Pass, Tensor};
 use crate::shared::Fingerprint;
-use crate::tree::{Path, Tree};
+use crate::tree::{Branch, Path, Tree};
 
 /// How the partial derivatives of a function are multiplied.
 ///
@@ -280,7 +280,7 @@ fn failed(error: &Error) -> Tensor {
 /// The shapes and types of a tree's leaves, as one number.
 fn shapes<X: Tree>(x: &X) -> u128 {
     let mut shapes = Fingerprint::default();
-    x.visit(&Path::default(), &mut |_, leaf| {
+    x.visit(&Branch::root(), &mut |_, leaf| {
         shapes.words(leaf.shape());
         shapes.word(leaf.dtype() as u64);
     });

@@ -8,7 +8,8 @@
 //! - `algebra` holds the expressions, `construct` makes them, and does most of the rewriting in passing; `ledger` keeps the
 //!   steps if they are asked for, `print` writes expressions down;
 //! - `sweep` goes forward, in reverse, or both ways to a cut, `read` turns tensor graphs into expressions;
-//! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them, `derivative`
+//! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`order`
+//!   beside the rule of lowest order first), `derivative`
 //!   does so once for every combination of shapes;
 //! - `block` is a term with numbers, `structure` says what it is, `solve` and `system` use that, over `dense` systems and
 //!   products alone (`krylov`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
@@ -23,6 +24,7 @@ mod flatten;
 mod held;
 mod krylov;
 mod ledger;
+mod order;
 mod plan;
 mod print;
 mod read;

@@ -8,6 +8,7 @@ use super::derivative::Mode;
 use super::explain::{Candidate, Explanation};
 use super::flatten::flattened;
 use super::ledger::{Ledger, Step};
+use super::order::lowest_order_first;
 use super::sweep::{Blocks, Direction, sweep};
 use super::terms::{self, held};
 use super::{print, structure};
@@ -117,8 +118,12 @@ impl Question<'_> {
             tensors.extend(outputs.flatten());
         }
         let steps = algebra.ledger.take().map_or_else(Vec::new, |ledger| ledger.steps);
-        let explanation =
-            Explanation { candidates, expression: structure::expression(&layout), dense_bytes: layout.dense_bytes() };
+        let explanation = Explanation {
+            candidates,
+            expression: structure::expression(&layout),
+            lowest_order_first: lowest_order_first(&algebra, &factors),
+            dense_bytes: layout.dense_bytes(),
+        };
         let nothing = |leaf: &Tensor| Tensor::placeholder(leaf.shape().clone(), leaf.dtype());
         let plan = Plan {
             arguments: Arc::new(variables.map(nothing)),

@@ -134,11 +134,11 @@ impl Reader<'_> {
                 Some((led, (einsum, units))) => self.moved(&einsum, led, units, dtype),
                 None => return Ok(None),
             },
-            Op::Read(view) => match led[0].zip(selections(view, dtype)) {
+            Op::Read(view) => match led[0].zip(selections(view, dtype, self.limit)) {
                 Some((led, (einsum, ones))) => self.moved(&einsum, led, ones, dtype),
                 None => return Ok(None),
             },
-            Op::Spread(view) => match led[0].zip(selections(view, dtype)) {
+            Op::Spread(view) => match led[0].zip(selections(view, dtype, self.limit)) {
                 Some((led, (einsum, ones))) => self.moved(&einsum.pullback(0, 0), led, ones, dtype),
                 None => return Ok(None),
             },
@@ -149,7 +149,8 @@ impl Reader<'_> {
                     along[*axis] = (start as isize, 1, input.shape()[*axis]);
                     start += input.shape()[*axis];
                     let Some(led) = led else { continue };
-                    let Some((einsum, ones)) = selections(&View::strided(&node.shape, &along), dtype) else {
+                    let Some((einsum, ones)) = selections(&View::strided(&node.shape, &along), dtype, self.limit)
+                    else {
                         return Ok(None);
                     };
                     terms.push(self.moved(&einsum.pullback(0, 0), *led, ones, dtype));
@@ -344,7 +345,7 @@ fn regrouped(from: &Shape, to: &Shape, dtype: DType) -> Option<(Einsum, Vec<Tens
 }
 
 /// Reading by a view as a product with arrays of zeros and ones, one for each axis along which elements move.
-fn selections(view: &View, dtype: DType) -> Option<(Einsum, Vec<Tensor>)> {
+fn selections(view: &View, dtype: DType, limit: u128) -> Option<(Einsum, Vec<Tensor>)> {
     let rank = view.output.rank();
     let mut extents = view.output.to_vec();
     let (mut operand, mut operands, mut tensors) = (Vec::new(), Vec::new(), Vec::new());
@@ -365,7 +366,7 @@ fn selections(view: &View, dtype: DType) -> Option<(Einsum, Vec<Tensor>)> {
         operand.push(label);
         let sizes: Vec<usize> = own.steps.iter().map(|(along, _)| view.output[*along]).collect();
         let count = sizes.iter().chain([&size]).fold(1_u128, |product, size| product.saturating_mul(*size as u128));
-        if count > SELECTION {
+        if count > SELECTION || count.saturating_mul(dtype.bytes() as u128) > limit {
             return None;
         }
         let strides = Shape::from(&sizes[..]).strides();

@@ -112,7 +112,14 @@ impl Solver {
                 }
                 fits((3 * size * rank + rank * rank) as u128, limit)?;
                 let base: Vec<Term> = base.iter().map(|place| terms[*place].clone()).collect();
-                let base = Solver::of(&base, factors, shape, limit)?;
+                let base = match Solver::of(&base, factors, shape, limit) {
+                    // What is left without the low rank may be singular where the whole is not.
+                    Err(Singular::Yes(_)) => {
+                        let slots = Slots::of(terms, shape.rank());
+                        return Solver::blocks(terms, factors, shape, slots, limit);
+                    }
+                    base => base?,
+                };
                 let low: Vec<(&Term, Cut)> = low.into_iter().map(|(place, cut)| (&terms[place], cut)).collect();
                 let (left, right) = sides(&low, factors, size, rank)?;
                 let mut solved = left;

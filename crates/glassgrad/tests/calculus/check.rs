@@ -118,6 +118,7 @@ pub(crate) fn matrix(seed: u64, rows: usize, columns: usize) -> Tensor {
     normal(seed, &[rows, columns])
 }
 
+#[cfg(feature = "linalg")]
 pub(crate) fn positive(seed: u64, size: usize) -> Tensor {
     let root = matrix(seed, size, size);
     (root.matmul(&root.transpose()) / size as f64 + Tensor::eye(size).cast(root.dtype())).detach().unwrap()

@@ -3,7 +3,9 @@
 use glassgrad::Tensor;
 use glassgrad::calculus::{self, Structure};
 
-use crate::check::{agrees, agrees_as_jacobian, matrix, positive, signs};
+#[cfg(feature = "linalg")]
+use crate::check::positive;
+use crate::check::{agrees, agrees_as_jacobian, matrix, signs};
 use crate::tensors::{assert_close, assert_tensors, normal, numbers};
 
 fn logistic<'a>(x: &'a Tensor, y: &'a Tensor, ridge: f64) -> impl Fn(&Tensor) -> Tensor + 'a {
@@ -124,6 +126,14 @@ fn quadratic_with_a_penalty_on_each_element_is_low_rank_and_diagonal() {
     let h = agrees("penalty", f, &normal(2, &[30]));
     assert_eq!(h.structure(), Structure::LowRank { base: Box::new(Structure::Diagonal), rank: 4 });
     assert_eq!(h.bytes(), 8 * (4 * 30 + 30));
+}
+
+#[test]
+fn a_base_that_is_singular_does_not_make_the_whole_singular() {
+    let (a, weights) = (matrix(1, 2, 9), Tensor::from([1.0, 0.0, 2.0, 3.0, 1.5, 1.0, 0.0, 4.0, 1.0]));
+    let f = |x: &Tensor| a.matmul(x).square().sum() + (&weights * x.square()).sum();
+    let h = agrees("singular base", f, &normal(2, &[9]));
+    assert_eq!(h.structure(), Structure::LowRank { base: Box::new(Structure::Diagonal), rank: 2 });
 }
 
 #[cfg(feature = "linalg")]
