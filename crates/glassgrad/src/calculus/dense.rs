@@ -165,6 +165,45 @@ pub(super) fn transposed_product(a: &[f64], b: &[f64], rows: usize, left: usize,
     result
 }
 
+/// The eigenvalues of a symmetric matrix, and their vectors as columns, by rotations in planes. Nothing if they do not
+/// converge.
+pub(super) fn symmetric_eigen(mut matrix: Vec<f64>, size: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+    let mut vectors = vec![0.0; size * size];
+    (0..size).for_each(|k| vectors[k * size + k] = 1.0);
+    for _ in 0..60 {
+        let outside: f64 = (0..size * size).filter(|k| k / size != k % size).map(|k| matrix[k] * matrix[k]).sum();
+        let all: f64 = matrix.iter().map(|number| number * number).sum();
+        if outside <= f64::EPSILON * f64::EPSILON * all {
+            return Some(((0..size).map(|k| matrix[k * size + k]).collect(), vectors));
+        }
+        for p in 0..size {
+            for q in p + 1..size {
+                let apart = matrix[p * size + q];
+                if apart == 0.0 {
+                    continue;
+                }
+                let theta = (matrix[q * size + q] - matrix[p * size + p]) / (2.0 * apart);
+                let tangent = theta.signum() / (theta.abs() + theta.hypot(1.0));
+                let cosine = 1.0 / tangent.hypot(1.0);
+                let sine = tangent * cosine;
+                for k in 0..size {
+                    let (a, b) = (matrix[p * size + k], matrix[q * size + k]);
+                    matrix[p * size + k] = cosine * a - sine * b;
+                    matrix[q * size + k] = sine * a + cosine * b;
+                }
+                for numbers in [&mut matrix, &mut vectors] {
+                    for row in numbers.chunks_exact_mut(size) {
+                        let (a, b) = (row[p], row[q]);
+                        row[p] = cosine * a - sine * b;
+                        row[q] = sine * a + cosine * b;
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
 /// The elements of an array with its axes in another order: axis k of the result is axis `order[k]`.
 pub(super) fn permuted(elements: &[f64], shape: &[usize], order: &[usize]) -> Vec<f64> {
     if order.iter().enumerate().all(|(k, axis)| k == *axis) {

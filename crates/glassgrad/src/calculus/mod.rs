@@ -11,7 +11,7 @@
 //! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`order`
 //!   beside the rule of lowest order first), `derivative`
 //!   does so once for every combination of shapes;
-//! - `block` is a term with numbers, `structure` says what it is, `solve` and `system` use that, over `dense` systems and
+//! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
 //!   products alone (`krylov`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
 
 mod algebra;
@@ -22,6 +22,7 @@ mod derivative;
 mod explain;
 mod flatten;
 mod held;
+mod kroneckers;
 mod krylov;
 mod ledger;
 mod order;

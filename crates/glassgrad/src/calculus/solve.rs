@@ -2,6 +2,7 @@
 
 use super::block::{Term, summed};
 use super::dense::{Factors, permuted, subtract_product, transposed_product};
+use super::kroneckers::Diagonalised;
 use super::structure::{Cut, Slots, Way, way};
 use crate::einsum::Label;
 use crate::error::Error;
@@ -63,6 +64,11 @@ pub(super) enum Solver {
         /// The slots of rows and columns of each matrix, and its factors.
         parts: Vec<(Vec<usize>, Vec<usize>, Factors)>,
     },
+    Kroneckers {
+        shape: Shape,
+        slots: Slots,
+        pair: Diagonalised,
+    },
     LowRank {
         base: Box<Solver>,
         rank: usize,
@@ -105,6 +111,10 @@ impl Solver {
                 }
                 Ok(Solver::Kronecker { shape: shape.clone(), slots, parts: found })
             }
+            Way::Kroneckers(slots, pair) => match Diagonalised::of(&pair, terms, factors, shape)? {
+                Some(pair) => Ok(Solver::Kroneckers { shape: shape.clone(), slots, pair }),
+                None => Solver::blocks(terms, factors, shape, slots, limit),
+            },
             Way::LowRank(base, low, rank) => {
                 let size = shape.elements();
                 if base.is_empty() {
@@ -217,6 +227,7 @@ impl Solver {
                 sizes.push(count);
                 *right = permuted(right, &sizes, &order);
             }
+            Solver::Kroneckers { shape, pair, .. } => pair.solve(right, shape, count),
             Solver::LowRank { base, rank, solved, right: side, inner } => {
                 base.solve(right, count);
                 let rows = side.len() / (*rank).max(1);
@@ -260,6 +271,13 @@ impl Solver {
                 rows.extend_from_slice(&rest);
                 columns.extend_from_slice(&rest);
                 (all.0 * parity(shape, &rows) * parity(shape, &columns), all.1)
+            }
+            Solver::Kroneckers { shape, slots, pair } => {
+                let rest: Vec<usize> = slots.independent.clone();
+                let (rows, columns) = pair.sides();
+                let (sign, logarithm) = power(pair.determinant(), slots.count(&rest, shape));
+                let turned = parity(shape, &[rows, rest.clone()].concat()) * parity(shape, &[columns, rest].concat());
+                (sign * turned, logarithm)
             }
             Solver::LowRank { base, inner, .. } => product(base.determinant(), inner.determinant()),
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::block::{Layout, Term};
+use super::kroneckers::{self, Pair};
 use super::print;
 use crate::einsum::Label;
 use crate::shape::Shape;
@@ -225,6 +226,7 @@ pub(super) enum Way {
     Zero,
     Blocks(Slots),
     Kronecker(Slots, Vec<Component>),
+    Kroneckers(Slots, Box<Pair>),
     /// The terms of the base, the others with their cuts, and the rank of these together.
     LowRank(Vec<usize>, Vec<(usize, Cut)>, usize),
 }
@@ -239,6 +241,9 @@ pub(super) fn way(terms: &[Term], shape: &Shape) -> Way {
         && let Some(parts) = components(only, &slots, shape)
     {
         return Way::Kronecker(slots, parts);
+    }
+    if let Some(pair) = kroneckers::pair(terms, &slots, shape) {
+        return Way::Kroneckers(slots, Box::new(pair));
     }
     let size = slots.count(&slots.rest, shape);
     let whole = (size as f64).powi(3) * slots.count(&slots.dependent, shape) as f64;
@@ -260,7 +265,7 @@ pub(super) fn way(terms: &[Term], shape: &Shape) -> Way {
                 let size = |part: &Component| part.rows.iter().map(|slot| shape[*slot] as f64).product::<f64>();
                 parts.iter().map(|part| size(part).powi(3)).sum()
             }
-            Way::LowRank(..) => f64::INFINITY,
+            Way::Kroneckers(..) | Way::LowRank(..) => f64::INFINITY,
         };
         let (r, b) = (rank as f64, size as f64);
         let cheaper = r.powi(3) + r * r * b + cost_of_base < whole;
@@ -290,6 +295,7 @@ pub(super) fn structure(terms: &[Term], rows: &Shape, columns: &Shape) -> Struct
             let sizes: Vec<usize> = sizes.chain((copies > 1).then_some(copies)).collect();
             Structure::Kronecker { sizes }
         }
+        Way::Kroneckers(..) => Structure::Kroneckers { count: terms.len(), size: rows.elements() },
         Way::LowRank(base, _, rank) => {
             let under: Vec<Term> = base.iter().map(|place| terms[*place].clone()).collect();
             Structure::LowRank { base: Box::new(structure(&under, rows, columns)), rank }

@@ -94,7 +94,7 @@ fn has_structure(terms: &[Term], shape: &Shape) -> bool {
     match way(terms, shape) {
         Way::Zero => false,
         Way::Blocks(slots) => slots.rest.len() < shape.rank() || shape.elements() <= 1,
-        Way::Kronecker(..) => true,
+        Way::Kronecker(..) | Way::Kroneckers(..) => true,
         Way::LowRank(base, ..) => !base.is_empty(),
     }
 }
@@ -241,6 +241,7 @@ impl System {
                 [Solver::Blocks { slots: Slots { rest, .. }, .. }] if rest.is_empty() => "element by element",
                 [Solver::Blocks { .. }] => "block by block",
                 [Solver::Kronecker { .. }] => "factor by factor of a Kronecker product",
+                [Solver::Kroneckers { .. }] => "by the eigenvalues of two Kronecker products",
                 [Solver::LowRank { .. }] => "by the base, corrected by low rank",
                 _ => "leaf by leaf",
             },

@@ -153,6 +153,7 @@ fn gaussian_likelihood_in_covariance() {
     let f = |c: &Tensor| c.inv().matmul(&s).trace() * 0.5 + c.logdet() * 0.5;
     let h = agrees("covariance", f, &positive(2, 4));
     assert_eq!(h.structure(), Structure::Kroneckers { count: 3, size: 16 });
+    assert_eq!(h.factor().unwrap().describe(), "by the eigenvalues of two Kronecker products");
     assert!(h.bytes() <= 8 * 16 * 4, "{h}");
 }
 
@@ -179,6 +180,16 @@ impl ScaledExp for Tensor {
     fn scaled_exp(&self, scale: &Tensor) -> Tensor {
         (self * -0.5).exp() * scale.exp()
     }
+}
+
+#[test]
+fn two_kronecker_products_are_solved_by_their_eigenvalues() {
+    let [a, b, c, d] = [matrix(1, 8, 6), matrix(2, 7, 9), matrix(3, 8, 6), matrix(4, 7, 9)];
+    let f = |x: &Tensor| a.matmul(x).matmul(&b).square().sum() + c.matmul(x).matmul(&d).square().sum() * 0.5;
+    let h = agrees("two products", f, &matrix(5, 6, 7));
+    assert_eq!(h.structure(), Structure::Kroneckers { count: 2, size: 42 });
+    assert_eq!(h.bytes(), 8 * 2 * (36 + 49));
+    assert_eq!(h.factor().unwrap().describe(), "by the eigenvalues of two Kronecker products");
 }
 
 #[test]
