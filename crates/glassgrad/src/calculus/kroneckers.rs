@@ -34,13 +34,13 @@ pub(super) fn pair(terms: &[Term], slots: &Slots, shape: &Shape) -> Option<Pair>
     if terms.len() < 2 || !slots.dependent.is_empty() {
         return None;
     }
-    let mut division: Option<([Vec<usize>; 2], [Vec<usize>; 2])> = None;
+    let mut division: Option<[[Vec<usize>; 2]; 2]> = None;
     let mut products: Vec<[Vec<Piece>; 2]> = Vec::new();
     for (number, term) in terms.iter().enumerate() {
         let mut parts = components(term, slots, shape)?;
         parts.sort_by_key(|part| part.rows.first().copied());
         let [first, second] = <[_; 2]>::try_from(parts).ok()?;
-        let own = ([first.rows, second.rows], [first.columns, second.columns]);
+        let own = [[first.rows, second.rows], [first.columns, second.columns]];
         if division.get_or_insert_with(|| own.clone()) != &own {
             return None;
         }
@@ -59,7 +59,7 @@ pub(super) fn pair(terms: &[Term], slots: &Slots, shape: &Shape) -> Option<Pair>
         );
         product[side][0].coefficient = 1.0;
     }
-    let (rows, columns) = division?;
+    let [rows, columns] = division?;
     Some(Pair { rows, columns, products: products.try_into().ok()? })
 }
 
