@@ -5,6 +5,7 @@
 //! output, forwards the columns of one variable, and where both are joined at a cut, the derivative is the sum over
 //! the nodes v of the cut of ∂y/∂v times ∂v/∂x.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::algebra::{Algebra, Id};
@@ -12,7 +13,7 @@ use super::read::read;
 use crate::diff::{dependent_nodes, pullback, pushforward};
 use crate::einsum::{Einsum, Label};
 use crate::error::Error;
-use crate::expr::{Behalf, Pass, Tensor};
+use crate::expr::{Behalf, Node, Op, Partial, Pass, Tensor, partial};
 
 /// The direction in which the partial derivatives of a function are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,10 +131,33 @@ fn joined(algebra: &mut Algebra, output: &Tensor, variable: &Tensor, limit: u128
     Ok((!terms.is_empty()).then(|| algebra.sum(&terms)))
 }
 
+/// The nodes between a variable and an output through which a derivative passes. A formula whose slope is zero everywhere, as
+/// that of a rectifier's own slope, lets none pass.
+fn moving_nodes(output: &Tensor, variable: &Tensor) -> Vec<Arc<Node>> {
+    let mut moving: HashSet<u64> = HashSet::from([variable.0.id]);
+    let mut nodes = dependent_nodes(&[output], &[variable]);
+    nodes.retain(|node| {
+        let inputs = node.inputs();
+        let passes = |(number, input): (usize, &Arc<Node>)| {
+            let flat = match &node.op {
+                Op::Map(formula) => matches!(*partial(formula, inputs.len(), number), Partial::Number(0.0)),
+                _ => false,
+            };
+            !flat && moving.contains(&input.id)
+        };
+        let moves = node.id == variable.0.id || inputs.iter().enumerate().any(passes);
+        if moves {
+            moving.insert(node.id);
+        }
+        moves
+    });
+    nodes
+}
+
 /// Nodes through which every path from the variable to the output goes, with the fewest elements in all; of several such
 /// cuts that in the middle.
 fn narrowest_cut(output: &Tensor, variable: &Tensor) -> Vec<Tensor> {
-    let nodes = dependent_nodes(&[output], &[variable]);
+    let nodes = moving_nodes(output, variable);
     let mut last_use: Vec<usize> = (0..nodes.len()).collect();
     for (place, node) in nodes.iter().enumerate() {
         for input in node.inputs() {
