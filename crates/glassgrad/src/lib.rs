@@ -67,6 +67,10 @@ pub mod compile;
 
 pub mod operations;
 
+pub mod calculus;
+
+pub mod optim;
+
 pub mod scalar;
 
 #[cfg(feature = "glass")]

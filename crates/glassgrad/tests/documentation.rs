@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of tensors, as folders or files of `src`.
-const TENSORS: [&str; 14] = [
+const TENSORS: [&str; 16] = [
     "shared",
     "dtype",
     "shape",
@@ -17,7 +17,9 @@ const TENSORS: [&str; 14] = [
     "tree",
     "diff",
     "operations",
+    "calculus",
     "explain",
+    "optim",
 ];
 
 fn sources(path: &Path) -> Vec<PathBuf> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 27] = [
+const LAYERS: [&str; 29] = [
     "algebra",
     "special",
     "dtype",
@@ -24,6 +24,8 @@ const LAYERS: [&str; 27] = [
     "diff",
     "compile",
     "operations",
+    "calculus",
+    "optim",
     "scalar",
     "lang",
     "trace",

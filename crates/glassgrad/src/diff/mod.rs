@@ -23,6 +23,7 @@ mod scan;
 mod transforms;
 mod within;
 
+pub(crate) use batch::batched;
 pub use checkpoint::checkpoint;
 pub(crate) use forward::pushforward;
 pub(crate) use reverse::{cotangents, dependent_nodes, is_flat, pullback};

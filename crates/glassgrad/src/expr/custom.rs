@@ -103,6 +103,16 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
     fn key(&self) -> Option<String> {
         None
     }
+    /// What it computes, without what only errors and pictures tell: two operations that mean the same have the same value
+    /// for the same inputs. By default its key.
+    fn meaning(&self) -> Option<String> {
+        self.key().map(|key| format!("{} {key}", self.name()))
+    }
+    /// The output written as a product of one input with tensors that do not depend on it, if it is one: then structure
+    /// passes through it where whole Jacobians and Hessians are made.
+    fn as_product(&self, _inputs: &[Tensor], _input: usize) -> Option<Tensor> {
+        None
+    }
     /// The output for many examples at once: inputs marked in `with_axis` have a leading axis. By default one
     /// example at a time.
     fn batched(&self, _inputs: &[Tensor], _with_axis: &[bool]) -> Option<Tensor> {

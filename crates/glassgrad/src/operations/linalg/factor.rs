@@ -97,6 +97,14 @@ impl Lu {
     }
 }
 
+/// The factors of a square matrix given row by row, as [`Lu`] has them: l and u row by row, the rows, and how many were
+/// exchanged.
+pub(crate) fn factored(size: usize, matrix: &[f64]) -> (Vec<f64>, Vec<usize>, usize) {
+    let Lu { compact, rows, transpositions, .. } = Lu::of(&Mat::from_fn(size, size, |i, j| matrix[i * size + j]));
+    let elements = (0..size * size).map(|k| compact[(k / size, k % size)]).collect();
+    (elements, rows, transpositions)
+}
+
 /// The lower triangle l with l·lᵀ = a, or the place of the first pivot that is not positive.
 pub(super) fn cholesky_factor(matrix: &Mat<f64>) -> Result<Mat<f64>, usize> {
     let n = matrix.nrows();

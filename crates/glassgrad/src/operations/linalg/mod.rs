@@ -31,4 +31,5 @@ mod singular;
 mod solve;
 mod stack;
 
+pub(crate) use factor::factored;
 pub use solve::Triangle;

@@ -11,7 +11,8 @@ use faer::{Mat, Par};
 use super::factor::{Lu, NOISE};
 use super::matrices::{as_column, identity};
 use super::stack::{MatrixOperation, Origin, sizes, square, square_size};
-use crate::expr::{Index, Rule, Tensor, s};
+use crate::einsum::Einsum;
+use crate::expr::{Index, Op, Rule, Tensor, s};
 use crate::shape::Shape;
 
 /// a⁻¹b, under the name of the operation that needs it.
@@ -43,12 +44,37 @@ impl MatrixOperation for Solve {
         }))
     }
 
+    fn meaning(&self) -> String {
+        "solve".to_owned()
+    }
+
+    /// The solution is the inverse times the right-hand side. The inverse of a transpose is that of the matrix, transposed,
+    /// so that both are known to be one.
+    fn as_product(&self, inputs: &[Tensor], input: usize, origin: Origin) -> Option<Tensor> {
+        let matrix = &inputs[0];
+        let turned = match (matrix.op(), &matrix.inputs()[..]) {
+            (Op::Einsum(einsum), [before])
+                if before.rank() == matrix.rank()
+                    && **einsum == Einsum::permutation(before.shape(), &transposition(before.rank())) =>
+            {
+                inverse(self.name, before, origin).transpose()
+            }
+            _ => inverse(self.name, matrix, origin),
+        };
+        (input == 1).then(|| turned.matmul(&inputs[1]))
+    }
+
     fn batched(&self, inputs: &[Tensor], with_axis: &[bool], origin: Origin) -> Tensor {
         match with_axis {
             [false, true] => with_more_columns(&inputs[1], |b| self.clone().on(&[&inputs[0], b], origin)),
             _ => self.as_one_stack(inputs, with_axis, origin),
         }
     }
+}
+
+/// The order of axes that exchanges the last two.
+fn transposition(rank: usize) -> Vec<usize> {
+    (0..rank - 2).chain([rank - 1, rank - 2]).collect()
 }
 
 /// The shape of the solution of a system, which is that of its right-hand side.

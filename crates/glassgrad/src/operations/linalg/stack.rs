@@ -33,6 +33,16 @@ pub(super) trait MatrixOperation: Clone + fmt::Debug + Send + Sync + 'static {
         inputs[0].is_all_finite()
     }
 
+    /// What it computes, if operations of other names compute the same.
+    fn meaning(&self) -> String {
+        format!("{self:?}")
+    }
+
+    /// The result as a product of one input with what does not depend on it, if it is one.
+    fn as_product(&self, _inputs: &[Tensor], _input: usize, _origin: Origin) -> Option<Tensor> {
+        None
+    }
+
     /// The result for many examples.
     fn batched(&self, inputs: &[Tensor], with_axis: &[bool], origin: Origin) -> Tensor {
         self.as_one_stack(inputs, with_axis, origin)
@@ -80,6 +90,14 @@ impl<M: MatrixOperation> CustomOp for Stacked<M> {
 
     fn name(&self) -> &str {
         self.operation.name()
+    }
+
+    fn meaning(&self) -> Option<String> {
+        Some(self.operation.meaning())
+    }
+
+    fn as_product(&self, inputs: &[Tensor], input: usize) -> Option<Tensor> {
+        self.operation.as_product(inputs, input, self.origin)
     }
 
     fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {

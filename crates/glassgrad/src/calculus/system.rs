@@ -1,0 +1,253 @@
+//! Systems over the leaves of a tree: one block, a block for each leaf, one leaf eliminated from the others, the whole
+//! as one matrix, or products alone.
+
+use super::block::{Layout, Place, Term, numbers, summed};
+use super::dense::{Factors, subtract_product};
+use super::krylov::{Apply, minimal_residuals};
+use super::solve::{Singular, Solver, fits};
+use super::structure::{Slots, Way, way};
+use crate::error::Error;
+use crate::expr::Tensor;
+use crate::shape::Shape;
+
+/// How many products an iteration may take at most, for each unknown, and in all.
+const PRODUCTS: (usize, usize) = (6, 20_000);
+
+/// A derivative that was factored.
+pub(super) enum System {
+    /// Each leaf for itself.
+    Leaves(Vec<Solver>),
+    /// A leaf is eliminated, and what is left for the others is one matrix.
+    Eliminated {
+        leaf: usize,
+        solver: Box<Solver>,
+        /// What becomes of the block beside when the leaf is solved for.
+        solved: Vec<f64>,
+        /// The block below.
+        below: Vec<f64>,
+        rest: Factors,
+    },
+    Whole(Factors),
+    /// Nothing is factored.
+    Products,
+}
+
+fn elements(place: &Place) -> usize {
+    place.shape.elements()
+}
+
+/// The matrix of some blocks, row by row.
+fn assembled(
+    layout: &Layout,
+    factors: &[Tensor],
+    rows: &[usize],
+    columns: &[usize],
+    limit: u128,
+) -> Result<Vec<f64>, Singular> {
+    let height: usize = rows.iter().map(|row| elements(&layout.rows[*row])).sum();
+    let width: usize = columns.iter().map(|column| elements(&layout.columns[*column])).sum();
+    fits((height as u128).saturating_mul(width as u128), limit)?;
+    let mut matrix = vec![0.0; height * width];
+    let mut top = 0;
+    for row in rows {
+        let count = elements(&layout.rows[*row]);
+        let mut start = 0;
+        for column in columns {
+            let own = elements(&layout.columns[*column]);
+            let terms = &layout.blocks[*row][*column];
+            if !terms.is_empty() {
+                let block = dense_block(layout, factors, *row, *column)?;
+                for (line, part) in block.chunks_exact(own.max(1)).enumerate() {
+                    let from = (top + line) * width + start;
+                    matrix[from..from + own].copy_from_slice(part);
+                }
+            }
+            start += own;
+        }
+        top += count;
+    }
+    Ok(matrix)
+}
+
+/// One block as a matrix, row by row.
+pub(super) fn dense_block(layout: &Layout, factors: &[Tensor], row: usize, column: usize) -> Result<Vec<f64>, Error> {
+    let shape = layout.rows[row].shape.followed_by(&layout.columns[column].shape);
+    summed(&layout.blocks[row][column], factors, &shape, |term: &Term| {
+        term.rows.iter().chain(&term.columns).copied().collect()
+    })
+}
+
+/// c -= a·b as [`subtract_product`] does, by the kernels of the tensors if it is worth it.
+fn subtract_large_product(c: &mut [f64], a: &[f64], b: &[f64], inner: usize, columns: usize) -> Result<(), Error> {
+    if inner * columns < 1 << 12 {
+        subtract_product(c, a, b, inner, columns);
+        return Ok(());
+    }
+    let matrix = |elements: &[f64], rows: usize, columns: usize| Tensor::new(elements, [rows, columns]);
+    let product = matrix(a, c.len() / columns, inner).matmul(&matrix(b, inner, columns)).eval()?;
+    c.iter_mut().zip(numbers(&product).iter()).for_each(|(c, p)| *c -= p);
+    Ok(())
+}
+
+/// Whether a block is easier to solve than as one matrix.
+fn has_structure(terms: &[Term], shape: &Shape) -> bool {
+    match way(terms, shape) {
+        Way::Zero => false,
+        Way::Blocks(slots) => slots.rest.len() < shape.rank() || shape.elements() <= 1,
+        Way::Kronecker(..) | Way::Kroneckers(..) => true,
+        Way::LowRank(base, ..) => !base.is_empty(),
+    }
+}
+
+impl System {
+    pub(super) fn of(layout: &Layout, factors: &[Tensor]) -> Result<System, Singular> {
+        let count = layout.rows.len();
+        let same = count == layout.columns.len()
+            && layout.rows.iter().zip(&layout.columns).all(|(row, column)| row.shape == column.shape);
+        if !same {
+            let all = |places: &[Place]| places.iter().map(elements).sum::<usize>();
+            let (rows, columns) = (all(&layout.rows), all(&layout.columns));
+            if rows != columns {
+                return Err(Singular::Yes(format!("it has {rows} rows and {columns} columns")));
+            }
+            let everything: (Vec<usize>, Vec<usize>) = ((0..count).collect(), (0..layout.columns.len()).collect());
+            let matrix = assembled(layout, factors, &everything.0, &everything.1, layout.limit)?;
+            return Ok(System::Whole(Factors::of(rows, matrix)?));
+        }
+        let alone = |leaf: usize| (0..count).all(|other| other == leaf || layout.blocks[leaf][other].is_empty());
+        let found = if (0..count).all(alone) {
+            let solver =
+                |leaf: usize| Solver::of(&layout.blocks[leaf][leaf], factors, &layout.rows[leaf].shape, layout.limit);
+            (0..count).map(solver).collect::<Result<Vec<_>, _>>().map(System::Leaves)
+        } else {
+            System::eliminated(layout, factors)
+        };
+        match found {
+            // Where factors do not fit, products with vectors may still do.
+            Err(Singular::TooLarge(_)) if layout.symmetric => Ok(System::Products),
+            found => found,
+        }
+    }
+
+    fn eliminated(layout: &Layout, factors: &[Tensor]) -> Result<System, Singular> {
+        let count = layout.rows.len();
+        let structured = |leaf: &usize| has_structure(&layout.blocks[*leaf][*leaf], &layout.rows[*leaf].shape);
+        let leaf = (0..count).filter(structured).max_by_key(|leaf| elements(&layout.rows[*leaf]));
+        let total: usize = layout.rows.iter().map(elements).sum();
+        let whole = || -> Result<System, Singular> {
+            let all: Vec<usize> = (0..count).collect();
+            Ok(System::Whole(Factors::of(total, assembled(layout, factors, &all, &all, layout.limit)?)?))
+        };
+        let Some(leaf) = leaf else { return whole() };
+        let shape = &layout.rows[leaf].shape;
+        let solver = match Solver::of(&layout.blocks[leaf][leaf], factors, shape, layout.limit) {
+            Ok(solver) => solver,
+            // A singular part does not make the whole singular.
+            Err(Singular::Yes(_)) => return whole(),
+            Err(other) => return Err(other),
+        };
+        let others: Vec<usize> = (0..count).filter(|other| *other != leaf).collect();
+        let (own, rest) = (elements(&layout.rows[leaf]), total - elements(&layout.rows[leaf]));
+        fits((3 * own as u128 + rest as u128).saturating_mul(rest as u128), layout.limit)?;
+        let mut solved = assembled(layout, factors, &[leaf], &others, layout.limit)?;
+        let below = assembled(layout, factors, &others, &[leaf], layout.limit)?;
+        solver.solve(&mut solved, rest);
+        let mut complement = assembled(layout, factors, &others, &others, layout.limit)?;
+        subtract_large_product(&mut complement, &below, &solved, own, rest)?;
+        let rest = Factors::of(rest, complement)?;
+        let solver = Box::new(solver);
+        Ok(System::Eliminated { leaf, solver, solved, below, rest })
+    }
+
+    /// The solution for one right-hand side, leaf by leaf.
+    pub(super) fn solve(
+        &self,
+        layout: &Layout,
+        mut right: Vec<Vec<f64>>,
+        apply: Apply,
+    ) -> Result<Vec<Vec<f64>>, Singular> {
+        let split = |whole: Vec<f64>| -> Vec<Vec<f64>> {
+            let mut rest = &whole[..];
+            let mut parts = Vec::new();
+            for place in &layout.columns {
+                let (own, after) = rest.split_at(elements(place));
+                parts.push(own.to_vec());
+                rest = after;
+            }
+            parts
+        };
+        match self {
+            System::Leaves(solvers) => {
+                solvers.iter().zip(&mut right).for_each(|(solver, right)| solver.solve(right, 1));
+                Ok(right)
+            }
+            System::Eliminated { leaf, solver, solved, below, rest, .. } => {
+                let mut own = std::mem::take(&mut right[*leaf]);
+                solver.solve(&mut own, 1);
+                let mut others: Vec<f64> = right.concat();
+                subtract_product(&mut others, below, &own, own.len(), 1);
+                rest.solve(&mut others, &mut Vec::new());
+                subtract_product(&mut own, solved, &others, others.len(), 1);
+                let mut whole = Vec::new();
+                let mut after = &others[..];
+                for (place, of) in layout.columns.iter().enumerate() {
+                    if place == *leaf {
+                        whole.push(own.clone());
+                    } else {
+                        let (part, next) = after.split_at(elements(of));
+                        whole.push(part.to_vec());
+                        after = next;
+                    }
+                }
+                Ok(whole)
+            }
+            System::Whole(factors) => {
+                let mut whole = right.concat();
+                factors.solve(&mut whole, &mut Vec::new());
+                Ok(split(whole))
+            }
+            System::Products => {
+                let whole = right.concat();
+                let most = (PRODUCTS.0 * whole.len()).min(PRODUCTS.1);
+                let found = minimal_residuals(apply, &whole, most)?;
+                if found.residual > 1e-8 || found.residual.is_nan() {
+                    return Err(Singular::Yes(format!(
+                        "after {} products with vectors a residual of {:.1e} is left, so it is singular or nearly so",
+                        found.iterations, found.residual
+                    )));
+                }
+                Ok(split(found.solution))
+            }
+        }
+    }
+
+    /// The sign of the determinant, and the logarithm of its magnitude; nothing if nothing was factored.
+    pub(super) fn determinant(&self) -> Option<(f64, f64)> {
+        let product = |a: (f64, f64), b: (f64, f64)| (a.0 * b.0, a.1 + b.1);
+        match self {
+            System::Leaves(solvers) => {
+                Some(solvers.iter().fold((1.0, 0.0), |all, solver| product(all, solver.determinant())))
+            }
+            System::Eliminated { solver, rest, .. } => Some(product(solver.determinant(), rest.determinant())),
+            System::Whole(factors) => Some(factors.determinant()),
+            System::Products => None,
+        }
+    }
+
+    /// How the system is solved, in a few words.
+    pub(super) fn describe(&self) -> &'static str {
+        match self {
+            System::Leaves(solvers) => match &solvers[..] {
+                [Solver::Blocks { slots: Slots { rest, .. }, .. }] if rest.is_empty() => "element by element",
+                [Solver::Blocks { .. }] => "block by block",
+                [Solver::Kronecker { .. }] => "factor by factor of a Kronecker product",
+                [Solver::Kroneckers { .. }] => "by the eigenvalues of two Kronecker products",
+                [Solver::LowRank { .. }] => "by the base, corrected by low rank",
+                _ => "leaf by leaf",
+            },
+            System::Eliminated { .. } => "one leaf eliminated, the others as one matrix",
+            System::Whole(_) => "as one matrix",
+            System::Products => "by products with vectors",
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What methods share: the record of a descent, and the search along a line.
+
+use std::fmt;
+
+use crate::error::Error;
+use crate::expr::Tensor;
+use crate::tree::Tree;
+
+/// One round of a descent.
+///
+/// ```
+/// use glassgrad::{Tensor, optim::Newton};
+/// let found = Newton::new().minimise(|x: &Tensor| (x - 3.0).square().sum(), &Tensor::from([0.0])).unwrap();
+/// assert_eq!((found.rounds[0].value, found.rounds[0].gradient_norm), (9.0, 6.0));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// The value before the step.
+    pub value: f64,
+    /// The length of the gradient before the step.
+    pub gradient_norm: f64,
+    /// How much of the step was taken, or what damped it.
+    pub step: f64,
+}
+
+/// Where a descent ended.
+///
+/// ```
+/// use glassgrad::{Tensor, optim::Newton};
+/// let found = Newton::new().minimise(|x: &Tensor| (x - 3.0).square().sum(), &Tensor::from([0.0])).unwrap();
+/// assert!(found.converged);
+/// assert_eq!((found.point.to_string(), found.rounds.len()), ("[3]".into(), 1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Minimum<X> {
+    /// The point.
+    pub point: X,
+    /// The value there.
+    pub value: f64,
+    /// The length of the gradient there.
+    pub gradient_norm: f64,
+    /// Whether that is as small as was asked for.
+    pub converged: bool,
+    /// What was done, round by round.
+    pub rounds: Vec<Round>,
+}
+
+/// One line for each round.
+impl<X> fmt::Display for Minimum<X> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "round  value            gradient    step")?;
+        for (number, round) in self.rounds.iter().enumerate() {
+            let Round { value, gradient_norm, step } = round;
+            writeln!(formatter, "{number:>5}  {value:<15.8e}  {gradient_norm:<10.2e}  {step:.2e}")?;
+        }
+        let end = if self.converged { "converged" } else { "not converged" };
+        write!(formatter, "{:>5}  {:<15.8e}  {:<10.2e}  {end}", self.rounds.len(), self.value, self.gradient_norm)
+    }
+}
+
+/// The length of a tree.
+pub(super) fn length<X: Tree>(x: &X) -> Result<f64, Error> {
+    Ok(dot(x, x)?.sqrt())
+}
+
+/// The inner product of two trees in 64 bits, whatever types their leaves have.
+pub(super) fn dot<X: Tree>(a: &X, b: &X) -> Result<f64, Error> {
+    let (a, b) = (a.flatten(), b.flatten());
+    let arrays = Tensor::eval_all(&a.iter().chain(&b).collect::<Vec<_>>())?;
+    let (a, b) = arrays.split_at(a.len());
+    let one = |(a, b): (&crate::array::Array, &crate::array::Array)| -> f64 {
+        (0..a.buffer().len().min(b.buffer().len())).map(|k| a.buffer().get(k) * b.buffer().get(k)).sum()
+    };
+    Ok(a.iter().zip(b).map(one).sum())
+}
+
+/// The point at some part of a step.
+pub(super) fn moved<X: Tree>(point: &X, step: &X, part: f64) -> Result<X, Error> {
+    point.zip(step, |x, dx| if x.is_float() { x + dx * part } else { x.clone() }).realise()
+}
+
+/// The decrease that a step must bring, relative to what the slope promises.
+const DECREASE: f64 = 1e-4;
+
+/// A part of a step that lowers the value enough, and the value there; smaller and smaller parts are tried. Close to a
+/// minimum values differ by rounding errors only, and so much is allowed.
+pub(super) fn lower(
+    value: f64,
+    slope: f64,
+    mut value_at: impl FnMut(f64) -> Result<f64, Error>,
+) -> Result<Option<(f64, f64)>, Error> {
+    let mut part = 1.0;
+    let noise = 8.0 * f64::EPSILON * value.abs();
+    for _ in 0..60 {
+        let there = value_at(part)?;
+        if there <= value + DECREASE * part * slope + noise {
+            return Ok(Some((part, there)));
+        }
+        // The minimum of the parabola through what is known, within bounds.
+        let guess = -slope * part * part / (2.0 * (there - value - slope * part));
+        part = if guess.is_finite() { guess.clamp(0.1 * part, 0.5 * part) } else { 0.5 * part };
+    }
+    Ok(None)
+}
