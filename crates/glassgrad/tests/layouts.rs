@@ -154,3 +154,38 @@ fn large_products_in_every_layout() {
         }
     }
 }
+
+/// XᵀX, and XᵀDX with a diagonal D, are computed up to the diagonal and mirrored; what only looks like them is not.
+#[test]
+fn products_that_are_their_own_transposes_are_computed_by_half() {
+    let normal = |key: u64, shape: &[usize]| normal(key, shape).cast(DType::F64).detach().expect("numbers");
+    let is_symmetric = |tensor: &Tensor| {
+        let program = tensor.program().unwrap();
+        program.steps.iter().any(|step| matches!(step, Step::Product(product) if product.symmetric))
+    };
+    for size in [7, 64, 203] {
+        let (x, y, d) = (normal(1, &[150, size]), normal(2, &[150, size]), normal(3, &[150, 1]));
+        let cases = [
+            ("a matrix with itself", x.transpose().matmul(&x), true),
+            ("rows", x.matmul(&x.transpose()), true),
+            ("with weights", (&x * &d).transpose().matmul(&x), true),
+            ("with weights on both sides", (&x * &d).transpose().matmul(&(&x * d.sin())), true),
+            ("a multiple", x.transpose().matmul(&x) * -0.5, true),
+            ("another matrix", x.transpose().matmul(&y), false),
+            ("another in part", (&x * &y).transpose().matmul(&x), false),
+        ];
+        for (what, product, symmetric) in cases {
+            assert_eq!(is_symmetric(&product), symmetric, "{what}, {size}");
+            let found = product.to_vec::<f64>().unwrap();
+            let exact = product.eval_by_reference().unwrap();
+            let columns = product.shape()[1];
+            for (place, found_here) in found.iter().enumerate() {
+                let wanted = exact.buffer().get(place);
+                assert!((found_here - wanted).abs() <= 1e-11 * (1.0 + wanted.abs()), "{what}, {size}");
+                if symmetric && size >= 64 {
+                    assert_eq!(*found_here, found[place % columns * columns + place / columns], "{what}, {size}");
+                }
+            }
+        }
+    }
+}

@@ -162,12 +162,49 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
                 add,
             };
             match E::large() {
+                Some(kernel) if !small && product.symmetric => symmetric(kernel, matrices),
                 Some(kernel) if !small => large(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
             add = true;
         });
     });
+}
+
+/// So many rows of a symmetric product are computed at a time, up to the diagonal: an eighth of them.
+const PANELS: usize = 8;
+/// Rows and columns that are mirrored at a time.
+const TILE: usize = 32;
+
+/// A large product that is its own transpose: rows up to the diagonal are computed, the rest is mirrored.
+fn symmetric<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
+    let Matrices { a, c, rows, columns, .. } = matrices;
+    let size = rows.extent;
+    let height = size.div_ceil(PANELS);
+    for first in (0..size).step_by(height) {
+        let count = height.min(size - first);
+        let panel = Matrices {
+            a: a.wrapping_offset(first as isize * rows.strides[0]),
+            c: c.wrapping_offset(first as isize * rows.strides[2]),
+            rows: ProductAxis { extent: count, ..rows },
+            columns: ProductAxis { extent: first + count, ..columns },
+            ..matrices
+        };
+        large(kernel, panel);
+    }
+    let place = |row: usize, column: usize| {
+        c.wrapping_offset(row as isize * rows.strides[2] + column as isize * columns.strides[2])
+    };
+    for first_row in (0..size).step_by(TILE) {
+        for first_column in (first_row..size).step_by(TILE) {
+            for row in first_row..(first_row + TILE).min(size) {
+                for column in first_column.max(row + 1)..(first_column + TILE).min(size) {
+                    // SAFETY: both places lie inside of the result, and nobody else reads or writes it.
+                    unsafe { *place(row, column) = *place(column, row) };
+                }
+            }
+        }
+    }
 }
 
 impl<E> Matrices<E> {

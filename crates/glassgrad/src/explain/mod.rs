@@ -54,7 +54,7 @@ const SHOWN: usize = 60;
 /// let loss = |w: &Tensor| x.matmul(w).tanh().square().sum();
 /// let explanation = grad(loss)(&Tensor::new(&[0.1_f64; 30], [30, 1])).explain().unwrap();
 /// let text = explanation.to_string();
-/// assert!(text.contains("loop 20: tanh, mul"), "{text}");
+/// assert!(text.contains("loop 20×30: mul, row sum, tanh"), "{text}");
 /// assert_eq!(explanation.passes.len(), 8);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +92,7 @@ impl Tensor {
     /// use glassgrad::Tensor;
     /// let x = Tensor::from([1.0, 2.0]).exp();
     /// let explanation = Tensor::explain_all(&[&x.sum(), &x.max()]).unwrap();
-    /// assert_eq!(explanation.steps[0].what, "loop 2: exp, sum, largest");
+    /// assert_eq!(explanation.steps[0].what, "loop 2: exp, row sum, row largest");
     /// ```
     #[track_caller]
     pub fn explain_all(tensors: &[&Tensor]) -> Result<Explanation, Error> {

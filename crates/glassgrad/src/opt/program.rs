@@ -180,6 +180,8 @@ pub struct Product {
     pub coefficient: f64,
     /// How many elements to set to zero first, if not every place is written.
     pub clear: Option<usize>,
+    /// Whether the result is its own transpose, so that half of it is to be computed.
+    pub symmetric: bool,
 }
 
 /// One operation on whole arrays, whose elements lie row by row.
@@ -332,7 +334,10 @@ impl Step {
             Step::Product(product) => {
                 let axes = product.batch.iter().chain(&product.sums);
                 let whole: f64 = axes.map(|axis| axis.extent as f64).product();
-                2.0 * whole * product.rows.extent as f64 * product.columns.extent as f64 * product.inner.extent as f64
+                let [rows, columns, inner] =
+                    [product.rows, product.columns, product.inner].map(|axis| axis.extent as f64);
+                let computed = if product.symmetric { (columns + 1.0) / 2.0 } else { columns };
+                2.0 * whole * rows * computed * inner
             }
             Step::Call(_) => 0.0,
             Step::Repeat(repeat) => repeat.length as f64 * repeat.body.flops(),
@@ -468,9 +473,10 @@ impl fmt::Display for Program {
                 Step::Product(product) => {
                     let sizes = |axes: &[ProductAxis]| axes.iter().map(|axis| axis.extent).collect::<Vec<_>>();
                     let [a, b, c] = &product.operands;
+                    let symmetric = if product.symmetric { "symmetric " } else { "" };
                     writeln!(
                         formatter,
-                        "product {:?} {}×{}×{} sum {:?}: {} · {} -> {}",
+                        "{symmetric}product {:?} {}×{}×{} sum {:?}: {} · {} -> {}",
                         sizes(&product.batch),
                         product.rows.extent,
                         product.inner.extent,

@@ -196,11 +196,18 @@ impl Planned<'_, '_> {
     fn step(&self, number: usize, group: Group) -> Step {
         match group {
             Group::Loop(group) => Step::Loop(self.fused(group)),
-            Group::Product(PendingProduct { axes, factors: [first, second], producer, coefficient, clear }) => {
+            Group::Product(PendingProduct {
+                axes,
+                factors: [first, second],
+                producer,
+                coefficient,
+                clear,
+                symmetric,
+            }) => {
                 let operands = [self.access(&first), self.access(&second), self.whole(producer, &[])];
                 let clear = clear.then_some(self.lowering.producers[producer].elements);
                 let ProductAxes { batch, sums, rows, columns, inner } = axes;
-                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear })
+                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear, symmetric })
             }
             Group::Call { node, inputs, producer } => {
                 let node = &self.lowering.graph.nodes[node];

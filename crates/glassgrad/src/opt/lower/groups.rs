@@ -137,6 +137,7 @@ pub(super) struct PendingProduct {
     pub(super) producer: usize,
     pub(super) coefficient: f64,
     pub(super) clear: bool,
+    pub(super) symmetric: bool,
 }
 
 impl Lowering<'_> {

@@ -4,6 +4,7 @@ use super::groups::{Group, PendingProduct};
 use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::{Einsum, Label};
+use crate::expr::Op;
 use crate::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{Combine, ProductAxis};
@@ -38,7 +39,9 @@ impl Lowering<'_> {
             }
             if let Ok(factors) = <[Located; 2]>::try_from(operands) {
                 let coefficient = einsum.coefficient;
-                let pending = PendingProduct { axes, factors, producer, coefficient, clear: has_delta };
+                let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
+                let symmetric = is_one && !has_delta && self.is_symmetric(node, einsum);
+                let pending = PendingProduct { axes, factors, producer, coefficient, clear: has_delta, symmetric };
                 self.group_of(producer, Group::Product(pending));
             }
             return Located::whole(producer, &node.shape);
@@ -60,6 +63,34 @@ impl Lowering<'_> {
         let strides: Few<isize> = order.iter().map(|label| along(&einsum.output, &own, *label)).collect();
         let placed = placed(einsum, operands, &order);
         self.combined(node, &space, placed, &strides, Combine::Sum, Some(einsum))
+    }
+}
+
+impl Lowering<'_> {
+    /// Whether a product of two factors is its own transpose: both are one matrix, up to factors that only what is summed
+    /// decides on, as in XᵀX and in XᵀDX with a diagonal D.
+    fn is_symmetric(&self, node: &GraphNode, einsum: &Einsum) -> bool {
+        let ([first, second], [row, column]) = (&einsum.operands[..], &einsum.output[..]) else { return false };
+        let exchanged = |label: &Label| if label == row { *column } else { *label };
+        let is_free = |labels: &[Label], free: &Label| labels.iter().filter(|label| *label == free).count() == 1;
+        is_free(first, row)
+            && is_free(second, column)
+            && first.iter().map(exchanged).eq(second.iter().copied())
+            && self.without_factors(node.inputs[0], first, *row)
+                == self.without_factors(node.inputs[1], second, *column)
+    }
+
+    /// The matrix that a node is a multiple of, by factors that do not differ along one of its labels.
+    fn without_factors(&self, node: usize, labels: &[Label], free: Label) -> usize {
+        let GraphNode { op: Op::Einsum(product), inputs, .. } = &self.graph.nodes[node] else { return node };
+        let is_plain = !product.is_strong() && product.output.len() == product.extents.len();
+        let Some(place) = labels.iter().position(|label| *label == free).filter(|_| is_plain) else { return node };
+        let along = product.output[place];
+        let moving = || (0..inputs.len()).filter(|input| product.operands[*input].contains(&along));
+        match moving().next() {
+            Some(only) if moving().count() == 1 && product.operands[only] == product.output => inputs[only],
+            _ => node,
+        }
     }
 }
 
