@@ -196,11 +196,12 @@ impl Planned<'_, '_> {
     fn step(&self, number: usize, group: Group) -> Step {
         match group {
             Group::Loop(group) => Step::Loop(self.fused(group)),
-            Group::Product(PendingProduct { axes, factors: [first, second], producer, coefficient, clear }) => {
-                let operands = [self.access(&first), self.access(&second), self.whole(producer, &[])];
+            Group::Product(PendingProduct { axes, factors: [first, second], producer, offset, coefficient, clear, meets }) => {
+                let result = Access { offset, ..self.whole(producer, &[]) };
+                let operands = [self.access(&first), self.access(&second), result];
                 let clear = clear.then_some(self.lowering.producers[producer].elements);
                 let ProductAxes { batch, sums, rows, columns, inner } = axes;
-                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear })
+                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear, meets })
             }
             Group::Call { node, inputs, producer } => {
                 let node = &self.lowering.graph.nodes[node];
