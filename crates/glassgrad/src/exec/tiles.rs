@@ -100,9 +100,10 @@ impl Composite {
             _ => 16,
         };
         let last = self.columns.last();
-        let packed = inner.saturating_mul(columns).saturating_mul(moved(last, 1)) * rows.div_ceil(ROWS) / 8;
-        let written = rows.saturating_mul(columns).saturating_mul(moved(last, 2)) / 8;
-        let vectors = rows.saturating_mul(inner).saturating_mul((2 * columns).div_ceil(16).max(1)) / 2;
+        let product = |factors: [usize; 4]| factors.into_iter().fold(1, usize::saturating_mul);
+        let packed = product([inner, columns, moved(last, 1), rows.div_ceil(ROWS)]) / 8;
+        let written = product([rows, columns, moved(last, 2), 1]) / 8;
+        let vectors = product([rows, inner, columns.div_ceil(GROUP), 1]) / 2;
         vectors.saturating_add(packed).saturating_add(written)
     }
 
@@ -129,10 +130,13 @@ impl Composite {
         let [a, b] = if self.is_transposed { [b, a] } else { [a, b] };
         let whole = Whole { composite: self, a, b, c, coefficient, level };
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
+        if inner == 0 && !self.meets {
+            return whole.clear();
+        }
         if rows == 0 || columns == 0 || inner == 0 || count(&self.batch) == 0 {
             return;
         }
-        let work = count(&self.batch) * rows * columns * inner;
+        let work = [count(&self.batch), rows, columns, inner].into_iter().fold(1, usize::saturating_mul);
         let parallel = work >= PARALLEL && rayon::current_num_threads() > 1;
         if self.meets {
             let each = count(&self.batch[1..]);
@@ -201,6 +205,19 @@ impl<E: Factor> Whole<'_, E> {
     /// All of it; a closure that asks for it takes it as a whole.
     fn get(&self) -> &Self {
         self
+    }
+
+    /// Writes the sum of nothing everywhere.
+    fn clear(&self) {
+        let Composite { batch, rows, columns, .. } = self.composite;
+        each_place(batch, [0, count(batch)], |_, start| {
+            each_place(rows, [0, count(rows)], |_, row| {
+                each_place(columns, [0, count(columns)], |_, column| {
+                    // SAFETY: the planner's strides stay inside the result, which nobody else writes to.
+                    unsafe { *self.c.wrapping_offset(start[2] + row[2] + column[2]) = E::default() };
+                });
+            });
+        });
     }
 
     /// Computes a long sum in parts, and adds them up in their order.
@@ -281,6 +298,9 @@ fn place(axes: &[ProductAxis], mut index: usize) -> [isize; 3] {
 /// Calls a function with each index of some axes from one to another, counted from the first, and its places.
 #[inline(always)]
 fn each_place(axes: &[ProductAxis], [begin, end]: [usize; 2], mut visit: impl FnMut(usize, [isize; 3])) {
+    if begin == end {
+        return;
+    }
     let mut index = [0_usize; MOST_AXES];
     let mut rest = begin;
     for (axis, own) in axes.iter().enumerate().rev() {
@@ -368,12 +388,14 @@ impl<E: Factor> Tile<'_, E> {
             #[target_feature(enable = "avx512f,avx2,fma")]
             fn wide<E: Factor>(tile: &Tile<'_, E>, tables: &Tables<'_>) {
                 let is_single = size_of::<E>() == 4;
-                tile.panels(if is_single { 32 } else { 16 }, |first, width| match (is_single, width) {
-                    (true, 0..=8) => tile.panel::<E::Medium, 1, 8, 8>(tables, first, width),
-                    (true, 9..=16) => tile.panel::<E::Wide, 1, 16, 8>(tables, first, width),
-                    (true, _) => tile.panel::<E::Wide, 2, 32, 8>(tables, first, width),
-                    (false, 0..=8) => tile.panel::<E::Wide, 1, 8, 8>(tables, first, width),
-                    (false, _) => tile.panel::<E::Wide, 2, 16, 8>(tables, first, width),
+                tile.panels(if is_single { 32 } else { 16 } / tile.narrower(), |first, width| {
+                    match (is_single, width) {
+                        (true, 0..=8) => tile.panel::<E::Medium, 1, 8, 8>(tables, first, width),
+                        (true, 9..=16) => tile.panel::<E::Wide, 1, 16, 8>(tables, first, width),
+                        (true, _) => tile.panel::<E::Wide, 2, 32, 8>(tables, first, width),
+                        (false, 0..=8) => tile.panel::<E::Wide, 1, 8, 8>(tables, first, width),
+                        (false, _) => tile.panel::<E::Wide, 2, 16, 8>(tables, first, width),
+                    }
                 });
             }
             #[target_feature(enable = "avx2,fma")]
@@ -396,6 +418,13 @@ impl<E: Factor> Tile<'_, E> {
             }
         }
         self.panels(8, |first, width| self.panel::<Portable<E>, 1, 8, 4>(tables, first, width));
+    }
+
+    /// How many times narrower panels are where places meet: what falls on one place is added up panel by panel, so that
+    /// panels must be the same at both upper levels.
+    #[inline(always)]
+    fn narrower(&self) -> usize {
+        if self.composite.meets { 2 } else { 1 }
     }
 
     /// Calls a function with the first column and the width of every panel.
@@ -506,8 +535,7 @@ fn pack<E: Factor, const W: usize>(b: *const E, columns: &Places<W>, inner: &[is
         for group in 0..W / GROUP {
             let first = group * GROUP;
             if columns.together[group] {
-                let eight =
-                    unsafe { at.wrapping_offset(columns.places[first]).cast::<[E; GROUP]>().read_unaligned() };
+                let eight = unsafe { at.wrapping_offset(columns.places[first]).cast::<[E; GROUP]>().read_unaligned() };
                 line[first..first + GROUP].copy_from_slice(&eight);
                 continue;
             }

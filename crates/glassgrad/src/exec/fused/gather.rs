@@ -36,13 +36,7 @@ const LONG: usize = 16;
 
 /// Reads short rows, as many neighbouring axes of them at once as a small table of places has room for; `false` if
 /// rows are long or the block does not consist of whole ones.
-fn short_rows<E: Copy>(
-    extents: &[usize],
-    strides: &[isize],
-    start: usize,
-    to: &mut [E],
-    from: *mut u8,
-) -> bool {
+fn short_rows<E: Copy>(extents: &[usize], strides: &[isize], start: usize, to: &mut [E], from: *mut u8) -> bool {
     const MOST: usize = 32;
     let is_whole = |size: usize| start.is_multiple_of(size) && to.len().is_multiple_of(size);
     let Some(last) = extents.last().filter(|last| **last < LONG && is_whole(**last)) else { return false };
@@ -87,13 +81,15 @@ fn element<E: Copy>(at: *mut E, place: isize) -> E {
     elements::<E>(at.wrapping_offset(place).cast(), 1)[0]
 }
 
+/// One element for each row of one length.
+fn repeated<E: Copy, const N: usize>(from: *mut E, step: isize, to: &mut [E]) {
+    for (row, own) in to.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        *own = [element(from, row as isize * step); N];
+    }
+}
+
 /// Reads elements in tuples, whose places lie as a table says, and from one tuple to the next by a step.
-fn tuples<E: Copy, const N: usize>(
-    table: &[isize],
-    to: &mut [E],
-    [place, step]: [isize; 2],
-    from: *mut u8,
-) {
+fn tuples<E: Copy, const N: usize>(table: &[isize], to: &mut [E], [place, step]: [isize; 2], from: *mut u8) {
     let mut places = [0; N];
     places.copy_from_slice(table);
     for (number, own) in to.as_chunks_mut::<N>().0.iter_mut().enumerate() {
@@ -110,9 +106,19 @@ fn typed<E: Copy>(load: &Access, extents: &[usize], from: *mut u8, start: usize,
     match whole_rows(extents, strides, start, count) {
         // One element for each row.
         Some((first, [step, 0], inner)) => {
-            for (row, elements) in to.chunks_exact_mut(inner).enumerate() {
-                let element = at(first + row as isize * step);
-                elements.iter_mut().for_each(|own| *own = element);
+            let from = from.cast::<E>().wrapping_offset(first);
+            match inner {
+                2 => repeated::<E, 2>(from, step, to),
+                3 => repeated::<E, 3>(from, step, to),
+                4 => repeated::<E, 4>(from, step, to),
+                8 => repeated::<E, 8>(from, step, to),
+                9 => repeated::<E, 9>(from, step, to),
+                _ => {
+                    for (row, elements) in to.chunks_exact_mut(inner).enumerate() {
+                        let element = element(from, row as isize * step);
+                        elements.iter_mut().for_each(|own| *own = element);
+                    }
+                }
             }
         }
         // The same short row again and again.

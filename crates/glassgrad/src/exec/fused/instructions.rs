@@ -137,14 +137,22 @@ fn short_spread<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
     }
 }
 
-fn choose<E: Copy>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut u8, count: usize) {
-    let condition = elements::<bool>(places[condition], count);
-    let (a, b) = (elements::<E>(places[a], count), elements::<E>(places[b], count));
-    let both = a.iter().zip(b).zip(condition);
-    for (y, ((a, b), holds)) in elements_mut::<E>(own, count).iter_mut().zip(both) {
-        // Both are read, so that nothing hangs on guessing which one it is.
-        let (a, b) = (*a, *b);
-        *y = if *holds { a } else { b };
+/// Chooses between elements of a type by their bits, in which nothing hangs on guessing which one it is.
+fn choose<E>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut u8, count: usize) {
+    macro_rules! by_bits {
+        ($Bits:ty) => {{
+            let condition = elements::<u8>(places[condition], count);
+            let (a, b) = (elements::<$Bits>(places[a], count), elements::<$Bits>(places[b], count));
+            let both = a.iter().zip(b).zip(condition);
+            for (y, ((a, b), holds)) in elements_mut::<$Bits>(own, count).iter_mut().zip(both) {
+                *y = b ^ ((a ^ b) & <$Bits>::from(*holds).wrapping_neg());
+            }
+        }};
+    }
+    match size_of::<E>() {
+        1 => by_bits!(u8),
+        4 => by_bits!(u32),
+        _ => by_bits!(u64),
     }
 }
 
@@ -203,13 +211,7 @@ fn truths(
     own: *mut u8,
     [count, row]: [usize; 2],
 ) {
-    fn compare<E: PartialOrd + Copy>(
-        relation: Relation,
-        a: *mut u8,
-        b: *mut u8,
-        own: *mut u8,
-        count: usize,
-    ) {
+    fn compare<E: PartialOrd + Copy>(relation: Relation, a: *mut u8, b: *mut u8, own: *mut u8, count: usize) {
         let (a, b) = (elements::<E>(a, count), elements::<E>(b, count));
         let own = elements_mut::<bool>(own, count);
         // One loop for each relation, each without a choice inside.

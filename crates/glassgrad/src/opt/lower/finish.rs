@@ -196,7 +196,15 @@ impl Planned<'_, '_> {
     fn step(&self, number: usize, group: Group) -> Step {
         match group {
             Group::Loop(group) => Step::Loop(self.fused(group)),
-            Group::Product(PendingProduct { axes, factors: [first, second], producer, offset, coefficient, clear, meets }) => {
+            Group::Product(PendingProduct {
+                axes,
+                factors: [first, second],
+                producer,
+                offset,
+                coefficient,
+                clear,
+                meets,
+            }) => {
                 let result = Access { offset, ..self.whole(producer, &[]) };
                 let operands = [self.access(&first), self.access(&second), result];
                 let clear = clear.then_some(self.lowering.producers[producer].elements);

@@ -58,8 +58,7 @@ impl Fold {
         let bounds: Vec<[isize; 2]> = view.axes.iter().zip(view.input.iter()).map(bounds).collect();
         let shape: Shape = bounds.iter().map(|[first, behind]| (behind - first) as usize).collect();
         let own = rows(&shape);
-        let mut fold =
-            Fold { shape, offset: 0, strides: Few::repeated(0, view.output.rank()), inside: 0 };
+        let mut fold = Fold { shape, offset: 0, strides: Few::repeated(0, view.output.rank()), inside: 0 };
         for ((axis, [first, _]), stride) in view.axes.iter().zip(bounds).zip(own.iter()) {
             fold.offset += (axis.offset - first) * stride;
             fold.inside -= first * stride;
