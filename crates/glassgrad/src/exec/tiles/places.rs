@@ -1,0 +1,47 @@
+//! Where the elements of a product lie whose rows, columns and sums run over several axes.
+
+use super::super::fused::MOST_AXES;
+use crate::opt::program::ProductAxis;
+
+/// How many indices some axes have.
+pub(super) fn count(axes: &[ProductAxis]) -> usize {
+    axes.iter().map(|axis| axis.extent).product()
+}
+
+/// The places in each operand that an index of some axes leads to.
+pub(super) fn place(axes: &[ProductAxis], mut index: usize) -> [isize; 3] {
+    let mut places = [0; 3];
+    for axis in axes.iter().rev() {
+        let own = (index % axis.extent) as isize;
+        index /= axis.extent;
+        places.iter_mut().zip(axis.strides).for_each(|(place, stride)| *place += own * stride);
+    }
+    places
+}
+
+/// Calls a function with each index of some axes from one to another, counted from the first, and its places.
+#[inline(always)]
+pub(super) fn each_place(axes: &[ProductAxis], [begin, end]: [usize; 2], mut visit: impl FnMut(usize, [isize; 3])) {
+    if begin == end {
+        return;
+    }
+    let mut index = [0_usize; MOST_AXES];
+    let mut rest = begin;
+    for (axis, own) in axes.iter().enumerate().rev() {
+        index[axis] = rest % own.extent;
+        rest /= own.extent;
+    }
+    let mut places = place(axes, begin);
+    for number in 0..end - begin {
+        visit(number, places);
+        for (axis, own) in axes.iter().enumerate().rev() {
+            index[axis] += 1;
+            (0..3).for_each(|operand| places[operand] += own.strides[operand]);
+            if index[axis] < own.extent {
+                break;
+            }
+            index[axis] = 0;
+            (0..3).for_each(|operand| places[operand] -= own.extent as isize * own.strides[operand]);
+        }
+    }
+}
