@@ -67,6 +67,7 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("gradient of a kernel, few channels", of_kernel(&few)),
         ("gradient of a kernel, many channels", of_kernel(&many)),
         ("padded gradient", grad(|x: &Tensor| x.conv2d(&many, padded).square().sum())(&images)),
+        ("batched large products", known(&[20, 60, 70], 0.8).matmul(&known(&[20, 70, 64], 0.9))),
         ("batched products", known(&[48, 30, 70], 0.8).matmul(&known(&[48, 70, 50], 0.9))),
     ]
 }

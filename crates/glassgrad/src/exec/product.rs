@@ -6,12 +6,13 @@
 #![allow(unsafe_code)]
 
 use gemm_common::Parallelism;
+use rayon::prelude::*;
 
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
 #[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
-use super::tiles::Composite;
+use super::tiles::{Composite, count, place};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
 
@@ -21,6 +22,8 @@ const WIDTH: usize = 16;
 const HEIGHT: usize = 4;
 /// Up to this many multiplications a product is small.
 const SMALL: usize = 48 * 48 * 48;
+/// Below this many multiplications a product is done before a tile has begun.
+const TINY: usize = 1 << 12;
 /// From this many multiplications on each product of a batch or sum runs on its own.
 const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
@@ -40,10 +43,17 @@ fn is_small(product: &Product) -> bool {
     multiplications(product) <= SMALL || !product.operands[2].dtype.is_float()
 }
 
-/// Whether a product is one of several axes at once, and not one of a few large matrices.
+/// Whether a product runs in tiles: one whose rows, columns or sums run over several axes, but not one of a few large
+/// matrices, and a batch of matrices that are small but not tiny.
 fn is_woven(product: &Product) -> bool {
-    let several = product.batch.iter().chain(&product.sums).any(|axis| axis.extent != 1);
-    product.meets || (several && multiplications(product) < WOVEN)
+    let each = multiplications(product);
+    let is_batch = |axis: &ProductAxis| axis.extent == 1 || (axis.strides[0] != 0 && axis.strides[1] != 0);
+    let is_plain = product.sums.iter().all(|axis| axis.extent == 1) && product.batch.iter().all(is_batch);
+    match is_plain {
+        _ if product.meets => true,
+        true => !product.batch.is_empty() && (TINY..=SMALL).contains(&each),
+        false => each < WOVEN,
+    }
 }
 
 /// Runs a batched product.
@@ -183,6 +193,9 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
         return Composite::of(product).run(frame.level, factors, result, coefficient);
     }
     let small = is_small(product);
+    if let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty()) {
+        return large_batch(kernel, product, frame);
+    }
     every_index(&product.batch, |batch| {
         let mut add = false;
         every_index(&product.sums, |sum| {
@@ -229,6 +242,41 @@ impl<E> Matrices<E> {
         self.b = self.b.wrapping_offset(b);
         self.c = self.c.wrapping_offset(c);
         self
+    }
+}
+
+/// Addresses that threads share.
+struct Shared<E>(Matrices<E>);
+// SAFETY: each product of a batch is written by one thread, and nobody writes to the factors meanwhile.
+unsafe impl<E> Sync for Shared<E> {}
+
+impl<E: Copy> Shared<E> {
+    /// The product some places further.
+    fn at(&self, [a, b, c]: [isize; 3]) -> Matrices<E> {
+        let own = self.0;
+        Matrices { a: own.a.wrapping_offset(a), b: own.b.wrapping_offset(b), c: own.c.wrapping_offset(c), ..own }
+    }
+}
+
+/// Large products, by `gemm`: each on several threads, or several at a time.
+fn large_batch<E: Factor>(kernel: LargeProduct<E>, product: &Product, frame: &Frame<'_>) {
+    let [a, b, c] = [0, 1, 2].map(|operand| frame.at(&product.operands[operand], 0).cast::<E>());
+    let first = Shared(Matrices {
+        a: a.cast_const(),
+        b: b.cast_const(),
+        c,
+        rows: product.rows,
+        columns: product.columns,
+        inner: product.inner,
+        coefficient: E::from_f64(product.coefficient),
+        add: false,
+    });
+    let one = |number: usize| large(kernel, first.at(place(&product.batch, number)));
+    let (count, each) = (count(&product.batch), multiplications(product));
+    if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL && rayon::current_num_threads() > 1 {
+        (0..count).into_par_iter().for_each(one);
+    } else {
+        (0..count).for_each(one);
     }
 }
 

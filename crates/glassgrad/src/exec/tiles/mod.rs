@@ -21,7 +21,8 @@ use super::product::Factor;
 use crate::opt::memory::aligned;
 use crate::opt::program::{Product, ProductAxis};
 use panel::GROUP;
-use places::{count, each_place, place};
+use places::each_place;
+pub(super) use places::{count, place};
 use tile::{Part, Tile};
 
 /// The sums that are packed at a time.

@@ -4,12 +4,12 @@ use super::super::fused::MOST_AXES;
 use crate::opt::program::ProductAxis;
 
 /// How many indices some axes have.
-pub(super) fn count(axes: &[ProductAxis]) -> usize {
+pub(in crate::exec) fn count(axes: &[ProductAxis]) -> usize {
     axes.iter().map(|axis| axis.extent).product()
 }
 
 /// The places in each operand that an index of some axes leads to.
-pub(super) fn place(axes: &[ProductAxis], mut index: usize) -> [isize; 3] {
+pub(in crate::exec) fn place(axes: &[ProductAxis], mut index: usize) -> [isize; 3] {
     let mut places = [0; 3];
     for axis in axes.iter().rev() {
         let own = (index % axis.extent) as isize;
@@ -25,23 +25,33 @@ pub(super) fn each_place(axes: &[ProductAxis], [begin, end]: [usize; 2], mut vis
     if begin == end {
         return;
     }
+    let Some((last, outer)) = axes.split_last() else { return visit(0, [0; 3]) };
     let mut index = [0_usize; MOST_AXES];
-    let mut rest = begin;
-    for (axis, own) in axes.iter().enumerate().rev() {
+    let (mut rest, mut column) = (begin / last.extent, begin % last.extent);
+    for (axis, own) in outer.iter().enumerate().rev() {
         index[axis] = rest % own.extent;
         rest /= own.extent;
     }
-    let mut places = place(axes, begin);
-    for number in 0..end - begin {
-        visit(number, places);
-        for (axis, own) in axes.iter().enumerate().rev() {
+    // Where the row begins, along the last axis.
+    let mut row = place(axes, begin - column);
+    let mut number = 0;
+    while number < end - begin {
+        let length = (last.extent - column).min(end - begin - number);
+        for k in 0..length {
+            let along = (column + k) as isize;
+            let [a, b, c] = last.strides;
+            visit(number + k, [row[0] + along * a, row[1] + along * b, row[2] + along * c]);
+        }
+        number += length;
+        column = 0;
+        for (axis, own) in outer.iter().enumerate().rev() {
             index[axis] += 1;
-            (0..3).for_each(|operand| places[operand] += own.strides[operand]);
+            (0..3).for_each(|operand| row[operand] += own.strides[operand]);
             if index[axis] < own.extent {
                 break;
             }
             index[axis] = 0;
-            (0..3).for_each(|operand| places[operand] -= own.extent as isize * own.strides[operand]);
+            (0..3).for_each(|operand| row[operand] -= own.extent as isize * own.strides[operand]);
         }
     }
 }
