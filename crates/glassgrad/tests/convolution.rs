@@ -152,6 +152,82 @@ proptest! {
     }
 }
 
+/// Convolutions that are large enough to be cut for threads, along positions, channels and long sums.
+fn large() -> Vec<Case> {
+    let how = Convolution::default;
+    let case = |batch, [groups, inputs, outputs]: [usize; 3], size, kernel, how| Case {
+        batch,
+        groups,
+        inputs,
+        outputs,
+        size,
+        kernel,
+        how,
+    };
+    vec![
+        case(5, [1, 1, 8], [28, 28], [5, 5], how()),
+        case(3, [1, 8, 16], [12, 13], [5, 4], how()),
+        case(2, [1, 3, 37], [17, 19], [3, 3], how().padding(1).stride(2)),
+        case(2, [3, 4, 5], [15, 14], [2, 3], how().groups(3).dilation([2, 1]).padding([0, 2])),
+        case(9, [1, 2, 1], [20, 20], [3, 3], how().stride([1, 3])),
+        case(1, [1, 40, 40], [6, 6], [3, 3], how().padding(1)),
+        case(4, [16, 1, 1], [18, 18], [3, 3], how().groups(16).padding(1)),
+        case(1, [1, 20, 33], [1, 40], [1, 1], how()),
+    ]
+}
+
+#[test]
+fn large_convolutions_and_their_derivatives_are_those_of_the_reference() {
+    use glassgrad::dtype::DType;
+    for case in large() {
+        for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 2e-4)] {
+            let known = |tensor: Tensor| tensor.cast(dtype).detach().expect("numbers");
+            let x = vec![known(case.signal()), known(case.kernel())];
+            let f = |x: &Vec<Tensor>| x[0].conv2d(&x[1], Convolution { groups: case.groups, ..case.how });
+            let y = f(&x);
+            let w = known(normal(6, y.shape()));
+            let v = vec![known(normal(4, x[0].shape())), known(normal(5, x[1].shape()))];
+            let mut all = vec![y];
+            all.extend(vjp(f, &x).1(&w));
+            all.extend(hvp(|x: &Vec<Tensor>| (f(x).square() * &w).sum(), &x, &v));
+            for tensor in all {
+                let by_reference = tensor.eval_by_reference().expect("it is sound");
+                let expected: Vec<f64> =
+                    (0..by_reference.buffer().len()).map(|k| by_reference.buffer().get(k)).collect();
+                assert_close(&numbers(&tensor), &expected, tolerance);
+            }
+        }
+    }
+}
+
+/// Windows side by side are cut out of the axes, others are read: both pool the same, equal elements included.
+#[test]
+fn windows_side_by_side_pool_as_all_windows_do() {
+    for (shape, size) in
+        [([2, 6, 8], [2, 2]), ([3, 7, 5], [2, 2]), ([1, 9, 10], [3, 5]), ([2, 2, 3], [1, 3]), ([0, 4, 4], [2, 2])]
+    {
+        let x = (normal(7, &shape) * 2.0).round().detach().expect("numbers");
+        let windows = size.map(|size| Window::new(size).stride(size));
+        let read = |x: &Tensor| {
+            let seen = x.windows(1, &windows);
+            let positions = seen.shape()[..3].to_vec();
+            seen.reshape([&positions[..], &[size[0] * size[1]]].concat())
+        };
+        type Pool<'p> = &'p dyn Fn(&Tensor) -> Tensor;
+        let largest: [Pool<'_>; 2] = [&|x| x.max_pool2d(Pooling::new(size)), &|x| read(x).max_over(-1)];
+        let mean: [Pool<'_>; 2] = [&|x| x.avg_pool2d(Pooling::new(size)), &|x| read(x).mean_over(-1)];
+        for [found, expected] in [largest, mean] {
+            assert_close(&numbers(&found(&x)), &numbers(&expected(&x)), 1e-15);
+            let w = normal(8, expected(&x).shape());
+            let slope = |pool: Pool<'_>| grad(|x: &Tensor| (pool(x).square() * &w).sum())(&x);
+            assert_close(&numbers(&slope(found)), &numbers(&slope(expected)), 1e-14);
+            let v = normal(9, &shape);
+            let curved = |pool: Pool<'_>| hvp(|x: &Tensor| (pool(x).square() * &w).sum(), &x, &v);
+            assert_close(&numbers(&curved(found)), &numbers(&curved(expected)), 1e-14);
+        }
+    }
+}
+
 #[test]
 fn one_axis_is_two_axes_of_which_one_is_flat() {
     let (x, k) = (normal(1, &[2, 3, 9]), normal(2, &[4, 3, 3]));

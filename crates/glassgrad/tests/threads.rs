@@ -5,6 +5,7 @@ use glassgrad::array::Buffer;
 use glassgrad::dtype::DType;
 use glassgrad::exec::{Level, at_level};
 use glassgrad::expr::Axes;
+use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::ops::Operation;
 use glassgrad::{Tensor, grad};
 use rayon::ThreadPoolBuilder;
@@ -41,6 +42,33 @@ fn cases(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("transposed", (x.transpose() + 1.0).exp() * y.transpose()),
         ("three axes, the middle one summed", x.reshape([100, 10, 700]).tanh().sum_over(1)),
         ("three axes, the outer ones summed", x.reshape([100, 10, 700]).tanh().sum_over([0, 2])),
+    ]
+}
+
+/// Convolutions that are cut along positions, along images, and along long sums, and pooling.
+fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
+    let known = |shape: &[usize], phase: f64| {
+        let count = shape.iter().product();
+        Tensor::new(&numbers(count, phase), shape).cast(dtype).detach().expect("numbers")
+    };
+    let images = known(&[24, 2, 20, 20], 0.5);
+    let (few, many) = (known(&[6, 2, 5, 5], 0.6), known(&[40, 2, 3, 3], 0.7));
+    let convolved = |images: &Tensor, kernel: &Tensor| images.conv2d(kernel, Convolution::default());
+    let loss =
+        |images: &Tensor, kernel: &Tensor| convolved(images, kernel).relu().max_pool2d(Pooling::new(2)).square().sum();
+    let of_images = |kernel: &Tensor| grad(|images: &Tensor| loss(images, kernel))(&images);
+    let of_kernel = |kernel: &Tensor| grad(|kernel: &Tensor| loss(&images, kernel))(kernel);
+    let padded = Convolution::default().padding(1).stride(2);
+    vec![
+        ("few channels", convolved(&images, &few)),
+        ("many channels", convolved(&images, &many)),
+        ("gradient of images, few channels", of_images(&few)),
+        ("gradient of images, many channels", of_images(&many)),
+        ("gradient of a kernel, few channels", of_kernel(&few)),
+        ("gradient of a kernel, many channels", of_kernel(&many)),
+        ("padded gradient", grad(|x: &Tensor| x.conv2d(&many, padded).square().sum())(&images)),
+        ("batched large products", known(&[20, 60, 70], 0.8).matmul(&known(&[20, 70, 64], 0.9))),
+        ("batched products", known(&[48, 30, 70], 0.8).matmul(&known(&[48, 70, 50], 0.9))),
     ]
 }
 
@@ -88,6 +116,8 @@ fn assert_same_bits(cases: Cases, dtype: DType, many: &[usize]) {
 fn any_number_of_threads_gives_the_same_bits() {
     assert_same_bits(cases, DType::F32, &[2, 3, 8]);
     assert_same_bits(cases, DType::F64, &[2]);
+    assert_same_bits(windows, DType::F32, &[2, 3, 8]);
+    assert_same_bits(windows, DType::F64, &[2]);
 }
 
 #[test]
@@ -101,7 +131,7 @@ fn two_threads_give_the_same_bits_for_every_row() {
 fn the_upper_levels_give_the_same_bits() {
     let upper: Vec<Level> = Level::here().into_iter().filter(|level| *level != Level::Baseline).collect();
     for dtype in [DType::F32, DType::F64] {
-        for cases in [cases as Cases, rows] {
+        for cases in [cases as Cases, rows, windows] {
             let all: Vec<_> = upper.iter().map(|level| on(2, *level, cases, dtype)).collect();
             for pair in all.windows(2) {
                 for ((name, expected), (_, found)) in pair[0].iter().zip(&pair[1]) {

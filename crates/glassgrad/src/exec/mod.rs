@@ -13,8 +13,10 @@ mod product;
 mod programs;
 mod read;
 mod reference;
+mod register;
 mod schedule;
 mod sweep;
+mod tiles;
 mod vector;
 mod whole;
 

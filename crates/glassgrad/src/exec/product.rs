@@ -1,13 +1,18 @@
 //! Products of matrices with any strides.
 //!
 //! Small ones run here: columns of the second factor are packed side by side, and each row of the first runs over
-//! them with as many sums as a few vector registers hold. Large ones go to `gemm`.
+//! them with as many sums as a few vector registers hold. Large ones go to `gemm`. Batches of them, and those whose rows,
+//! columns or sums run over several axes, run in `tiles`.
 #![allow(unsafe_code)]
 
 use gemm_common::Parallelism;
+use rayon::prelude::*;
 
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
+#[cfg(target_arch = "x86_64")]
+use super::register::{Portable, Register};
+use super::tiles::{Composite, count, place};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
 
@@ -17,6 +22,10 @@ const WIDTH: usize = 16;
 const HEIGHT: usize = 4;
 /// Up to this many multiplications a product is small.
 const SMALL: usize = 48 * 48 * 48;
+/// Below this many multiplications a product is done before a tile has begun.
+const TINY: usize = 1 << 12;
+/// From this many multiplications on each product of a batch or sum runs on its own.
+const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
 const PARALLEL: usize = 128 * 128 * 128;
 
@@ -25,10 +34,26 @@ pub(super) fn scratch_bytes(product: &Product) -> usize {
     if is_small(product) { product.inner.extent * WIDTH * 8 } else { 0 }
 }
 
+/// The multiplications of one product of matrices.
+fn multiplications(product: &Product) -> usize {
+    product.rows.extent.saturating_mul(product.columns.extent).saturating_mul(product.inner.extent)
+}
+
 fn is_small(product: &Product) -> bool {
-    let multiplications =
-        (product.rows.extent).saturating_mul(product.columns.extent).saturating_mul(product.inner.extent);
-    multiplications <= SMALL || !product.operands[2].dtype.is_float()
+    multiplications(product) <= SMALL || !product.operands[2].dtype.is_float()
+}
+
+/// Whether a product runs in tiles: one whose rows, columns or sums run over several axes, but not one of a few large
+/// matrices, and a batch of matrices that are small but not tiny.
+fn is_woven(product: &Product) -> bool {
+    let each = multiplications(product);
+    let is_batch = |axis: &ProductAxis| axis.extent == 1 || (axis.strides[0] != 0 && axis.strides[1] != 0);
+    let is_plain = product.sums.iter().all(|axis| axis.extent == 1) && product.batch.iter().all(is_batch);
+    match is_plain {
+        _ if product.meets => true,
+        true => !product.batch.is_empty() && (TINY..=SMALL).contains(&each),
+        false => each < WOVEN,
+    }
 }
 
 /// Runs a batched product.
@@ -41,7 +66,7 @@ pub(super) fn run(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
 }
 
 /// What a product needs of an element type.
-trait Factor: Copy + Default + 'static {
+pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
     /// Whether small products are compiled for each level of instructions; no level multiplies whole numbers faster.
     const LEVELS: bool;
     fn from_f64(number: f64) -> Self;
@@ -49,6 +74,11 @@ trait Factor: Copy + Default + 'static {
     fn plus(self, other: Self) -> Self;
     /// self · factor + addend, rounded once.
     fn fused(self, factor: Self, addend: Self) -> Self;
+    /// Registers of 512 bits, and of 256.
+    #[cfg(target_arch = "x86_64")]
+    type Wide: Register<Self>;
+    #[cfg(target_arch = "x86_64")]
+    type Medium: Register<Self>;
     /// The kernel for large products, by the best instructions of this machine, if there is one.
     fn large() -> Option<LargeProduct<Self>> {
         None
@@ -57,7 +87,7 @@ trait Factor: Copy + Default + 'static {
 
 /// Sizes; the result with the strides of its columns and rows, and whether it is added to; both factors with theirs; the
 /// coefficients of what is there and of the product; conjugations; and threads.
-type LargeProduct<E> = unsafe fn(
+pub(super) type LargeProduct<E> = unsafe fn(
     usize,
     usize,
     usize,
@@ -80,9 +110,13 @@ type LargeProduct<E> = unsafe fn(
 );
 
 macro_rules! float_factors {
-    ($($Float:ty, $large:path);*) => {$(
+    ($($Float:ty, $large:path, $Wide:ident, $Medium:ident);*) => {$(
         impl Factor for $Float {
             const LEVELS: bool = true;
+            #[cfg(target_arch = "x86_64")]
+            type Wide = std::arch::x86_64::$Wide;
+            #[cfg(target_arch = "x86_64")]
+            type Medium = std::arch::x86_64::$Medium;
             #[inline(always)]
             fn from_f64(number: f64) -> Self {
                 number as $Float
@@ -106,10 +140,17 @@ macro_rules! float_factors {
         }
     )*};
 }
-float_factors!(f32, gemm_f32::gemm::f32::get_gemm_fn; f64, gemm_f64::gemm::f64::get_gemm_fn);
+float_factors!(
+    f32, gemm_f32::gemm::f32::get_gemm_fn, __m512, __m256;
+    f64, gemm_f64::gemm::f64::get_gemm_fn, __m512d, __m256d
+);
 
 impl Factor for i64 {
     const LEVELS: bool = false;
+    #[cfg(target_arch = "x86_64")]
+    type Wide = Portable<i64>;
+    #[cfg(target_arch = "x86_64")]
+    type Medium = Portable<i64>;
     fn from_f64(number: f64) -> Self {
         number as i64
     }
@@ -144,9 +185,17 @@ struct Matrices<E> {
 fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     let [a, b, c] = &product.operands;
     if let Some(count) = product.clear {
-        elements_mut::<E>(frame.at(c, 0), count).fill(E::default());
+        elements_mut::<E>(frame.at(c, -c.offset), count).fill(E::default());
+    }
+    if is_woven(product) {
+        let factors = [frame.at(a, 0).cast::<E>().cast_const(), frame.at(b, 0).cast::<E>().cast_const()];
+        let (result, coefficient) = (frame.at(c, 0).cast::<E>(), E::from_f64(product.coefficient));
+        return Composite::of(product).run(frame.level, factors, result, coefficient);
     }
     let small = is_small(product);
+    if let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty() && !product.symmetric) {
+        return large_batch(kernel, product, frame);
+    }
     every_index(&product.batch, |batch| {
         let mut add = false;
         every_index(&product.sums, |sum| {
@@ -210,14 +259,12 @@ fn symmetric<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
 impl<E> Matrices<E> {
     /// The same product with rows and columns exchanged: (AB)ᵀ = BᵀAᵀ.
     fn transposed(self) -> Matrices<E> {
-        let exchanged =
-            |axis: ProductAxis| ProductAxis { strides: [axis.strides[1], axis.strides[0], axis.strides[2]], ..axis };
         Matrices {
             a: self.b,
             b: self.a,
-            rows: exchanged(self.columns),
-            columns: exchanged(self.rows),
-            inner: exchanged(self.inner),
+            rows: self.columns.transposed(),
+            columns: self.rows.transposed(),
+            inner: self.inner.transposed(),
             ..self
         }
     }
@@ -232,6 +279,41 @@ impl<E> Matrices<E> {
         self.b = self.b.wrapping_offset(b);
         self.c = self.c.wrapping_offset(c);
         self
+    }
+}
+
+/// Addresses that threads share.
+struct Shared<E>(Matrices<E>);
+// SAFETY: each product of a batch is written by one thread, and nobody writes to the factors meanwhile.
+unsafe impl<E> Sync for Shared<E> {}
+
+impl<E: Copy> Shared<E> {
+    /// The product some places further.
+    fn at(&self, [a, b, c]: [isize; 3]) -> Matrices<E> {
+        let own = self.0;
+        Matrices { a: own.a.wrapping_offset(a), b: own.b.wrapping_offset(b), c: own.c.wrapping_offset(c), ..own }
+    }
+}
+
+/// Large products, by `gemm`: each on several threads, or several at a time.
+fn large_batch<E: Factor>(kernel: LargeProduct<E>, product: &Product, frame: &Frame<'_>) {
+    let [a, b, c] = [0, 1, 2].map(|operand| frame.at(&product.operands[operand], 0).cast::<E>());
+    let first = Shared(Matrices {
+        a: a.cast_const(),
+        b: b.cast_const(),
+        c,
+        rows: product.rows,
+        columns: product.columns,
+        inner: product.inner,
+        coefficient: E::from_f64(product.coefficient),
+        add: false,
+    });
+    let one = |number: usize| large(kernel, first.at(place(&product.batch, number)));
+    let (count, each) = (count(&product.batch), multiplications(product));
+    if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL && rayon::current_num_threads() > 1 {
+        (0..count).into_par_iter().for_each(one);
+    } else {
+        (0..count).for_each(one);
     }
 }
 

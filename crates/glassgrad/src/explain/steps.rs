@@ -238,7 +238,8 @@ fn product_words(product: &Product) -> String {
         [] => String::new(),
         axes => format!(", {word} {}", sizes(axes.iter().map(|axis| axis.extent))),
     };
-    format!("product {one}{}{}", several(&product.batch, "batch"), several(&product.sums, "summed over"))
+    let folded = if product.meets { ", folded" } else { "" };
+    format!("product {one}{}{}{folded}", several(&product.batch, "batch"), several(&product.sums, "summed over"))
 }
 
 impl ExplainedStep {

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Axes, Tensor};
 use crate::shape::Shape;
-use crate::view::Window;
+use crate::view::{View, Window};
 
 /// Windows that pool the last `N` axes. By default they lie side by side, without padding.
 ///
@@ -229,10 +229,28 @@ impl Tensor {
             Ok(view) => {
                 let seen: usize = windows.iter().map(|window| window.size).product();
                 let positions = view.output[..self.rank()].to_vec();
-                self.read(view).reshape([&positions[..], &[seen]].concat())
+                let windows = if side_by_side(windows) { self.cut(windows) } else { self.read(view) };
+                windows.reshape([&positions[..], &[seen]].concat())
             }
             Err(error) => Tensor::refused(error, &[self]),
         }
+    }
+
+    /// What windows see that lie side by side on the last axes. No two of them see the same place, so that they are
+    /// other axes of the same elements, and so is the way back.
+    #[track_caller]
+    fn cut(&self, windows: &[Window]) -> Tensor {
+        let first = self.rank() - windows.len();
+        let counts = || (first..).zip(windows).map(|(axis, window)| self.shape()[axis] / window.size);
+        let seen = || counts().zip(windows).map(|(count, window)| (0, 1, count * window.size));
+        let others: Vec<(isize, isize, usize)> = self.shape()[..first].iter().map(|size| (0, 1, *size)).collect();
+        let view = View::strided(self.shape(), &others.into_iter().chain(seen()).collect::<Vec<_>>());
+        let whole = if view.is_identity() { self.clone() } else { self.read(view) };
+        let apart = counts().zip(windows).flat_map(|(count, window)| [count, window.size]);
+        let apart: Vec<usize> = self.shape()[..first].iter().copied().chain(apart).collect();
+        let positions = (0..windows.len()).map(|number| first + 2 * number);
+        let order: Vec<usize> = (0..first).chain(positions.clone()).chain(positions.map(|axis| axis + 1)).collect();
+        whole.reshape(apart).permute(&order)
     }
 
     /// Why the last `count` axes cannot be pooled, if they cannot.
@@ -324,6 +342,11 @@ impl Tensor {
         }
         None
     }
+}
+
+/// Whether windows lie side by side, without padding or gaps.
+fn side_by_side(windows: &[Window]) -> bool {
+    windows.iter().all(|window| window.stride == window.size && window.dilation == 1 && window.padding == (0, 0))
 }
 
 /// Where one of `count` parts of an axis begins and ends; neighbours overlap where they do not divide evenly.

@@ -161,6 +161,14 @@ pub struct ProductAxis {
     pub strides: [isize; 3],
 }
 
+impl ProductAxis {
+    /// The same axis of the product with its factors exchanged.
+    pub(crate) fn transposed(&self) -> ProductAxis {
+        let [first, second, result] = self.strides;
+        ProductAxis { strides: [second, first, result], ..*self }
+    }
+}
+
 /// A product of matrices for each index of the batch axes, summed over the outer inner axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Product {
@@ -182,6 +190,8 @@ pub struct Product {
     pub clear: Option<usize>,
     /// Whether the result is its own transpose, so that half of it is to be computed.
     pub symmetric: bool,
+    /// Whether places of the result meet, so that everything is added to what is there.
+    pub meets: bool,
 }
 
 /// One operation on whole arrays, whose elements lie row by row.
@@ -365,8 +375,11 @@ impl Step {
                 (0..3)
                     .map(|operand| {
                         let moved = axes.iter().filter(|axis| axis.strides[operand] != 0);
-                        moved.map(|axis| axis.extent as f64).product::<f64>()
-                            * product.operands[operand].dtype.bytes() as f64
+                        let elements = match product.clear.filter(|_| product.meets && operand == 2) {
+                            Some(places) => places as f64,
+                            None => moved.map(|axis| axis.extent as f64).product(),
+                        };
+                        elements * product.operands[operand].dtype.bytes() as f64
                     })
                     .sum()
             }

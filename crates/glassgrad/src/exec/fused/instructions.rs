@@ -7,7 +7,7 @@ use super::Combinable;
 use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::expr::Logic;
-use crate::ops::Operation;
+use crate::ops::{Operation, Relation};
 use crate::opt::program::{Combine, Instruction, Loop};
 
 /// Runs one instruction over a block of so many elements, or rows, of rows of some length.
@@ -65,30 +65,94 @@ fn numbers<F: crate::dtype::Element + Vectorised + Combinable>(
     }
 }
 
+/// Calls a function with the length of rows as a constant, if it is one of those that windows and small classes have.
+macro_rules! with_length {
+    ($row:expr, $called:ident :: <$($Type:ty),*> ($($argument:expr),*), otherwise $otherwise:expr) => {
+        match $row {
+            2 => $called::<$($Type,)* 2>($($argument),*),
+            3 => $called::<$($Type,)* 3>($($argument),*),
+            4 => $called::<$($Type,)* 4>($($argument),*),
+            8 => $called::<$($Type,)* 8>($($argument),*),
+            9 => $called::<$($Type,)* 9>($($argument),*),
+            16 => $called::<$($Type,)* 16>($($argument),*),
+            _ => $otherwise,
+        }
+    };
+}
+
 /// Puts the elements of each row together.
 fn rows<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F], to: &mut [F], row: usize) {
-    for (from, to) in from.chunks_exact(row).zip(to) {
-        *to = match combine {
-            Combine::Sum if scale == 1.0 => F::ZERO.plus(F::sum_of(from)),
-            Combine::Sum => F::ZERO.plus(F::sum_of(from)) * F::literal(scale),
-            Combine::Largest => from.iter().fold(F::literal(f64::NEG_INFINITY), |largest, own| largest.larger(*own)),
-        };
+    match combine {
+        Combine::Sum => {
+            with_length!(row, short_sums::<F>(from, to), otherwise {
+                for (from, to) in from.chunks_exact(row).zip(&mut *to) {
+                    *to = F::ZERO.plus(F::sum_of(from));
+                }
+            });
+            if scale != 1.0 {
+                let scale = F::literal(scale);
+                to.iter_mut().for_each(|to| *to = *to * scale);
+            }
+        }
+        Combine::Largest => with_length!(row, short_largest::<F>(from, to), otherwise {
+            for (from, to) in from.chunks_exact(row).zip(to) {
+                *to = from.iter().fold(F::literal(f64::NEG_INFINITY), |largest, own| largest.larger(*own));
+            }
+        }),
+    }
+}
+
+/// The sums of rows of one length, in the order of [`Combinable::sum_of`].
+fn short_sums<F: Float + Combinable, const N: usize>(from: &[F], to: &mut [F]) {
+    for (from, to) in from.as_chunks::<N>().0.iter().zip(to) {
+        *to = F::ZERO.plus(F::sum_of(from));
+    }
+}
+
+/// The largest elements of rows of one length.
+fn short_largest<F: Float + Combinable, const N: usize>(from: &[F], to: &mut [F]) {
+    for (from, to) in from.as_chunks::<N>().0.iter().zip(to) {
+        let mut largest = F::literal(f64::NEG_INFINITY);
+        for own in from {
+            largest = largest.larger(*own);
+        }
+        *to = largest;
     }
 }
 
 /// What a register holds for each row, for each element of the row.
 fn spread<E: Copy>(from: *mut u8, to: *mut u8, count: usize, row: usize) {
-    let from = elements::<E>(from, count / row);
-    for (from, to) in from.iter().zip(elements_mut::<E>(to, count).chunks_exact_mut(row)) {
-        to.fill(*from);
+    let (from, to) = (elements::<E>(from, count / row), elements_mut::<E>(to, count));
+    with_length!(row, short_spread::<E>(from, to), otherwise {
+        for (from, to) in from.iter().zip(to.chunks_exact_mut(row)) {
+            to.fill(*from);
+        }
+    });
+}
+
+/// [`spread`] for rows of one length.
+fn short_spread<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
+    for (from, to) in from.iter().zip(to.as_chunks_mut::<N>().0) {
+        *to = [*from; N];
     }
 }
 
-fn choose<E: Copy>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut u8, count: usize) {
-    let condition = elements::<bool>(places[condition], count);
-    let (a, b) = (elements::<E>(places[a], count), elements::<E>(places[b], count));
-    for (k, y) in elements_mut::<E>(own, count).iter_mut().enumerate() {
-        *y = if condition[k] { a[k] } else { b[k] };
+/// Chooses between elements of a type by their bits, in which nothing hangs on guessing which one it is.
+fn choose<E>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut u8, count: usize) {
+    macro_rules! by_bits {
+        ($Bits:ty) => {{
+            let condition = elements::<u8>(places[condition], count);
+            let (a, b) = (elements::<$Bits>(places[a], count), elements::<$Bits>(places[b], count));
+            let both = a.iter().zip(b).zip(condition);
+            for (y, ((a, b), holds)) in elements_mut::<$Bits>(own, count).iter_mut().zip(both) {
+                *y = b ^ ((a ^ b) & <$Bits>::from(*holds).wrapping_neg());
+            }
+        }};
+    }
+    match size_of::<E>() {
+        1 => by_bits!(u8),
+        4 => by_bits!(u32),
+        _ => by_bits!(u64),
     }
 }
 
@@ -147,17 +211,20 @@ fn truths(
     own: *mut u8,
     [count, row]: [usize; 2],
 ) {
-    fn compare<E: PartialOrd + Copy>(
-        relation: crate::ops::Relation,
-        a: *mut u8,
-        b: *mut u8,
-        own: *mut u8,
-        count: usize,
-    ) {
+    fn compare<E: PartialOrd + Copy>(relation: Relation, a: *mut u8, b: *mut u8, own: *mut u8, count: usize) {
         let (a, b) = (elements::<E>(a, count), elements::<E>(b, count));
-        for (k, y) in elements_mut::<bool>(own, count).iter_mut().enumerate() {
-            *y = relation.holds(a[k], b[k]);
+        let own = elements_mut::<bool>(own, count);
+        // One loop for each relation, each without a choice inside.
+        macro_rules! each {
+            ($($Relation:ident)*) => {
+                match relation {
+                    $(Relation::$Relation => {
+                        own.iter_mut().zip(a.iter().zip(b)).for_each(|(y, (a, b))| *y = Relation::$Relation.holds(*a, *b));
+                    })*
+                }
+            };
         }
+        each!(Less LessOrEqual Greater GreaterOrEqual Equal NotEqual);
     }
     match instruction {
         Instruction::Compare(relation, a, b) => {

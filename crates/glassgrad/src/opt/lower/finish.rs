@@ -200,14 +200,28 @@ impl Planned<'_, '_> {
                 axes,
                 factors: [first, second],
                 producer,
+                offset,
                 coefficient,
                 clear,
+                meets,
                 symmetric,
             }) => {
-                let operands = [self.access(&first), self.access(&second), self.whole(producer, &[])];
+                let result = Access { offset, ..self.whole(producer, &[]) };
+                let operands = [self.access(&first), self.access(&second), result];
                 let clear = clear.then_some(self.lowering.producers[producer].elements);
                 let ProductAxes { batch, sums, rows, columns, inner } = axes;
-                Step::Product(Product { batch, sums, rows, columns, inner, operands, coefficient, clear, symmetric })
+                Step::Product(Product {
+                    batch,
+                    sums,
+                    rows,
+                    columns,
+                    inner,
+                    operands,
+                    coefficient,
+                    clear,
+                    meets,
+                    symmetric,
+                })
             }
             Group::Call { node, inputs, producer } => {
                 let node = &self.lowering.graph.nodes[node];

@@ -135,9 +135,12 @@ pub(super) struct PendingProduct {
     pub(super) axes: ProductAxes,
     pub(super) factors: [Located; 2],
     pub(super) producer: usize,
+    /// The place of its first element.
+    pub(super) offset: isize,
     pub(super) coefficient: f64,
     pub(super) clear: bool,
     pub(super) symmetric: bool,
+    pub(super) meets: bool,
 }
 
 impl Lowering<'_> {

@@ -8,11 +8,13 @@
 //! - `groups` decides what runs in one step;
 //! - `elements` writes the instructions of loops, `products` products in Einstein notation, and `whole` what works on
 //!   whole arrays;
+//! - `folds` finds products that are added up at the places of a view;
 //! - `loops` gives a loop few axes and few registers;
 //! - `finish` plans memory and writes the steps.
 
 mod elements;
 mod finish;
+mod folds;
 mod groups;
 mod loops;
 mod products;
@@ -77,6 +79,8 @@ struct Lowering<'g> {
     /// The producers of the parts of loops over time.
     parts: NumberMap<usize, Vec<usize>>,
     groups: Vec<Group>,
+    /// Products that are only spread by a view, each with the node that does so.
+    folds: NumberMap<usize, usize>,
     /// The last loop over each space.
     latest: NumberMap<Few<usize>, usize>,
     /// The source of the node that is being planned; inputs have none.
@@ -94,6 +98,7 @@ pub fn lower(graph: &Graph) -> Program {
         located: vec![None; graph.nodes.len()],
         parts: NumberMap::default(),
         groups: Vec::new(),
+        folds: folds::folds(graph),
         latest: NumberMap::default(),
         source: None,
         worked: Vec::with_capacity(graph.nodes.len()),
@@ -179,7 +184,7 @@ impl<'g> Lowering<'g> {
                 }
                 Located { producer: at.producer, offset, strides }
             }
-            Op::Einsum(einsum) => self.einsum(node, einsum),
+            Op::Einsum(einsum) => self.einsum(number, node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
                 let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
                 self.pointwise(node, &node.shape, operands)

@@ -8,7 +8,6 @@ use crate::expr::Op;
 use crate::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{Combine, ProductAxis};
-use crate::shape::Shape;
 
 /// The sum of the strides of a label, which leads along a diagonal where it repeats.
 fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
@@ -17,7 +16,7 @@ fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
 
 impl Lowering<'_> {
     /// A product in Einstein notation: strides only, a loop, or a product of matrices.
-    pub(super) fn einsum(&mut self, node: &GraphNode, einsum: &Einsum) -> Located {
+    pub(super) fn einsum(&mut self, number: usize, node: &GraphNode, einsum: &Einsum) -> Located {
         let operands: Vec<Located> = node.inputs.iter().map(|input| self.at(*input)).collect();
         let is_summed = |label: &&Label| einsum.extents[**label] != 1 && !einsum.output.contains(label);
         let has_sum = einsum.operands.iter().flatten().any(|label| is_summed(&label));
@@ -31,20 +30,27 @@ impl Lowering<'_> {
         }
         // Where each label leads in the result.
         let own = rows(&node.shape);
-        let operands = self.packed(einsum, operands, &own);
-        if let Some(axes) = ProductAxes::of(einsum, &operands, &own) {
-            let producer = self.produce(node.dtype, node.shape.elements());
+        let fold = self.fold_of(number, einsum);
+        let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
+        if let Some(axes) = ProductAxes::of(einsum, &operands, places) {
+            let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
+            let producer = self.produce(node.dtype, shape.elements());
             for operand in &operands {
                 self.producers[operand.producer].needed = true;
             }
             if let Ok(factors) = <[Located; 2]>::try_from(operands) {
-                let coefficient = einsum.coefficient;
+                let (coefficient, meets) = (einsum.coefficient, fold.is_some());
+                let offset = fold.as_ref().map_or(0, |fold| fold.offset);
+                let clear = has_delta || meets;
                 let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
-                let symmetric = is_one && !has_delta && self.is_symmetric(node, einsum);
-                let pending = PendingProduct { axes, factors, producer, coefficient, clear: has_delta, symmetric };
+                let symmetric = is_one && !clear && self.is_symmetric(node, einsum);
+                let pending = PendingProduct { axes, factors, producer, offset, coefficient, clear, meets, symmetric };
                 self.group_of(producer, Group::Product(pending));
             }
-            return Located::whole(producer, &node.shape);
+            if let Some(fold) = &fold {
+                self.folded(number, fold, producer);
+            }
+            return Located::whole(producer, shape);
         }
         // The loop walks along the largest operand, so that it can go on where that was computed.
         let size = |labels: &Vec<Label>| {
@@ -71,82 +77,30 @@ impl Lowering<'_> {
     /// decides on, as in XᵀX and in XᵀDX with a diagonal D.
     fn is_symmetric(&self, node: &GraphNode, einsum: &Einsum) -> bool {
         let ([first, second], [row, column]) = (&einsum.operands[..], &einsum.output[..]) else { return false };
-        let exchanged = |label: &Label| if label == row { *column } else { *label };
+        let (one, mut own) = self.without_factors(node.inputs[0], first, *row);
+        let (other, others) = self.without_factors(node.inputs[1], second, *column);
         let is_free = |labels: &[Label], free: &Label| labels.iter().filter(|label| *label == free).count() == 1;
-        is_free(first, row)
-            && is_free(second, column)
-            && first.iter().map(exchanged).eq(second.iter().copied())
-            && self.without_factors(node.inputs[0], first, *row)
-                == self.without_factors(node.inputs[1], second, *column)
+        let is_one_matrix = one == other && is_free(&own, row) && is_free(&others, column);
+        own.iter_mut().filter(|label| *label == row).for_each(|label| *label = *column);
+        is_one_matrix && own == others
     }
 
-    /// The matrix that a node is a multiple of, by factors that do not differ along one of its labels.
-    fn without_factors(&self, node: usize, labels: &[Label], free: Label) -> usize {
-        let GraphNode { op: Op::Einsum(product), inputs, .. } = &self.graph.nodes[node] else { return node };
+    /// The matrix that a node is a multiple of, by factors that do not differ along one of its labels, with its labels.
+    fn without_factors(&self, node: usize, labels: &[Label], free: Label) -> (usize, Vec<Label>) {
+        let itself = || (node, labels.to_vec());
+        let GraphNode { op: Op::Einsum(product), inputs, .. } = &self.graph.nodes[node] else { return itself() };
+        let place = |label: &Label| product.output.iter().position(|own| own == label);
         let is_plain = !product.is_strong() && product.output.len() == product.extents.len();
-        let Some(place) = labels.iter().position(|label| *label == free).filter(|_| is_plain) else { return node };
-        let along = product.output[place];
-        let moving = || (0..inputs.len()).filter(|input| product.operands[*input].contains(&along));
-        match moving().next() {
-            Some(only) if moving().count() == 1 && product.operands[only] == product.output => inputs[only],
-            _ => node,
+        let Some(along) = labels.iter().position(|label| *label == free).filter(|_| is_plain) else { return itself() };
+        let along = product.output[along];
+        let mut moving = (0..inputs.len()).filter(|input| product.operands[*input].contains(&along));
+        let (Some(only), None) = (moving.next(), moving.next()) else { return itself() };
+        let own: Option<Vec<Label>> =
+            product.operands[only].iter().map(|label| place(label).map(|place| labels[place])).collect();
+        match own {
+            Some(own) if own.len() == labels.len() => (inputs[only], own),
+            _ => itself(),
         }
-    }
-}
-
-/// Fewer products of matrices than this are not worth a copy.
-const MANY: usize = 32;
-/// Products of matrices of more multiplications than this are not small.
-const SMALL: usize = 32 * 32 * 32;
-/// A copy must make so many times fewer products, and cost so many times fewer moves than there are multiplications.
-const GAIN: usize = 8;
-
-impl Lowering<'_> {
-    /// The operands of a product, one of them copied if that makes a few large products of matrices out of many small
-    /// ones: the windows of a convolution, whose axes overlap where they lie.
-    fn packed(&mut self, einsum: &Einsum, mut operands: Vec<Located>, own: &[isize]) -> Vec<Located> {
-        let Some(before) = ProductAxes::of(einsum, &operands, own) else { return operands };
-        let count = before.count();
-        let each = before.rows.extent * before.columns.extent * before.inner.extent;
-        if count < MANY || each > SMALL {
-            return operands;
-        }
-        let size =
-            |labels: &[Label]| labels.iter().fold(1, |size: usize, label| size.saturating_mul(einsum.extents[*label]));
-        let candidates = (0..2).filter_map(|operand| {
-            let other = 1 - operand;
-            let labels = &einsum.operands[operand];
-            let has_diagonal = (1..labels.len()).any(|axis| labels[..axis].contains(&labels[axis]));
-            if has_diagonal || count.saturating_mul(each) < GAIN * size(labels) {
-                return None;
-            }
-            // What is batch and free in the order of the result, and what is summed in that of the other operand, before
-            // or after what is free: one of them lies side by side.
-            let is_summed = |label: &Label| !einsum.output.contains(label);
-            let mut summed: Vec<Label> = labels.iter().copied().filter(is_summed).collect();
-            let step = |label: &Label| along(&einsum.operands[other], &operands[other].strides, *label).abs();
-            summed.sort_by_key(|label| std::cmp::Reverse(step(label)));
-            let in_result = |wanted: bool| {
-                let in_other = move |label: &&Label| einsum.operands[other].contains(label) == wanted;
-                einsum.output.iter().filter(|label| labels.contains(label)).filter(in_other).copied()
-            };
-            let order: Vec<Label> = in_result(true).chain(in_result(false)).chain(summed).collect();
-            let shape: Shape = order.iter().map(|label| einsum.extents[*label]).collect();
-            let steps = rows(&shape);
-            let strides = labels.iter().map(|label| along(&order, &steps, *label)).collect();
-            let mut moved = operands.clone();
-            moved[operand].strides = strides;
-            let after = ProductAxes::of(einsum, &moved, own)?;
-            (after.count().saturating_mul(GAIN) <= count).then_some((after.count(), operand, order, shape, moved))
-        });
-        let Some((_, operand, order, shape, moved)) = candidates.min_by_key(|(count, ..)| *count) else {
-            return operands;
-        };
-        let from = &operands[operand];
-        let strides = order.iter().map(|label| along(&einsum.operands[operand], &from.strides, *label)).collect();
-        let copy = self.copied(&Located { producer: from.producer, offset: from.offset, strides }, &shape);
-        operands[operand] = Located { strides: moved[operand].strides.clone(), ..copy };
-        operands
     }
 }
 
@@ -170,11 +124,6 @@ pub(super) struct ProductAxes {
 }
 
 impl ProductAxes {
-    /// How many products of matrices there are.
-    fn count(&self) -> usize {
-        self.batch.iter().chain(&self.sums).fold(1, |count: usize, axis| count.saturating_mul(axis.extent))
-    }
-
     /// The axes of a product by what they are, if it is one of matrices; `own` are the strides of the result.
     fn of(einsum: &Einsum, operands: &[Located], own: &[isize]) -> Option<ProductAxes> {
         let [first, second] = operands else { return None };

@@ -1,0 +1,104 @@
+//! Vector registers: what the tiles of products are computed in.
+//!
+//! Loops over short arrays become vector instructions if the compiler sees fit. The sums of a tile must, so they are
+//! written in registers outright.
+#![allow(unsafe_code)]
+
+use super::product::Factor;
+
+/// Several numbers that are multiplied and added up at once.
+///
+/// All functions are for machines that have the instructions of the register.
+pub(super) trait Register<E>: Copy {
+    /// The same number everywhere.
+    unsafe fn splat(number: E) -> Self;
+    /// The numbers from an address on.
+    unsafe fn load(at: *const E) -> Self;
+    /// Writes the numbers from an address on.
+    unsafe fn store(self, at: *mut E);
+    /// self · factor + addend.
+    unsafe fn fused(self, factor: Self, addend: Self) -> Self;
+    unsafe fn times(self, other: Self) -> Self;
+    unsafe fn plus(self, other: Self) -> Self;
+}
+
+/// Eight numbers in whatever registers there are; products are rounded before they are added up.
+#[derive(Clone, Copy)]
+pub(super) struct Portable<E>([E; 8]);
+
+impl<E: Factor> Register<E> for Portable<E> {
+    #[inline(always)]
+    unsafe fn splat(number: E) -> Self {
+        Portable([number; 8])
+    }
+    #[inline(always)]
+    unsafe fn load(at: *const E) -> Self {
+        // SAFETY: whoever calls this has eight numbers there.
+        Portable(unsafe { at.cast::<[E; 8]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, at: *mut E) {
+        // SAFETY: as above.
+        unsafe { at.cast::<[E; 8]>().write_unaligned(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn fused(self, factor: Self, addend: Self) -> Self {
+        // SAFETY: these have no needs.
+        unsafe { self.times(factor).plus(addend) }
+    }
+    #[inline(always)]
+    unsafe fn times(mut self, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own = own.times(other));
+        self
+    }
+    #[inline(always)]
+    unsafe fn plus(mut self, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own = own.plus(other));
+        self
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use core::arch::x86_64::*;
+
+    use super::Register;
+
+    macro_rules! registers {
+        ($($Register:ty, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident;)*) => {$(
+            // SAFETY, for all of this: whoever calls a function has the instructions, and the numbers where it says.
+            impl Register<$Float> for $Register {
+                #[inline(always)]
+                unsafe fn splat(number: $Float) -> Self {
+                    unsafe { $splat(number) }
+                }
+                #[inline(always)]
+                unsafe fn load(at: *const $Float) -> Self {
+                    unsafe { $load(at) }
+                }
+                #[inline(always)]
+                unsafe fn store(self, at: *mut $Float) {
+                    unsafe { $store(at, self) }
+                }
+                #[inline(always)]
+                unsafe fn fused(self, factor: Self, addend: Self) -> Self {
+                    unsafe { $fused(self, factor, addend) }
+                }
+                #[inline(always)]
+                unsafe fn times(self, other: Self) -> Self {
+                    unsafe { $times(self, other) }
+                }
+                #[inline(always)]
+                unsafe fn plus(self, other: Self) -> Self {
+                    unsafe { $plus(self, other) }
+                }
+            }
+        )*};
+    }
+    registers! {
+        __m512, f32: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps;
+        __m256, f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps;
+        __m512d, f64: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd;
+        __m256d, f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd;
+    }
+}
