@@ -90,7 +90,8 @@ impl Lowering<'_> {
         let itself = || (node, labels.to_vec());
         let GraphNode { op: Op::Einsum(product), inputs, .. } = &self.graph.nodes[node] else { return itself() };
         let place = |label: &Label| product.output.iter().position(|own| own == label);
-        let is_plain = !product.is_strong() && product.output.len() == product.extents.len();
+        let is_there = |(label, size): (Label, &usize)| *size == 1 || product.output.contains(&label);
+        let is_plain = !product.is_strong() && product.extents.iter().enumerate().all(is_there);
         let Some(along) = labels.iter().position(|label| *label == free).filter(|_| is_plain) else { return itself() };
         let along = product.output[along];
         let mut moving = (0..inputs.len()).filter(|input| product.operands[*input].contains(&along));
