@@ -170,6 +170,7 @@ fn products_that_are_their_own_transposes_are_computed_by_half() {
             ("rows", x.matmul(&x.transpose()), true),
             ("with weights", (&x * &d).transpose().matmul(&x), true),
             ("with weights on both sides", (&x * &d).transpose().matmul(&(&x * d.sin())), true),
+            ("with weights in a sum", (&x * &d + &x * d.cos()).transpose().matmul(&x), true),
             ("a multiple", x.transpose().matmul(&x) * -0.5, true),
             ("another matrix", x.transpose().matmul(&y), false),
             ("another in part", (&x * &y).transpose().matmul(&x), false),

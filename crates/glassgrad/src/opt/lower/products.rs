@@ -88,7 +88,17 @@ impl Lowering<'_> {
     /// The matrix that a node is a multiple of, by factors that do not differ along one of its labels, with its labels.
     fn without_factors(&self, node: usize, labels: &[Label], free: Label) -> (usize, Vec<Label>) {
         let itself = || (node, labels.to_vec());
-        let GraphNode { op: Op::Einsum(product), inputs, .. } = &self.graph.nodes[node] else { return itself() };
+        let GraphNode { op, inputs, .. } = &self.graph.nodes[node];
+        if let (Op::Add, [first, others @ ..]) = (op, &inputs[..]) {
+            // A sum of multiples of one matrix is one too. Terms of sums are not looked into further.
+            if !inputs.iter().all(|term| matches!(self.graph.nodes[*term].op, Op::Einsum(_))) {
+                return itself();
+            }
+            let whole = self.without_factors(*first, labels, free);
+            let is_one = others.iter().all(|term| self.without_factors(*term, labels, free) == whole);
+            return if is_one { whole } else { itself() };
+        }
+        let Op::Einsum(product) = op else { return itself() };
         let place = |label: &Label| product.output.iter().position(|own| own == label);
         let is_there = |(label, size): (Label, &usize)| *size == 1 || product.output.contains(&label);
         let is_plain = !product.is_strong() && product.extents.iter().enumerate().all(is_there);
