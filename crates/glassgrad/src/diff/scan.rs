@@ -123,6 +123,12 @@ fn split<'i>(body: &ScanBody, inputs: &'i [Tensor]) -> (&'i [Tensor], &'i [Tenso
     (starts, sequences, constants)
 }
 
+/// The tensors without repetitions, in their order.
+fn once_each<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<Tensor> {
+    let mut seen = HashSet::new();
+    tensors.filter(|tensor| seen.insert(tensor.0.id)).cloned().collect()
+}
+
 fn fresh(like: &Tensor) -> Tensor {
     Tensor::placeholder(like.shape().clone(), like.dtype())
 }
@@ -247,26 +253,17 @@ impl Back<'_> {
         let stacked_anyway: Vec<Tensor> = steps.read_by(&all);
         let later = steps.summed_later(self.constant_part, &stacked_anyway.iter().collect::<Vec<_>>());
         // What is summed step by step, in the loop.
-        let (terms, _): (Vec<&Tensor>, Vec<_>) =
-            self.constant_part.iter().zip(&later).filter(|(_, later)| later.is_none()).unzip();
+        let in_loop = self.constant_part.iter().zip(&later).filter(|(_, later)| later.is_none());
+        let terms: Vec<&Tensor> = in_loop.map(|(term, _)| term).collect();
         let sums: Vec<Tensor> = terms.iter().map(|term| fresh(term)).collect();
         // What is summed later: factors from the way forwards are stacked there, the others on the way back.
         let factors = || later.iter().flatten().flat_map(|later| &later.factors);
-        let mut own: Vec<Tensor> = Vec::new();
-        for factor in factors().filter(|factor| !steps.is_forwards(&factor.0)) {
-            if !own.iter().any(|known| known.0.id == factor.0.id) {
-                own.push(factor.clone());
-            }
-        }
+        let own = once_each(factors().filter(|factor| !steps.is_forwards(&factor.0)));
         let computed: Vec<&Tensor> = within.into_iter().chain(terms.iter().copied()).chain(&own).collect();
         let read = steps.read_by(&computed);
         let is_entry = |tensor: &Tensor| body.entries.iter().position(|entry| entry.0.id == tensor.0.id);
-        let mut kept: Vec<Tensor> = Vec::new();
-        for tensor in read.iter().chain(factors().filter(|factor| steps.is_forwards(&factor.0))) {
-            if is_entry(tensor).is_none() && !kept.iter().any(|known| known.0.id == tensor.0.id) {
-                kept.push(tensor.clone());
-            }
-        }
+        let forwards = factors().filter(|factor| steps.is_forwards(&factor.0));
+        let kept = once_each(read.iter().chain(forwards).filter(|tensor| is_entry(tensor).is_none()));
         // Once more forwards, with the same results first: it is the loop itself, with more that is stacked.
         let forwards = ScanBody {
             carries: body.carries.clone(),

@@ -332,8 +332,7 @@ impl Tensor {
     pub(crate) fn elements_mut(&mut self) -> Option<&mut Buffer> {
         if !matches!(self.0.op, Op::Leaf) || Arc::get_mut(&mut self.0).is_none() {
             let (value, name) = (self.0.value()?.clone(), self.0.name.clone());
-            *self =
-                Tensor::make(Op::Leaf, Inputs::new(), self.0.shape.clone(), self.0.dtype, Some(value), self.0.origin);
+            *self = Tensor::leaf_at(value, self.0.origin);
             Arc::get_mut(&mut self.0)?.name = name;
         }
         Arc::get_mut(&mut self.0)?.value.get_mut().map(Array::buffer_mut)
