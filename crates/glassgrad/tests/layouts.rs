@@ -8,7 +8,7 @@ use glassgrad::opt::lower::lower;
 use glassgrad::opt::passes::optimise;
 use glassgrad::opt::program::{Program, Step};
 use glassgrad::rng::Key;
-use glassgrad::{Tensor, grad};
+use glassgrad::{Tensor, grad, hessian};
 
 fn normal(seed: u64, shape: &[usize]) -> Tensor {
     Tensor::normal(Key::new(seed), shape).detach().expect("random numbers")
@@ -156,6 +156,12 @@ fn large_products_in_every_layout() {
 }
 
 /// XᵀX, and XᵀDX with a diagonal D, are computed up to the diagonal and mirrored; what only looks like them is not.
+/// The Hessian of logistic regression, XᵀDX, as differentiation leaves it: D in a sum of products.
+fn logistic_hessian(x: &Tensor, sides: &Tensor) -> Tensor {
+    let weights = Tensor::full([x.shape()[1]], 0.01, DType::F64);
+    hessian(|w: &Tensor| (-(sides.reshape([x.shape()[0]]) * x.matmul(w))).exp().log1p().sum())(&weights)
+}
+
 #[test]
 fn products_that_are_their_own_transposes_are_computed_by_half() {
     let normal = |key: u64, shape: &[usize]| normal(key, shape).cast(DType::F64).detach().expect("numbers");
@@ -171,6 +177,8 @@ fn products_that_are_their_own_transposes_are_computed_by_half() {
             ("with weights", (&x * &d).transpose().matmul(&x), true),
             ("with weights on both sides", (&x * &d).transpose().matmul(&(&x * d.sin())), true),
             ("with weights in a sum", (&x * &d + &x * d.cos()).transpose().matmul(&x), true),
+            ("with weights of weights", ((&x * &d) * d.sin() + &x - (&x * &d) * d.cos()).transpose().matmul(&x), true),
+            ("logistic regression", logistic_hessian(&x, &d), true),
             ("a multiple", x.transpose().matmul(&x) * -0.5, true),
             ("another matrix", x.transpose().matmul(&y), false),
             ("another in part", (&x * &y).transpose().matmul(&x), false),

@@ -77,8 +77,9 @@ impl Lowering<'_> {
     /// decides on, as in XᵀX and in XᵀDX with a diagonal D.
     fn is_symmetric(&self, node: &GraphNode, einsum: &Einsum) -> bool {
         let ([first, second], [row, column]) = (&einsum.operands[..], &einsum.output[..]) else { return false };
-        let (one, mut own) = self.without_factors(node.inputs[0], first, *row);
-        let (other, others) = self.without_factors(node.inputs[1], second, *column);
+        let mut looks = MOST_LOOKS;
+        let (one, mut own) = self.without_factors(node.inputs[0], first, *row, &mut looks);
+        let (other, others) = self.without_factors(node.inputs[1], second, *column, &mut looks);
         let is_free = |labels: &[Label], free: &Label| labels.iter().filter(|label| *label == free).count() == 1;
         let is_one_matrix = one == other && is_free(&own, row) && is_free(&others, column);
         own.iter_mut().filter(|label| *label == row).for_each(|label| *label = *column);
@@ -86,16 +87,17 @@ impl Lowering<'_> {
     }
 
     /// The matrix that a node is a multiple of, by factors that do not differ along one of its labels, with its labels.
-    fn without_factors(&self, node: usize, labels: &[Label], free: Label) -> (usize, Vec<Label>) {
+    fn without_factors(&self, node: usize, labels: &[Label], free: Label, looks: &mut usize) -> (usize, Vec<Label>) {
         let itself = || (node, labels.to_vec());
         let GraphNode { op, inputs, .. } = &self.graph.nodes[node];
+        if *looks == 0 {
+            return itself();
+        }
+        *looks -= 1;
         if let (Op::Add, [first, others @ ..]) = (op, &inputs[..]) {
-            // A sum of multiples of one matrix is one too. Terms of sums are not looked into further.
-            if !inputs.iter().all(|term| matches!(self.graph.nodes[*term].op, Op::Einsum(_))) {
-                return itself();
-            }
-            let whole = self.without_factors(*first, labels, free);
-            let is_one = others.iter().all(|term| self.without_factors(*term, labels, free) == whole);
+            // A sum of multiples of one matrix is one too.
+            let whole = self.without_factors(*first, labels, free, looks);
+            let is_one = others.iter().all(|term| self.without_factors(*term, labels, free, looks) == whole);
             return if is_one { whole } else { itself() };
         }
         let Op::Einsum(product) = op else { return itself() };
@@ -109,11 +111,14 @@ impl Lowering<'_> {
         let own: Option<Vec<Label>> =
             product.operands[only].iter().map(|label| place(label).map(|place| labels[place])).collect();
         match own {
-            Some(own) if own.len() == labels.len() => (inputs[only], own),
+            Some(own) if own.len() == labels.len() => self.without_factors(inputs[only], &own, free, looks),
             _ => itself(),
         }
     }
 }
+
+/// So many nodes at most are looked at behind the factors of one product: sums of sums could have any number.
+const MOST_LOOKS: usize = 64;
 
 /// The operands of a product along labels in some order.
 fn placed(einsum: &Einsum, mut operands: Vec<Located>, order: &[Label]) -> Vec<Located> {
