@@ -186,8 +186,9 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
     let mut seen = Places::new();
     // What was made before the first variable cannot depend on any.
     let mut is_new = |node: &Arc<Node>| node.id >= first && node.had_variable && seen.insert(node.id, 0);
-    let mut stack: Vec<Arc<Node>> = roots.iter().map(|root| &root.0).filter(|node| is_new(node)).cloned().collect();
-    let mut behind = Vec::new();
+    let mut stack: Vec<Arc<Node>> = Vec::with_capacity(64);
+    stack.extend(roots.iter().map(|root| &root.0).filter(|node| is_new(node)).cloned());
+    let mut behind = Vec::with_capacity(64);
     while let Some(node) = stack.pop() {
         if !wanted.contains(&node.id) {
             for input in node.held_inputs().iter() {

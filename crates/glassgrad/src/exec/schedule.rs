@@ -117,8 +117,8 @@ fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
 /// values at which they begin.
 fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
     let mut seen = Places::new();
-    let mut stack: Nodes =
-        roots.iter().map(|root| &root.0).filter(|node| seen.insert(node.id, 0)).map(Arc::clone).collect();
+    let mut stack: Nodes = Vec::with_capacity(64);
+    stack.extend(roots.iter().map(|root| &root.0).filter(|node| seen.insert(node.id, 0)).cloned());
     let (mut found, mut known) = (Vec::with_capacity(64), Vec::with_capacity(32));
     while let Some(node) = stack.pop() {
         if node.value().is_none() {

@@ -257,8 +257,10 @@ impl Drop for Node {
     fn drop(&mut self) {
         let inputs = self.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut gone = std::mem::take(inputs);
-        while let Some(node) = gone.pop() {
-            if let Some(mut node) = Arc::into_inner(node) {
+        while let Some(mut node) = gone.pop() {
+            // Whoever holds the last handle empties the node where it is: taking it out would copy all of it. If two
+            // threads let go at once, neither does, and the later one comes here again for this one node.
+            if let Some(node) = Arc::get_mut(&mut node) {
                 gone.append(node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
             }
         }

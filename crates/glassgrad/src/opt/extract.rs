@@ -78,6 +78,7 @@ impl Extract {
         outermost.entries.reserve(2 * order.len());
         let mut extract = Extract { scopes: vec![outermost], lasting: true, ..Extract::default() };
         extract.origins.reserve(order.len());
+        extract.leaves.reserve(order.len() / 2);
         let wider = wider_loops(order);
         for node in order {
             if extract.scopes[0].numbers.get(node.id).is_some() && node.op.body().is_some() {
