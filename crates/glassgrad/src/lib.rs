@@ -71,6 +71,12 @@ pub mod calculus;
 
 pub mod optim;
 
+pub mod nn;
+
+pub mod loss;
+
+pub mod dist;
+
 pub mod scalar;
 
 #[cfg(feature = "glass")]

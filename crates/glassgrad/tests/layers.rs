@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 29] = [
+const LAYERS: [&str; 32] = [
     "algebra",
     "special",
     "dtype",
@@ -26,6 +26,9 @@ const LAYERS: [&str; 29] = [
     "operations",
     "calculus",
     "optim",
+    "nn",
+    "loss",
+    "dist",
     "scalar",
     "lang",
     "trace",

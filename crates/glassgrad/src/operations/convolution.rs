@@ -98,6 +98,19 @@ impl<const N: usize> Convolution<N> {
 }
 
 impl Tensor {
+    /// [`Tensor::conv1d`] along the last `N` axes: `[…, channels, n…]` with `[outputs, channels / groups, k…]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let volume = Tensor::ones([1, 4, 4, 4]);
+    /// let sums = volume.conv(&Tensor::ones([1, 1, 2, 2, 2]), Convolution::<3>::default());
+    /// assert_eq!(sums.shape().to_string(), "[1, 3, 3, 3]");
+    /// ```
+    #[track_caller]
+    pub fn conv<const N: usize>(&self, kernel: &Tensor, how: Convolution<N>) -> Tensor {
+        self.convolve(super::with_axes(["conv", "conv1d", "conv2d"], N), kernel, how)
+    }
+
     /// The product of windows with a kernel along the last axis, as learning calls convolution (the kernel is not
     /// reversed): `[…, channels, n]` with `[outputs, channels / groups, k]` gives `[…, outputs, m]`.
     ///

@@ -25,3 +25,8 @@ pub use fourier::Norm;
 pub use interpolate::Interpolation;
 pub use pooling::Pooling;
 pub use window::PerAxis;
+
+/// The name of an operation over so many axes: the first of the names is that over any number.
+fn with_axes(names: [&'static str; 3], axes: usize) -> &'static str {
+    names.get(axes).unwrap_or(&names[0])
+}

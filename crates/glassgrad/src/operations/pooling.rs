@@ -93,6 +93,28 @@ impl<const N: usize> Pooling<N> {
 }
 
 impl Tensor {
+    /// The largest element of each window over the last `N` axes; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// assert_eq!(Tensor::ones([4, 4, 4]).max_pool(Pooling::<3>::new(2)).shape().to_string(), "[2, 2, 2]");
+    /// ```
+    #[track_caller]
+    pub fn max_pool<const N: usize>(&self, how: Pooling<N>) -> Tensor {
+        self.max_pool_as(super::with_axes(["max_pool", "max_pool1d", "max_pool2d"], N), how)
+    }
+
+    /// The mean of each window over the last `N` axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// assert_eq!(Tensor::ones([4, 4]).avg_pool(Pooling::<2>::new(4)).to_string(), "[[1]]");
+    /// ```
+    #[track_caller]
+    pub fn avg_pool<const N: usize>(&self, how: Pooling<N>) -> Tensor {
+        self.avg_pool_as(super::with_axes(["avg_pool", "avg_pool1d", "avg_pool2d"], N), how)
+    }
+
     /// The largest element of each window along the last axis; equal ones share the derivative evenly.
     ///
     /// ```
@@ -102,7 +124,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max_pool1d(&self, how: Pooling<1>) -> Tensor {
-        self.max_pool("max_pool1d", how)
+        self.max_pool_as("max_pool1d", how)
     }
 
     /// The largest element of each window over the last two axes; equal ones share the derivative evenly.
@@ -114,7 +136,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max_pool2d(&self, how: Pooling<2>) -> Tensor {
-        self.max_pool("max_pool2d", how)
+        self.max_pool_as("max_pool2d", how)
     }
 
     /// The mean of each window along the last axis.
@@ -126,7 +148,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn avg_pool1d(&self, how: Pooling<1>) -> Tensor {
-        self.avg_pool("avg_pool1d", how)
+        self.avg_pool_as("avg_pool1d", how)
     }
 
     /// The mean of each window over the last two axes.
@@ -138,7 +160,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn avg_pool2d(&self, how: Pooling<2>) -> Tensor {
-        self.avg_pool("avg_pool2d", how)
+        self.avg_pool_as("avg_pool2d", how)
     }
 
     /// The mean of each of `count` parts of the last axis, as even as they can be.
@@ -190,7 +212,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn max_pool<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
+    fn max_pool_as<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
         if let Some(failed) = self.not_poolable(name, N) {
             return failed;
         }
@@ -203,7 +225,7 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn avg_pool<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
+    fn avg_pool_as<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
         if let Some(failed) = self.not_poolable(name, N) {
             return failed;
         }

@@ -1,9 +1,10 @@
 //! Random choices. All take a key, or keys of which `vmap` hands each example its own, and give the same result for the same key.
 
-use crate::array::Buffer;
+use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Keys, Tensor};
+use crate::expr::{Axes, CustomOp, Keys, Rule, Tensor};
+use crate::ops::Algebra;
 use crate::rng::Key;
 use crate::shape::Shape;
 
@@ -117,6 +118,25 @@ impl Tensor {
         (self.stop_gradient().cast(DType::F64) + noise).argmax(axis)
     }
 
+    /// Counts with the rates that the elements give, in the type of the rates. They are flat: no derivative passes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, rng::Key};
+    /// let counts = Tensor::full([10_000], 3.0, glassgrad::dtype::DType::F64).poisson(Key::new(1));
+    /// assert!((counts.mean().item().unwrap() - 3.0).abs() < 0.1 && (counts.var().item().unwrap() - 3.0).abs() < 0.2);
+    /// assert!(Tensor::from([-1.0]).poisson(Key::new(1)).eval().is_err());
+    /// ```
+    #[track_caller]
+    pub fn poisson(&self, key: impl Into<Keys>) -> Tensor {
+        if self.error().is_some() {
+            return self.clone();
+        }
+        if !self.is_float() {
+            return self.not_sampled("poisson");
+        }
+        Tensor::custom(Poisson, &[&key.into().0, self])
+    }
+
     /// The numbers below `count` in random order.
     ///
     /// ```
@@ -150,4 +170,78 @@ impl Tensor {
         let error = Error::new(operation, message).help("cast first, for example with .cast(DType::F32)");
         Tensor::refused(error, &[self])
     }
+}
+
+/// Counts from a key and rates.
+#[derive(Clone, Debug)]
+struct Poisson;
+
+impl CustomOp for Poisson {
+    fn name(&self) -> &str {
+        "poisson"
+    }
+    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+        match inputs[0].rank() {
+            0 => Ok((inputs[1].shape().clone(), inputs[1].dtype())),
+            _ => Err("it takes one key".to_owned()),
+        }
+    }
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        let Buffer::I64(bits) = inputs[0].buffer() else { return Err("keys are i64".to_owned()) };
+        let key = Key(bits[0] as u64);
+        let rates = inputs[1].buffer();
+        let is_rate = |rate: f64| (0.0..1e15).contains(&rate);
+        if let Some(wrong) = (0..rates.len()).map(|k| rates.get(k)).find(|rate| !is_rate(*rate)) {
+            return Err(format!("{wrong} is not a rate: it must be a number from 0 on, and below 10¹⁵"));
+        }
+        let draw = |k: usize| count_at_rate(key.fold(k as u64), rates.get(k));
+        Ok(Array::new(inputs[1].shape().clone(), Buffer::from_fn(inputs[1].dtype(), rates.len(), draw)))
+    }
+    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+        Rule::Pullback(Box::new(|_| vec![None, None]))
+    }
+    fn key(&self) -> Option<String> {
+        Some(String::new())
+    }
+}
+
+/// From this rate on counts are drawn by rejection; below, one after another, which takes as many steps as the count.
+const LARGE_RATE: f64 = 10.0;
+
+/// A count that belongs to a key.
+fn count_at_rate(key: Key, rate: f64) -> f64 {
+    if rate < LARGE_RATE {
+        // The first count up to which the probabilities add up to more than a number between 0 and 1.
+        let (level, mut count) = (key.uniform(0), 0.0);
+        let mut probability = (-rate).exp();
+        let mut sum = probability;
+        while sum <= level && probability > 0.0 {
+            count += 1.0;
+            probability *= rate / count;
+            sum += probability;
+        }
+        return count;
+    }
+    // Hörmann's transformed rejection with a squeeze: a heavy-tailed density that is easy to draw from lies above.
+    let width = 0.931 + 2.53 * rate.sqrt();
+    let slope = -0.059 + 0.02483 * width;
+    let accepted = 0.9277 - 3.6224 / (width - 2.0);
+    let scale = 1.1239 + 1.1328 / (width - 3.4);
+    let log_rate = rate.ln();
+    for round in 0.. {
+        let (u, v) = (key.uniform(2 * round) - 0.5, key.uniform(2 * round + 1));
+        let distance = 0.5 - u.abs();
+        let count = ((2.0 * slope / distance + width) * u + rate + 0.43).floor();
+        if distance >= 0.07 && v <= accepted {
+            return count;
+        }
+        if count < 0.0 || (distance < 0.013 && v > distance) {
+            continue;
+        }
+        let level = (v * scale / (slope / (distance * distance) + width)).ln();
+        if level <= count * log_rate - rate - (count + 1.0).lgamma() {
+            return count;
+        }
+    }
+    rate
 }

@@ -1,0 +1,41 @@
+//! Yes or no.
+
+use super::Distribution;
+use crate::Tree;
+use crate::expr::{Keys, Tensor};
+use crate::loss::binary_cross_entropy;
+
+/// 1 with the probability sigmoid(logits), else 0.
+///
+/// ```
+/// use glassgrad::{Tensor, dist::{Bernoulli, Distribution}};
+/// let coin = Bernoulli { logits: Tensor::from([2.0, -2.0]) };
+/// assert_eq!(coin.mode().to_string(), "[1, 0]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Bernoulli {
+    /// The logarithm of the odds.
+    pub logits: Tensor,
+}
+
+impl Distribution for Bernoulli {
+    fn log_probability(&self, observed: &Tensor) -> Tensor {
+        -binary_cross_entropy(&self.logits, observed)
+    }
+
+    fn mean(&self) -> Tensor {
+        self.logits.sigmoid()
+    }
+
+    fn variance(&self) -> Tensor {
+        self.logits.sigmoid() * (-&self.logits).sigmoid()
+    }
+
+    fn mode(&self) -> Tensor {
+        self.logits.step(0.0)
+    }
+
+    fn sample(&self, key: &Keys) -> Tensor {
+        self.logits.sigmoid().bernoulli(key)
+    }
+}

@@ -1,0 +1,44 @@
+//! One of several.
+
+use super::Distribution;
+use crate::Tree;
+use crate::expr::{Keys, Tensor};
+use crate::loss::cross_entropy;
+
+/// A class with the probability softmax(logits) along the last axis. Observed are classes, or probabilities of all classes.
+///
+/// ```
+/// use glassgrad::{Tensor, dist::{Categorical, Distribution}};
+/// let species = Categorical { logits: Tensor::from([[1.0, 5.0, 2.0]]) };
+/// assert_eq!(species.mode().to_string(), "[1]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Categorical {
+    /// Logarithms of the probabilities, up to a constant.
+    pub logits: Tensor,
+}
+
+impl Distribution for Categorical {
+    fn log_probability(&self, observed: &Tensor) -> Tensor {
+        -cross_entropy(&self.logits, observed)
+    }
+
+    /// The probability of each class: the mean of unit vectors.
+    fn mean(&self) -> Tensor {
+        self.logits.softmax(-1)
+    }
+
+    /// That of each component of unit vectors.
+    fn variance(&self) -> Tensor {
+        let probabilities = self.logits.softmax(-1);
+        &probabilities * (1.0 - &probabilities)
+    }
+
+    fn mode(&self) -> Tensor {
+        self.logits.argmax(-1)
+    }
+
+    fn sample(&self, key: &Keys) -> Tensor {
+        self.logits.categorical(key, -1)
+    }
+}

@@ -1,0 +1,41 @@
+//! Counts.
+
+use super::Distribution;
+use crate::Tree;
+use crate::expr::{Keys, Tensor};
+
+/// Counts of what happens independently, at a rate.
+///
+/// ```
+/// use glassgrad::{Tensor, dist::{Distribution, Poisson}};
+/// let calls = Poisson { log_rate: Tensor::from([2.0_f64.ln()]) };
+/// let none = calls.log_probability(&Tensor::from([0.0])).exp().item().unwrap();
+/// assert!((none - (-2.0_f64).exp()).abs() < 1e-15);
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Poisson {
+    /// The logarithm of the rate: any number is one, so a network can predict it.
+    pub log_rate: Tensor,
+}
+
+impl Distribution for Poisson {
+    fn log_probability(&self, observed: &Tensor) -> Tensor {
+        observed * &self.log_rate - self.log_rate.exp() - (observed + 1.0).lgamma()
+    }
+
+    fn mean(&self) -> Tensor {
+        self.log_rate.exp()
+    }
+
+    fn variance(&self) -> Tensor {
+        self.log_rate.exp()
+    }
+
+    fn mode(&self) -> Tensor {
+        self.log_rate.exp().floor()
+    }
+
+    fn sample(&self, key: &Keys) -> Tensor {
+        self.log_rate.exp().poisson(key)
+    }
+}

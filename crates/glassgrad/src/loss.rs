@@ -1,0 +1,161 @@
+//! Losses: how wrong each prediction is.
+//!
+//! Every function returns one number for each element or example, and `mean` or `sum` makes one of them all: the choice that
+//! other libraries make by a parameter is written down where the loss is used. Each is the negative log-likelihood of a
+//! distribution of [`dist`](crate::dist) up to a constant, or says why it is not.
+
+use crate::error::Error;
+use crate::expr::Tensor;
+
+/// What probabilities are kept away from 0 and 1 by where their logarithm is taken.
+pub const EPSILON: f64 = 1e-12;
+
+/// The square of the difference: of a normal distribution with a fixed variance.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let wrong = loss::mse(&Tensor::from([1.0, 5.0]), &Tensor::from([1.0, 2.0]));
+/// assert_eq!((wrong.to_string(), wrong.mean().item().unwrap()), ("[0, 9]".into(), 4.5));
+/// ```
+#[track_caller]
+pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
+    (predictions - targets).square()
+}
+
+/// Half the square of differences up to `delta`, and beyond it a line: outliers pull no harder than `delta`.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let wrong = loss::huber(&Tensor::from([1.0, 5.0]), &Tensor::from([0.0, 0.0]), 2.0);
+/// assert_eq!(wrong.to_string(), "[0.5,   8]");
+/// ```
+#[track_caller]
+pub fn huber(predictions: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
+    let distance = (predictions - targets).abs();
+    let near = distance.minimum(delta);
+    // Half the square of the near part, and the rest times delta.
+    near.square() * 0.5 + (distance - near) * delta
+}
+
+/// How much the score of the right side, which is 1 or -1, falls short of 1.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let wrong = loss::hinge(&Tensor::from([3.0, 0.5]), &Tensor::from([1.0, -1.0]));
+/// assert_eq!(wrong.to_string(), "[  0, 1.5]");
+/// ```
+#[track_caller]
+pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
+    (1.0 - scores * sides).relu()
+}
+
+/// The cross-entropy of targets and softmax(logits) along the last axis, which disappears. Targets are classes, that is
+/// integers, or probabilities of all classes.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let logits = Tensor::from([[0.0, 0.0], [1000.0, 0.0]]);
+/// let by_class = loss::cross_entropy(&logits, &Tensor::from([1_i64, 0]));
+/// let by_probability = loss::cross_entropy(&logits, &Tensor::from([[0.0, 1.0], [1.0, 0.0]]));
+/// assert_eq!(by_class.to_vec::<f64>().unwrap(), [2.0_f64.ln(), 0.0]);
+/// assert_eq!(by_probability.to_vec::<f64>().unwrap(), [2.0_f64.ln(), 0.0]);
+/// ```
+#[track_caller]
+pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
+    nll(&logits.log_softmax(-1), targets)
+}
+
+/// The same from probabilities, of which none counts as less than 10⁻¹².
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let wrong = loss::cross_entropy_of_probabilities(&Tensor::from([[0.25, 0.75], [1.0, 0.0]]), &Tensor::from([0_i64, 1]));
+/// let found = wrong.to_vec::<f64>().unwrap();
+/// assert!((found[0] - 4.0_f64.ln()).abs() < 1e-15 && (found[1] - 27.631).abs() < 1e-3);
+/// ```
+#[track_caller]
+pub fn cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) -> Tensor {
+    nll(&probabilities.maximum(EPSILON).ln(), targets)
+}
+
+/// The negative logarithm that stands at the class, or the mean of all by their probabilities.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let logs = Tensor::from([[-1.0, -2.0, -3.0]]);
+/// assert_eq!(loss::nll(&logs, &Tensor::from([2_i64])).to_string(), "[3]");
+/// assert_eq!(loss::nll(&logs, &Tensor::from([[0.5, 0.5, 0.0]])).to_string(), "[1.5]");
+/// assert!(loss::nll(&logs, &Tensor::from([1.0])).eval().is_err());
+/// ```
+#[track_caller]
+pub fn nll(logs: &Tensor, targets: &Tensor) -> Tensor {
+    let Some(classes) = logs.shape().last().copied() else {
+        let message = "there is no axis of classes";
+        return Tensor::refused(Error::new("nll", message), &[logs, targets]);
+    };
+    let weights = if targets.is_float() { targets.clone() } else { targets.one_hot(classes, logs.dtype()) };
+    if weights.shape() != logs.shape() {
+        let message = format!(
+            "targets are an integer for each row, of shape {}, or probabilities of shape {}",
+            crate::shape::Shape::from(&logs.shape()[..logs.rank() - 1]),
+            logs.shape()
+        );
+        return Tensor::refused(Error::new("nll", message), &[logs, targets]);
+    }
+    -(logs * weights).sum_over(-1)
+}
+
+/// The cross-entropy of a probability for yes and sigmoid(logits): of a Bernoulli distribution.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let wrong = loss::binary_cross_entropy(&Tensor::from([0.0, -1000.0]), &Tensor::from([1.0, 1.0]));
+/// assert_eq!(wrong.to_vec::<f64>().unwrap(), [2.0_f64.ln(), 1000.0]);
+/// ```
+#[track_caller]
+pub fn binary_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
+    logits.softplus() - logits * targets
+}
+
+/// The same from probabilities, which count as being between 10⁻¹² and one minus that.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// let wrong = loss::binary_cross_entropy_of_probabilities(&Tensor::from([0.25, 0.0]), &Tensor::from([0.0, 1.0]));
+/// let found = wrong.to_vec::<f64>().unwrap();
+/// assert!((found[0] + 0.75_f64.ln()).abs() < 1e-15 && (found[1] - 27.631).abs() < 1e-3);
+/// ```
+#[track_caller]
+pub fn binary_cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) -> Tensor {
+    let logarithm = |probability: &Tensor| probability.maximum(EPSILON).ln();
+    -(targets * logarithm(probabilities) + (1.0 - targets) * logarithm(&(1.0 - probabilities)))
+}
+
+/// The sum of absolute values: added to a loss, many parameters become zero.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// assert_eq!(loss::l1(&(Tensor::from([1.0, -2.0]), Tensor::from([[3.0]]))).item().unwrap(), 6.0);
+/// ```
+#[track_caller]
+pub fn l1<X: crate::tree::Tree>(parameters: &X) -> Tensor {
+    summed(parameters, |leaf| leaf.abs().sum())
+}
+
+/// The sum of squares: added to a loss, parameters stay small.
+///
+/// ```
+/// use glassgrad::{Tensor, loss};
+/// assert_eq!(loss::l2(&(Tensor::from([1.0, -2.0]), Tensor::from([[3.0]]))).item().unwrap(), 14.0);
+/// ```
+#[track_caller]
+pub fn l2<X: crate::tree::Tree>(parameters: &X) -> Tensor {
+    summed(parameters, |leaf| leaf.square().sum())
+}
+
+#[track_caller]
+fn summed<X: crate::tree::Tree>(parameters: &X, of: impl Fn(&Tensor) -> Tensor) -> Tensor {
+    let leaves = parameters.flatten();
+    let terms = leaves.iter().filter(|leaf| leaf.is_float()).map(of);
+    terms.reduce(|sum, term| sum + term).unwrap_or_else(|| Tensor::from(0.0_f32))
+}

@@ -1,0 +1,169 @@
+//! Attention: every place of a sequence takes what it needs from others.
+
+use super::activation::Activation;
+use super::layer::Layer;
+use super::linear::Linear;
+use super::noise::Dropout;
+use super::normalisation::LayerNorm;
+use crate::Tree;
+use crate::expr::{Keys, Tensor};
+use crate::rng::Key;
+
+/// Attention with several heads over sequences of `[…, places, width]`.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
+/// let attention = MultiHeadAttention::new(Key::new(1), 16, 4);
+/// assert_eq!(attention.apply(&Tensor::ones([2, 10, 16])).shape().to_string(), "[2, 10, 16]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct MultiHeadAttention {
+    /// From the sequence to queries, keys and values side by side.
+    pub input: Linear,
+    /// From the heads side by side to the result.
+    pub output: Linear,
+    /// How many heads there are.
+    #[tree(static)]
+    pub heads: usize,
+    /// Whether a place sees only itself and those before it.
+    #[tree(static)]
+    pub causal: bool,
+}
+
+impl MultiHeadAttention {
+    /// So many heads, which share the width.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
+    /// let uneven = MultiHeadAttention::new(Key::new(1), 10, 3);
+    /// assert!(uneven.apply(&Tensor::ones([2, 10])).eval().unwrap_err().to_string().contains("10"));
+    /// ```
+    pub fn new(key: Key, width: usize, heads: usize) -> MultiHeadAttention {
+        MultiHeadAttention {
+            input: Linear::new(key.fold(0), width, 3 * width),
+            output: Linear::new(key.fold(1), width, width),
+            heads,
+            causal: false,
+        }
+    }
+
+    /// A place sees only itself and those before it.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad, nn::{Layer, MultiHeadAttention}, rng::Key};
+    /// let attention = MultiHeadAttention::new(Key::new(1), 4, 2).causal();
+    /// let first = |x: &Tensor| attention.apply(x).slice(&[0.into()]).sum();
+    /// let slope = grad(first)(&Tensor::uniform(Key::new(2), [3, 4]));
+    /// assert_eq!(slope.slice(&[(1..).into()]).abs().sum().item().unwrap(), 0.0);
+    /// ```
+    pub fn causal(self) -> MultiHeadAttention {
+        MultiHeadAttention { causal: true, ..self }
+    }
+
+    /// Attention of a sequence to itself, where `mask` says, `[…, places, places]`, which place sees which.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
+    /// let attention = MultiHeadAttention::new(Key::new(1), 4, 2);
+    /// let x = Tensor::uniform(Key::new(2), [3, 4]);
+    /// let all = Tensor::ones([3, 3]).gt(0.0);
+    /// assert_eq!(attention.masked(&x, Some(&all)).to_string(), attention.apply(&x).to_string());
+    /// ```
+    #[track_caller]
+    pub fn masked(&self, x: &Tensor, mask: Option<&Tensor>) -> Tensor {
+        let [lead @ .., places, width] = &x.shape()[..] else { return self.input.apply(x) };
+        let size = width / self.heads.max(1);
+        let mut shape = lead.to_vec();
+        shape.extend([*places, 3, self.heads, size]);
+        // […, places, 3, heads, size] to [3, …, heads, places, size].
+        let all = self.input.apply(x).reshape(shape).move_axis(-3, 0).swap_axes(-3, -2);
+        let part = |number: isize| all.slice(&[number.into()]);
+        let (queries, keys, values) = (part(0), part(1), part(2));
+        let scores = queries.matmul(&keys.swap_axes(-1, -2)) * (1.0 / (size as f64).sqrt());
+        let scores = match mask {
+            Some(mask) => hidden(&scores, &mask.unsqueeze(-3)),
+            None => scores,
+        };
+        let mixed = scores.softmax(-1).matmul(&values).swap_axes(-3, -2);
+        self.output.apply(&mixed.reshape(x.shape()))
+    }
+}
+
+/// Scores where a mask holds, and elsewhere a number so small that its share is 0.
+#[track_caller]
+fn hidden(scores: &Tensor, mask: &Tensor) -> Tensor {
+    mask.broadcast_to(scores.shape()).choose(scores, &scores.full_like(-1e30))
+}
+
+impl Layer for MultiHeadAttention {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        if !self.causal {
+            return self.masked(x, None);
+        }
+        let places = Tensor::arange(x.shape().iter().rev().nth(1).copied().unwrap_or(1) as i64);
+        self.masked(x, Some(&places.unsqueeze(1).ge(&places)))
+    }
+}
+
+/// Attention and two linear layers, each added to what it reads, with normalisation in front of each.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Layer, TransformerBlock}, rng::Key};
+/// let block = TransformerBlock::new(Key::new(1), 16, 4);
+/// assert_eq!(block.apply(&Tensor::ones([2, 10, 16])).shape().to_string(), "[2, 10, 16]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct TransformerBlock {
+    /// In front of attention.
+    pub attention_norm: LayerNorm,
+    /// Attention.
+    pub attention: MultiHeadAttention,
+    /// In front of the linear layers.
+    pub linear_norm: LayerNorm,
+    /// To the inner width, and back.
+    pub linear: (Linear, Activation, Linear),
+    /// What is dropped in training of what is added.
+    pub dropout: Dropout,
+}
+
+impl TransformerBlock {
+    /// With four times the width inside, GELU, and no dropout.
+    ///
+    /// ```
+    /// use glassgrad::{nn::TransformerBlock, rng::Key, tree::Tree};
+    /// assert_eq!(TransformerBlock::new(Key::new(1), 128, 4).element_count(), 198_272);
+    /// ```
+    pub fn new(key: Key, width: usize, heads: usize) -> TransformerBlock {
+        let linear = |number: u64, inputs: usize, outputs: usize| Linear::new(key.fold(number), inputs, outputs);
+        TransformerBlock {
+            attention_norm: LayerNorm::new(width),
+            attention: MultiHeadAttention::new(key.fold(0), width, heads),
+            linear_norm: LayerNorm::new(width),
+            linear: (linear(1, width, 4 * width), Activation::Gelu, linear(2, 4 * width, width)),
+            dropout: Dropout::new(0.0),
+        }
+    }
+
+    #[track_caller]
+    fn with_noise(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
+        let noisy = |x: &Tensor, number: u64| match key {
+            Some(key) => self.dropout.apply_noisy(x, &key.fold(number)),
+            None => x.clone(),
+        };
+        let attended = x + noisy(&self.attention.apply(&self.attention_norm.apply(x)), 0);
+        &attended + noisy(&self.linear.apply(&self.linear_norm.apply(&attended)), 1)
+    }
+}
+
+impl Layer for TransformerBlock {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.with_noise(x, None)
+    }
+
+    #[track_caller]
+    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+        self.with_noise(x, Some(key))
+    }
+}

@@ -1,0 +1,96 @@
+//! Kernels that slide over axes.
+
+use super::initial::{Initial, Reach};
+use super::layer::Layer;
+use crate::Tree;
+use crate::expr::Tensor;
+use crate::operations::{Convolution, PerAxis};
+use crate::rng::Key;
+
+/// A convolution over `N` axes with a bias for each output channel: `[…, channels, n…]` gives `[…, outputs, m…]`.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Conv2d, Layer}, operations::Convolution, rng::Key};
+/// let layer = Conv2d::new(Key::new(1), 3, 8, 5, Convolution::default().padding(2));
+/// assert_eq!(layer.apply(&Tensor::ones([10, 3, 28, 28])).shape().to_string(), "[10, 8, 28, 28]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Conv<const N: usize> {
+    /// Kernels of `[outputs, channels / groups, k…]`.
+    pub weight: Tensor,
+    /// What is added to each output channel.
+    pub bias: Option<Tensor>,
+    /// How the kernels slide.
+    #[tree(static)]
+    pub how: Convolution<N>,
+}
+
+/// A convolution over the last axis.
+pub type Conv1d = Conv<1>;
+/// A convolution over the last two axes.
+pub type Conv2d = Conv<2>;
+
+impl<const N: usize> Conv<N> {
+    /// Kernels of a size, from so many channels to so many, with weights and biases between ±1/√(numbers in a kernel).
+    ///
+    /// ```
+    /// use glassgrad::{nn::Conv1d, operations::Convolution, rng::Key};
+    /// let layer = Conv1d::new(Key::new(1), 4, 6, 3, Convolution::default().groups(2));
+    /// assert_eq!(layer.weight.shape().to_string(), "[6, 2, 3]");
+    /// ```
+    pub fn new(key: Key, channels: usize, outputs: usize, size: impl PerAxis<N>, how: Convolution<N>) -> Conv<N> {
+        Conv::drawn(key, channels, outputs, size, how, Initial::Inputs)
+    }
+
+    /// The same with weights drawn in a way of one's choice, as in [`Linear::drawn`](super::Linear::drawn).
+    ///
+    /// ```
+    /// use glassgrad::{nn::{Conv2d, Initial}, operations::Convolution, rng::Key};
+    /// let layer = Conv2d::drawn(Key::new(1), 1, 2, [3, 3], Convolution::default(), Initial::HeNormal);
+    /// assert_eq!(layer.bias.unwrap().to_string(), "[0, 0]");
+    /// ```
+    pub fn drawn(
+        key: Key,
+        channels: usize,
+        outputs: usize,
+        size: impl PerAxis<N>,
+        how: Convolution<N>,
+        initial: Initial,
+    ) -> Conv<N> {
+        let mut shape = vec![outputs, channels / how.groups.max(1)];
+        shape.extend(size.per_axis());
+        let reach = Reach::of_kernel(&shape);
+        let bias = if initial == Initial::Inputs { initial } else { Initial::Constant(0.0) };
+        Conv {
+            weight: initial.draw(key.fold(0), shape, reach),
+            bias: Some(bias.draw(key.fold(1), [outputs], reach)),
+            how,
+        }
+    }
+
+    /// The same without a bias.
+    ///
+    /// ```
+    /// use glassgrad::{nn::Conv1d, operations::Convolution, rng::Key, tree::Tree};
+    /// assert_eq!(Conv1d::new(Key::new(1), 2, 3, 5, Convolution::default()).without_bias().element_count(), 30);
+    /// ```
+    pub fn without_bias(self) -> Conv<N> {
+        Conv { bias: None, ..self }
+    }
+}
+
+impl<const N: usize> Layer for Conv<N> {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        let convolved = x.conv(&self.weight, self.how);
+        match &self.bias {
+            Some(bias) => {
+                // [outputs, 1, …]: along the channels.
+                let mut shape = vec![1; N + 1];
+                shape[0] = bias.shape().elements();
+                convolved + bias.reshape(shape)
+            }
+            None => convolved,
+        }
+    }
+}

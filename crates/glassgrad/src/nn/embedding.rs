@@ -1,0 +1,40 @@
+//! Vectors for integers.
+
+use super::initial::{Initial, Reach};
+use super::layer::Layer;
+use crate::Tree;
+use crate::expr::Tensor;
+use crate::rng::Key;
+
+/// A learned vector for each of some integers.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Embedding, Layer}, rng::Key};
+/// let words = Embedding::new(Key::new(1), 1000, 16);
+/// assert_eq!(words.apply(&Tensor::from([[3_i64, 999], [0, 3]])).shape().to_string(), "[2, 2, 16]");
+/// assert!(words.apply(&Tensor::from([1000_i64])).eval().is_err());
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Embedding {
+    /// A row for each integer.
+    pub weight: Tensor,
+}
+
+impl Embedding {
+    /// So many integers, vectors of so many numbers, standard normal.
+    ///
+    /// ```
+    /// use glassgrad::{nn::Embedding, rng::Key, tree::Tree};
+    /// assert_eq!(Embedding::new(Key::new(1), 10, 4).element_count(), 40);
+    /// ```
+    pub fn new(key: Key, count: usize, size: usize) -> Embedding {
+        Embedding { weight: Initial::Normal(1.0).draw(key, [count, size], Reach::of_matrix(count, size)) }
+    }
+}
+
+impl Layer for Embedding {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.weight.embedding(x)
+    }
+}

@@ -1,0 +1,72 @@
+//! Products with a matrix.
+
+use super::initial::{Initial, Reach};
+use super::layer::Layer;
+use crate::Tree;
+use crate::expr::Tensor;
+use crate::rng::Key;
+
+/// An affine map of the last axis: x W + b.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Layer, Linear}, rng::Key};
+/// let layer = Linear { weight: Tensor::from([[1.0], [10.0]]), bias: Some(Tensor::from([0.5])) };
+/// assert_eq!(layer.apply(&Tensor::from([2.0, 3.0])).to_string(), "[32.5]");
+/// assert_eq!(Linear::new(Key::new(1), 4, 3).apply(&Tensor::ones([5, 4])).shape().to_string(), "[5, 3]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Linear {
+    /// A matrix of `[inputs, outputs]`.
+    pub weight: Tensor,
+    /// What is added to each output.
+    pub bias: Option<Tensor>,
+}
+
+impl Linear {
+    /// Weights and biases between ±1/√inputs.
+    ///
+    /// ```
+    /// use glassgrad::{nn::Linear, rng::Key, tree::Tree};
+    /// assert_eq!(Linear::new(Key::new(1), 784, 10).element_count(), 7850);
+    /// ```
+    pub fn new(key: Key, inputs: usize, outputs: usize) -> Linear {
+        Linear::drawn(key, inputs, outputs, Initial::Inputs)
+    }
+
+    /// Weights drawn in a way of one's choice. Biases are drawn with [`Initial::Inputs`], and zero otherwise.
+    ///
+    /// ```
+    /// use glassgrad::{nn::{Initial, Linear}, rng::Key};
+    /// let layer = Linear::drawn(Key::new(1), 20, 10, Initial::He);
+    /// assert_eq!(layer.bias.unwrap().sum().item().unwrap(), 0.0);
+    /// ```
+    pub fn drawn(key: Key, inputs: usize, outputs: usize, initial: Initial) -> Linear {
+        let reach = Reach::of_matrix(inputs, outputs);
+        let bias = if initial == Initial::Inputs { initial } else { Initial::Constant(0.0) };
+        Linear {
+            weight: initial.draw(key.fold(0), [inputs, outputs], reach),
+            bias: Some(bias.draw(key.fold(1), [outputs], reach)),
+        }
+    }
+
+    /// The same without a bias.
+    ///
+    /// ```
+    /// use glassgrad::{nn::Linear, rng::Key, tree::Tree};
+    /// assert_eq!(Linear::new(Key::new(1), 4, 3).without_bias().element_count(), 12);
+    /// ```
+    pub fn without_bias(self) -> Linear {
+        Linear { bias: None, ..self }
+    }
+}
+
+impl Layer for Linear {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        let product = x.matmul(&self.weight);
+        match &self.bias {
+            Some(bias) => product + bias,
+            None => product,
+        }
+    }
+}

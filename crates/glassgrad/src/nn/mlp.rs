@@ -1,0 +1,64 @@
+//! Linear layers one after another, with the same activation between them.
+
+use super::activation::Activation;
+use super::initial::Initial;
+use super::layer::Layer;
+use super::linear::Linear;
+use crate::Tree;
+use crate::expr::Tensor;
+use crate::rng::Key;
+
+/// A multilayer perceptron: linear layers, with an activation behind each but the last.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Activation, Layer, Mlp}, rng::Key, tree::Tree};
+/// let network = Mlp::new(Key::new(1), &[4, 10, 3], Activation::Tanh);
+/// assert_eq!(network.apply(&Tensor::ones([7, 4])).shape().to_string(), "[7, 3]");
+/// assert_eq!(network.leaves()[2].0.to_string(), "layers.1.weight");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Mlp {
+    /// The linear layers.
+    pub layers: Vec<Linear>,
+    /// What stands between them.
+    pub activation: Activation,
+}
+
+impl Mlp {
+    /// Layers between sizes, from the inputs to the outputs, with weights between ±1/√inputs.
+    ///
+    /// ```
+    /// use glassgrad::{nn::{Activation, Mlp}, rng::Key};
+    /// assert_eq!(Mlp::new(Key::new(1), &[2, 16, 16, 1], Activation::Relu).layers.len(), 3);
+    /// ```
+    pub fn new(key: Key, sizes: &[usize], activation: Activation) -> Mlp {
+        Mlp::drawn(key, sizes, activation, Initial::Inputs)
+    }
+
+    /// The same with weights drawn in a way of one's choice.
+    ///
+    /// ```
+    /// use glassgrad::{nn::{Activation, Initial, Mlp}, rng::Key};
+    /// let deep = Mlp::drawn(Key::new(1), &[8; 20], Activation::Relu, Initial::He);
+    /// assert_eq!(deep.layers.len(), 19);
+    /// ```
+    pub fn drawn(key: Key, sizes: &[usize], activation: Activation, initial: Initial) -> Mlp {
+        let layers = sizes.windows(2).enumerate();
+        let layers = layers.map(|(k, ends)| Linear::drawn(key.fold(k as u64), ends[0], ends[1], initial));
+        Mlp { layers: layers.collect(), activation }
+    }
+}
+
+impl Layer for Mlp {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        for (number, layer) in self.layers.iter().enumerate() {
+            if number > 0 {
+                x = self.activation.apply(&x);
+            }
+            x = layer.apply(&x);
+        }
+        x
+    }
+}

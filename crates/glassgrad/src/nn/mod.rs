@@ -1,0 +1,43 @@
+//! Layers of neural networks: plain structures of tensors.
+//!
+//! A layer is a tree, so that its gradient, the state of its optimiser and its next value have its own type and names.
+//! There are no registries and no modes: what differs between training and prediction is another method.
+//! [`Layer::apply`] predicts; [`Layer::apply_noisy`] draws what a layer draws in training, with a key;
+//! [`BatchNorm::normalise`] returns the statistics that it measured beside its result.
+//!
+//! - [`Linear`], [`SparseLinear`], [`Mlp`], and every tuple, array and vector of layers, one after another;
+//! - [`Conv`], [`MaxPool`], [`AvgPool`], for one axis or two; [`Flatten`];
+//! - [`BatchNorm`], [`LayerNorm`], [`Dropout`];
+//! - [`Embedding`], [`Recurrent`] over an [`Rnn`], [`Lstm`] or [`Gru`] cell, [`MultiHeadAttention`],
+//!   [`TransformerBlock`];
+//! - [`Activation`], [`PRelu`] and [`StochasticUnit`]; [`Initial`] draws first weights.
+
+mod activation;
+mod attention;
+mod cells;
+mod convolution;
+mod embedding;
+mod initial;
+mod layer;
+mod linear;
+mod mlp;
+mod noise;
+mod normalisation;
+mod pooling;
+mod recurrent;
+mod sparse;
+
+pub use activation::{Activation, PRelu};
+pub use attention::{MultiHeadAttention, TransformerBlock};
+pub use cells::{Gru, Lstm, Rnn};
+pub use convolution::{Conv, Conv1d, Conv2d};
+pub use embedding::Embedding;
+pub use initial::{Initial, Reach};
+pub use layer::Layer;
+pub use linear::Linear;
+pub use mlp::Mlp;
+pub use noise::{Dropout, StochasticUnit};
+pub use normalisation::{BatchNorm, LayerNorm, Statistics};
+pub use pooling::{AvgPool, Flatten, MaxPool};
+pub use recurrent::{Cell, Recurrent};
+pub use sparse::SparseLinear;

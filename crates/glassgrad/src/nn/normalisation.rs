@@ -1,0 +1,164 @@
+//! Layers that give numbers the mean 0 and the variance 1, and then a learned scale and shift.
+
+use super::layer::Layer;
+use crate::Tree;
+use crate::expr::{Axes, Tensor};
+
+/// What is added to variances, so that what does not vary can be divided by their root.
+const EPSILON: f64 = 1e-5;
+
+/// Normalises each row along the last axis.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Layer, LayerNorm}};
+/// let y = LayerNorm::new(2).apply(&Tensor::from([[1.0_f32, 3.0], [10.0, 30.0]]));
+/// assert!(y.all_close(Tensor::from([[-1.0_f32, 1.0], [-1.0, 1.0]]), 0.0, 1e-4).item().unwrap() == 1.0);
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct LayerNorm {
+    /// What the normalised numbers are multiplied with.
+    pub scale: Tensor,
+    /// What is added then.
+    pub shift: Tensor,
+    /// What is added to variances.
+    #[tree(static)]
+    pub epsilon: f64,
+}
+
+impl LayerNorm {
+    /// For rows of a size, with scale 1 and shift 0.
+    ///
+    /// ```
+    /// use glassgrad::{nn::LayerNorm, tree::Tree};
+    /// assert_eq!(LayerNorm::new(8).element_count(), 16);
+    /// ```
+    pub fn new(size: usize) -> LayerNorm {
+        LayerNorm { scale: Tensor::ones([size]), shift: Tensor::zeros([size]), epsilon: EPSILON }
+    }
+}
+
+impl Layer for LayerNorm {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        let rows = || Axes::from(-1).keep();
+        let centred = x - x.mean_over(rows());
+        let variance = centred.square().mean_over(rows());
+        centred / (variance + self.epsilon).sqrt() * &self.scale + &self.shift
+    }
+}
+
+/// Normalises each channel over all examples of a batch. The statistics of prediction are a tree of their own, which a
+/// step of training returns beside its result: nothing is written behind anyone's back.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{BatchNorm, Statistics}};
+/// let (norm, before) = (BatchNorm::new(1), Statistics::new(1));
+/// let batch = Tensor::from([[1.0_f32], [3.0]]);
+/// let (y, after) = norm.normalise(&batch, &before);
+/// assert!((y.to_vec::<f32>().unwrap()[1] - 1.0).abs() < 1e-4);
+/// // A tenth of the way from 0 to the mean 2.
+/// assert!((after.mean.item().unwrap() - 0.2).abs() < 1e-6);
+/// assert_eq!(norm.predict(&batch, &after).shape().to_string(), "[2, 1]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct BatchNorm {
+    /// What the normalised numbers of each channel are multiplied with.
+    pub scale: Tensor,
+    /// What is added then.
+    pub shift: Tensor,
+    /// What is added to variances.
+    #[tree(static)]
+    pub epsilon: f64,
+    /// How far the statistics move towards those of a batch.
+    #[tree(static)]
+    pub momentum: f64,
+}
+
+/// The running mean and variance of each channel.
+///
+/// ```
+/// use glassgrad::nn::Statistics;
+/// assert_eq!(Statistics::new(2).variance.to_string(), "[1, 1]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Statistics {
+    /// The mean.
+    pub mean: Tensor,
+    /// The variance, with n - 1 in place of n.
+    pub variance: Tensor,
+}
+
+impl Statistics {
+    /// Before anything was seen: mean 0 and variance 1.
+    ///
+    /// ```
+    /// use glassgrad::nn::Statistics;
+    /// assert_eq!(Statistics::new(2).mean.to_string(), "[0, 0]");
+    /// ```
+    pub fn new(channels: usize) -> Statistics {
+        Statistics { mean: Tensor::zeros([channels]), variance: Tensor::ones([channels]) }
+    }
+}
+
+impl BatchNorm {
+    /// For so many channels, which are the second axis, with scale 1 and shift 0.
+    ///
+    /// ```
+    /// use glassgrad::nn::BatchNorm;
+    /// assert_eq!(BatchNorm::new(8).momentum, 0.1);
+    /// ```
+    pub fn new(channels: usize) -> BatchNorm {
+        BatchNorm { scale: Tensor::ones([channels]), shift: Tensor::zeros([channels]), epsilon: EPSILON, momentum: 0.1 }
+    }
+
+    /// The batch normalised by its own mean and variance, and the statistics moved towards these. The derivative passes
+    /// through mean and variance of the batch, and not into the statistics.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{BatchNorm, Statistics}};
+    /// let images = Tensor::arange(48.0_f32).reshape([2, 3, 2, 4]);
+    /// let (y, _) = BatchNorm::new(3).normalise(&images, &Statistics::new(3));
+    /// assert!(y.mean().item().unwrap().abs() < 1e-6);
+    /// ```
+    #[track_caller]
+    pub fn normalise(&self, x: &Tensor, statistics: &Statistics) -> (Tensor, Statistics) {
+        let axes: Vec<isize> = (0..x.rank() as isize).filter(|axis| *axis != 1).collect();
+        let mean = x.mean_over(&axes[..]);
+        let centred = x - along_channels(&mean, x.rank());
+        let variance = centred.square().mean_over(&axes[..]);
+        let count = x.shape().elements() / mean.shape().elements().max(1);
+        let unbiased = count as f64 / (count.max(2) - 1) as f64;
+        let towards = |old: &Tensor, new: Tensor| old * (1.0 - self.momentum) + new.stop_gradient() * self.momentum;
+        let moved = Statistics {
+            mean: towards(&statistics.mean, mean),
+            variance: towards(&statistics.variance, &variance * unbiased),
+        };
+        (self.scaled(&centred, &variance), moved)
+    }
+
+    /// A batch normalised by the statistics.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{BatchNorm, Statistics}};
+    /// let x = Tensor::from([[5.0_f32, 7.0]]);
+    /// assert!(BatchNorm::new(2).predict(&x, &Statistics::new(2)).all_close(&x, 1e-4, 0.0).item().unwrap() == 1.0);
+    /// ```
+    #[track_caller]
+    pub fn predict(&self, x: &Tensor, statistics: &Statistics) -> Tensor {
+        self.scaled(&(x - along_channels(&statistics.mean, x.rank())), &statistics.variance)
+    }
+
+    #[track_caller]
+    fn scaled(&self, centred: &Tensor, variance: &Tensor) -> Tensor {
+        let factor = &self.scale / (variance + self.epsilon).sqrt();
+        centred * along_channels(&factor, centred.rank()) + along_channels(&self.shift, centred.rank())
+    }
+}
+
+/// Numbers for each channel, as they are broadcast against tensors of so many axes with channels second.
+#[track_caller]
+fn along_channels(numbers: &Tensor, rank: usize) -> Tensor {
+    let mut shape = vec![1; rank.saturating_sub(1).max(1)];
+    shape[0] = numbers.shape().elements();
+    numbers.reshape(shape)
+}

@@ -1,0 +1,133 @@
+//! Layers that carry a state along sequences.
+
+use super::layer::Layer;
+use crate::diff::scan;
+use crate::expr::Tensor;
+use crate::tree::Tree;
+
+/// One step of a recurrent layer.
+///
+/// ```
+/// use glassgrad::{Tensor, Tree, nn::{Cell, Layer, Recurrent}};
+///
+/// /// A cell of one's own: sums that decay.
+/// #[derive(Tree)]
+/// struct Decay(Tensor);
+///
+/// impl Cell for Decay {
+///     type State = Tensor;
+///     fn start(&self, batch: usize) -> Tensor {
+///         Tensor::zeros([batch, 1])
+///     }
+///     fn prepared(&self, sequences: &Tensor) -> Tensor {
+///         sequences.clone()
+///     }
+///     fn step(&self, prepared: &Tensor, state: &Tensor) -> Tensor {
+///         state * &self.0 + prepared
+///     }
+///     fn output(state: &Tensor) -> Tensor {
+///         state.clone()
+///     }
+/// }
+///
+/// let sums = Recurrent::new(Decay(Tensor::from(0.5_f32))).apply(&Tensor::ones([3, 1, 1]));
+/// assert_eq!(sums.flatten().to_string(), "[   1,  1.5, 1.75]");
+/// ```
+pub trait Cell {
+    /// What is carried from step to step, for all sequences of a batch.
+    type State: Tree;
+
+    /// The state before the first step.
+    fn start(&self, batch: usize) -> Self::State;
+
+    /// What the entries of all sequences contribute, whatever the state is: one product for all steps, which does not have
+    /// to wait for any of them.
+    fn prepared(&self, sequences: &Tensor) -> Tensor;
+
+    /// The next state, from what one entry contributes and the state before.
+    fn step(&self, prepared: &Tensor, state: &Self::State) -> Self::State;
+
+    /// What others see of a state.
+    fn output(state: &Self::State) -> Tensor;
+}
+
+/// A cell along sequences of `[time, batch, inputs]`, which gives `[time, batch, outputs]`.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Layer, Lstm, Recurrent}, rng::Key};
+/// let layer = Recurrent::new(Lstm::new(Key::new(1), 8, 16));
+/// assert_eq!(layer.apply(&Tensor::ones([50, 32, 8])).shape().to_string(), "[50, 32, 16]");
+/// ```
+#[derive(Clone, Debug, crate::Tree)]
+pub struct Recurrent<C> {
+    /// What makes one step.
+    pub cell: C,
+}
+
+impl<C: Cell> Recurrent<C> {
+    /// A cell along sequences.
+    ///
+    /// ```
+    /// use glassgrad::{nn::{Recurrent, Rnn}, rng::Key, tree::Tree};
+    /// let layer = Recurrent::new(Rnn::new(Key::new(1), 2, 2));
+    /// assert_eq!(layer.leaves()[0].0.to_string(), "cell.input_weight");
+    /// ```
+    pub fn new(cell: C) -> Recurrent<C> {
+        Recurrent { cell }
+    }
+
+    /// The outputs of all steps, and the last state.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{Gru, Recurrent}, rng::Key};
+    /// let (outputs, last) = Recurrent::new(Gru::new(Key::new(1), 3, 5)).run(&Tensor::ones([7, 2, 3]));
+    /// assert_eq!(outputs.shape().to_string(), "[7, 2, 5]");
+    /// assert_eq!(outputs.slice(&[(-1).into()]).to_string(), last.to_string());
+    /// ```
+    #[track_caller]
+    pub fn run(&self, sequences: &Tensor) -> (Tensor, C::State) {
+        let start = self.cell.start(sequences.shape().get(1).copied().unwrap_or(1));
+        let step = |state: &C::State, prepared: &Tensor| {
+            let next = self.cell.step(prepared, state);
+            let output = C::output(&next);
+            (next, output)
+        };
+        let (last, outputs) = scan(step, &start, &self.cell.prepared(sequences));
+        (outputs, last)
+    }
+
+    /// The same for sequences of different lengths, which are filled up to the longest: behind its end a sequence keeps its
+    /// state, and its outputs are zero.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{Recurrent, Rnn}, rng::Key};
+    /// let layer = Recurrent::new(Rnn::new(Key::new(1), 3, 4));
+    /// let sequences = Tensor::ones([5, 2, 3]);
+    /// let (outputs, last) = layer.run_lengths(&sequences, &Tensor::from([5_i64, 2]));
+    /// let short = layer.run(&sequences.slice(&[(..2).into(), (1..2).into()])).1;
+    /// assert!(last.slice(&[1.into()]).all_close(&short.slice(&[0.into()]), 1e-6, 0.0).item().unwrap() == 1.0);
+    /// assert_eq!(outputs.slice(&[4.into(), 1.into()]).to_string(), "[0, 0, 0, 0]");
+    /// ```
+    #[track_caller]
+    pub fn run_lengths(&self, sequences: &Tensor, lengths: &Tensor) -> (Tensor, C::State) {
+        let time = sequences.shape().first().copied().unwrap_or(0);
+        let start = self.cell.start(sequences.shape().get(1).copied().unwrap_or(1));
+        let times = Tensor::arange(time as i64);
+        let ends = lengths.unsqueeze(-1);
+        let step = |state: &C::State, (prepared, now): &(Tensor, Tensor)| {
+            let goes_on = now.lt(&ends);
+            let next = self.cell.step(prepared, state).zip(state, |next, before| goes_on.choose(next, before));
+            let output = C::output(&next);
+            (next, goes_on.choose(&output, &output.zeros_like()))
+        };
+        let (last, outputs) = scan(step, &start, &(self.cell.prepared(sequences), times));
+        (outputs, last)
+    }
+}
+
+impl<C: Cell> Layer for Recurrent<C> {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.run(x).0
+    }
+}
