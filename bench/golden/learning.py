@@ -290,8 +290,42 @@ OPTIMISERS = {
     "plateau": steps(lambda p: o.SGD(p, 0.1), lambda x: s.ReduceLROnPlateau(x, factor=0.5, patience=1)),
 }
 
+# ------------------------------------------------------------------ irises
+
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "crates/glassgrad/examples/data/iris.csv"
+EPOCHS, RATE = 100, 0.5
+
+
+def irises():
+    """A network of 4-10-3 with tanh on all irises: the first gradients, and the curve of the mean loss."""
+    rows = [[float(cell) for cell in line.split(",")] for line in TABLE.read_text().splitlines()[1:]]
+    table = torch.tensor(rows)
+    features, kinds = table[:, :4], table[:, 4].long()
+    features = (features - features.mean(0)) / features.std(0, correction=0)
+    network = filled(nn.Sequential(nn.Linear(4, 10), nn.Tanh(), nn.Linear(10, 3)))
+    names = [(f"layers.{k}.{part}", f"{2 * k}.{part}") for k in range(2) for part in ["weight", "bias"]]
+    own = dict(network.named_parameters())
+
+    def laid_out(tensor):
+        return stored(turned(tensor) if tensor.dim() == 2 else tensor)
+
+    result = {"features": stored(features), "classes": stored(kinds), "rate": RATE, "losses": []}
+    result["start"] = {ours: laid_out(own[theirs]) for ours, theirs in names}
+    optimiser = torch.optim.SGD(network.parameters(), RATE)
+    for epoch in range(EPOCHS):
+        optimiser.zero_grad()
+        mean = functional.cross_entropy(network(features), kinds)
+        mean.backward()
+        if epoch == 0:
+            result["gradients"] = {ours: laid_out(own[theirs].grad) for ours, theirs in names}
+        optimiser.step()
+        result["losses"].append(mean.item())
+    return result
+
+
 if __name__ == "__main__":
     golden = {
+        "irises": irises(),
         "made by": f"bench/golden/learning.py, PyTorch {torch.__version__}",
         "layers": LAYERS,
         "batch norm": BATCH_NORM,

@@ -77,6 +77,11 @@ pub mod loss;
 
 pub mod dist;
 
+pub mod data;
+
+#[cfg(feature = "save")]
+pub mod save;
+
 pub mod scalar;
 
 #[cfg(feature = "glass")]
@@ -96,6 +101,9 @@ pub mod glass;
 
 #[cfg(feature = "glass")]
 pub mod certify;
+
+#[cfg(all(feature = "glass", feature = "save"))]
+pub mod train;
 
 /// What most programs import: the traits of numbers, and the literal helper.
 pub mod prelude {

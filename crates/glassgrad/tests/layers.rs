@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 32] = [
+const LAYERS: [&str; 35] = [
     "algebra",
     "special",
     "dtype",
@@ -29,6 +29,8 @@ const LAYERS: [&str; 32] = [
     "nn",
     "loss",
     "dist",
+    "data",
+    "save",
     "scalar",
     "lang",
     "trace",
@@ -36,6 +38,7 @@ const LAYERS: [&str; 32] = [
     "explain",
     "glass",
     "certify",
+    "train",
 ];
 
 /// What the root re-exports: the vocabulary of the lowest layers.

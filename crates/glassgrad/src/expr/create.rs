@@ -8,6 +8,14 @@ use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::shape::Shape;
 
+/// Elements in memory, as a leaf.
+impl From<Array> for Tensor {
+    #[track_caller]
+    fn from(array: Array) -> Tensor {
+        Tensor::leaf(array)
+    }
+}
+
 impl Tensor {
     /// A tensor of a shape with these elements, row by row.
     ///

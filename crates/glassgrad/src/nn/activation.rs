@@ -10,7 +10,7 @@ use crate::expr::Tensor;
 /// use glassgrad::{Tensor, nn::{Activation, Layer}};
 /// let x = Tensor::from([-2.0, 3.0]);
 /// assert_eq!(Activation::Relu.apply(&x).to_string(), "[0, 3]");
-/// assert_eq!(Activation::LeakyRelu(0.5).apply(&x).to_string(), "[-1, 3]");
+/// assert_eq!(Activation::LeakyRelu(0.5).apply(&x).to_string(), "[-1,  3]");
 /// assert_eq!(Activation::Threshold(3.0).apply(&x).to_string(), "[0, 1]");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Tree)]

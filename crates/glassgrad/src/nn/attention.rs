@@ -6,6 +6,7 @@ use super::linear::Linear;
 use super::noise::Dropout;
 use super::normalisation::LayerNorm;
 use crate::Tree;
+use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::rng::Key;
 
@@ -36,7 +37,7 @@ impl MultiHeadAttention {
     /// ```
     /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
     /// let uneven = MultiHeadAttention::new(Key::new(1), 10, 3);
-    /// assert!(uneven.apply(&Tensor::ones([2, 10])).eval().unwrap_err().to_string().contains("10"));
+    /// assert!(uneven.apply(&Tensor::ones([2, 10])).eval().unwrap_err().to_string().contains("3 heads"));
     /// ```
     pub fn new(key: Key, width: usize, heads: usize) -> MultiHeadAttention {
         MultiHeadAttention {
@@ -72,7 +73,11 @@ impl MultiHeadAttention {
     #[track_caller]
     pub fn masked(&self, x: &Tensor, mask: Option<&Tensor>) -> Tensor {
         let [lead @ .., places, width] = &x.shape()[..] else { return self.input.apply(x) };
-        let size = width / self.heads.max(1);
+        if self.heads == 0 || !width.is_multiple_of(self.heads) {
+            let message = format!("{} heads cannot share a width of {width} evenly", self.heads);
+            return Tensor::refused(Error::new("attention", message), &[x]);
+        }
+        let size = width / self.heads;
         let mut shape = lead.to_vec();
         shape.extend([*places, 3, self.heads, size]);
         // […, places, 3, heads, size] to [3, …, heads, places, size].

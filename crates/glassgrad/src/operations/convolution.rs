@@ -170,7 +170,7 @@ impl Tensor {
 
     #[track_caller]
     fn convolve<const N: usize>(&self, name: &str, kernel: &Tensor, how: Convolution<N>) -> Tensor {
-        let operands = match Operands::new(name, self, kernel, how.groups, true) {
+        let operands = match Operands::new(name, self, kernel, &how, true) {
             Ok(operands) => operands,
             Err(failed) => return failed,
         };
@@ -197,7 +197,7 @@ impl Tensor {
 
     #[track_caller]
     fn convolve_transposed<const N: usize>(&self, name: &str, kernel: &Tensor, how: Convolution<N>) -> Tensor {
-        let operands = match Operands::new(name, self, kernel, how.groups, false) {
+        let operands = match Operands::new(name, self, kernel, &how, false) {
             Ok(operands) => operands,
             Err(failed) => return failed,
         };
@@ -250,21 +250,25 @@ struct Operands<'t> {
 impl<'t> Operands<'t> {
     /// Checks that they fit. In front of the kernel's places stand outputs and inputs, or the other way round.
     #[track_caller]
-    fn new(
+    fn new<const N: usize>(
         name: &str,
         signal: &'t Tensor,
         kernel: &'t Tensor,
-        groups: usize,
+        how: &Convolution<N>,
         outputs_first: bool,
     ) -> Result<Operands<'t>, Tensor> {
         if let Some(failed) = [signal, kernel].into_iter().find(|tensor| tensor.error().is_some()) {
             return Err(failed.clone());
         }
-        let axes = if name.ends_with("1d") { 1 } else { 2 };
+        let groups = how.groups;
         let origin = std::panic::Location::caller();
         let refuse = |message: String| Tensor::refused_at(Error::new(name, message), &[signal, kernel], origin);
-        if signal.rank() < axes + 1 || kernel.rank() != axes + 2 {
-            let (places, needed) = if axes == 1 { ("n", "k") } else { ("height, width", "k, l") };
+        if signal.rank() < N + 1 || kernel.rank() != N + 2 {
+            let (places, needed) = match N {
+                1 => ("n", "k"),
+                2 => ("height, width", "k, l"),
+                _ => ("n…", "k…"),
+            };
             let channels = if outputs_first { "outputs, channels" } else { "channels, outputs" };
             return Err(refuse(format!(
                 "the shapes {} and {} are not […, channels, {places}] and [{channels}, {needed}]",
@@ -275,7 +279,7 @@ impl<'t> Operands<'t> {
         if signal.dtype() != kernel.dtype() {
             return Err(refuse(format!("the element types {} and {} do not mix", signal.dtype(), kernel.dtype())));
         }
-        let lead = signal.rank() - axes - 1;
+        let lead = signal.rank() - N - 1;
         let channels = signal.shape()[lead];
         let first = kernel.shape()[0];
         let seen = if outputs_first { kernel.shape()[1].saturating_mul(groups) } else { first };

@@ -1,0 +1,16 @@
+//! Examples, in batches and in random order, ahead of those who need them.
+//!
+//! A [`Dataset`] tells how many examples it has and stacks those at some places; [`Examples`] are one, made of tensors whose
+//! first axis is that of the examples. [`split`] divides a dataset, [`Batches`] is the order in which one is seen: a function
+//! of a key, an epoch and a number, so that a run can begin anywhere. [`Prefetch`] has the next batches made in a thread of
+//! their own. [`Standard`] brings numbers to the mean 0 and the deviation 1.
+
+mod batches;
+mod dataset;
+mod prefetch;
+mod standard;
+
+pub use batches::{Batches, Position};
+pub use dataset::{Dataset, Examples, Subset, split};
+pub use prefetch::Prefetch;
+pub use standard::Standard;

@@ -1,0 +1,225 @@
+//! Named tensors and notes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use safetensors::{Dtype, SafeTensors, View};
+
+use super::elements::{dtype_of, from_bytes, to_bytes};
+use crate::array::Array;
+use crate::error::Error;
+use crate::expr::Tensor;
+use crate::shape::Shape;
+use crate::tree::{self, Tree};
+
+/// What is in a file: tensors by their names, and notes.
+///
+/// ```
+/// use glassgrad::{Tensor, save::File};
+/// let mut file = File::of(&(Tensor::from([1.0, 2.0]), Tensor::from(true))).unwrap();
+/// file.notes.insert("made by".into(), "hand".into());
+/// let read = File::from_bytes(&file.to_bytes().unwrap()).unwrap();
+/// assert_eq!(read.tensors.keys().collect::<Vec<_>>(), ["0", "1"]);
+/// assert_eq!(read.notes["made by"], "hand");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct File {
+    /// Tensors by their names.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// Notes by their names.
+    pub notes: BTreeMap<String, String>,
+}
+
+/// Where a leaf is found in a file that another program has written.
+///
+/// ```
+/// use glassgrad::{nn::Linear, rng::Key, save::{File, Source}, Tensor};
+/// // As PyTorch saves a linear layer from two inputs to one output: matrices are the other way round.
+/// let mut file = File::default();
+/// file.tensors.insert("fc.weight".into(), Tensor::from([[1.0_f32, 2.0]]));
+/// file.tensors.insert("fc.bias".into(), Tensor::from([3.0_f32]));
+/// let layer = file.tree_from(&Linear::new(Key::new(1), 2, 1), |path| {
+///     let source = Source::named(format!("fc.{path}"));
+///     if path.to_string() == "weight" { source.transposed() } else { source }
+/// });
+/// assert_eq!(layer.unwrap().weight.to_string(), "[[1],\n [2]]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    name: String,
+    transposed: bool,
+}
+
+impl Source {
+    /// Under a name.
+    ///
+    /// ```
+    /// use glassgrad::save::Source;
+    /// assert_ne!(Source::named("a"), Source::named("a").transposed());
+    /// ```
+    pub fn named(name: impl Into<String>) -> Source {
+        Source { name: name.into(), transposed: false }
+    }
+
+    /// With its two axes exchanged.
+    ///
+    /// ```
+    /// use glassgrad::save::Source;
+    /// assert_eq!(Source::named("a").transposed(), Source::named("a").transposed());
+    /// ```
+    pub fn transposed(self) -> Source {
+        Source { transposed: true, ..self }
+    }
+}
+
+impl File {
+    /// The leaves of a tree under their paths. A single tensor is called `value`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, save::File};
+    /// assert!(File::of(&Tensor::from([1.0])).unwrap().tensors.contains_key("value"));
+    /// ```
+    pub fn of<X: Tree>(tree: &X) -> Result<File, Error> {
+        let leaves = tree.realise()?.leaves();
+        Ok(File { tensors: leaves.into_iter().map(|(path, leaf)| (name_of(&path), leaf)).collect(), ..File::default() })
+    }
+
+    /// Reads a file.
+    ///
+    /// ```
+    /// use glassgrad::save::File;
+    /// assert!(File::read("no such file").is_err());
+    /// ```
+    pub fn read(path: impl AsRef<Path>) -> Result<File, Error> {
+        let path = path.as_ref();
+        let told = |reason: String| Error::new("load", format!("cannot read {}: {reason}", path.display()));
+        let bytes = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+        File::from_bytes(&bytes).map_err(|error| told(error.message().to_owned()))
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// ```
+    /// use glassgrad::save::File;
+    /// // It claims to have a header of more bytes than there are.
+    /// let error = File::from_bytes(&[255, 255, 255, 255, 0, 0, 0, 0]).unwrap_err();
+    /// assert_eq!(error.operation(), "load");
+    /// ```
+    pub fn from_bytes(bytes: &[u8]) -> Result<File, Error> {
+        let refuse = |reason: String| Error::new("load", format!("it is not a whole safetensors file: {reason}"));
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| refuse(error.to_string()))?;
+        let stored = SafeTensors::deserialize(bytes).map_err(|error| refuse(error.to_string()))?;
+        let mut file = File::default();
+        file.notes.extend(header.metadata().iter().flatten().map(|(name, note)| (name.clone(), note.clone())));
+        for (name, view) in stored.iter() {
+            // How many bytes there are was checked against shape and type, which may not overflow either.
+            let Some(buffer) = from_bytes(view.dtype(), view.data()) else {
+                let message = format!("{name} has elements of the type {:?}, which tensors do not have", view.dtype());
+                return Err(Error::new("load", message));
+            };
+            let array = Array::new(Shape::from(view.shape()), buffer);
+            file.tensors.insert(name.to_owned(), Tensor::from(array));
+        }
+        Ok(file)
+    }
+
+    /// The bytes of a file.
+    ///
+    /// ```
+    /// use glassgrad::save::File;
+    /// assert!(File::from_bytes(&File::default().to_bytes().unwrap()).unwrap().tensors.is_empty());
+    /// ```
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut stored: Vec<(&String, Stored)> = Vec::new();
+        for (name, tensor) in &self.tensors {
+            let array = tensor.eval()?;
+            let (shape, dtype) = (array.shape().to_vec(), dtype_of(array.buffer().dtype()));
+            stored.push((name, Stored { shape, dtype, bytes: to_bytes(array.buffer()) }));
+        }
+        let notes = (!self.notes.is_empty()).then(|| self.notes.clone().into_iter().collect());
+        safetensors::serialize(stored, notes).map_err(|error| Error::new("save", error.to_string()))
+    }
+
+    /// The tensors as a tree like another, with names, types and shapes that fit.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, save::File};
+    /// let file = File::of(&(Tensor::from([1.0]), Tensor::from(2.0))).unwrap();
+    /// let error = file.tree(&vec![Tensor::from([1.0]); 3]).unwrap_err().to_string();
+    /// assert!(error.contains("1 is f64[1] here and f64[] in the file"), "{error}");
+    /// assert!(error.contains("2 is not in the file"), "{error}");
+    /// ```
+    pub fn tree<X: Tree>(&self, like: &X) -> Result<X, Error> {
+        self.tree_from(like, |path| Source::named(name_of(path)))
+    }
+
+    /// The same from a file with other names: a function says where each leaf is found.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, save::{File, Source}};
+    /// let file = File::of(&(Tensor::from([1.0]), Tensor::from([2.0]))).unwrap();
+    /// let swapped = file.tree_from(&vec![Tensor::from([0.0]); 2], |path| match path.to_string().as_str() {
+    ///     "0" => Source::named("1"),
+    ///     _ => Source::named("0"),
+    /// });
+    /// assert_eq!(swapped.unwrap()[0].to_string(), "[2]");
+    /// ```
+    pub fn tree_from<X: Tree>(&self, like: &X, source: impl Fn(&tree::Path) -> Source) -> Result<X, Error> {
+        let mut differences: Vec<String> = Vec::new();
+        let mut used: Vec<String> = Vec::new();
+        let tree = like.map_with_path(|path, leaf| {
+            let Source { name, transposed } = source(path);
+            let here = name_of(path);
+            let Some(stored) = self.tensors.get(&name) else {
+                let name = if name == here { String::new() } else { format!(" (as {name})") };
+                differences.push(format!("{here} is not in the file{name}"));
+                return leaf.clone();
+            };
+            used.push(name);
+            let found = if transposed { stored.transpose() } else { stored.clone() };
+            if found.error().is_some() || found.shape() != leaf.shape() || found.dtype() != leaf.dtype() {
+                let described = |tensor: &Tensor| format!("{}{}", tensor.dtype(), tensor.shape());
+                differences.push(format!("{here} is {} here and {} in the file", described(leaf), described(stored)));
+            }
+            found
+        });
+        let unused = self.tensors.iter().filter(|(name, _)| !used.contains(name));
+        differences.extend(
+            unused.map(|(name, tensor)| format!("{name} {}{} is not expected", tensor.dtype(), tensor.shape())),
+        );
+        if differences.is_empty() {
+            return tree.realise();
+        }
+        let message = format!("the file does not fit:\n    {}", differences.join("\n    "));
+        Err(Error::new("load", message))
+    }
+}
+
+/// A tensor on its way into a file.
+struct Stored {
+    shape: Vec<usize>,
+    dtype: Dtype,
+    bytes: Vec<u8>,
+}
+
+impl View for Stored {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// The name of a leaf; that of a tensor alone, which has none, is `value`.
+fn name_of(path: &tree::Path) -> String {
+    let name = path.to_string();
+    if name.is_empty() { "value".to_owned() } else { name }
+}

@@ -1,0 +1,181 @@
+//! What does not show in the loss.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::error::Error;
+use crate::expr::{Keys, Op, Tensor};
+use crate::glass::{self, Verdict};
+use crate::grad;
+use crate::ops::Operation;
+use crate::tree::Tree;
+
+/// Something about a step that is likely to hinder training.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Keys, rng::Key, train::{Concern, inspect}};
+/// let loss = |x: &(Tensor, Tensor), batch: &Tensor, _: &Keys| (&x.0 * batch).sum();
+/// let found = inspect(loss, &(Tensor::from([1.0]), Tensor::from([2.0])), &Tensor::from([3.0]), &Key::new(1).into());
+/// assert!(matches!(&found.unwrap()[..], [Concern::NotReached { parameter, .. }] if parameter == "1"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Concern {
+    /// No derivative of the loss arrives at a parameter.
+    NotReached {
+        /// Its path.
+        parameter: String,
+        /// Why.
+        reason: String,
+    },
+    /// The slope of a parameter is tiny beside those of others.
+    Vanishing {
+        /// Its path.
+        parameter: String,
+        /// The typical size of its slopes.
+        slope: f64,
+        /// That of the parameter whose slopes are largest.
+        largest: f64,
+    },
+    /// The slope of a parameter is so large that a step would throw it far away.
+    Exploding {
+        /// Its path.
+        parameter: String,
+        /// The typical size of its slopes.
+        slope: f64,
+        /// The typical size of its numbers.
+        size: f64,
+    },
+    /// Units that are zero for every example of the batch, and whose slope is zero with them.
+    DeadUnits {
+        /// How many.
+        dead: usize,
+        /// Of how many.
+        units: usize,
+        /// The line that made them.
+        line: String,
+    },
+}
+
+/// Slopes smaller than the largest by this factor vanish.
+const VANISHING: f64 = 1e-6;
+/// Slopes larger than what they belong to by this factor explode.
+const EXPLODING: f64 = 1e4;
+/// So large a part of the units may be dead.
+const DEAD: f64 = 0.25;
+
+impl fmt::Display for Concern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Concern::NotReached { parameter, reason } => write!(formatter, "{parameter} does not learn: {reason}"),
+            Concern::Vanishing { parameter, slope, largest } => write!(
+                formatter,
+                "the slopes of {parameter} vanish: {slope:.1e}, and {largest:.1e} elsewhere; to try: another first scale \
+                 (Initial::He, Initial::Xavier), normalisation, fewer layers of sigmoid or tanh"
+            ),
+            Concern::Exploding { parameter, slope, size } => write!(
+                formatter,
+                "the slopes of {parameter} explode: {slope:.1e}, and its numbers are {size:.1e}; to try: a lower rate, \
+                 .clip_norm(1.0), a smaller first scale"
+            ),
+            Concern::DeadUnits { dead, units, line } => write!(
+                formatter,
+                "{dead} of {units} units are dead: zero for every example, made at {line}; to try: a lower rate, \
+                 Activation::LeakyRelu, Initial::He"
+            ),
+        }
+    }
+}
+
+/// The typical size of numbers: the root of their mean square.
+fn size(tensor: &Tensor) -> Result<f64, Error> {
+    if tensor.shape().elements() == 0 { Ok(0.0) } else { tensor.square().mean().sqrt().item() }
+}
+
+/// Looks at one step of training: the loss of one batch, its gradient, and what units make on the way.
+///
+/// ```
+/// use glassgrad::nn::{Activation, Layer, Mlp};
+/// use glassgrad::{Tensor, expr::Keys, loss, rng::Key, train::{Concern, inspect}};
+/// // Thirty layers of sigmoids: nothing of the slope is left at the first.
+/// let deep = Mlp::new(Key::new(1), &[4; 31], Activation::Sigmoid);
+/// let wrong = |network: &Mlp, x: &Tensor, _: &Keys| network.apply(x).square().mean();
+/// let concerns = inspect(wrong, &deep, &Tensor::ones([8, 4]), &Key::new(1).into()).unwrap();
+/// assert!(matches!(&concerns[0], Concern::Vanishing { parameter, .. } if parameter == "layers.0.weight"));
+/// ```
+pub fn inspect<X: Tree, B: Tree>(
+    loss: impl Fn(&X, &B, &Keys) -> Tensor,
+    parameters: &X,
+    batch: &B,
+    key: &Keys,
+) -> Result<Vec<Concern>, Error> {
+    let function = |parameters: &X| loss(parameters, batch, key);
+    let mut concerns = Vec::new();
+    let audit = glass::audit(function, parameters)?;
+    for finding in &audit.findings {
+        let is_whole_or_fine = matches!(finding.verdict, Verdict::Reached | Verdict::NotDifferentiable);
+        if !is_whole_or_fine {
+            let cuts: Vec<String> = finding
+                .verdict
+                .cuts()
+                .iter()
+                .map(|cut| format!("{} at {}:{}", cut.expression, cut.origin.file(), cut.origin.line()))
+                .collect();
+            let reason = match cuts.is_empty() {
+                true => finding.verdict.word().to_owned(),
+                false => format!("{} by {}", finding.verdict.word(), cuts.join(", ")),
+            };
+            concerns.push(Concern::NotReached { parameter: finding.name.clone(), reason });
+        }
+    }
+    let slopes = grad(function)(parameters).realise()?;
+    let mut sizes = Vec::new();
+    for ((path, leaf), (_, slope)) in parameters.leaves().into_iter().zip(slopes.leaves()) {
+        if leaf.is_float() && leaf.shape().elements() > 0 {
+            sizes.push((path.to_string(), size(&slope)?, size(&leaf)?));
+        }
+    }
+    let largest = sizes.iter().map(|(_, slope, _)| *slope).fold(0.0, f64::max);
+    for (parameter, slope, size) in sizes {
+        if slope > 0.0 && slope < VANISHING * largest {
+            concerns.push(Concern::Vanishing { parameter, slope, largest });
+        } else if slope > EXPLODING * size.max(1e-3) {
+            concerns.push(Concern::Exploding { parameter, slope, size });
+        }
+    }
+    concerns.extend(dead_units(&function(parameters))?);
+    Ok(concerns)
+}
+
+/// Units behind a loss that are zero for every example: lines along the last axis of what a one-sided function makes.
+fn dead_units(loss: &Tensor) -> Result<Vec<Concern>, Error> {
+    let is_one_sided = |tensor: &Tensor| match tensor.op() {
+        Op::Map(formula) => crate::expr::single_row(formula).is_some_and(|row| row == Operation::Relu),
+        _ => false,
+    };
+    let mut seen = HashSet::new();
+    let mut stack = vec![loss.clone()];
+    let mut layers = Vec::new();
+    while let Some(tensor) = stack.pop() {
+        if seen.insert(tensor.0.id) {
+            if tensor.rank() > 1 && is_one_sided(&tensor) {
+                layers.push(tensor.clone());
+            }
+            stack.extend(tensor.inputs());
+        }
+    }
+    layers.sort_by_key(|layer| layer.0.id);
+    let mut concerns = Vec::new();
+    for layer in layers {
+        // Units are the channels of images, and the last axis of anything else.
+        let unit_axis = if layer.rank() == 4 { 1 } else { layer.rank() - 1 };
+        let others: Vec<isize> =
+            (0..layer.rank()).filter(|axis| *axis != unit_axis).map(|axis| axis as isize).collect();
+        let fires = layer.gt(0.0).any_over(&others[..]).to_vec::<bool>()?;
+        let dead = fires.iter().filter(|fires| !**fires).count();
+        if dead as f64 > DEAD * fires.len() as f64 {
+            let line = format!("{}:{}", layer.origin().file(), layer.origin().line());
+            concerns.push(Concern::DeadUnits { dead, units: fires.len(), line });
+        }
+    }
+    Ok(concerns)
+}
