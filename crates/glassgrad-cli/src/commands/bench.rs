@@ -120,14 +120,17 @@ fn as_json(all: &[Measured]) -> String {
 }
 
 fn as_text(all: &[Measured]) -> String {
-    let mut table = Table::new(["workload", "time", "quartiles", "forward alone", "first time", "repetitions"]);
+    let mut table =
+        Table::new(["workload", "time", "quartiles", "forward alone", "times", "first time", "repetitions"]);
     for measured in all {
         let time = |share: f64| readable(quantile(&measured.seconds, share));
+        let forward = quantile(&measured.forward_seconds, 0.5);
         table.row([
             measured.name.to_owned(),
             time(0.5),
             format!("{} – {}", time(0.25), time(0.75)),
-            readable(quantile(&measured.forward_seconds, 0.5)),
+            readable(forward),
+            format!("{:.2}", quantile(&measured.seconds, 0.5) / forward),
             readable(measured.first_seconds),
             measured.seconds.len().to_string(),
         ]);

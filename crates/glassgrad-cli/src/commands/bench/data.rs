@@ -5,6 +5,7 @@
 
 use glassgrad::Tensor;
 use glassgrad::dtype::DType;
+use glassgrad::nn::Linear;
 use glassgrad::shape::Shape;
 
 /// Draws arrays, each from a stream of its own.
@@ -26,10 +27,10 @@ impl Source {
     }
 
     /// The weights and the biases of a layer, 32-bit, between ±1/√(number of inputs).
-    pub(super) fn layer(&mut self, inputs: usize, outputs: usize) -> (Tensor, Tensor) {
+    pub(super) fn layer(&mut self, inputs: usize, outputs: usize) -> Linear {
         let bound = 1.0 / (inputs as f64).sqrt();
         let mut draw = |shape: &[usize]| self.uniform(shape, -bound, bound, DType::F32);
-        (draw(&[inputs, outputs]), draw(&[outputs]))
+        Linear { weight: draw(&[inputs, outputs]), bias: Some(draw(&[outputs])) }
     }
 
     /// Rows of which each is the unit vector of some class, 32-bit.

@@ -2,22 +2,23 @@
 
 use glassgrad::Tensor;
 use glassgrad::error::Error;
+use glassgrad::nn::{Activation, Layer as _, Mlp};
+use glassgrad::optim::Optimiser;
 
 use super::data::Source;
-use super::training::{Mode, Optimizer, Training, cross_entropy};
+use super::training::{Mode, Training, cross_entropy};
 use super::workload::Workload;
 use crate::commands::train::IRIS;
 
 const EPOCHS: usize = 100;
 
-type Parameters = [Tensor; 4];
 type Data = (Tensor, Tensor);
 
 /// Each run builds the network and trains it.
 pub(super) struct Iris {
     mode: Mode,
     data: Data,
-    trained: Training<Parameters, Data>,
+    trained: Training<Mlp, Data>,
 }
 
 pub(super) fn workload(mode: Mode) -> Iris {
@@ -26,16 +27,14 @@ pub(super) fn workload(mode: Mode) -> Iris {
     Iris { mode, data, trained }
 }
 
-fn network(mode: Mode, data: &Data) -> Training<Parameters, Data> {
+fn network(mode: Mode, data: &Data) -> Training<Mlp, Data> {
     let mut source = Source::default();
-    let ((hidden_weight, hidden_bias), (output_weight, output_bias)) = (source.layer(4, 10), source.layer(10, 3));
-    let parameters = [hidden_weight, hidden_bias, output_weight, output_bias];
-    Training::new(loss, Optimizer::Descent { rate: 0.05, decay: 0.0 }, mode, parameters, vec![data.clone()])
+    let network = Mlp { layers: vec![source.layer(4, 10), source.layer(10, 3)], activation: Activation::Tanh };
+    Training::new(loss, Optimiser::sgd(0.05), mode, network, vec![data.clone()])
 }
 
-fn loss([hidden_weight, hidden_bias, output_weight, output_bias]: &Parameters, (x, targets): &Data) -> Tensor {
-    let hidden = (x.matmul(hidden_weight) + hidden_bias).tanh();
-    cross_entropy(&(hidden.matmul(output_weight) + output_bias), targets)
+fn loss(network: &Mlp, (x, targets): &Data) -> Tensor {
+    cross_entropy(&network.apply(x), targets)
 }
 
 /// Four flowers of five, as they stand in the table, with their species as unit vectors.
