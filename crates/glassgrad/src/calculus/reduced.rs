@@ -5,9 +5,10 @@
 //! multiplied with vectors, in the method of conjugate gradients, near to which the blocks of the cameras with
 //! themselves are.
 
-use super::block::Layout;
+use super::block::{Layout, Term};
 use super::krylov::{Apply, conjugate_gradients};
 use super::solve::{Singular, Solver};
+use super::structure::Slots;
 use super::system::elements;
 use crate::error::Error;
 use crate::expr::Tensor;
@@ -24,7 +25,7 @@ const ENOUGH: f64 = 1e-8;
 /// A derivative in several leaves, each solved for itself, of which one is eliminated.
 pub(super) struct Reduced {
     leaf: usize,
-    /// For each leaf its block with itself.
+    /// For each leaf its block with itself, or for those that stay what is near to it.
     solvers: Vec<Solver>,
 }
 
@@ -41,8 +42,20 @@ impl Reduced {
     }
 
     pub(super) fn of(layout: &Layout, factors: &[Tensor], leaf: usize) -> Result<Reduced, Singular> {
-        let solver =
-            |leaf: usize| Solver::of(&layout.blocks[leaf][leaf], factors, &layout.rows[leaf].shape, layout.limit);
+        let solver = |other: usize| {
+            let (terms, shape) = (&layout.blocks[other][other], &layout.rows[other].shape);
+            // What is near may leave something out, and is a small matrix for each entry then.
+            let ties = |term: &&Term| Slots::of(std::slice::from_ref(*term), shape.rank()).rest.len() < shape.rank();
+            let tied: Vec<Term> = terms.iter().filter(ties).cloned().collect();
+            if other != leaf
+                && !tied.is_empty()
+                && tied.len() < terms.len()
+                && let Ok(near) = Solver::of(&tied, factors, shape, layout.limit)
+            {
+                return Ok(near);
+            }
+            Solver::of(terms, factors, shape, layout.limit)
+        };
         let solvers = (0..layout.rows.len()).map(solver).collect::<Result<_, _>>()?;
         Ok(Reduced { leaf, solvers })
     }
