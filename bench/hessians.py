@@ -52,7 +52,7 @@ def tangents(count, each, copies):
 
 # PyTorch keeps some tangents at a time. JAX fuses, and XLA itself tells what its program needs, so that only the result counts.
 FACTORED = {
-    "PyTorch": Needs(lambda n: tangents(10 * n, n * n, 3), 3),
+    "PyTorch": Needs(lambda n: tangents(10 * n, n * n, 6), 3),
     "JAX": Needs(lambda n: NUMBER * (10 * n) ** 2, 3),
 }
 WORKS = [
@@ -81,7 +81,7 @@ WORKS = [
     }, "units", {"Glassgrad, dense array": "dense", "JAX, told by sample": "by_sample"}),
     Work("joint/step", "‖T - UVᵀ‖² and a ridge in U and V at once, rank 5: the Newton step, Hessian included", SIZES[:-1], {
         OURS: Needs(lambda n: NUMBER * 6 * (5 * n) ** 2, 3),
-        "PyTorch": Needs(lambda n: tangents(10 * n, n * n, 3), 3),
+        "PyTorch": Needs(lambda n: tangents(10 * n, n * n, 6), 3),
         "JAX": Needs(lambda n: NUMBER * (10 * n) ** 2, 3),
     }),
 ]
@@ -124,8 +124,8 @@ class History:
         told = self.needs.bytes(size)
         if self.seen:
             before, _, peak = self.seen[-1]
-            # Below this the libraries themselves blur what an array takes.
-            if peak - self.base > 1e8:
+            # Below this, what libraries load when they are first used blurs what arrays take.
+            if peak - self.base > 5e8:
                 return max((peak - self.base) * told / self.needs.bytes(before), told / 3)
         return told
 
