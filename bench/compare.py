@@ -42,7 +42,7 @@ WORKLOADS = {
 }
 
 # The workloads of 64 bits; results of the others agree to fewer digits.
-EXACT = ("logistic", "factorization", "moons")
+EXACT = ("logistic", "factorization", "moons", "network", "joint")
 # An engine that is slow has fewer rounds: (seconds of a run, rounds).
 SLOW = [(20.0, 1), (2.0, 3), (0.5, 7)]
 # Threads of a library may spin for a while after their work. They must not disturb whose turn is next.
@@ -130,7 +130,7 @@ def race(workload, engines, rounds, report):
         except (Refused, OSError, ValueError) as reason:
             outcome[engine.name] = {"reason": str(reason)}
             continue
-        outcome[engine.name] = {"first_seconds": answer["first_seconds"], "seconds": []}
+        outcome[engine.name] = {"first_seconds": answer["first_seconds"], "seconds": [], "facts": answer.get("facts")}
         active.append(engine)
     planned = {}
     for turn in range(rounds):
@@ -157,8 +157,9 @@ def summary(measured):
         return measured
     seconds = sorted(measured["seconds"])
     lower, median, upper = quartiles(seconds)
-    return {"median_seconds": median, "lower_quartile_seconds": lower, "upper_quartile_seconds": upper,
-            "first_seconds": measured["first_seconds"], "rounds": len(seconds)}
+    found = {"median_seconds": median, "lower_quartile_seconds": lower, "upper_quartile_seconds": upper,
+             "first_seconds": measured["first_seconds"], "rounds": len(seconds)}
+    return found | ({"facts": measured["facts"]} if measured["facts"] else {})
 
 
 def quartiles(ascending):

@@ -99,7 +99,7 @@ fn a_server_answers_each_line() {
     for refused in [0, 3, 4, 5] {
         assert_eq!(fields(&answers[refused]), ["error"]);
     }
-    assert_eq!(fields(&answers[1]), ["first_seconds", "values"]);
+    assert_eq!(fields(&answers[1]), ["facts", "first_seconds", "values"]);
     assert!(is_a_time(&answers[1]["first_seconds"]) && is_a_time(&answers[2]["seconds"]));
 
     // The derivative of Σ tanh(x)·y + e⁻ˣ along the direction, from its formula in 64 bits.
@@ -117,4 +117,43 @@ fn a_server_answers_each_line() {
     let exact: f64 = (0..1000).map(slope).sum();
     // A thousand terms of size one, each with a few roundings of 32 bits.
     assert!((value - exact).abs() < 1000.0 * 4.0 * f64::from(f32::EPSILON), "{value} against {exact}");
+}
+
+#[test]
+fn experiments_are_asked_for_by_problem_question_and_size() {
+    let names =
+        ["factorization/held/30", "factorization/dense/30", "joint/step/8", "network/reverse/4", "logistic/held/5"];
+    let wrong = ["factorization/held/0", "factorization/eaten/3", "tulips/held/3", "factorization/held/3/4"];
+    let lines: String = names.iter().chain(&wrong).map(|name| format!("prepare {name}\n")).collect();
+    let output = glassgrad(&["bench", "--serve"], &lines);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(output.status.success() && answers.len() == names.len() + wrong.len(), "{text}");
+    assert!(answers[names.len()..].iter().all(|answer| fields(answer) == ["error"]), "{text}");
+    let told = |place: usize| answers[place]["values"][0].as_f64().expect("a number");
+    assert!((told(0) - told(1)).abs() < 1e-12 * told(0).abs(), "{text}");
+    let facts = &answers[0]["facts"];
+    // What is held is 2·VᵀV, ten by ten.
+    assert_eq!((&facts["held_bytes"], &facts["structure"]), (&800.into(), &"10×10 ⊗ I of 30".into()));
+    assert_eq!(answers[2]["facts"]["solved"], "one leaf eliminated, the others as one matrix");
+    assert_eq!(answers[3]["facts"]["mode"], "reverse");
+}
+
+#[test]
+fn growth_is_drawn_from_a_file() {
+    let folder = std::env::temp_dir().join(format!("glassgrad-growth-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("growth.json");
+    let panel = r#"{"title": "work", "horizontal": "n", "curves": [{"engine": "A", "label": "A n^2.0", "points": [[10, 1e-6], [100, 1e-4]]}]}"#;
+    std::fs::write(&file, format!("{{\"panels\": [{panel}]}}")).expect("a file");
+    let path = file.to_str().expect("a path");
+    let output = glassgrad(&["bench", "--draw", path], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let picture = std::fs::read_to_string(file.with_extension("svg")).expect("a picture");
+    assert!(["A n^2.0", "work", "100 µs"].iter().all(|text| picture.contains(text)), "{picture}");
+    for wrong in ["{}", "tulips", r#"{"panels": [{"title": "work"}]}"#] {
+        std::fs::write(&file, wrong).expect("a file");
+        assert_eq!(glassgrad(&["bench", "--draw", path], "").status.code(), Some(2), "{wrong}");
+    }
+    std::fs::remove_dir_all(folder).expect("the folder goes");
 }

@@ -12,6 +12,8 @@ mod tensors;
 mod check;
 #[path = "calculus/expressions.rs"]
 mod expressions;
+#[path = "calculus/gathers.rs"]
+mod gathers;
 #[path = "calculus/hostile.rs"]
 mod hostile;
 #[path = "calculus/large.rs"]

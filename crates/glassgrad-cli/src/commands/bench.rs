@@ -5,8 +5,10 @@
 
 mod data;
 mod elementwise;
+mod experiments;
 mod factorization;
 mod gradient;
+mod growth;
 mod hessian;
 mod iris;
 mod lenet;
@@ -20,6 +22,7 @@ mod training;
 mod transformer;
 mod workload;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -56,6 +59,10 @@ pub(crate) struct Bench {
     /// How near the steps of each program come to the limits of this machine, and what keeps them from there
     #[arg(long)]
     roofline: bool,
+
+    /// Draw the times of growing sizes that `bench/run hessians` wrote to this file, into an SVG file beside it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "repetitions", "json", "roofline", "serve"])]
+    draw: Option<PathBuf>,
 }
 
 /// What was measured of one workload.
@@ -72,6 +79,9 @@ impl Bench {
         if self.serve {
             return serve::serve();
         }
+        if let Some(path) = &self.draw {
+            return growth::draw(path);
+        }
         let chosen: Vec<&str> = match self.only.is_empty() {
             true => WORKLOADS.iter().map(|(name, _)| *name).collect(),
             false => self.only.iter().map(String::as_str).collect(),
@@ -84,7 +94,7 @@ impl Bench {
         let mut all = Vec::new();
         for (name, make) in chosen {
             let failed = |reason: String| Failure::Result(format!("workload {name}: {reason}"));
-            all.push(self.measure(name, Prepared::new(make).map_err(failed)?).map_err(failed)?);
+            all.push(self.measure(name, Prepared::new(make()).map_err(failed)?).map_err(failed)?);
         }
         print(&if self.json { as_json(&all) } else { as_text(&all) })
     }

@@ -55,6 +55,8 @@ pub(super) struct Algebra {
     tensors_seen: HashMap<u64, Id>,
     /// Nodes that are arrays of zeros and ones, made here.
     pub(super) selections: HashSet<Id>,
+    /// Nodes that are 1 where integers say and 0 elsewhere, each with the node of these integers.
+    pub(super) gathers: HashMap<Id, Id>,
 }
 
 impl Algebra {
@@ -66,6 +68,7 @@ impl Algebra {
             ledger: None,
             tensors_seen: HashMap::new(),
             selections: HashSet::new(),
+            gathers: HashMap::new(),
         }
     }
 
@@ -127,6 +130,23 @@ impl Algebra {
         let id = self.intern(key.finish(), Node::Given(tensor.clone()), tensor.shape().clone(), tensor.dtype());
         self.tensors_seen.insert(tensor.0.id, id);
         id
+    }
+
+    /// Ones at the places along an axis of some size that integers name. The same integers make the same node.
+    pub(super) fn gather(&mut self, indices: Id, size: usize, dtype: DType) -> Id {
+        let mut key = Fingerprint::default();
+        key.words(&[7, indices, size, dtype as usize]);
+        let ones = self.tensors(&[indices])[0].one_hot(size, dtype);
+        let node = self.intern(key.finish(), Node::Given(ones.clone()), ones.shape().clone(), dtype);
+        self.gathers.insert(node, indices);
+        node
+    }
+
+    /// Whether a node is made of ones at places that integers name, among other things.
+    pub(super) fn hides_gather(&self, id: Id) -> bool {
+        !self.gathers.is_empty()
+            && !self.gathers.contains_key(&id)
+            && self.behind(&[id]).iter().any(|node| self.gathers.contains_key(node))
     }
 
     /// A product in its canonical form.

@@ -1,6 +1,8 @@
 //! Terms as they are held: products of factors with labels for rows and columns, and what one einsum makes of them.
 
+use super::gather::{self, Gather};
 use crate::array::{Array, Buffer, Stored};
+use crate::diff::Fallible;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::error::Error;
@@ -23,6 +25,8 @@ pub(super) struct Term {
     pub(super) coefficient: f64,
     /// The places of the factors among all that are held, and the labels of their axes.
     pub(super) factors: Vec<(usize, Vec<Label>)>,
+    /// Factors of zeros and ones that are held as integers.
+    pub(super) gathers: Vec<Gather>,
     pub(super) rows: Vec<Label>,
     pub(super) columns: Vec<Label>,
     pub(super) extents: Vec<usize>,
@@ -44,6 +48,11 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Whether something is picked by integers.
+    pub(super) fn gathers(&self) -> bool {
+        self.blocks.iter().flatten().flatten().any(|term| !term.gathers.is_empty())
+    }
+
     pub(super) fn dense_bytes(&self) -> u128 {
         let elements = |places: &[Place]| -> u128 { places.iter().map(|place| place.shape.elements() as u128).sum() };
         let bytes = self.rows.iter().map(|place| place.dtype.bytes()).max().unwrap_or(8);
@@ -65,12 +74,15 @@ impl Term {
         for (own, label) in self.rows.iter().zip(shifted(&other.rows)) {
             classes.join(*own, label);
         }
+        let mut gathers = relabelled(&self.gathers, &classes, 0);
+        gathers.extend(relabelled(&other.gathers, &classes, first));
         let own = self.factors.iter().map(|(place, labels)| (*place, classes.of(labels)));
         let others = other.factors.iter().map(|(place, labels)| (*place, classes.of(&shifted(labels))));
         let (rows, columns) = (classes.of(&self.columns), classes.of(&shifted(&other.columns)));
         let mut term = Term {
             coefficient: self.coefficient * other.coefficient,
             factors: own.chain(others).collect(),
+            gathers,
             rows,
             columns,
             text: format!("({})ᵀ({})", self.text, other.text),
@@ -85,7 +97,25 @@ impl Term {
                 term.coefficient *= term.extents[label] as f64;
             }
         }
-        term
+        term.tied()
+    }
+
+    /// The same term in which what the same integers pick at the same places has one label.
+    pub(super) fn tied(self) -> Term {
+        if self.gathers.len() < 2 {
+            return self;
+        }
+        let mut classes = super::algebra::Classes::new(&self.extents);
+        gather::join_equal(&self.gathers, &mut classes);
+        let mut gathers: Vec<Gather> = Vec::new();
+        for gather in relabelled(&self.gathers, &classes, 0) {
+            if !gathers.contains(&gather) {
+                gathers.push(gather);
+            }
+        }
+        let factors = self.factors.iter().map(|(place, labels)| (*place, classes.of(labels))).collect();
+        let (rows, columns) = (classes.of(&self.rows), classes.of(&self.columns));
+        Term { factors, gathers, rows, columns, ..self }
     }
 
     /// A multiple of the unit tensor.
@@ -95,6 +125,7 @@ impl Term {
         Term {
             coefficient: factor,
             factors: Vec::new(),
+            gathers: Vec::new(),
             rows: labels.clone(),
             columns: labels,
             extents: shape.to_vec(),
@@ -103,7 +134,8 @@ impl Term {
     }
 
     pub(super) fn binds(&self, label: Label) -> bool {
-        self.factors.iter().any(|(_, labels)| labels.contains(&label))
+        let picks = |gather: &Gather| gather.axis == label || gather.places.contains(&label);
+        self.factors.iter().any(|(_, labels)| labels.contains(&label)) || self.gathers.iter().any(picks)
     }
 
     /// The factors, with more operands, as an array with these labels.
@@ -114,6 +146,10 @@ impl Term {
         output: &[Label],
         dtype: DType,
     ) -> Tensor {
+        if !self.gathers.is_empty() {
+            return gather::contracted(self, factors, more, output, dtype)
+                .unwrap_or_else(|error| <Tensor as Fallible>::failed(&error));
+        }
         let own = self.factors.iter().map(|(place, labels)| (&factors[*place], &labels[..]));
         let (tensors, labels): (Vec<&Tensor>, Vec<Vec<Label>>) =
             own.chain(more.iter().copied()).map(|(tensor, labels)| (tensor, labels.to_vec())).unzip();
@@ -129,7 +165,8 @@ impl Term {
             classes.join(*row, *column);
         }
         let factors = self.factors.iter().map(|(place, labels)| (*place, classes.of(labels))).collect();
-        Term { factors, rows: classes.of(&self.rows), columns: Vec::new(), ..self.clone() }
+        let gathers = relabelled(&self.gathers, &classes, 0);
+        Term { factors, gathers, rows: classes.of(&self.rows), columns: Vec::new(), ..self.clone() }
     }
 
     /// The sum of the diagonal, as a term without rows and columns.
@@ -144,6 +181,10 @@ impl Term {
     }
 }
 
+fn relabelled(gathers: &[Gather], classes: &super::algebra::Classes, shift: usize) -> Vec<Gather> {
+    gathers.iter().map(|gather| gather.relabelled(classes, shift)).collect()
+}
+
 /// The sum of terms as an array, each with an output of its own labels; all outputs have one shape.
 pub(super) fn summed(
     terms: &[Term],
@@ -151,7 +192,7 @@ pub(super) fn summed(
     shape: &Shape,
     output: impl Fn(&Term) -> Vec<Label>,
 ) -> Result<Vec<f64>, Error> {
-    if terms.iter().all(|term| term.factors.len() < 2) {
+    if terms.iter().all(|term| term.factors.len() < 2 && term.gathers.is_empty()) {
         let mut result = vec![0.0; shape.elements()];
         for term in terms {
             match term.factors.first() {
@@ -164,7 +205,7 @@ pub(super) fn summed(
         }
         return Ok(result);
     }
-    let dtype = factors.first().map_or(DType::F64, Tensor::dtype);
+    let dtype = factors.iter().find(|factor| factor.is_float()).map_or(DType::F64, Tensor::dtype);
     let arrays: Vec<Tensor> = terms.iter().map(|term| term.contracted(factors, &[], &output(term), dtype)).collect();
     let array = Tensor::add_all("add", &arrays.iter().collect::<Vec<_>>()).eval()?;
     Ok(numbers(&array).into_owned())

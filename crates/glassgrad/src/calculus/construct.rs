@@ -133,6 +133,12 @@ impl Algebra {
         let mut classes = Classes::new(&vec![0; operands.len()]);
         for (one, labels) in operands.iter().enumerate() {
             for (other, others) in operands.iter().enumerate().skip(one + 1) {
+                let apart = |operand: usize| {
+                    // What picks entries is a pattern, like a delta, and stays outside where it can.
+                    self.gathers.contains_key(&product.nodes[operand])
+                        && operands[operand].iter().all(|label| output.contains(label))
+                };
+                let together = together && !apart(one) && !apart(other);
                 if together || labels.iter().any(|label| !output.contains(label) && others.contains(label)) {
                     classes.join(one, other);
                 }

@@ -49,6 +49,47 @@ pub(super) fn minimal_residuals(apply: Apply, right: &[f64], most: usize) -> Res
     Ok(Outcome { solution, residual: relative, iterations })
 }
 
+/// The method of conjugate gradients for a symmetric positive definite system, with a solver of a system near to it. It ends
+/// where the system turns out not to be definite.
+pub(super) fn conjugate_gradients(
+    apply: Apply,
+    near: &dyn Fn(&mut Vec<f64>),
+    right: &[f64],
+    most: usize,
+) -> Result<Outcome, Error> {
+    let size = norm(right);
+    let (mut solution, mut residual) = (vec![0.0; right.len()], right.to_vec());
+    let solved = |residual: &[f64]| {
+        let mut direction = residual.to_vec();
+        near(&mut direction);
+        direction
+    };
+    let mut preconditioned = solved(&residual);
+    let (mut direction, mut slope) = (preconditioned.clone(), dot(&residual, &preconditioned));
+    let mut iterations = 0;
+    while norm(&residual) > TOLERANCE * size && iterations < most {
+        let product = apply(&direction)?;
+        iterations += 1;
+        let curvature = dot(&direction, &product);
+        if curvature <= 0.0 || !curvature.is_finite() {
+            break;
+        }
+        let step = slope / curvature;
+        solution.iter_mut().zip(&direction).for_each(|(x, d)| *x += step * d);
+        residual.iter_mut().zip(&product).for_each(|(r, p)| *r -= step * p);
+        preconditioned = solved(&residual);
+        let next = dot(&residual, &preconditioned);
+        let turn = next / slope;
+        direction.iter_mut().zip(&preconditioned).for_each(|(d, z)| *d = z + turn * *d);
+        slope = next;
+    }
+    // The recurrence loses the residual in rounding: it is measured.
+    let product = apply(&solution)?;
+    residual = right.iter().zip(&product).map(|(b, ax)| b - ax).collect();
+    let residual = if size == 0.0 { 0.0 } else { norm(&residual) / size };
+    Ok(Outcome { solution, residual, iterations })
+}
+
 /// One run of the recurrences, from zero.
 fn one_run(apply: Apply, right: &[f64], most: usize, target: f64) -> Result<(Vec<f64>, usize), Error> {
     let count = right.len();

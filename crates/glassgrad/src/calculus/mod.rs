@@ -11,8 +11,10 @@
 //! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`order`
 //!   beside the rule of lowest order first), `derivative`
 //!   does so once for every combination of shapes;
+//! - `families` and `gather` keep what is picked by arrays of integers as these, so that a derivative that is sparse because of
+//!   them stays so;
 //! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
-//!   products alone (`krylov`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
+//!   products alone (`krylov`), or both (`reduced`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
 
 mod algebra;
 mod block;
@@ -20,7 +22,9 @@ mod construct;
 mod dense;
 mod derivative;
 mod explain;
+mod families;
 mod flatten;
+mod gather;
 mod held;
 mod kroneckers;
 mod krylov;
@@ -29,6 +33,7 @@ mod order;
 mod plan;
 mod print;
 mod read;
+mod reduced;
 mod solve;
 mod structure;
 mod sweep;

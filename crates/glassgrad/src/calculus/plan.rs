@@ -7,11 +7,13 @@ use super::block::{Layout, Place, Term};
 use super::derivative::Mode;
 use super::explain::{Candidate, Explanation};
 use super::flatten::flattened;
+use super::gather::Gather;
 use super::ledger::{Ledger, Step};
 use super::order::lowest_order_first;
 use super::sweep::{Blocks, Direction, sweep};
 use super::terms::{self, held};
 use super::{print, structure};
+use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::Tensor;
 use crate::opt::contract::{Limits, plan};
@@ -112,7 +114,9 @@ impl Question<'_> {
             limit: self.limit,
             factors: factors.len(),
         });
-        let mut tensors = algebra.tensors(&factors);
+        // What is picked by integers is held as these.
+        let own = factors.iter().map(|factor| algebra.gathers.get(factor).map_or(*factor, |indices| *indices));
+        let mut tensors = algebra.tensors(&own.collect::<Vec<_>>());
         if self.with_gradient {
             tensors.extend(beside);
             tensors.extend(outputs.flatten());
@@ -221,14 +225,18 @@ fn predicted(algebra: &Algebra, roots: &[Id], element: u128) -> (u128, u128) {
 /// A term that names its factors by their places in the list of what is held.
 fn held_term(algebra: &Algebra, term: terms::Term, rows: usize, factors: &mut Vec<Id>) -> Term {
     let text = print::product(algebra, &term);
-    let mut own = Vec::new();
+    let (mut own, mut gathers) = (Vec::new(), Vec::new());
     for (node, labels) in term.nodes.iter().zip(term.einsum.operands) {
         let place = factors.iter().position(|factor| factor == node).unwrap_or_else(|| {
             factors.push(*node);
             factors.len() - 1
         });
-        own.push((place, labels));
+        match (algebra.gathers.contains_key(node), labels.split_last()) {
+            (true, Some((axis, places))) => gathers.push(Gather { place, places: places.to_vec(), axis: *axis }),
+            _ => own.push((place, labels)),
+        }
     }
     let (rows, columns) = (term.einsum.output[..rows].to_vec(), term.einsum.output[rows..].to_vec());
-    Term { coefficient: term.einsum.coefficient, factors: own, rows, columns, extents: term.einsum.extents, text }
+    let Einsum { coefficient, extents, .. } = term.einsum;
+    Term { coefficient, factors: own, gathers, rows, columns, extents, text }.tied()
 }

@@ -161,15 +161,18 @@ impl Reader<'_> {
                 Some(led) => {
                     let size = inputs[0].shape()[*axis];
                     let einsum = gathering(inputs[0].shape(), inputs[1].shape(), *axis);
-                    self.moved(&einsum, led, vec![inputs[1].one_hot(size, dtype)], dtype)
+                    let indices = self.algebra.given(&inputs[1]);
+                    let ones = self.algebra.gather(indices, size, dtype);
+                    self.product(&einsum, 0, vec![led, ones], dtype)
                 }
                 None => return Ok(None),
             },
             Op::ScatterAdd(axis) => match led[0] {
                 Some(led) => {
                     let einsum = gathering(&node.shape, inputs[1].shape(), *axis);
-                    let ones = inputs[1].one_hot(node.shape[*axis], dtype);
-                    self.moved(&einsum.pullback(0, 0), led, vec![ones], dtype)
+                    let indices = self.algebra.given(&inputs[1]);
+                    let ones = self.algebra.gather(indices, node.shape[*axis], dtype);
+                    self.product(&einsum.pullback(0, 0), 0, vec![led, ones], dtype)
                 }
                 None => return Ok(None),
             },

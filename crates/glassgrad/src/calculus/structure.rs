@@ -57,6 +57,11 @@ pub enum Structure {
         /// How many samples there are.
         samples: usize,
     },
+    /// Blocks at the places that arrays of integers name.
+    Sparse {
+        /// How many blocks there are, counted as often as they are named.
+        places: usize,
+    },
     /// One matrix.
     Dense {
         /// Its rows.
@@ -87,6 +92,7 @@ impl fmt::Display for Structure {
             }
             Structure::LowRank { base, rank } => write!(formatter, "{base} + rank {rank}"),
             Structure::Factored { samples } => write!(formatter, "factored over {samples} samples"),
+            Structure::Sparse { places } => write!(formatter, "sparse, {places} blocks by index"),
             Structure::Dense { size } => write!(formatter, "dense {size}×{size}"),
             Structure::Leaves(blocks) => {
                 let rows: Vec<String> = blocks
@@ -237,6 +243,10 @@ pub(super) fn way(terms: &[Term], shape: &Shape) -> Way {
         return Way::Zero;
     }
     let slots = Slots::of(terms, shape.rank());
+    // What is picked by integers ties slots or does not; its factors are no matrices that could be told apart.
+    if terms.iter().any(|term| !term.gathers.is_empty()) {
+        return Way::Blocks(slots);
+    }
     if let [only] = terms
         && let Some(parts) = components(only, &slots, shape)
     {
@@ -304,7 +314,11 @@ pub(super) fn structure(terms: &[Term], rows: &Shape, columns: &Shape) -> Struct
         Way::Blocks(slots) => {
             let (size, count) = (slots.count(&slots.rest, rows), slots.count(&slots.dependent, rows));
             let copies = slots.count(&slots.independent, rows);
+            let places = |term: &Term| term.gathers.iter().map(|gather| gather.places(term)).max();
             match (&terms, count * copies) {
+                (several, 1) if several.iter().any(|term| !term.gathers.is_empty()) => {
+                    Structure::Sparse { places: several.iter().filter_map(places).sum() }
+                }
                 ([only], 1) if only.factors.len() > 1 => {
                     Structure::Factored { samples: narrowest_cut(only).rank.max(samples(only)) }
                 }

@@ -4,6 +4,7 @@
 use super::block::{Layout, Place, Term, numbers, summed};
 use super::dense::{Factors, subtract_product};
 use super::krylov::{Apply, minimal_residuals};
+use super::reduced::Reduced;
 use super::solve::{Singular, Solver, fits};
 use super::structure::{Slots, Way, way};
 use crate::error::Error;
@@ -28,11 +29,13 @@ pub(super) enum System {
         rest: Factors,
     },
     Whole(Factors),
+    /// A leaf is eliminated block by block, and what is left for the others is solved by products.
+    Reduced(Reduced),
     /// Nothing is factored.
     Products,
 }
 
-fn elements(place: &Place) -> usize {
+pub(super) fn elements(place: &Place) -> usize {
     place.shape.elements()
 }
 
@@ -99,6 +102,12 @@ fn has_structure(terms: &[Term], shape: &Shape) -> bool {
     }
 }
 
+/// The largest leaf whose block with itself is easier to solve than as one matrix.
+fn largest_structured(layout: &Layout) -> Option<usize> {
+    let structured = |leaf: &usize| has_structure(&layout.blocks[*leaf][*leaf], &layout.rows[*leaf].shape);
+    (0..layout.rows.len()).filter(structured).max_by_key(|leaf| elements(&layout.rows[*leaf]))
+}
+
 impl System {
     pub(super) fn of(layout: &Layout, factors: &[Tensor]) -> Result<System, Singular> {
         let count = layout.rows.len();
@@ -119,6 +128,8 @@ impl System {
             let solver =
                 |leaf: usize| Solver::of(&layout.blocks[leaf][leaf], factors, &layout.rows[leaf].shape, layout.limit);
             (0..count).map(solver).collect::<Result<Vec<_>, _>>().map(System::Leaves)
+        } else if let Some(leaf) = Reduced::eliminated(layout, factors, largest_structured(layout)) {
+            Reduced::of(layout, factors, leaf).map(System::Reduced)
         } else {
             System::eliminated(layout, factors)
         };
@@ -131,14 +142,12 @@ impl System {
 
     fn eliminated(layout: &Layout, factors: &[Tensor]) -> Result<System, Singular> {
         let count = layout.rows.len();
-        let structured = |leaf: &usize| has_structure(&layout.blocks[*leaf][*leaf], &layout.rows[*leaf].shape);
-        let leaf = (0..count).filter(structured).max_by_key(|leaf| elements(&layout.rows[*leaf]));
         let total: usize = layout.rows.iter().map(elements).sum();
         let whole = || -> Result<System, Singular> {
             let all: Vec<usize> = (0..count).collect();
             Ok(System::Whole(Factors::of(total, assembled(layout, factors, &all, &all, layout.limit)?)?))
         };
-        let Some(leaf) = leaf else { return whole() };
+        let Some(leaf) = largest_structured(layout) else { return whole() };
         let shape = &layout.rows[leaf].shape;
         let solver = match Solver::of(&layout.blocks[leaf][leaf], factors, shape, layout.limit) {
             Ok(solver) => solver,
@@ -206,6 +215,10 @@ impl System {
                 factors.solve(&mut whole, &mut Vec::new());
                 Ok(split(whole))
             }
+            System::Reduced(reduced) => match reduced.solve(layout, &right, apply)? {
+                Some(solution) => Ok(solution),
+                None => System::Products.solve(layout, right, apply),
+            },
             System::Products => {
                 let whole = right.concat();
                 let most = (PRODUCTS.0 * whole.len()).min(PRODUCTS.1);
@@ -230,7 +243,7 @@ impl System {
             }
             System::Eliminated { solver, rest, .. } => Some(product(solver.determinant(), rest.determinant())),
             System::Whole(factors) => Some(factors.determinant()),
-            System::Products => None,
+            System::Reduced(_) | System::Products => None,
         }
     }
 
@@ -247,6 +260,7 @@ impl System {
             },
             System::Eliminated { .. } => "one leaf eliminated, the others as one matrix",
             System::Whole(_) => "as one matrix",
+            System::Reduced(_) => "one leaf eliminated block by block, the others by products with vectors",
             System::Products => "by products with vectors",
         }
     }

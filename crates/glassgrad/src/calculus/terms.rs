@@ -8,6 +8,7 @@
 
 use super::algebra::{Algebra, Id, Node, Product};
 use super::construct::substituted;
+use super::families::families;
 use super::print;
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::{Limits, plan};
@@ -32,16 +33,23 @@ pub(super) fn terms(algebra: &mut Algebra, root: Id, rows: usize) -> Vec<Term> {
         let (before, after) = (print::node(algebra, root), text(algebra, &opened));
         algebra.note_text("it is a sum of terms", before, after);
     }
-    let mut arranged: Vec<Term> = opened.into_iter().map(|term| lightest(algebra, term, rows)).collect();
-    if algebra.ledger.is_some() {
-        let before = text(algebra, &arranged);
-        grouped(algebra, &mut arranged, rows);
-        let after = text(algebra, &arranged);
-        algebra.note_text("terms with one pattern become one", before, after);
-    } else {
-        grouped(algebra, &mut arranged, rows);
+    let mut found = Vec::new();
+    for mut family in families(algebra, opened, rows) {
+        let rows = family.rows;
+        let terms = std::mem::take(&mut family.terms);
+        let mut arranged: Vec<Term> = terms.into_iter().map(|term| lightest(algebra, term, rows)).collect();
+        if algebra.ledger.is_some() {
+            let before = text(algebra, &arranged);
+            grouped(algebra, &mut arranged, rows);
+            let after = text(algebra, &arranged);
+            algebra.note_text("terms with one pattern become one", before, after);
+        } else {
+            grouped(algebra, &mut arranged, rows);
+        }
+        family.terms = arranged;
+        found.extend(family.put_back(algebra));
     }
-    arranged
+    found
 }
 
 /// The terms of a node: its sums are opened where that pays.
@@ -54,7 +62,10 @@ fn opened(algebra: &Algebra, root: Id) -> Vec<Term> {
             match algebra.node(term.nodes[*place]) {
                 Node::Given(_) => false,
                 Node::Sum(_) if alone => true,
-                _ => !term.einsum.is_strong() && is_larger_than_its_parts(algebra, term.nodes[*place]),
+                _ => {
+                    let node = term.nodes[*place];
+                    !term.einsum.is_strong() && (is_larger_than_its_parts(algebra, node) || algebra.hides_gather(node))
+                }
             }
         });
         let Some(place) = place else {
@@ -100,7 +111,8 @@ pub(super) fn held<'a>(algebra: &Algebra, terms: impl IntoIterator<Item = &'a Te
     let mut nodes: Vec<Id> = terms.into_iter().flat_map(|term| term.nodes.iter().copied()).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    nodes.iter().map(|node| algebra.elements(*node)).sum()
+    let indices = |node: Id| algebra.gathers.get(&node).copied();
+    nodes.iter().map(|node| algebra.elements(indices(*node).unwrap_or(*node))).sum()
 }
 
 /// What a term weighs: what it holds, and the multiplications and additions of one product with a vector.

@@ -4,6 +4,7 @@ use std::io::BufRead as _;
 
 use serde_json::{Value, json};
 
+use super::experiments;
 use super::workload::{Prepared, find};
 use crate::failure::{Failure, print};
 
@@ -25,9 +26,13 @@ fn answer(line: &str, prepared: &mut Option<Prepared>) -> Result<Value, String> 
     if let Some(name) = line.strip_prefix("prepare ") {
         // The workload before is let go of first: two may not fit into memory.
         *prepared = None;
-        let (_, make) = find(name).map_err(|failure| failure.to_string())?;
-        let ready = prepared.insert(Prepared::new(make)?);
-        return Ok(json!({ "first_seconds": ready.first_seconds, "values": ready.values }));
+        let workload = match experiments::find(name) {
+            Some(experiment) => experiment?,
+            None => find(name).map_err(|failure| failure.to_string())?.1(),
+        };
+        let ready = prepared.insert(Prepared::new(workload)?);
+        let facts = ready.facts();
+        return Ok(json!({ "first_seconds": ready.first_seconds, "values": ready.values, "facts": facts }));
     }
     match (line, prepared) {
         ("run", Some(prepared)) => Ok(json!({ "seconds": prepared.turn()? })),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use glassgrad::Tensor;
 use glassgrad::error::Error;
+use serde_json::Value;
 
 use super::training::Mode;
 use super::{elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
@@ -26,6 +27,11 @@ pub(super) trait Workload {
 
     /// What is wrong with the derivative, if something is.
     fn check(&self) -> Result<(), String>;
+
+    /// What else is known of the result: its size, its structure, what was predicted.
+    fn facts(&self) -> Value {
+        Value::Null
+    }
 }
 
 pub(super) type Make = fn() -> Box<dyn Workload>;
@@ -77,9 +83,8 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(make: Make) -> Result<Prepared, String> {
+    pub(super) fn new(mut workload: Box<dyn Workload>) -> Result<Prepared, String> {
         let text = |error: Error| error.to_string();
-        let mut workload = make();
         let mut values = Vec::new();
         let start = Instant::now();
         workload.run().map_err(text)?;
@@ -105,6 +110,11 @@ impl Prepared {
             value if value.is_finite() => Ok(seconds),
             value => Err(format!("after many runs the result is {value}")),
         }
+    }
+
+    /// What else is known of the result.
+    pub(super) fn facts(&self) -> Value {
+        self.workload.facts()
     }
 
     /// The time that the function alone takes.
