@@ -1,6 +1,6 @@
 """Layers, losses, optimisers and schedules by PyTorch.
 
-    pip install torch
+    pip install torch safetensors
     python bench/golden/learning.py
 
 Every layer has seeded weights and inputs, in 64 bits. The file holds what it makes of them, and the gradient of
@@ -323,8 +323,19 @@ def irises():
     return result
 
 
+def convolutional():
+    """A file as PyTorch's users save it, what the network in it makes of an image, and the image."""
+    from safetensors.torch import save_file
+
+    network = filled(nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(18, 3))).float()
+    save_file(network.state_dict(), OUTPUT.with_name("pytorch.safetensors"), {"format": "pt"})
+    image = draw(1, 1, 5, 5).float()
+    return {"input": stored(image.double()), "output": stored(network(image).double())}
+
+
 if __name__ == "__main__":
     golden = {
+        "pytorch file": convolutional(),
         "irises": irises(),
         "made by": f"bench/golden/learning.py, PyTorch {torch.__version__}",
         "layers": LAYERS,

@@ -87,7 +87,7 @@ fn main() {
     }
     let (model, tests) = (moment.0, sequences(Key::new(3), 200));
     let told = model.next(&tests.slice(&[s(..), s(..-1)])).argmax(-1).slice(&[s(..), s(LENGTH as isize..)]);
-    let right = told.equal(&tests.slice(&[s(..), s(LENGTH as isize + 1..)])).cast(DType::F64).mean();
+    let right = told.equal(tests.slice(&[s(..), s(LENGTH as isize + 1..)])).cast(DType::F64).mean();
     let right = right.item().expect("a number");
     println!("{:.1} % of the symbols of new sequences are right", 100.0 * right);
     assert!(right > 0.9);

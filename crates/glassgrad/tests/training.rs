@@ -11,10 +11,11 @@ use glassgrad::data::{Batches, Dataset, Examples, Position, Prefetch, split};
 use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::expr::Keys;
-use glassgrad::nn::{Activation, Dropout, Initial, Layer, Linear, Mlp};
+use glassgrad::nn::{Activation, Conv2d, Dropout, Flatten, Initial, Layer, Linear, Mlp};
+use glassgrad::operations::Convolution;
 use glassgrad::optim::{Optimiser, Schedule};
 use glassgrad::rng::Key;
-use glassgrad::save::{self, File};
+use glassgrad::save::{self, File, Source};
 use glassgrad::train::{Concern, EarlyStopping, Epoch, Flow, Step, Training, Trouble, Watch, inspect};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, Tree, loss, value_and_grad};
@@ -120,6 +121,35 @@ fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
         assert_eq!(bits(&second.parameters), bits(&whole.parameters), "stopped after {stop}");
         assert_eq!(second.losses, whole.losses, "stopped after {stop}");
     }
+}
+
+/// A gradient that is accumulated over parts of a batch is that of the whole, for losses that are means.
+#[test]
+fn parts_of_a_batch_add_up() {
+    let x = Tensor::normal(Key::new(8), [40, 3]).cast(DType::F64).detach().unwrap();
+    let y = x.sum_over(1).square().unsqueeze(1).detach().unwrap();
+    let examples = Arc::new(Examples::new((x, y)).unwrap());
+    let start = Mlp::new(Key::new(1), &[3, 8, 1], Activation::Tanh).map(|leaf| leaf.cast(DType::F64));
+    let trained = |parts: usize| {
+        let wrong = |network: &Mlp, (x, y): &Pairs, _: &Keys| loss::mse(&network.apply(x), y).mean();
+        // The last batch of an epoch has eight examples, which three parts cannot share.
+        let training = Training::new(wrong, Optimiser::adam(0.01)).epochs(4).batch_size(16).accumulate(parts);
+        training.run(&start, &examples).unwrap()
+    };
+    let whole = trained(1);
+    for parts in [2, 3, 4, 8] {
+        let divided = trained(parts);
+        for (a, b) in divided.losses.iter().zip(&whole.losses) {
+            assert!((a - b).abs() < 1e-12, "{parts} parts: {a}, not {b}");
+        }
+    }
+    // Each part draws noise of its own.
+    let draws = |_: &Tensor, _: &Tensor, key: &Keys| Tensor::uniform(key, ()).cast(DType::F64);
+    let ones = Arc::new(Examples::new(Tensor::ones([4])).unwrap());
+    let mean = Training::new(draws, Optimiser::sgd(0.0)).epochs(1).batch_size(4).accumulate(4);
+    let single = Training::new(draws, Optimiser::sgd(0.0)).epochs(1).batch_size(1);
+    let start = Tensor::from(0.0);
+    assert_ne!(mean.run(&start, &ones).unwrap().losses, single.run(&start, &ones).unwrap().losses);
 }
 
 /// What the test below kills. It takes a moment for each step, so that there are moments to be killed in.
@@ -298,6 +328,29 @@ fn files_that_do_not_fit_are_refused_with_all_differences() {
     let fewer = Mlp::new(Key::new(1), &[4, 10], Activation::Tanh);
     let told = save::load(&path, &fewer).unwrap_err().to_string();
     assert!(told.contains("layers.1.weight f32[10, 3] is not expected"), "{told}");
+}
+
+/// A file that PyTorch has written, with its names and layouts.
+#[test]
+fn files_of_pytorch_are_read_by_a_map_of_names() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pytorch.safetensors");
+    let key = Key::new(1);
+    let like =
+        (Conv2d::new(key, 1, 2, 3, Convolution::default()), Activation::Relu, Flatten(3), Linear::new(key, 18, 3));
+    let file = File::read(path).unwrap();
+    assert_eq!(file.notes["format"], "pt");
+    let network = file.tree_from(&like, |path| {
+        // In both the layers are numbered from 0; matrices are the other way round.
+        let source = Source::named(path.to_string());
+        if path.to_string() == "3.weight" { source.transposed() } else { source }
+    });
+    let golden: Value = serde_json::from_str(include_str!("golden/learning.json")).unwrap();
+    let case = &golden["pytorch file"];
+    let output = network.unwrap().apply(&stored(&case["input"]).cast(DType::F32));
+    let miss = (output.cast(DType::F64) - stored(&case["output"])).abs().max().item().unwrap();
+    assert!(miss < 1e-6, "{miss}");
+    let told = file.tree(&like).unwrap_err().to_string();
+    assert!(told.contains("3.weight is f32[18, 3] here and f32[3, 18] in the file"), "{told}");
 }
 
 /// Every beginning of a file, and many files with wrong bytes: refused or read, never a panic.

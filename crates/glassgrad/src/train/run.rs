@@ -9,7 +9,7 @@ use super::watch::{Epoch, Flow, Step, Watch};
 use crate::Tree;
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
-use crate::diff::value_and_grad;
+use crate::diff::{scan, value_and_grad};
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
@@ -24,6 +24,7 @@ pub struct Training<X, F> {
     optimiser: Optimiser,
     epochs: u64,
     size: usize,
+    parts: usize,
     whole_only: bool,
     seed: u64,
     checkpoint: Option<(PathBuf, u64)>,
@@ -104,6 +105,7 @@ impl<X, F> Training<X, F> {
             optimiser,
             epochs: 10,
             size: 32,
+            parts: 1,
             whole_only: false,
             seed: 0,
             checkpoint: None,
@@ -120,6 +122,12 @@ impl<X, F> Training<X, F> {
     /// How many examples a batch has.
     pub fn batch_size(self, size: usize) -> Self {
         Training { size, ..self }
+    }
+
+    /// Computes the gradient of a batch as the mean of those of so many parts, one after another: what a step needs of memory
+    /// is what one part needs. A batch that cannot be divided evenly is seen as a whole.
+    pub fn accumulate(self, parts: usize) -> Self {
+        Training { parts: parts.max(1), ..self }
     }
 
     /// Without the batch at the end of an epoch that would be smaller.
@@ -148,6 +156,9 @@ impl<X, F> Training<X, F> {
         self
     }
 }
+
+/// What a step changes: the parameters, and what the optimiser remembers.
+type Moment<X> = (X, State<X>);
 
 /// So many steps lie at most between two moments that are remembered, for when something goes wrong.
 const REMEMBERED: u64 = 64;
@@ -178,9 +189,9 @@ impl<X: Tree + Clone, F> Training<X, F> {
         let mut number = run.optimiser.count.item()? as u64;
         let key_at = |position: Position| Keys::from(key.fold(1).fold(position.epoch).fold(position.batch));
         let watches = &mut self.watches;
-        let (loss, optimiser) = (&self.loss, &self.optimiser);
-        let step = compile(|((parameters, state), (batch, key)): &((X, State<X>), (D::Batch, Keys))| {
-            let (value, slope) = value_and_grad(|parameters: &X| loss(parameters, batch, key))(parameters);
+        let (loss, optimiser, parts) = (&self.loss, &self.optimiser, self.parts);
+        let step = compile(|((parameters, state), (batch, key)): &(Moment<X>, (D::Batch, Keys))| {
+            let (value, slope) = accumulated(loss, parameters, batch, key, parts);
             let next = optimiser.update_knowing(parameters, &slope, Some(&value), state);
             (next, value)
         });
@@ -191,13 +202,13 @@ impl<X: Tree + Clone, F> Training<X, F> {
         while position.epoch < self.epochs && !stopped {
             let Some(next) = ahead.next() else { break };
             let (_, batch) = next?;
-            if number % REMEMBERED == 0 {
+            if number.is_multiple_of(REMEMBERED) {
                 remembered = (position, state.clone());
             }
             let value = step.update(&mut state, &(batch, key_at(position)))?.item()?;
             number += 1;
             if !value.is_finite() {
-                let replayed = |state: &mut (X, State<X>), position: Position| -> Result<(), Error> {
+                let replayed = |state: &mut Moment<X>, position: Position| -> Result<(), Error> {
                     let batch = batches.at(dataset, position)?;
                     step.update(state, &(batch, key_at(position))).map(drop)
                 };
@@ -215,7 +226,7 @@ impl<X: Tree + Clone, F> Training<X, F> {
             if position.epoch > before.epoch {
                 losses.push(sum / count as f64);
                 sum = 0.0;
-                let is_due = |every: u64| before.epoch % every == 0;
+                let is_due = |every: u64| before.epoch.is_multiple_of(every);
                 let concerns = match self.inspections.is_some_and(is_due) {
                     true => inspect(loss, &state.0, &batches.at(dataset, before)?, &key_at(before))?,
                     false => Vec::new(),
@@ -227,7 +238,7 @@ impl<X: Tree + Clone, F> Training<X, F> {
                 }
             }
             if let Some((path, every)) = &self.checkpoint
-                && (number % every == 0 || position.epoch > before.epoch || stopped)
+                && (number.is_multiple_of(*every) || position.epoch > before.epoch || stopped)
             {
                 let all: Vec<f64> = losses.iter().copied().chain([sum]).collect();
                 let place = [position.epoch as i64, position.batch as i64];
@@ -247,11 +258,11 @@ impl<X: Tree + Clone, F> Training<X, F> {
     fn explain<D>(
         &self,
         failed: Failed,
-        (mut position, mut state): (Position, (X, State<X>)),
+        (mut position, mut state): (Position, Moment<X>),
         batches: &Batches,
         dataset: &Arc<D>,
         key_at: impl Fn(Position) -> Keys,
-        replayed: impl Fn(&mut (X, State<X>), Position) -> Result<(), Error>,
+        replayed: impl Fn(&mut Moment<X>, Position) -> Result<(), Error>,
     ) -> Result<Trouble<X>, Error>
     where
         D: Dataset + 'static,
@@ -290,6 +301,31 @@ impl<X: Tree + Clone, F> Training<X, F> {
             checkpoint,
         })
     }
+}
+
+/// The loss of a batch and its gradient, as means over parts of the batch; each part draws with a key of its own.
+fn accumulated<X: Tree, B: Tree>(
+    loss: impl Fn(&X, &B, &Keys) -> Tensor,
+    parameters: &X,
+    batch: &B,
+    key: &Keys,
+    parts: usize,
+) -> (Tensor, X) {
+    let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
+    if parts == 1 || !batch.flatten().iter().all(divides) {
+        return value_and_grad(|parameters: &X| loss(parameters, batch, key))(parameters);
+    }
+    let divided = batch.map(|leaf| {
+        let count = leaf.shape()[0] / parts;
+        leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
+    });
+    let one = |sums: &X, (part, key): &(B, Keys)| {
+        let (value, slope) = value_and_grad(|parameters: &X| loss(parameters, part, key))(parameters);
+        (sums.add(&slope), value)
+    };
+    let (sums, values) = scan(one, &Tree::zeros_like(parameters), &(divided, key.split(parts)));
+    let share = |sum: &Tensor| if sum.is_float() { sum * (1.0 / parts as f64) } else { sum.clone() };
+    (values.mean(), sums.map(share))
 }
 
 /// A step whose loss was not finite.
