@@ -78,18 +78,20 @@ impl MultiHeadAttention {
             return Tensor::refused(Error::new("attention", message), &[x]);
         }
         let size = width / self.heads;
-        let mut shape = lead.to_vec();
-        shape.extend([*places, 3, self.heads, size]);
-        // […, places, 3, heads, size] to [3, …, heads, places, size].
-        let all = self.input.apply(x).reshape(shape).move_axis(-3, 0).swap_axes(-3, -2);
-        let part = |number: isize| all.slice(&[number.into()]);
+        let batch: usize = lead.iter().product();
+        let all = self.input.apply(x).reshape([batch, *places, 3, self.heads, size]);
+        let part = |number: isize| all.slice(&[(..).into(), (..).into(), number.into()]);
         let (queries, keys, values) = (part(0), part(1), part(2));
-        let scores = queries.matmul(&keys.swap_axes(-1, -2)) * (1.0 / (size as f64).sqrt());
+        // Labels in place of transposes: products read heads where they lie, and write them where they are wanted.
+        let scores = Tensor::einsum("bqhd,bkhd->bhqk", &[&queries, &keys]) * (1.0 / (size as f64).sqrt());
         let scores = match mask {
-            Some(mask) => hidden(&scores, &mask.unsqueeze(-3)),
+            Some(mask) => {
+                let shape = [lead, &[*places, *places]].concat();
+                hidden(&scores, &mask.broadcast_to(shape).reshape([batch, 1, *places, *places]))
+            }
             None => scores,
         };
-        let mixed = scores.softmax(-1).matmul(&values).swap_axes(-3, -2);
+        let mixed = Tensor::einsum("bhqk,bkhd->bqhd", &[&scores.softmax(-1), &values]);
         self.output.apply(&mixed.reshape(x.shape()))
     }
 }
