@@ -76,6 +76,9 @@ pub mod scalar;
 #[cfg(feature = "glass")]
 pub mod lang;
 
+#[cfg(all(feature = "glass", feature = "linalg"))]
+pub mod calculator;
+
 #[cfg(feature = "glass")]
 pub mod trace;
 

@@ -11,6 +11,7 @@
 //! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`order`
 //!   beside the rule of lowest order first), `derivative`
 //!   does so once for every combination of shapes;
+//! - `open` hands the expressions and the steps to those who write them in other notations;
 //! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
 //!   products alone (`krylov`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
 
@@ -25,6 +26,7 @@ mod held;
 mod kroneckers;
 mod krylov;
 mod ledger;
+mod open;
 mod order;
 mod plan;
 mod print;
@@ -39,5 +41,7 @@ mod value;
 pub use derivative::{Derivative, Mode, hessian, jacobian};
 pub use explain::{Candidate, Explanation};
 pub use ledger::Step;
+#[cfg_attr(not(all(feature = "glass", feature = "linalg")), allow(unused_imports))]
+pub(crate) use open::{Opened, Part, Planned, opened, planned};
 pub use structure::Structure;
 pub use value::{Factored, Hessian, Jacobian};

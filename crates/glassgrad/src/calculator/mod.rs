@@ -1,0 +1,25 @@
+//! The calculator: first and second derivatives of matrix expressions, written down and checked.
+//!
+//! An expression is read with symbolic sizes ([`lang::matrix`](crate::lang::matrix)), becomes a graph of tensors, and is
+//! differentiated by [`calculus`](crate::calculus), which states no rule of its own. The terms that the calculus finds are
+//! read as expressions with indices, and these are written in every notation.
+//!
+//! - `lower` makes the graph, `functions` the functions of one matrix, `points` sizes and leaves;
+//! - `indexed` holds expressions with indices, `read` reads them from graphs and terms;
+//! - `written` writes them with indices, `recognise` as products of matrices;
+//! - `check` puts steps and results before numbers; `derive` does all of it: [`derive`].
+
+mod check;
+mod derive;
+mod evaluate;
+mod functions;
+mod indexed;
+mod lower;
+mod points;
+mod read;
+mod recognise;
+mod written;
+
+pub use check::Agreement;
+pub use derive::{Derived, Question, Step, Unanswered, derive};
+pub use evaluate::evaluate;
