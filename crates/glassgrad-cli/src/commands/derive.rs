@@ -1,7 +1,7 @@
 //! `glassgrad derive`: derivatives of matrix and tensor expressions, written down, explained and checked.
 
-use clap::Args;
-use glassgrad::calculator::{Derived, Question, Step, derive};
+use clap::{Args, ValueEnum};
+use glassgrad::calculator::{Derived, Language, Question, Step, derive, emit};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, print};
@@ -46,16 +46,29 @@ pub(crate) struct Derive {
     #[arg(long)]
     steps: bool,
 
+    /// Code for value, gradient and Hessian-vector product instead, which needs nothing but its language or library
+    #[arg(long, value_enum, value_name = "LANGUAGE", conflicts_with_all = ["json", "steps"])]
+    emit: Option<Emit>,
+
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Emit {
+    Rust,
+    C,
+    Numpy,
+    Jax,
 }
 
 const EXAMPLES: &str = "Examples:
   glassgrad derive \"norm2(A*x - b)^2\" --wrt x --sizes \"A: m n, x: n, b: m\"
   glassgrad derive \"sum(log(1 + exp(-y.*(A*x))))\" --wrt x --order 2 --sizes \"A: m n, x: n, y: m, m=1000, n=20\"
   glassgrad derive \"norm2(T - U*V')^2\" --wrt U --order 2 --shape T=n,n --shape U=n,k --shape V=n,k --sizes n=1000,k=10
-  glassgrad derive \"logdet(X)\" --wrt X --sizes \"X: n n\" --steps";
+  glassgrad derive \"logdet(X)\" --wrt X --sizes \"X: n n\" --steps
+  glassgrad derive \"sum(exp(A*x))\" --wrt x --sizes \"A: m n, x: n\" --emit c";
 
 /// A number of bytes with or without a unit.
 fn bytes(text: &str) -> Result<u128, String> {
@@ -84,6 +97,15 @@ impl Derive {
         for text in &self.sizes {
             question = question.declare(text).map_err(|error| refused("--sizes", error))?;
         }
+        if let Some(language) = self.emit {
+            let language = match language {
+                Emit::Rust => Language::Rust,
+                Emit::C => Language::C,
+                Emit::Numpy => Language::Numpy,
+                Emit::Jax => Language::Jax,
+            };
+            return print(&emit(&question, language).map_err(|error| Failure::Input(error.to_string()))?);
+        }
         let derived = derive(&question).map_err(|error| Failure::Input(error.to_string()))?;
         let shown = if self.json { format!("{}\n", as_json(&derived)) } else { self.as_text(&derived) };
         print(&shown)?;
@@ -102,7 +124,12 @@ impl Derive {
         text += &format!("  LaTeX              {}\n", derived.latex);
         let sizes: Vec<String> = derived.sizes.iter().map(|(name, number)| format!("{name} = {number}")).collect();
         let at = if sizes.is_empty() { String::new() } else { format!(" at {}", sizes.join(", ")) };
-        text += &format!("\nHeld{at}\n  {}\n", derived.held);
+        text += &format!("\nHeld{at}\n");
+        for (array, axes) in &derived.held {
+            let axes: Vec<String> = axes.iter().map(ToString::to_string).collect();
+            let axes = if axes.is_empty() { "a number".to_owned() } else { axes.join("×") };
+            text += &format!("  {array}: {axes}\n");
+        }
         text += &format!(
             "  {}; {} bytes of {} in a dense array\n",
             derived.structure, derived.held_bytes, derived.dense_bytes
@@ -170,7 +197,7 @@ fn as_json(derived: &Derived) -> Value {
         "direction": derived.direction,
         "latex": derived.latex,
         "sizes": sizes,
-        "held": derived.held,
+        "held": derived.held.iter().map(|(array, axes)| json!({ "array": array, "axes": axes })).collect::<Vec<_>>(),
         "structure": derived.structure.to_string(),
         "held_bytes": number(derived.held_bytes),
         "dense_bytes": number(derived.dense_bytes),

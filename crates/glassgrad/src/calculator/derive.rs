@@ -1,152 +1,21 @@
 //! One question and its answer: the derivative in every notation, the steps that led to it, what is held, and how far it is
 //! from other ways to compute it.
 
-use std::fmt;
-
 use super::check::{self, Agreement, KINDS, Point, deviation, summed, tensors};
-use super::indexed::Expression;
-use super::points::{Kind, Leaves, Sizes};
+use super::indexed::{Expression, Names, What};
+use super::points::{Kind, Leaves};
+use super::problem::Problem;
+use super::question::{Question, Unanswered};
 use super::read::Reader;
 use super::recognise;
 use super::written::{Index, Notation, letter, written};
 use crate::calculus::{self, Opened, Part, Structure};
-use crate::diff::pullback;
 use crate::einsum::Einsum;
-use crate::error::Error;
-use crate::expr::Tensor;
-use crate::lang::SyntaxError;
-use crate::lang::matrix::{Declarations, MatrixExpression, Type, parse};
-use crate::opt::contract::{flops, metric};
-
-/// How many bytes derivatives and what leads to them may take, unless something else is said: 1 GB.
-const LIMIT: u128 = 1_000_000_000;
+use crate::lang::matrix::{Type, parse};
+use crate::opt::contract::flops;
 
 /// Differences that agree so well need no other point.
 const CLOSE: f64 = 1e-8;
-
-/// What is asked: an expression, the symbol to differentiate by, how often, and the declared symbols.
-///
-/// ```
-/// use glassgrad::calculator::{Question, derive};
-/// let question = Question::new("norm2(A*x - b)^2", "x").declare("A: m n, x: n, b: m").unwrap();
-/// assert_eq!(derive(&question).unwrap().matrix.as_deref(), Some("2*A'*(A*x - b)"));
-/// assert_eq!(derive(&question.order(2)).unwrap().matrix.as_deref(), Some("2*A'*A"));
-/// ```
-#[derive(Clone, Debug)]
-pub struct Question {
-    source: String,
-    wrt: String,
-    order: usize,
-    declared: Declarations,
-    limit: u128,
-}
-
-impl Question {
-    /// The gradient or Jacobian of an expression by a symbol.
-    ///
-    /// ```
-    /// use glassgrad::calculator::{Question, derive};
-    /// let question = Question::new("a'*x", "x").declare("a: n, x: n").unwrap();
-    /// assert_eq!(derive(&question).unwrap().einstein, "a_i");
-    /// ```
-    pub fn new(source: &str, wrt: &str) -> Question {
-        Question {
-            source: source.to_owned(),
-            wrt: wrt.to_owned(),
-            order: 1,
-            declared: Declarations::default(),
-            limit: LIMIT,
-        }
-    }
-
-    /// The same question with more declared symbols and sizes: see [`Declarations`].
-    ///
-    /// ```
-    /// use glassgrad::calculator::Question;
-    /// assert!(Question::new("a'*x", "x").declare("a: n, a: n").is_err());
-    /// ```
-    pub fn declare(mut self, text: &str) -> Result<Question, SyntaxError> {
-        self.declared.extend(text)?;
-        Ok(self)
-    }
-
-    /// The same question with one more declared symbol, as in `T=n,k`.
-    ///
-    /// ```
-    /// use glassgrad::calculator::{Question, derive};
-    /// let question = Question::new("tr(X)", "X").declare_shape("X=n,n").unwrap();
-    /// assert_eq!(derive(&question).unwrap().einstein, "δ_ij");
-    /// ```
-    pub fn declare_shape(mut self, text: &str) -> Result<Question, SyntaxError> {
-        self.declared.extend_shape(text)?;
-        Ok(self)
-    }
-
-    /// The same question for the derivative of this order: 1 or 2.
-    ///
-    /// ```
-    /// use glassgrad::calculator::{Question, derive};
-    /// let question = Question::new("x'*x", "x").declare("x: n").unwrap().order(2);
-    /// assert_eq!(derive(&question).unwrap().einstein, "2·δ_ij");
-    /// ```
-    pub fn order(mut self, order: usize) -> Question {
-        self.order = order;
-        self
-    }
-
-    /// The same question with another limit, in bytes, on what may be materialised.
-    ///
-    /// ```
-    /// use glassgrad::calculator::{Question, derive};
-    /// let question = Question::new("x'*x", "x").declare("x: n, n=1000").unwrap().limit(100);
-    /// assert!(derive(&question).unwrap_err().to_string().contains("8 kB"));
-    /// ```
-    pub fn limit(mut self, bytes: u128) -> Question {
-        self.limit = bytes;
-        self
-    }
-}
-
-/// Why there is no answer.
-///
-/// ```
-/// use glassgrad::calculator::{Question, derive};
-/// let error = derive(&Question::new("a'*x", "x")).unwrap_err();
-/// assert!(error.to_string().starts_with("'a' is not declared"));
-/// ```
-#[derive(Clone, Debug)]
-pub enum Unanswered {
-    /// Something is wrong with the expression, at a place.
-    Expression(SyntaxError),
-    /// Something is wrong with what is asked about it.
-    Question(String),
-    /// The derivative could not be made or computed.
-    Derivative(Error),
-}
-
-impl fmt::Display for Unanswered {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unanswered::Expression(error) => error.fmt(formatter),
-            Unanswered::Question(message) => formatter.write_str(message),
-            Unanswered::Derivative(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for Unanswered {}
-
-impl From<SyntaxError> for Unanswered {
-    fn from(error: SyntaxError) -> Unanswered {
-        Unanswered::Expression(error)
-    }
-}
-
-impl From<Error> for Unanswered {
-    fn from(error: Error) -> Unanswered {
-        Unanswered::Derivative(error)
-    }
-}
 
 /// One step of the derivation, in Einstein notation, with the FLOPs that computing either side takes at the sizes that were
 /// asked for, and how far both sides are apart at a random point.
@@ -204,8 +73,8 @@ pub struct Derived {
     pub steps: Vec<Step>,
     /// The numbers of the sizes.
     pub sizes: Vec<(String, usize)>,
-    /// What is held, in Einstein notation, at these sizes.
-    pub held: String,
+    /// What is held at these sizes: arrays in Einstein notation, with the numbers of their axes.
+    pub held: Vec<(String, Vec<usize>)>,
     /// The structure of what is held.
     pub structure: Structure,
     /// The bytes that are held.
@@ -242,24 +111,12 @@ pub fn derive(question: &Question) -> Result<Derived, Unanswered> {
         latex: written.latex,
         steps: written.steps,
         sizes: problem.numbers.clone(),
-        held: planned.explanation.expression,
+        held: problem.held(&planned)?,
         structure: planned.structure,
         held_bytes: held_bytes.map_or(0, |candidate| candidate.held_bytes),
         dense_bytes: planned.explanation.dense_bytes,
         agreement,
     })
-}
-
-/// A question that was understood.
-struct Problem<'q> {
-    question: &'q Question,
-    expression: MatrixExpression,
-    /// The type of the symbol to differentiate by.
-    variable: Type,
-    numbers: Vec<(String, usize)>,
-    sizes: Sizes,
-    /// Small sizes that tell the names of extents.
-    small: Sizes,
 }
 
 /// A derivative in every notation.
@@ -275,122 +132,7 @@ struct Written {
     kind: Kind,
 }
 
-impl<'q> Problem<'q> {
-    fn understand(question: &'q Question) -> Result<Problem<'q>, Unanswered> {
-        let Question { source, wrt, order, declared, limit } = question;
-        let expression = parse(source, declared)?;
-        let Some(variable) = declared.shape(wrt).map(Type::of) else {
-            let names: Vec<&str> = declared.names().collect();
-            let message = format!("--wrt {wrt}: there is no such symbol; declared are {}", names.join(", "));
-            return Err(Unanswered::Question(message));
-        };
-        if !expression.symbols().contains(&wrt.as_str()) {
-            let used = expression.symbols().join(", ");
-            let message = format!("--wrt {wrt}: the expression does not depend on it; its symbols are {used}");
-            return Err(Unanswered::Question(message));
-        }
-        if !(1..=2).contains(order) {
-            let message = format!("--order {order}: the first and the second derivative are given");
-            return Err(Unanswered::Question(message));
-        }
-        if *order == 2 && !expression.shape().is_number() {
-            let message = format!("the second derivative needs a number, and this is a {}", expression.shape());
-            let error = SyntaxError::new(source, expression.span(), message);
-            return Err(error.help("sum it, or ask for its first derivative with --order 1").into());
-        }
-        let numbers = declared.sizes();
-        let sizes = Sizes::new(&numbers);
-        // Nothing is made before all that is written is known to fit.
-        for (place, own) in expression.types.iter().enumerate() {
-            let elements =
-                own.sizes.iter().fold(8_u128, |total, size| total.saturating_mul(sizes.number(size) as u128));
-            if elements > *limit {
-                let message = format!("this {own} takes {}", metric(elements, "B"));
-                let error = SyntaxError::new(source, expression.spans[place], message);
-                let limit = metric(*limit, "B");
-                return Err(error
-                    .help(format!("the limit is {limit}; raise it with --limit, or give smaller --sizes"))
-                    .into());
-            }
-        }
-        let small = sizes.told_apart(&expression, 0);
-        Ok(Problem { question, expression, variable, numbers, sizes, small })
-    }
-
-    /// The variable, and what is differentiated by it to get what is asked for.
-    fn traced(&self, leaves: &mut Leaves) -> (Tensor, Tensor) {
-        let shape: Vec<usize> = self.variable.sizes.iter().map(|size| leaves.sizes.number(size)).collect();
-        let variable = leaves.symbol(&self.question.wrt, &shape).wrapped();
-        leaves.replace(&self.question.wrt, variable.clone());
-        let value = leaves.lower(&self.expression);
-        if self.question.order == 1 {
-            return (variable, value);
-        }
-        let gradient = pullback(&[(&value, Tensor::from(1.0))], &[&variable], &[]).remove(0);
-        let gradient = gradient.unwrap_or_else(|| Tensor::full(variable.shape().clone(), 0.0, variable.dtype()));
-        (variable, gradient)
-    }
-
-    /// What will be held, before anything is computed.
-    fn planned(&self) -> Result<calculus::Planned, Unanswered> {
-        let Question { limit, order, source, .. } = self.question;
-        let mut leaves = Leaves::new(self.sizes.clone(), Kind::Placeholders);
-        let (variable, output) = self.traced(&mut leaves);
-        if let Some(error) = output.error() {
-            return Err(error.clone().into());
-        }
-        let planned = calculus::planned(&output, &variable, *order == 2, *limit)?;
-        let held = planned.explanation.candidates.iter().find(|candidate| candidate.chosen).map_or(0, |c| c.held_bytes);
-        if held > *limit {
-            let message = format!("the derivative of this takes {} also when it is compressed", metric(held, "B"));
-            let error = SyntaxError::new(source, self.expression.span(), message);
-            let limit = metric(*limit, "B");
-            return Err(error
-                .help(format!("the limit is {limit}; raise it with --limit, or give smaller --sizes"))
-                .into());
-        }
-        Ok(planned)
-    }
-
-    /// The ranks of what is differentiated and of what it is differentiated by.
-    fn ranks(&self) -> (usize, usize) {
-        (self.expression.shape().sizes.len(), self.variable.sizes.len())
-    }
-
-    /// The indices of the derivative. Those of a vector stand above, the first of a matrix above and the second below;
-    /// those of what is differentiated by change sides.
-    fn slots(&self) -> Vec<Index> {
-        let (value, variable) = self.ranks();
-        let mut slots: Vec<Index> = Vec::new();
-        let mut add = |count: usize, turned: bool| {
-            for axis in 0..count {
-                slots.push(Index { letter: letter(slots.len()), upper: (axis == 0) != turned });
-            }
-        };
-        if self.question.order == 1 {
-            add(value, false);
-            add(variable, true);
-        } else {
-            add(variable, true);
-            add(variable, true);
-        }
-        slots
-    }
-
-    fn heading(&self) -> String {
-        let slots = self.slots();
-        let wrt = &self.question.wrt;
-        let indexed = |name: &str, slots: &[Index]| match slots {
-            [] => name.to_owned(),
-            _ => format!("{name}_{}", slots.iter().map(|slot| slot.letter.as_str()).collect::<String>()),
-        };
-        let (value, variable) = self.ranks();
-        match self.question.order {
-            1 => format!("∂{}/∂{}", indexed("f", &slots[..value]), indexed(wrt, &slots[value..])),
-            _ => format!("∂²f/∂{}∂{}", indexed(wrt, &slots[..variable]), indexed(wrt, &slots[variable..])),
-        }
-    }
-
+impl Problem<'_> {
     /// The derivative at small sizes, at the first kind of point where it is finite, written down.
     fn written(&self) -> Result<Written, Unanswered> {
         let mut last = None;
@@ -430,7 +172,7 @@ impl<'q> Problem<'q> {
         let mut steps = Vec::new();
         for step in &opened.steps {
             let sides = [&step.before, &step.after];
-            let text = sides.map(|side| self.side(&parts, side, &names));
+            let text = sides.map(|side| self.side(&opened.parts, &parts, side, &names));
             let [before, after] = text;
             if before == after {
                 continue;
@@ -462,16 +204,23 @@ impl<'q> Problem<'q> {
         })
     }
 
-    fn zero_shape(&self) -> Vec<usize> {
+    pub(super) fn zero_shape(&self) -> Vec<usize> {
         let own = |sizes: &Type| sizes.sizes.iter().map(|size| self.small.number(size)).collect::<Vec<usize>>();
         let first = if self.question.order == 1 { self.expression.shape() } else { &self.variable };
         [own(first), own(&self.variable)].concat()
     }
 
-    /// One side of a step in Einstein notation.
-    fn side(&self, parts: &[Expression], side: &[usize], names: &super::indexed::Names) -> String {
-        let shape = parts[side[0]].shape.clone();
-        let sum = Expression::sum(&shape, side.iter().map(|part| parts[*part].clone()));
+    /// One side of a step in Einstein notation, with products as they were put down.
+    fn side(&self, parts: &[Part], read: &[Expression], side: &[usize], names: &Names) -> String {
+        let whole = |part: &usize| match &parts[*part] {
+            Part::Product(einsum, operands) => {
+                let operands: Vec<Expression> = operands.iter().map(|operand| read[*operand].clone()).collect();
+                Expression::unmultiplied(einsum, &operands)
+            }
+            _ => read[*part].clone(),
+        };
+        let shape = read[side[0]].shape.clone();
+        let sum = Expression::sum(&shape, side.iter().map(whole));
         let slots: Vec<Index> = (0..shape.len()).map(|slot| Index { letter: letter(slot), upper: false }).collect();
         written(&sum, &slots, Notation::Einstein, names)
     }
@@ -490,28 +239,31 @@ impl<'q> Problem<'q> {
         side.iter().map(own).fold(0, u128::saturating_add)
     }
 
+    /// The arrays that are held, at the sizes that were asked for.
+    fn held(&self, planned: &calculus::Planned) -> Result<Vec<(String, Vec<usize>)>, Unanswered> {
+        let (names, symbols) = (self.sizes.names(), self.sizes.symbols());
+        let mut reader = Reader::new(&names, &symbols);
+        let mut found = Vec::new();
+        for factor in &planned.factors {
+            let read = reader.tensor(factor)?;
+            let slots: Vec<Index> = (0..factor.rank()).map(|slot| Index { letter: letter(slot), upper: false }).collect();
+            found.push((written(&read, &slots, Notation::Einstein, &names), factor.shape().to_vec()));
+        }
+        Ok(found)
+    }
+
     /// The matrix notation, and the name of the direction if it is a map.
     fn matrix(
         &self,
         whole: &Expression,
         ranks: [usize; 2],
-        names: &super::indexed::Names,
+        names: &Names,
     ) -> (Option<recognise::Recognised>, Option<String>) {
         if ranks[0] + ranks[1] <= 2 {
             return (recognise::matrix(whole, names), None);
         }
         let name = self.direction_name();
-        let shape = &whole.shape;
-        let columns = &shape[ranks[0]..];
-        let direction = Expression::factor(super::indexed::What::Symbol(name.clone()), columns);
-        let all: Vec<usize> = (0..shape.len()).collect();
-        let einsum = Einsum::new(vec![all.clone(), all[ranks[0]..].to_vec()], all[..ranks[0]].to_vec(), shape.clone());
-        // Each term by itself, so that they are not one factor.
-        let applied = whole.terms.iter().map(|term| {
-            let own = Expression { shape: shape.clone(), terms: vec![term.clone()] };
-            Expression::product(&einsum, &[own, direction.clone()], names)
-        });
-        let applied = Expression::sum(&shape[..ranks[0]], applied);
+        let applied = applied(whole, ranks[0], &name, names);
         match recognise::matrix(&applied, names) {
             Some(found) => (Some(found), Some(name)),
             None => (None, None),
@@ -519,7 +271,7 @@ impl<'q> Problem<'q> {
     }
 
     /// dX, or the first such name that is not taken.
-    fn direction_name(&self) -> String {
+    pub(super) fn direction_name(&self) -> String {
         let mut name = format!("d{}", self.question.wrt);
         while self.question.declared.names().any(|known| known == name) {
             name.insert(0, 'd');
@@ -569,4 +321,18 @@ impl<'q> Problem<'q> {
         let found = check::numbers(&leaves.lower(&read))?;
         Ok(Some(deviation(&found, &expected)))
     }
+}
+
+/// A derivative whose first axes are rows, applied to a direction.
+pub(super) fn applied(whole: &Expression, rows: usize, direction: &str, names: &Names) -> Expression {
+    let shape = &whole.shape;
+    let direction = Expression::factor(What::Symbol(direction.to_owned()), &shape[rows..]);
+    let all: Vec<usize> = (0..shape.len()).collect();
+    let einsum = Einsum::new(vec![all.clone(), all[rows..].to_vec()], all[..rows].to_vec(), shape.clone());
+    // Each term by itself, so that they are not one factor.
+    let terms = whole.terms.iter().map(|term| {
+        let own = Expression { shape: shape.clone(), terms: vec![term.clone()] };
+        Expression::product(&einsum, &[own, direction.clone()], names)
+    });
+    Expression::sum(&shape[..rows], terms)
 }

@@ -1,7 +1,7 @@
 //! The value of a matrix expression, for tensors in place of its symbols.
 
-use super::derive::Unanswered;
 use super::points::{Kind, Leaves, Sizes};
+use super::question::Unanswered;
 use crate::dtype::DType;
 use crate::expr::Tensor;
 use crate::lang::matrix::{Declarations, Size, parse};

@@ -147,14 +147,35 @@ impl Expression {
         match &self.terms[..] {
             [only] => only.clone(),
             terms => {
-                let size = terms[0].coefficient.abs();
-                let common = if terms.iter().all(|term| term.coefficient.abs() == size) { size } else { 1.0 };
+                // A sum starts without a sign.
+                let first = terms.first().map_or(1.0, |term| term.coefficient);
+                let all = terms.iter().all(|term| term.coefficient.abs() == first.abs());
+                let common = if all { first } else { first.signum() };
                 let labels: Vec<Label> = (0..self.shape.len()).collect();
                 let inner = self.clone().scaled(1.0 / common);
                 let factors = vec![Factor::new(What::Nested(inner), labels.clone())];
                 Term { coefficient: common, factors, output: labels, extents: self.shape.clone() }
             }
         }
+    }
+
+    /// A product as it was put down: its operands stay apart.
+    pub(super) fn unmultiplied(einsum: &Einsum, operands: &[Expression]) -> Expression {
+        let factor = |(own, labels): (&Expression, &Vec<Label>)| match &own.terms[..] {
+            [Term { coefficient: 1.0, factors, output, .. }]
+                if factors.len() == 1 && factors[0].exponent == 1 && factors[0].labels.len() == output.len() =>
+            {
+                let at = |label: &Label| output.iter().position(|other| other == label).map(|slot| labels[slot]);
+                match factors[0].labels.iter().map(at).collect::<Option<Vec<Label>>>() {
+                    Some(labels) => Factor { labels, ..factors[0].clone() },
+                    None => Factor::new(What::Nested(own.clone()), labels.clone()),
+                }
+            }
+            _ => Factor::new(What::Nested(own.clone()), labels.clone()),
+        };
+        let factors = operands.iter().zip(&einsum.operands).map(factor).collect();
+        let Einsum { coefficient, output, extents, .. } = einsum.clone();
+        Expression { shape: einsum.output_shape().to_vec(), terms: vec![Term { coefficient, factors, output, extents }] }
     }
 
     /// A product in Einstein notation. A sum alone is distributed over; among others it is a factor.

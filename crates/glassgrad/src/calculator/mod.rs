@@ -7,19 +7,26 @@
 //! - `lower` makes the graph, `functions` the functions of one matrix, `points` sizes and leaves;
 //! - `indexed` holds expressions with indices, `read` reads them from graphs and terms;
 //! - `written` writes them with indices, `recognise` as products of matrices;
-//! - `check` puts steps and results before numbers; `derive` does all of it: [`derive`].
+//! - `question` is what is asked, `problem` what was understood of it; `check` puts steps and results before numbers; `derive`
+//!   does all of it: [`derive`];
+//! - `emit` writes value, gradient and product with the Hessian as code: [`emit`].
 
 mod check;
 mod derive;
+mod emit;
 mod evaluate;
 mod functions;
 mod indexed;
 mod lower;
 mod points;
+mod problem;
+mod question;
 mod read;
 mod recognise;
 mod written;
 
 pub use check::Agreement;
-pub use derive::{Derived, Question, Step, Unanswered, derive};
+pub use derive::{Derived, Step, derive};
+pub use emit::{Language, emit};
+pub use question::{Question, Unanswered};
 pub use evaluate::evaluate;

@@ -36,6 +36,8 @@ pub(crate) struct Opened {
 pub(crate) struct Planned {
     pub(crate) explanation: Explanation,
     pub(crate) structure: Structure,
+    /// The tensors that will be held.
+    pub(crate) factors: Vec<Tensor>,
 }
 
 fn question<'q>(symmetric: bool, limit: u128, with_steps: bool) -> Question<'q> {
@@ -72,10 +74,10 @@ fn part(node: &Node) -> Part {
 /// What is held of the derivative of a tensor by another behind it. Leaves may be placeholders: nothing is computed.
 pub(crate) fn planned(output: &Tensor, variable: &Tensor, symmetric: bool, limit: u128) -> Result<Planned, Error> {
     let traced = Traced { variables: variable.clone(), outputs: output.clone(), beside: Vec::new() };
-    let (plan, _) = question(symmetric, limit, false).answer(traced)?;
+    let (plan, factors) = question(symmetric, limit, false).answer(traced)?;
     let layout = &plan.layout;
     let structure = structure::structure(&layout.blocks[0][0], &layout.rows[0].shape, &layout.columns[0].shape);
-    Ok(Planned { explanation: plan.explanation, structure })
+    Ok(Planned { explanation: plan.explanation, structure, factors })
 }
 
 impl Question<'_> {

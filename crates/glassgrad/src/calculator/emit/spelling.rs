@@ -135,3 +135,16 @@ pub(super) fn choose(language: Language, relation: Relation, operands: &[String]
 pub(super) fn library(language: Language) -> &'static str {
     if language == Language::Jax { "jnp" } else { "np" }
 }
+
+/// The same without parentheses around all of it.
+pub(super) fn bare(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) else { return text };
+    let mut depth = 0_i32;
+    for character in inner.chars() {
+        depth += i32::from(character == '(') - i32::from(character == ')');
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner
+}
