@@ -1,6 +1,8 @@
 //! The calculator on matrix expressions: derivatives as the literature tabulates them, and what it refuses.
 #![cfg(all(feature = "glass", feature = "linalg"))]
 
+#[path = "judges/cases.rs"]
+mod cases;
 #[path = "calculator/tables.rs"]
 mod tables;
 
@@ -160,4 +162,166 @@ fn first_derivatives_are_those_of_the_tables() {
 fn second_derivatives_are_those_of_the_tables() {
     assert!(SECOND.len() >= 15);
     insta::assert_snapshot!(check_all(SECOND, 2));
+}
+
+/// Every refusal, with the place and what to do, as people see it.
+#[test]
+fn what_cannot_be_answered_is_refused_with_the_place() {
+    let all = "A: m n, B: n m, X: n n, x: n, y: m, t:, T: n n n";
+    let asked = [
+        ("", "x", 1, all),
+        ("A*y", "x", 1, all),
+        ("x*x", "x", 1, all),
+        ("x + y", "x", 1, all),
+        ("x + x'", "x", 1, all),
+        ("A*B + A", "A", 1, all),
+        ("A .* B", "A", 1, all),
+        ("norm2(A*x - z)^2", "x", 1, all),
+        ("norm3(x)", "x", 1, all),
+        ("det(A)", "A", 1, all),
+        ("inv(x)", "x", 1, all),
+        ("tr(A)", "A", 1, all),
+        ("x^2", "x", 1, all),
+        ("X^0.5", "X", 1, all),
+        ("X^x", "X", 1, all),
+        ("x/y", "x", 1, all),
+        ("T'", "T", 1, all),
+        ("T*x", "T", 1, all),
+        ("einsum(\"ij,j\", A, x)", "x", 1, all),
+        ("einsum(\"ij,j->i\", A)", "x", 1, all),
+        ("einsum(\"ij,i->j\", A, x)", "x", 1, all),
+        ("einsum(\"ij,j->k\", A, x)", "x", 1, all),
+        ("einsum(A, x)", "x", 1, all),
+        ("where(x, 1, 2)", "x", 1, all),
+        ("where(x > 0, y, 2)", "x", 1, all),
+        ("sum(vector(1))*t", "t", 1, all),
+        ("vector(x)", "x", 1, all),
+        ("matrix(1, n)*x", "x", 1, all),
+        ("exp", "x", 1, all),
+        ("exp(x, x)", "x", 1, all),
+        ("2x", "x", 1, all),
+        ("A(x)", "x", 1, all),
+        ("(A*x", "x", 1, all),
+        ("A*x)", "x", 1, all),
+        ("A*", "x", 1, all),
+        ("A x", "x", 1, all),
+        ("x $ y", "x", 1, all),
+        ("A*x", "x", 2, all),
+        ("x'*x", "x", 3, all),
+        ("x'*x", "z", 1, all),
+        ("x'*x", "y", 1, all),
+        ("x'*x", "x", 1, "x: n, n=200000000"),
+        ("norm2(x*x')^2", "x", 1, "x: n, n=20000"),
+        ("x'*x", "x", 1, "x: n n=3"),
+        ("x'*x", "x", 1, "x"),
+        ("x'*x", "x", 1, "x: n, x: n"),
+        ("x'*x", "x", 1, "x: n, n=0"),
+        ("x'*x", "x", 1, "x: n, n=3, n=4"),
+        ("x'*x", "x", 1, "sum: n"),
+        ("x'*x", "x", 1, "2x: n"),
+    ];
+    let answers = asked.map(|(source, wrt, order, declared)| {
+        let question = Question::new(source, wrt).declare(declared).map_err(|error| error.to_string());
+        let answer = question.and_then(|question| derive(&question.order(order)).map_err(|error| error.to_string()));
+        let answer = answer.map_or_else(|error| error, |derived| format!("accepted: {}", derived.einstein));
+        format!("{source:?} by {wrt}, order {order}\n{answer}")
+    });
+    insta::assert_snapshot!(answers.join("\n\n"));
+}
+
+/// Nothing that is typed makes the parser panic, and what is refused is underlined inside of the text.
+mod hostile {
+    use super::cases::random_cases;
+    use glassgrad::lang::MAXIMUM_LENGTH;
+    use glassgrad::lang::matrix::{Declarations, MAXIMUM_HEIGHT, MAXIMUM_NESTING, parse};
+    use proptest::prelude::*;
+
+    fn declared() -> Declarations {
+        Declarations::read("A: m n, X: n n, x: n, y: m, t:, T: n n n").expect("declarations")
+    }
+
+    proptest! {
+        #![proptest_config(random_cases(2000))]
+
+        #[test]
+        fn any_text_is_read_or_refused(source in "\\PC{0,60}") {
+            let _ = parse(&source, &declared()).map_err(|error| error.to_string());
+            let _ = Declarations::read(&source).map_err(|error| error.to_string());
+            let mut one = Declarations::default();
+            let _ = one.extend_shape(&source).map_err(|error| error.to_string());
+        }
+
+        #[test]
+        fn any_words_of_the_language_are_read_or_refused(words in prop::collection::vec(
+            prop::sample::select(vec![
+                "A", "X", "x", "y", "t", "T", "n", "+", "-", "*", ".*", "./", "/", "^", ".^", "'", "(", ")", ",", "2", "0.5",
+                "sum(", "tr(", "inv(", "det(", "logdet(", "norm2(", "diag(", "exp(", "max(", "vector(1", "eye", "eye(n)",
+                "einsum(", "\"ij,j->i\"", "\"ii->\"", "where(", ">", "leaky_relu(", "matrix(1, m, n)", "pi",
+            ]),
+            1..16,
+        )) {
+            let source = words.join(" ");
+            match parse(&source, &declared()) {
+                // What was read has a shape.
+                Ok(expression) => prop_assert!(!expression.shape().to_string().contains('?')),
+                Err(error) => {
+                    prop_assert!(error.span.start <= error.span.end && error.span.end <= source.len());
+                    prop_assert!(error.to_string().contains('^'));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn depth_and_length_have_limits() {
+        let declared = declared();
+        let nested = |open: &str, close: &str, depth: usize| format!("{}x{}", open.repeat(depth), close.repeat(depth));
+        for (open, close) in [("(", ")"), ("sin(", ")"), ("-", ""), ("2*(", ")")] {
+            assert!(parse(&nested(open, close, MAXIMUM_NESTING - 1), &declared).is_ok(), "{open}");
+            for depth in [MAXIMUM_NESTING + 1, 5000] {
+                let error = parse(&nested(open, close, depth), &declared).expect_err("too deep");
+                assert!(error.message.contains("nested more than"), "{open}: {}", error.message);
+            }
+        }
+        let tall = format!("x{}", "+x".repeat(MAXIMUM_HEIGHT));
+        assert!(parse(&tall, &declared).expect_err("too tall").message.contains("on top of each other"));
+        let transposed = format!("X{}", "'".repeat(5000));
+        assert!(parse(&transposed, &declared).is_err());
+        assert!(parse(&"x+".repeat(MAXIMUM_LENGTH), &declared).expect_err("too long").to_string().len() < 500);
+    }
+}
+
+/// What the calculator writes in matrix notation, it reads.
+#[test]
+fn sizes_and_constants_are_inferred_where_they_are_used() {
+    let question = |source: &str| Question::new(source, "x").declare("A: m n, x: n").expect("declared");
+    let matrix = |source: &str| derive(&question(source)).expect("an answer").matrix.expect("a matrix notation");
+    assert_eq!(matrix("vector(1)'*A*x"), "A'*vector(1, m)");
+    assert_eq!(matrix("x'*(eye + A'*A)*x/n"), "((eye(n) + A'*A)'*x + (eye(n) + A'*A)*x)/n");
+    assert_eq!(matrix("sum(x)"), "vector(1, n)");
+    assert_eq!(matrix("x'*matrix(2)*x"), "4*sum(x)*vector(1, n)");
+}
+
+#[test]
+fn what_has_no_matrix_notation_is_written_with_indices() {
+    let question =
+        Question::new("einsum(\"ijk,i,j,k->\", T, x, x, x)", "x").declare("T: n n n, x: n").expect("declared");
+    let derived = derive(&question).expect("an answer");
+    assert_eq!(derived.matrix, None);
+    assert_eq!(derived.einstein, "T_ijk x_j x_k + T_jik x_j x_k + T_jki x_j x_k");
+    assert!(derived.latex.starts_with("T_{ijk}"), "{}", derived.latex);
+}
+
+/// Large derivatives stay compressed, and nothing of the size of the dense array is made.
+#[test]
+fn large_sizes_are_answered_from_what_is_held() {
+    let question = Question::new("norm2(T - U*V')^2", "U")
+        .declare("T: n n, U: n k, V: n k, n=300, k=10")
+        .expect("declared")
+        .order(2)
+        .limit(2_000_000);
+    let derived = derive(&question).expect("an answer");
+    assert_eq!((derived.held_bytes, derived.dense_bytes), (8 * 10 * 10, 8 * 3000 * 3000));
+    assert_eq!(derived.structure.to_string(), "10×10 ⊗ I of 300");
+    assert_eq!(derived.held, [("V_ki V_kj".to_owned(), vec![10, 10])]);
 }

@@ -169,18 +169,20 @@ impl Problem<'_> {
             None => write(Notation::Latex),
         };
         let made = tensors(&opened.parts);
-        let mut steps = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
         for step in &opened.steps {
             let sides = [&step.before, &step.after];
             let text = sides.map(|side| self.side(&opened.parts, &parts, side, &names));
             let [before, after] = text;
-            if before == after {
+            // Some steps are taken more than once, and some only order factors.
+            let known = |known: &Step| known.before == before && known.after == after;
+            if before == after || steps.iter().any(known) {
                 continue;
             }
             let costs = sides.map(|side| self.flops(&opened.parts, side));
             let numbers = [summed(&made, &step.before)?, summed(&made, &step.after)?];
             steps.push(Step {
-                rule: step.rule,
+                rule: rule(step.rule, &opened.parts, &step.before),
                 before,
                 after,
                 flops_before: costs[0],
@@ -246,7 +248,8 @@ impl Problem<'_> {
         let mut found = Vec::new();
         for factor in &planned.factors {
             let read = reader.tensor(factor)?;
-            let slots: Vec<Index> = (0..factor.rank()).map(|slot| Index { letter: letter(slot), upper: false }).collect();
+            let slots: Vec<Index> =
+                (0..factor.rank()).map(|slot| Index { letter: letter(slot), upper: false }).collect();
             found.push((written(&read, &slots, Notation::Einstein, &names), factor.shape().to_vec()));
         }
         Ok(found)
@@ -320,6 +323,27 @@ impl Problem<'_> {
         let read = parse(matrix, &declared)?;
         let found = check::numbers(&leaves.lower(&read))?;
         Ok(Some(deviation(&found, &expected)))
+    }
+}
+
+/// What a step did: products that dissolve have deltas, ones, or neither.
+fn rule(name: &'static str, parts: &[Part], before: &[usize]) -> &'static str {
+    let [only] = before else { return name };
+    let Part::Product(_, operands) = &parts[*only] else { return name };
+    let inner = operands.iter().filter_map(|operand| match &parts[*operand] {
+        Part::Product(einsum, _) => Some(einsum),
+        _ => None,
+    });
+    let (mut deltas, mut ones) = (false, false);
+    for einsum in inner {
+        let repeats = |slot: usize| einsum.output[..slot].contains(&einsum.output[slot]);
+        deltas |= (0..einsum.output.len()).any(repeats);
+        ones |= einsum.output.iter().any(|label| !einsum.operands.iter().any(|own| own.contains(label)));
+    }
+    match (name, deltas, ones) {
+        ("a delta is contracted", false, true) => "ones are multiplied",
+        ("a delta is contracted", false, false) => "a product becomes part of another",
+        _ => name,
     }
 }
 

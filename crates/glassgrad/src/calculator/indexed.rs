@@ -175,7 +175,10 @@ impl Expression {
         };
         let factors = operands.iter().zip(&einsum.operands).map(factor).collect();
         let Einsum { coefficient, output, extents, .. } = einsum.clone();
-        Expression { shape: einsum.output_shape().to_vec(), terms: vec![Term { coefficient, factors, output, extents }] }
+        Expression {
+            shape: einsum.output_shape().to_vec(),
+            terms: vec![Term { coefficient, factors, output, extents }],
+        }
     }
 
     /// A product in Einstein notation. A sum alone is distributed over; among others it is a factor.

@@ -28,5 +28,5 @@ mod written;
 pub use check::Agreement;
 pub use derive::{Derived, Step, derive};
 pub use emit::{Language, emit};
-pub use question::{Question, Unanswered};
 pub use evaluate::evaluate;
+pub use question::{Question, Unanswered};

@@ -10,9 +10,9 @@ use crate::lang::matrix::{Function, Size};
 
 /// Words that cannot be names, and names that the code gives itself.
 const RESERVED: [&str; 41] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or",
-    "pass", "raise", "return", "try", "while", "with", "yield", "np", "jnp", "jax", "value", "gradient",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "np", "jnp", "jax", "value", "gradient",
     "result",
 ];
 

@@ -10,11 +10,72 @@ use crate::lang::matrix::{Function, Size};
 
 /// Words that cannot be names, in either language, and names that the code gives itself.
 const RESERVED: [&str; 66] = [
-    "as", "auto", "break", "case", "char", "const", "continue", "crate", "default", "do", "double", "dyn", "else", "enum",
-    "extern", "false", "float", "fn", "for", "goto", "if", "impl", "in", "inline", "int", "let", "long", "loop", "match",
-    "mod", "move", "mut", "pub", "ref", "register", "restrict", "return", "self", "Self", "short", "signed", "sizeof",
-    "static", "struct", "super", "switch", "trait", "true", "type", "typedef", "union", "unsafe", "unsigned", "use",
-    "void", "volatile", "where", "while", "sum", "result", "inverse", "determinant", "value", "gradient", "exp", "log",
+    "as",
+    "auto",
+    "break",
+    "case",
+    "char",
+    "const",
+    "continue",
+    "crate",
+    "default",
+    "do",
+    "double",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "float",
+    "fn",
+    "for",
+    "goto",
+    "if",
+    "impl",
+    "in",
+    "inline",
+    "int",
+    "let",
+    "long",
+    "loop",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "pub",
+    "ref",
+    "register",
+    "restrict",
+    "return",
+    "self",
+    "Self",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "super",
+    "switch",
+    "trait",
+    "true",
+    "type",
+    "typedef",
+    "union",
+    "unsafe",
+    "unsigned",
+    "use",
+    "void",
+    "volatile",
+    "where",
+    "while",
+    "sum",
+    "result",
+    "inverse",
+    "determinant",
+    "value",
+    "gradient",
+    "exp",
+    "log",
 ];
 
 type Unspelled = &'static str;
@@ -291,7 +352,9 @@ impl<'a> Writer<'a> {
 
     fn argument(&self, argument: Argument, labels: &[Label]) -> String {
         match argument {
-            Argument::Number(value) if self.language == Language::Rust => format!("{}_f64", literal(value).trim_matches(['(', ')'])),
+            Argument::Number(value) if self.language == Language::Rust => {
+                format!("{}_f64", literal(value).trim_matches(['(', ')']))
+            }
             Argument::Number(value) => literal(value),
             Argument::Array(place) => self.element(place, labels),
         }
@@ -302,7 +365,8 @@ impl<'a> Writer<'a> {
         let (mut above, mut below) = (Vec::new(), Vec::new());
         for operand in operands {
             let element = self.element(operand.array, &operand.labels);
-            let element = if element.contains(' ') && !element.contains('[') { format!("({element})") } else { element };
+            let element =
+                if element.contains(' ') && !element.contains('[') { format!("({element})") } else { element };
             let list = if operand.exponent > 0 { &mut above } else { &mut below };
             match (operand.exponent.unsigned_abs(), self.language) {
                 (1, _) => list.push(element),

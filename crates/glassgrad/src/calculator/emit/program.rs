@@ -43,7 +43,12 @@ pub(super) enum Argument {
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// A multiple of a product, summed over labels that the output does not have, and added to what is there.
-    Product { coefficient: f64, operands: Vec<Operand>, output: Vec<Label>, sizes: Vec<Size> },
+    Product {
+        coefficient: f64,
+        operands: Vec<Operand>,
+        output: Vec<Label>,
+        sizes: Vec<Size>,
+    },
     Elementwise(Operation, f64, Vec<Argument>),
     Choice(Relation, Vec<Argument>),
     OfMatrix(Function, Place),
@@ -232,7 +237,8 @@ fn cheapest_pair(operands: &[Operand], term: &Term) -> Option<(usize, usize, Vec
             labels.sort_unstable();
             labels.dedup();
             let needed = |label: &Label| {
-                let elsewhere = (0..operands.len()).any(|k| k != one && k != other && operands[k].labels.contains(label));
+                let elsewhere =
+                    (0..operands.len()).any(|k| k != one && k != other && operands[k].labels.contains(label));
                 term.output.contains(label) || elsewhere
             };
             let kept: Vec<Label> = labels.iter().copied().filter(needed).collect();

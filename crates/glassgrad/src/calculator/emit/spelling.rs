@@ -51,9 +51,29 @@ pub(super) fn unary(language: Language, operation: Operation, x: &str, parameter
     let same = operation.name();
     Some(match language {
         Language::Rust => match operation {
-            O::Sqrt | O::Cbrt | O::Exp | O::Exp2 | O::Ln | O::Log2 | O::Log10 | O::Sin | O::Cos | O::Tan | O::Asin
-            | O::Acos | O::Atan | O::Sinh | O::Cosh | O::Tanh | O::Asinh | O::Acosh | O::Atanh | O::Abs | O::Floor
-            | O::Ceil | O::Round => format!("{x}.{same}()"),
+            O::Sqrt
+            | O::Cbrt
+            | O::Exp
+            | O::Exp2
+            | O::Ln
+            | O::Log2
+            | O::Log10
+            | O::Sin
+            | O::Cos
+            | O::Tan
+            | O::Asin
+            | O::Acos
+            | O::Atan
+            | O::Sinh
+            | O::Cosh
+            | O::Tanh
+            | O::Asinh
+            | O::Acosh
+            | O::Atanh
+            | O::Abs
+            | O::Floor
+            | O::Ceil
+            | O::Round => format!("{x}.{same}()"),
             O::Expm1 => format!("{x}.exp_m1()"),
             O::Log1p => format!("{x}.ln_1p()"),
             O::Powf => format!("{x}.powf({p})"),
@@ -61,9 +81,32 @@ pub(super) fn unary(language: Language, operation: Operation, x: &str, parameter
             _ => return None,
         },
         Language::C => match operation {
-            O::Sqrt | O::Cbrt | O::Exp | O::Exp2 | O::Expm1 | O::Log2 | O::Log10 | O::Log1p | O::Sin | O::Cos | O::Tan
-            | O::Asin | O::Acos | O::Atan | O::Sinh | O::Cosh | O::Tanh | O::Asinh | O::Acosh | O::Atanh | O::Erf
-            | O::Erfc | O::Lgamma | O::Floor | O::Ceil | O::Round => format!("{same}({x})"),
+            O::Sqrt
+            | O::Cbrt
+            | O::Exp
+            | O::Exp2
+            | O::Expm1
+            | O::Log2
+            | O::Log10
+            | O::Log1p
+            | O::Sin
+            | O::Cos
+            | O::Tan
+            | O::Asin
+            | O::Acos
+            | O::Atan
+            | O::Sinh
+            | O::Cosh
+            | O::Tanh
+            | O::Asinh
+            | O::Acosh
+            | O::Atanh
+            | O::Erf
+            | O::Erfc
+            | O::Lgamma
+            | O::Floor
+            | O::Ceil
+            | O::Round => format!("{same}({x})"),
             O::Abs => format!("fabs({x})"),
             O::Ln => format!("log({x})"),
             O::Powf | O::Powi => format!("pow({x}, {p})"),
@@ -72,8 +115,24 @@ pub(super) fn unary(language: Language, operation: Operation, x: &str, parameter
         Language::Numpy | Language::Jax => {
             let library = library(language);
             match operation {
-                O::Sqrt | O::Cbrt | O::Exp | O::Exp2 | O::Expm1 | O::Log2 | O::Log10 | O::Log1p | O::Sin | O::Cos
-                | O::Tan | O::Sinh | O::Cosh | O::Tanh | O::Abs | O::Floor | O::Ceil | O::Sinc => {
+                O::Sqrt
+                | O::Cbrt
+                | O::Exp
+                | O::Exp2
+                | O::Expm1
+                | O::Log2
+                | O::Log10
+                | O::Log1p
+                | O::Sin
+                | O::Cos
+                | O::Tan
+                | O::Sinh
+                | O::Cosh
+                | O::Tanh
+                | O::Abs
+                | O::Floor
+                | O::Ceil
+                | O::Sinc => {
                     format!("{library}.{same}({x})")
                 }
                 O::Ln => format!("{library}.log({x})"),
@@ -123,7 +182,10 @@ pub(super) fn choose(language: Language, relation: Relation, operands: &[String]
     let (left, right, taken, otherwise) = (&operands[0], &operands[1], &operands[2], &operands[3]);
     let symbol = relation.symbol();
     match language {
-        Language::Rust => format!("(if {left} {symbol} {right} {{ {taken} }} else {{ {otherwise} }})"),
+        Language::Rust => {
+            let (taken, otherwise) = (bare(taken), bare(otherwise));
+            format!("(if {left} {symbol} {right} {{ {taken} }} else {{ {otherwise} }})")
+        }
         Language::C => format!("({left} {symbol} {right} ? {taken} : {otherwise})"),
         Language::Numpy | Language::Jax => {
             format!("{}.where({left} {symbol} {right}, {taken}, {otherwise})", library(language))

@@ -3,10 +3,10 @@
 use std::f64::consts;
 
 use super::declare::{Declarations, is_name};
-use super::syntax::{Constant, Function, MAXIMUM_HEIGHT, MatrixExpression, Operator, Place, Syntax};
+use super::syntax::{Constant, Function, MAXIMUM_HEIGHT, MAXIMUM_NESTING, MatrixExpression, Operator, Place, Syntax};
 use crate::lang::lexer::{Dialect, Token, tokenize};
 use crate::lang::parser::{function, similar};
-use crate::lang::{MAXIMUM_DEPTH, Span, SyntaxError};
+use crate::lang::{Span, SyntaxError};
 use crate::ops::Relation;
 
 /// The functions that are no rows of the table, for suggestions.
@@ -343,8 +343,8 @@ impl Parser<'_> {
 
     /// Goes one level deeper, if the limit allows it.
     fn nested<T>(&mut self, inner: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.depth == MAXIMUM_DEPTH {
-            return Err(self.error_here(format!("the expression is nested more than {MAXIMUM_DEPTH} levels deep")));
+        if self.depth == MAXIMUM_NESTING {
+            return Err(self.error_here(format!("the expression is nested more than {MAXIMUM_NESTING} levels deep")));
         }
         self.depth += 1;
         let result = inner(self);

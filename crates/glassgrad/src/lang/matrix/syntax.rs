@@ -7,6 +7,9 @@ use crate::ops::{Operation, Relation};
 /// The tallest expression that is read: operations on top of operations.
 pub const MAXIMUM_HEIGHT: usize = 300;
 
+/// The deepest nesting of parentheses, signs and powers that is read.
+pub const MAXIMUM_NESTING: usize = 64;
+
 /// The place of a part in the list.
 pub(crate) type Place = usize;
 
