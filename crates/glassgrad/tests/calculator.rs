@@ -325,3 +325,125 @@ fn large_sizes_are_answered_from_what_is_held() {
     assert_eq!(derived.structure.to_string(), "10×10 ⊗ I of 300");
     assert_eq!(derived.held, [("V_ki V_kj".to_owned(), vec![10, 10])]);
 }
+
+/// Random expressions of every shape, by a generator that only makes what fits.
+mod random {
+    use glassgrad::calculator::{Question, derive};
+    use glassgrad::rng::Key;
+
+    struct Generator {
+        key: Key,
+        drawn: u64,
+    }
+
+    impl Generator {
+        fn pick(&mut self, count: usize) -> usize {
+            self.drawn += 1;
+            (self.key.uniform(self.drawn) * count as f64) as usize % count
+        }
+
+        /// A number.
+        fn number(&mut self, depth: usize) -> String {
+            if depth == 0 {
+                return ["t", "x'*x", "2", "a'*x", "sum(y)", "n"][self.pick(6)].to_owned();
+            }
+            let d = depth - 1;
+            match self.pick(9) {
+                0 => format!("({} + {})", self.number(d), self.number(d)),
+                1 => format!("{}*({})", self.number(d), self.number(d)),
+                2 => format!("({})'*({})", self.vector(d), self.vector(d)),
+                3 => format!("sum({})", self.vector(d)),
+                4 => format!("tr({})", self.square(d)),
+                5 => format!("norm2({})^2", self.vector(d)),
+                6 => format!("tanh({})", self.number(d)),
+                7 => format!("sum({})", self.matrix(d)),
+                _ => format!("({})'*({})*({})", self.vector(d), self.square(d), self.vector(d)),
+            }
+        }
+
+        /// A vector of n.
+        fn vector(&mut self, depth: usize) -> String {
+            if depth == 0 {
+                return ["x", "a", "vector(1, n)", "A'*y"][self.pick(4)].to_owned();
+            }
+            let d = depth - 1;
+            match self.pick(9) {
+                0 => format!("({} - {})", self.vector(d), self.vector(d)),
+                1 => format!("({}).*({})", self.vector(d), self.vector(d)),
+                2 => format!("({})*({})", self.square(d), self.vector(d)),
+                3 => format!("({})*({})", self.number(d), self.vector(d)),
+                4 => format!("sin({})", self.vector(d)),
+                5 => format!("diag({})", self.square(d)),
+                6 => format!("({})'*y", self.matrix(d)),
+                7 => format!("({})./(2 + ({}).^2)", self.vector(d), self.vector(d)),
+                _ => format!("({} + {})", self.vector(d), self.number(d)),
+            }
+        }
+
+        /// A matrix of n×n.
+        fn square(&mut self, depth: usize) -> String {
+            if depth == 0 {
+                return ["X", "X'", "eye(n)", "x*a'", "A'*A"][self.pick(5)].to_owned();
+            }
+            let d = depth - 1;
+            match self.pick(6) {
+                0 => format!("({} + {})", self.square(d), self.square(d)),
+                1 => format!("({})*({})", self.square(d), self.square(d)),
+                2 => format!("({})'*({})", self.matrix(d), self.matrix(d)),
+                3 => format!("diag({})", self.vector(d)),
+                4 => format!("({})*({})'", self.vector(d), self.vector(d)),
+                _ => format!("({})'.*({})", self.square(d), self.square(d)),
+            }
+        }
+
+        /// A matrix of m×n.
+        fn matrix(&mut self, depth: usize) -> String {
+            if depth == 0 {
+                return ["A", "y*x'", "matrix(1, m, n)"][self.pick(3)].to_owned();
+            }
+            let d = depth - 1;
+            match self.pick(4) {
+                0 => format!("({})*({})", self.matrix(d), self.square(d)),
+                1 => format!("({}).*({})", self.matrix(d), self.matrix(d)),
+                2 => format!("exp(-({}).^2)", self.matrix(d)),
+                _ => format!("({} - {})", self.matrix(d), self.matrix(d)),
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_agrees_with_numbers() {
+        let (mut answered, mut with_matrix) = (0, 0);
+        for seed in 0..120 {
+            let mut generator = Generator { key: Key::new(seed), drawn: 0 };
+            let (order, depth) = (1 + seed as usize % 2, 2 + seed as usize % 5 / 4);
+            let source = match seed % 3 {
+                0 => generator.vector(depth),
+                _ => generator.number(depth),
+            };
+            let wrt = ["x", "X", "A", "y"][generator.pick(4)];
+            let order = if seed % 3 == 0 { 1 } else { order };
+            if !source.split(|c: char| !c.is_alphanumeric()).any(|word| word == wrt) {
+                continue;
+            }
+            let declared = "A: m n, X: n n, x: n, a: n, y: m, t:, m=4, n=3";
+            let question = Question::new(&source, wrt).declare(declared).expect("declared").order(order);
+            let derived = match derive(&question) {
+                Ok(derived) => derived,
+                // What is too long to be written out says so.
+                Err(error) => {
+                    assert!(error.to_string().contains("when it is written out"), "{source} by {wrt}: {error}");
+                    continue;
+                }
+            };
+            let what = format!("order {order} of {source} by {wrt}: {:?}", derived.matrix);
+            assert!(derived.agreement.finite_differences < 1e-6, "{what}: {:?}", derived.agreement);
+            assert!(derived.agreement.nested < 1e-11, "{what}: {:?}", derived.agreement);
+            assert!(derived.agreement.matrix.unwrap_or(0.0) < 1e-10, "{what}: {:?}", derived.agreement);
+            assert!(derived.steps.iter().all(|step| step.deviation < 1e-10), "{what}: {:#?}", derived.steps);
+            answered += 1;
+            with_matrix += usize::from(derived.matrix.is_some());
+        }
+        assert!(answered > 50 && with_matrix > 40, "{answered} answered, {with_matrix} with a matrix notation");
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 29] = [
+const LAYERS: [&str; 30] = [
     "algebra",
     "special",
     "dtype",
@@ -28,6 +28,7 @@ const LAYERS: [&str; 29] = [
     "optim",
     "scalar",
     "lang",
+    "calculator",
     "trace",
     "picture",
     "explain",

@@ -119,7 +119,7 @@ impl Derive {
         text += &match (&derived.matrix, &derived.direction) {
             (Some(matrix), None) => format!("  matrix notation    {matrix}\n"),
             (Some(matrix), Some(direction)) => format!("  matrix notation    {direction} -> {matrix}\n"),
-            (None, _) => "  matrix notation    it has none: more than two indices do not come apart\n".to_owned(),
+            (None, _) => "  matrix notation    none: it is no product of matrices and vectors\n".to_owned(),
         };
         text += &format!("  LaTeX              {}\n", derived.latex);
         let sizes: Vec<String> = derived.sizes.iter().map(|(name, number)| format!("{name} = {number}")).collect();

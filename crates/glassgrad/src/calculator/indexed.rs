@@ -344,7 +344,16 @@ fn with_powers(mut term: Term) -> Term {
 
 /// Factors in order of what they are, labels numbered by appearance in the output and then in the factors.
 fn ordered(term: Term) -> Term {
-    let keys: Vec<String> = term.factors.iter().map(|factor| format!("{:?}{}", factor.what, factor.exponent)).collect();
+    // Symbols stand before functions, and these before sums, as people write them.
+    let place = |factor: &Factor| match *factor.what {
+        What::Size(_) => 0,
+        What::Symbol(_) => 1,
+        What::OfMatrix(..) => 2,
+        What::Elementwise(..) | What::Choice(..) => 3,
+        What::Nested(_) => 4,
+    };
+    let key = |factor: &Factor| format!("{}{:?}{}", place(factor), factor.what, factor.exponent);
+    let keys: Vec<String> = term.factors.iter().map(key).collect();
     let mut numbers: Vec<Option<Label>> = vec![None; term.extents.len()];
     let mut extents = Vec::new();
     let number = |label: Label, numbers: &mut Vec<Option<Label>>, extents: &mut Vec<usize>| {

@@ -114,7 +114,7 @@ impl Leaves {
             kind => {
                 let value = |place: usize| match leaf {
                     Leaf::Ones => 1.0,
-                    Leaf::Eye => f64::from(u8::from(place % (shape[0] + 1) == 0)),
+                    Leaf::Eye => f64::from(u8::from(place.is_multiple_of(shape[0] + 1))),
                     Leaf::Size(name) => self.sizes.value(name) as f64,
                     Leaf::Symbol(name) => element(name, shape, place, kind),
                 };
@@ -142,7 +142,7 @@ fn element(name: &str, shape: &[usize], place: usize, kind: Kind) -> f64 {
         Kind::Normal => key.normal(index),
         Kind::Positive => 0.5 + key.uniform(index),
         Kind::Dominant => {
-            let diagonal = shape.len() == 2 && shape[0] == shape[1] && place % (shape[0] + 1) == 0;
+            let diagonal = shape.len() == 2 && shape[0] == shape[1] && place.is_multiple_of(shape[0] + 1);
             0.5 + key.uniform(index) + if diagonal { shape[0] as f64 * 1.5 } else { 0.0 }
         }
     }

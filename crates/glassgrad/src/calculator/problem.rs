@@ -37,7 +37,8 @@ impl<'q> Problem<'q> {
             return Err(Unanswered::Question(message));
         }
         if !(1..=2).contains(order) {
-            let message = format!("--order {order}: there are the first and the second derivative, --order 1 and --order 2");
+            let message =
+                format!("--order {order}: there are the first and the second derivative, --order 1 and --order 2");
             return Err(Unanswered::Question(message));
         }
         if *order == 2 && !expression.shape().is_number() {

@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     /// A leaf that rules made: the same number everywhere.
     fn constant(&self, tensor: &Tensor) -> Result<Expression, Error> {
         let array = tensor.eval()?;
-        let value = if array.buffer().len() == 0 { 0.0 } else { array.buffer().get(0) };
+        let value = if array.buffer().is_empty() { 0.0 } else { array.buffer().get(0) };
         match (0..array.buffer().len()).all(|place| array.buffer().get(place) == value) {
             true => Ok(Expression::number(tensor.shape(), value)),
             false => Err(unwritten(tensor)),

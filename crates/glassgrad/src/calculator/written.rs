@@ -115,9 +115,9 @@ impl Writer<'_> {
         let space = if self.notation == Notation::Latex { "\\, " } else { " " };
         // A product says by itself what is summed over; of a factor alone it has to be said.
         let mut sums = String::new();
-        for label in 0..term.extents.len() {
+        for (label, index) in indices.iter().enumerate() {
             let count = term.factors.iter().flat_map(|factor| &factor.labels).filter(|own| **own == label).count();
-            if let (1, false, Some(index)) = (count, term.output.contains(&label), &indices[label]) {
+            if let (1, false, Some(index)) = (count, term.output.contains(&label), index) {
                 sums += &match self.notation {
                     Notation::Latex => format!("\\sum_{{{}}} ", index.letter),
                     _ => format!("Σ_{} ", index.letter),

@@ -227,10 +227,13 @@ impl Builder<'_> {
     }
 }
 
+/// Two operands, and the labels that their product keeps.
+type Pair = (usize, usize, Vec<Label>);
+
 /// The pair of operands whose product costs least among those that sum over a label which no other has, and the labels
 /// that are left.
-fn cheapest_pair(operands: &[Operand], term: &Term) -> Option<(usize, usize, Vec<Label>)> {
-    let mut best: Option<(usize, (usize, usize, Vec<Label>))> = None;
+fn cheapest_pair(operands: &[Operand], term: &Term) -> Option<Pair> {
+    let mut best: Option<(usize, Pair)> = None;
     for one in 0..operands.len() {
         for other in one + 1..operands.len() {
             let mut labels: Vec<Label> = [&operands[one].labels[..], &operands[other].labels[..]].concat();

@@ -57,6 +57,12 @@ pub struct Declarations {
 impl Declarations {
     /// Reads declarations that are separated by commas: `A: m n` is a matrix, `x: n` a vector, `t:` a number, and `m=5`
     /// says what a size stands for.
+    ///
+    /// ```
+    /// use glassgrad::lang::matrix::Declarations;
+    /// assert!(Declarations::read("A: m n, x: n, t:, m=5").is_ok());
+    /// assert!(Declarations::read("A of m and n").is_err());
+    /// ```
     pub fn read(text: &str) -> Result<Declarations, SyntaxError> {
         let mut declared = Declarations::default();
         declared.extend(text)?;

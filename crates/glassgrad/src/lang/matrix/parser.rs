@@ -271,7 +271,8 @@ impl Parser<'_> {
         };
         let mut sizes = Vec::new();
         while self.peek() != &Token::Symbol(")") {
-            if !(sizes.is_empty() && kind == Constant::Eye) && !self.accept(",") {
+            let first = sizes.is_empty() && kind == Constant::Eye;
+            if !first && !self.accept(",") {
                 break;
             }
             let word = match self.peek() {

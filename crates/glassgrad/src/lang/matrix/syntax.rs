@@ -145,11 +145,25 @@ pub struct MatrixExpression {
 
 impl MatrixExpression {
     /// The text that was read.
+    ///
+    /// ```
+    /// use glassgrad::lang::matrix::{Declarations, parse};
+    /// let declared = Declarations::read("A: m n, x: n").unwrap();
+    /// let expression = parse("A*x", &declared).unwrap();
+    /// assert_eq!(expression.source(), "A*x");
+    /// ```
     pub fn source(&self) -> &str {
         &self.source
     }
 
     /// The symbols, in the order of their first appearance.
+    ///
+    /// ```
+    /// use glassgrad::lang::matrix::{Declarations, parse};
+    /// let declared = Declarations::read("A: m n, x: n").unwrap();
+    /// let expression = parse("A*x", &declared).unwrap();
+    /// assert_eq!(expression.symbols(), ["A", "x"]);
+    /// ```
     pub fn symbols(&self) -> Vec<&str> {
         let mut found: Vec<&str> = Vec::new();
         for part in &self.parts {
@@ -163,6 +177,13 @@ impl MatrixExpression {
     }
 
     /// The shape of the whole, in symbolic sizes.
+    ///
+    /// ```
+    /// use glassgrad::lang::matrix::{Declarations, parse};
+    /// let declared = Declarations::read("A: m n, x: n").unwrap();
+    /// let expression = parse("A*x", &declared).unwrap();
+    /// assert_eq!(expression.shape().to_string(), "vector of m");
+    /// ```
     pub fn shape(&self) -> &Type {
         &self.types[self.root()]
     }
@@ -173,6 +194,13 @@ impl MatrixExpression {
     }
 
     /// Where the whole stands in the text.
+    ///
+    /// ```
+    /// use glassgrad::lang::matrix::{Declarations, parse};
+    /// let declared = Declarations::read("A: m n, x: n").unwrap();
+    /// let expression = parse("A*x", &declared).unwrap();
+    /// assert_eq!((expression.span().start, expression.span().end), (0, 3));
+    /// ```
     pub fn span(&self) -> Span {
         self.spans[self.root()]
     }

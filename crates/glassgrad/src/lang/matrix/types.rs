@@ -270,7 +270,7 @@ impl Typing<'_> {
             return Err(self.error(place, message).help("write .^ to raise element by element"));
         }
         match self.parts[second] {
-            Syntax::Number(number) if number == -1.0 => Ok(own),
+            Syntax::Number(-1.0) => Ok(own),
             Syntax::Number(number) if number.fract() == 0.0 && (1.0..=LARGEST_POWER).contains(&number) => Ok(own),
             _ => Err(self
                 .error(second, format!("the power of a matrix must be -1 or a whole number from 1 to {LARGEST_POWER}"))
