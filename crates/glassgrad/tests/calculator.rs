@@ -17,7 +17,7 @@ fn leaf(name: &str, shape: &[usize], positive: bool) -> Tensor {
     let count: usize = shape.iter().product();
     let value = |place: usize| {
         let wave = ((place as f64 + 1.0) * 12.9898 + seed * 78.233).sin();
-        let diagonal = shape.len() == 2 && place % (shape[1] + 1) == 0;
+        let diagonal = shape.len() == 2 && place.is_multiple_of(shape[1] + 1);
         match positive {
             true => 0.9 + 0.4 * wave + if diagonal { 2.5 } else { 0.0 },
             false => 0.2 + wave + if diagonal { 1.5 } else { 0.0 },

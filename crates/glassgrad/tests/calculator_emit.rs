@@ -1,11 +1,13 @@
 //! Emitted code: compiled or run, at two sets of sizes, beside the library's own numbers.
 #![cfg(all(feature = "glass", feature = "linalg"))]
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use glassgrad::calculator::{Language, Question, emit, evaluate};
 use glassgrad::lang::matrix::{Declarations, Size};
+use glassgrad::ops::{Binary, Operation, Row, Unary, Visitor, visit};
 use glassgrad::{Tensor, grad, hvp, jvp};
 
 /// An expression, the symbol to differentiate by, and the symbols.
@@ -29,10 +31,13 @@ const QUESTIONS: [(&str, &str, &str); 14] = [
 /// Numbers for the sizes m, n and k: code must not have taken those at which it was made for all.
 const SIZES: [[usize; 3]; 2] = [[5, 4, 2], [3, 3, 6]];
 
+/// The name, the shape and the elements of an argument.
+type Input = (String, Vec<usize>, Vec<f64>);
+
 struct Case {
     question: Question,
     /// The names, shapes and elements of the arguments, with the direction last.
-    inputs: Vec<(String, Vec<usize>, Vec<f64>)>,
+    inputs: Vec<Input>,
     /// The numbers of the sizes, in the order in which code takes them.
     sizes: Vec<usize>,
     is_number: bool,
@@ -54,7 +59,7 @@ impl Case {
         let declared = Declarations::read(declarations).expect("declarations");
         let expression = glassgrad::lang::matrix::parse(source, &declared).expect("an expression");
         let direction = format!("d{wrt}");
-        let (mut inputs, mut names): (Vec<(String, Vec<usize>, Vec<f64>)>, Vec<String>) = (Vec::new(), Vec::new());
+        let (mut inputs, mut names): (Vec<Input>, Vec<String>) = (Vec::new(), Vec::new());
         for name in expression.symbols().into_iter().chain([direction.as_str()]) {
             let (sizes, shape) = shape(&declared, if name == direction { wrt } else { name }, numbers);
             sizes.into_iter().for_each(|size| {
@@ -65,7 +70,7 @@ impl Case {
             let count: usize = shape.iter().product();
             let seed = name.bytes().map(f64::from).sum::<f64>();
             // Matrices are regular by their diagonals.
-            let diagonal = |k: usize| if shape.len() == 2 && k % (shape[1] + 1) == 0 { 1.5 } else { 0.0 };
+            let diagonal = |k: usize| if shape.len() == 2 && k.is_multiple_of(shape[1] + 1) { 1.5 } else { 0.0 };
             let wave = |k: usize| 0.3 + 0.9 * ((k as f64 + 1.0) * 12.9898 + seed).sin();
             let elements = (0..count).map(|k| wave(k) + diagonal(k)).collect();
             inputs.push((name.to_owned(), shape, elements));
@@ -100,23 +105,56 @@ impl Case {
     }
 
     /// The inputs of a routine: all but the direction, unless it multiplies with that.
-    fn inputs_of(&self, routine: &str) -> &[(String, Vec<usize>, Vec<f64>)] {
+    fn inputs_of(&self, routine: &str) -> &[Input] {
         let count = if routine.ends_with("vector") { self.inputs.len() } else { self.inputs.len() - 1 };
         &self.inputs[..count]
     }
 }
 
 /// The number of a size, from an input that has it.
-fn size_of(size: &str, inputs: &[(String, Vec<usize>, Vec<f64>)], declared: &Declarations) -> usize {
-    let find = |(name, shape, _): &(String, Vec<usize>, Vec<f64>)| {
+fn size_of(size: &str, inputs: &[Input], declared: &Declarations) -> usize {
+    let find = |(name, shape, _): &Input| {
         let own = glassgrad::lang::matrix::parse(name, declared).ok()?.shape().sizes.clone();
         own.iter().position(|own| own.to_string() == size).map(|axis| shape[axis])
     };
     inputs.iter().find_map(find).expect("a size of some input")
 }
 
-fn cases() -> Vec<Case> {
-    QUESTIONS.iter().flat_map(|row| SIZES.map(|numbers| Case::new(row, numbers))).collect()
+/// The functions of the table with their domains.
+struct Rows(Vec<(Operation, Vec<Range<f64>>)>);
+
+impl Visitor for Rows {
+    fn unary<R: Unary>(&mut self, row: &Row) {
+        self.0.push((row.operation, row.domain.clone()));
+    }
+
+    fn binary<R: Binary>(&mut self, row: &Row) {
+        self.0.push((row.operation, row.domain.clone()));
+    }
+}
+
+/// All questions at all sizes, and every function of the table that a language has.
+fn cases(language: Language) -> Vec<Case> {
+    let mut cases: Vec<Case> = QUESTIONS.iter().flat_map(|row| SIZES.map(|numbers| Case::new(row, numbers))).collect();
+    let mut terms: Vec<String> = Vec::new();
+    let mut rows = Rows(Vec::new());
+    visit(&mut rows);
+    for (operation, domain) in rows.0 {
+        // Arguments go through the domain of the function, one up and the other down.
+        let part =
+            |range: &Range<f64>, x: &str| format!("{:?} + {:?}*sigmoid({x})", range.start, range.end - range.start);
+        let arguments: Vec<String> = domain.iter().zip(["x", "-x"]).map(|(range, x)| part(range, x)).collect();
+        let call = format!("{operation}({})", arguments.join(", "));
+        let question = Question::new(&format!("sum({call})"), "x").declare("x: n").expect("declared");
+        if emit(&question, language).is_ok() {
+            terms.push(format!("sum({call})"));
+        }
+    }
+    assert!(terms.len() >= 45, "only {} functions are spelled in {language:?}", terms.len());
+    for some in terms.chunks(6) {
+        cases.push(Case::new(&(&some.join(" + "), "x", "x: n"), SIZES[0]));
+    }
+    cases
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -162,7 +200,7 @@ fn listed(elements: &[f64]) -> String {
 
 #[test]
 fn rust_computes_the_same() {
-    let cases = cases();
+    let cases = cases(Language::Rust);
     let (mut code, mut main) = (String::new(), String::new());
     for (number, case) in cases.iter().enumerate() {
         code += &format!("mod q{number} {{\n{}\n}}\n", emit(&case.question, Language::Rust).expect("code"));
@@ -202,7 +240,7 @@ fn c_computes_the_same() {
         println!("SKIPPED: there is no C compiler; set CC to one");
         return;
     }
-    let (cases, folder) = (cases(), folder("c"));
+    let (cases, folder) = (cases(Language::C), folder("c"));
     let mut printed = String::new();
     for (number, case) in cases.iter().enumerate() {
         let mut code = emit(&case.question, Language::C).expect("code") + "\n#include <stdio.h>\nint main(void) {\n";
@@ -258,16 +296,14 @@ fn python_computes_the_same(language: Language, library: &str) {
         println!("SKIPPED: {python} has no {library}; set PYTHON to one that has");
         return;
     }
-    let (cases, folder) = (cases(), folder(library));
+    let (cases, folder) = (cases(language), folder(library));
     let mut main = "import numpy as np\n".to_owned();
     for (number, case) in cases.iter().enumerate() {
         let code = emit(&case.question, language).expect("code");
         std::fs::write(folder.join(format!("q{number}.py")), code).expect("written");
         main += &format!("import q{number}\n");
         for routine in case.routines() {
-            let array = |(_, shape, elements): &(String, Vec<usize>, Vec<f64>)| {
-                format!("np.array([{}]).reshape({shape:?})", listed(elements))
-            };
+            let array = |(_, shape, elements): &Input| format!("np.array([{}]).reshape({shape:?})", listed(elements));
             let inputs: Vec<String> = case.inputs_of(routine).iter().map(array).collect();
             main += &format!(
                 "for number in np.ravel(q{number}.{routine}({})): print(repr(float(number)))\n",

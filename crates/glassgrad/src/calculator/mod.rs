@@ -6,13 +6,14 @@
 //!
 //! - `lower` makes the graph, `functions` the functions of one matrix, `points` sizes and leaves;
 //! - `indexed` holds expressions with indices, `read` reads them from graphs and terms;
-//! - `written` writes them with indices, `recognise` as products of matrices;
+//! - `written` writes them with indices, `recognise` as products of matrices, by the graph of `eliminate`;
 //! - `question` is what is asked, `problem` what was understood of it; `check` puts steps and results before numbers; `derive`
 //!   does all of it: [`derive`];
 //! - `emit` writes value, gradient and product with the Hessian as code: [`emit`].
 
 mod check;
 mod derive;
+mod eliminate;
 mod emit;
 mod evaluate;
 mod functions;

@@ -5,6 +5,7 @@
 //! product of matrices with the weights as a diagonal in between, and a closed chain is a trace. What is left stands on the
 //! free labels. Where more than two edges meet in a vertex that is summed over, there is no matrix notation.
 
+use super::eliminate::{Edge, Graph, Weight};
 use super::indexed::{Expression, Factor, Names, Term, What};
 use super::written::tidy;
 use crate::einsum::Label;
@@ -34,55 +35,23 @@ pub(super) fn matrix(expression: &Expression, names: &Names) -> Option<Recognise
     Some(Recognised { parts: builder.parts, root })
 }
 
-/// A column vector on a vertex, as a product, raised to a power element by element.
-#[derive(Clone)]
-struct Weight {
-    chain: Vec<Place>,
-    exponent: i32,
-}
-
-/// A product of matrices whose rows have one label and whose columns another.
-#[derive(Clone)]
-struct Edge {
-    from: Label,
-    to: Label,
-    chain: Vec<Place>,
-}
-
-/// A term as a graph.
-#[derive(Default)]
-struct Graph {
-    edges: Vec<Edge>,
-    weights: Vec<Vec<Weight>>,
-    scalars: Vec<(Place, i32)>,
-}
-
-impl Graph {
-    fn degree(&self, label: Label) -> usize {
-        self.edges.iter().filter(|edge| edge.from == label || edge.to == label).count()
-    }
-
-    fn has_loop(&self, label: Label) -> bool {
-        self.edges.iter().any(|edge| edge.from == label && edge.to == label)
-    }
-}
-
-struct Builder<'a> {
+/// The parts of what is found, as they are made.
+pub(super) struct Builder<'a> {
     parts: Vec<Syntax>,
     names: &'a Names,
 }
 
 impl Builder<'_> {
-    fn push(&mut self, part: Syntax) -> Place {
+    pub(super) fn push(&mut self, part: Syntax) -> Place {
         self.parts.push(part);
         self.parts.len() - 1
     }
 
-    fn binary(&mut self, operator: Operator, first: Place, second: Place) -> Place {
+    pub(super) fn binary(&mut self, operator: Operator, first: Place, second: Place) -> Place {
         self.push(Syntax::Binary(operator, first, second))
     }
 
-    fn size(&self, extent: usize) -> String {
+    pub(super) fn size(&self, extent: usize) -> String {
         self.names.size(extent).to_string()
     }
 
@@ -117,7 +86,7 @@ impl Builder<'_> {
     }
 
     /// The same number everywhere.
-    fn constant(&mut self, shape: &[usize], value: f64) -> Place {
+    pub(super) fn constant(&mut self, shape: &[usize], value: f64) -> Place {
         let sizes = shape.iter().map(|extent| self.size(*extent)).collect();
         self.push(match shape.len() {
             0 => Syntax::Number(value),
@@ -230,144 +199,6 @@ impl Builder<'_> {
         Some(self.scaled(term.coefficient, graph.scalars, main))
     }
 
-    /// Eliminates one label that is summed over.
-    fn eliminate(&mut self, graph: &mut Graph, left: &[Label], term: &Term) -> Option<()> {
-        // Ends of chains first: a matrix times a vector is a vector.
-        if let Some(label) = left.iter().find(|label| graph.degree(**label) == 1 && !graph.has_loop(**label)) {
-            let place = graph.edges.iter().position(|edge| edge.from == *label || edge.to == *label)?;
-            let edge = graph.edges.remove(place);
-            let edge = if edge.to == *label { edge } else { self.turned(edge) };
-            let weights = std::mem::take(&mut graph.weights[*label]);
-            let vector = self.vector(weights, term.extents[*label]);
-            let chain = [edge.chain, vector].concat();
-            graph.weights[edge.from].push(Weight { chain, exponent: 1 });
-            return Some(());
-        }
-        if let Some(label) = left.iter().find(|label| graph.degree(**label) == 0) {
-            let weights = std::mem::take(&mut graph.weights[*label]);
-            let number = self.inner_product(weights);
-            graph.scalars.push((number, 1));
-            return Some(());
-        }
-        // Two edges are a product of matrices. Two between the same labels close a chain, unless one label is free.
-        let joins = |label: &&Label| {
-            let others: Vec<Label> = (graph.edges.iter())
-                .filter(|edge| edge.from == **label || edge.to == **label)
-                .map(|edge| if edge.from == **label { edge.to } else { edge.from })
-                .collect();
-            let closed = others.len() == 2 && others[0] == others[1];
-            let alone = |label: Label| {
-                graph.degree(label) == 2 && graph.weights[label].is_empty() && !term.output.contains(&label)
-            };
-            graph.degree(**label) == 2 && !graph.has_loop(**label) && (!closed || alone(others[0]))
-        };
-        if let Some(label) = left.iter().find(joins).copied() {
-            let place = graph.edges.iter().position(|edge| edge.from == label || edge.to == label)?;
-            let first = graph.edges.remove(place);
-            let place = graph.edges.iter().position(|edge| edge.from == label || edge.to == label)?;
-            let second = graph.edges.remove(place);
-            let first = if first.to == label { first } else { self.turned(first) };
-            let second = if second.from == label { second } else { self.turned(second) };
-            let weights = std::mem::take(&mut graph.weights[label]);
-            let middle = if weights.is_empty() { Vec::new() } else { vec![self.diagonal(weights)] };
-            let chain = [first.chain, middle, second.chain].concat();
-            graph.edges.push(Edge { from: first.from, to: second.to, chain });
-            return Some(());
-        }
-        if let Some(place) = graph.edges.iter().position(|edge| edge.from == edge.to) {
-            let edge = graph.edges.remove(place);
-            let alone = graph.degree(edge.from) == 0 && graph.weights[edge.from].is_empty();
-            let whole = self.chained(edge.chain);
-            match alone && left.contains(&edge.from) {
-                true => {
-                    let trace = self.push(Syntax::Function(Function::Trace, whole));
-                    graph.scalars.push((trace, 1));
-                }
-                false => {
-                    let diagonal = self.push(Syntax::Function(Function::Diagonal, whole));
-                    graph.weights[edge.from].push(Weight { chain: vec![diagonal], exponent: 1 });
-                }
-            }
-            return Some(());
-        }
-        // Edges between the same labels are multiplied element by element.
-        let parallel = |one: &Edge, other: &Edge| {
-            (one.from, one.to) == (other.from, other.to) || (one.from, one.to) == (other.to, other.from)
-        };
-        let count = graph.edges.len();
-        let pair = (0..count)
-            .flat_map(|one| (one + 1..count).map(move |other| (one, other)))
-            .find(|(one, other)| parallel(&graph.edges[*one], &graph.edges[*other]))?;
-        let second = graph.edges.remove(pair.1);
-        let first = graph.edges.remove(pair.0);
-        let second = if second.from == first.from { second } else { self.turned(second) };
-        let (one, other) = (self.chained(first.chain), self.chained(second.chain));
-        let chain = vec![self.binary(Operator::Times, one, other)];
-        graph.edges.push(Edge { from: first.from, to: first.to, chain });
-        Some(())
-    }
-
-    /// What stands on the labels of the output, as a product.
-    fn on_free_labels(&mut self, graph: &mut Graph, term: &Term) -> Option<Vec<Place>> {
-        for label in 0..term.extents.len() {
-            while let Some(place) = graph.edges.iter().position(|edge| edge.from == label && edge.to == label) {
-                let whole = graph.edges.remove(place).chain;
-                let whole = self.chained(whole);
-                let diagonal = self.push(Syntax::Function(Function::Diagonal, whole));
-                graph.weights[label].push(Weight { chain: vec![diagonal], exponent: 1 });
-            }
-        }
-        let mut weights = |label: Label| std::mem::take(&mut graph.weights[label]);
-        match term.output[..] {
-            [] => Some(Vec::new()),
-            [label] => {
-                let weights = weights(label);
-                Some(self.vector(weights, term.extents[label]))
-            }
-            [row, column] if row == column => {
-                let weights = weights(row);
-                Some(vec![match weights.is_empty() {
-                    true => {
-                        let size = self.size(term.extents[row]);
-                        self.push(Syntax::Constant(Constant::Eye, vec![size]))
-                    }
-                    false => self.diagonal(weights),
-                }])
-            }
-            [row, column] => {
-                let (rows, columns) = (weights(row), weights(column));
-                let edges = std::mem::take(&mut graph.edges);
-                if edges.is_empty() {
-                    if rows.is_empty() && columns.is_empty() {
-                        return Some(vec![self.constant(&[term.extents[row], term.extents[column]], 1.0)]);
-                    }
-                    let left = self.vector(rows, term.extents[row]);
-                    let right = self.vector(columns, term.extents[column]);
-                    return Some([left, self.on_its_side(right)].concat());
-                }
-                let mut oriented: Vec<Vec<Place>> = Vec::new();
-                for edge in edges {
-                    oriented.push(if edge.from == row { edge.chain } else { self.turned(edge).chain });
-                }
-                let middle = match oriented.len() {
-                    1 => oriented.remove(0),
-                    _ => {
-                        let mut whole: Option<Place> = None;
-                        for chain in oriented {
-                            let own = self.chained(chain);
-                            whole = Some(whole.map_or(own, |whole| self.binary(Operator::Times, whole, own)));
-                        }
-                        vec![whole?]
-                    }
-                };
-                let left = if rows.is_empty() { Vec::new() } else { vec![self.diagonal(rows)] };
-                let right = if columns.is_empty() { Vec::new() } else { vec![self.diagonal(columns)] };
-                Some([left, middle, right].concat())
-            }
-            _ => None,
-        }
-    }
-
     /// A number in front, factors without indices, and the rest.
     fn scaled(&mut self, coefficient: f64, scalars: Vec<(Place, i32)>, main: Vec<Place>) -> Place {
         let (mut chain, mut divisors) = (Vec::new(), Vec::new());
@@ -402,7 +233,7 @@ impl Builder<'_> {
     }
 
     /// A product of several; runs of one matrix are powers of it.
-    fn chained(&mut self, chain: Vec<Place>) -> Place {
+    pub(super) fn chained(&mut self, chain: Vec<Place>) -> Place {
         let mut chain = chain.into_iter().peekable();
         let mut product: Option<Place> = None;
         while let Some(first) = chain.next() {
@@ -432,7 +263,7 @@ impl Builder<'_> {
     }
 
     /// The transpose of a product of matrices.
-    fn transposed(&mut self, chain: Vec<Place>) -> Vec<Place> {
+    pub(super) fn transposed(&mut self, chain: Vec<Place>) -> Vec<Place> {
         let turn = |builder: &mut Self, place: Place| match builder.parts[place] {
             Syntax::Transpose(inner) => inner,
             // Among matrices a diagonal is one that was made of a vector.
@@ -443,19 +274,19 @@ impl Builder<'_> {
     }
 
     /// The transpose of a product of matrices and, last, a vector.
-    fn on_its_side(&mut self, mut chain: Vec<Place>) -> Vec<Place> {
+    pub(super) fn on_its_side(&mut self, mut chain: Vec<Place>) -> Vec<Place> {
         let Some(vector) = chain.pop() else { return Vec::new() };
         let mut turned = vec![self.push(Syntax::Transpose(vector))];
         turned.extend(self.transposed(chain));
         turned
     }
 
-    fn turned(&mut self, edge: Edge) -> Edge {
+    pub(super) fn turned(&mut self, edge: Edge) -> Edge {
         Edge { from: edge.to, to: edge.from, chain: self.transposed(edge.chain) }
     }
 
     /// The product of weights element by element, as a column: all ones if there are none.
-    fn vector(&mut self, mut weights: Vec<Weight>, extent: usize) -> Vec<Place> {
+    pub(super) fn vector(&mut self, mut weights: Vec<Weight>, extent: usize) -> Vec<Place> {
         match &weights[..] {
             [] => vec![self.constant(&[extent], 1.0)],
             [Weight { exponent: 1, .. }] => weights.remove(0).chain,
@@ -484,14 +315,14 @@ impl Builder<'_> {
         }
     }
 
-    fn diagonal(&mut self, weights: Vec<Weight>) -> Place {
+    pub(super) fn diagonal(&mut self, weights: Vec<Weight>) -> Place {
         let vector = self.vector(weights, 1);
         let vector = self.chained(vector);
         self.push(Syntax::Function(Function::Diagonal, vector))
     }
 
     /// The sum of the product of weights.
-    fn inner_product(&mut self, mut weights: Vec<Weight>) -> Place {
+    pub(super) fn inner_product(&mut self, mut weights: Vec<Weight>) -> Place {
         if let [Weight { exponent: 2, chain }] = &weights[..]
             && let [only] = chain[..]
         {

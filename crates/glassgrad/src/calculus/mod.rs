@@ -41,7 +41,6 @@ mod value;
 pub use derivative::{Derivative, Mode, hessian, jacobian};
 pub use explain::{Candidate, Explanation};
 pub use ledger::Step;
-#[cfg_attr(not(all(feature = "glass", feature = "linalg")), allow(unused_imports))]
 pub(crate) use open::{Opened, Part, Planned, opened, planned};
 pub use structure::Structure;
 pub use value::{Factored, Hessian, Jacobian};

@@ -289,7 +289,7 @@ impl<'a> Writer<'a> {
                 };
                 if summed.is_empty() {
                     let value = scaled(coefficient, self.product(operands));
-                    let _ = writeln!(code, "{indent}{left} {sign} {value};");
+                    let _ = writeln!(code, "{indent}{left} {sign} {};", bare(&value));
                 } else {
                     let declare = if self.language == Language::C { "double sum = 0.0" } else { "let mut sum = 0.0" };
                     // Outside of loops each sum has a block of its own, so that their names do not clash.
