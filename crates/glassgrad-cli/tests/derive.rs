@@ -94,6 +94,15 @@ fn bad_input_is_refused_with_the_place() {
 }
 
 #[test]
+fn what_is_never_finite_is_shown_and_fails() {
+    let output = glassgrad(&["derive", "sqrt(-1 - x'*x)", "--wrt", "x", "--sizes", "x: n"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("-x/sqrt(-1 - x'*x)"));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(message, "error: at none of the random points that were tried the derivative is finite\n");
+}
+
+#[test]
 fn units_of_the_limit_are_read() {
     for limit in ["2000", "2000B", "2kB", "0.002MB", "1TB"] {
         succeeds(&["derive", "x'*x", "--wrt", "x", "--sizes", "x: n, n=100", "--limit", limit]);

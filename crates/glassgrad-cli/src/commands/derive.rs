@@ -178,8 +178,11 @@ fn disagreement(derived: &Derived) -> Option<String> {
         ("a step of the derivation", Some(worst_step)),
     ];
     let (what, deviation) =
-        found.into_iter().find(|(_, deviation)| deviation.is_some_and(|own| !(own <= TOLERANCE)))?;
+        found.into_iter().find(|(_, deviation)| deviation.is_some_and(|own| own > TOLERANCE || own.is_nan()))?;
     let deviation = deviation.unwrap_or_default();
+    if !deviation.is_finite() {
+        return Some("at none of the random points that were tried the derivative is finite".to_owned());
+    }
     Some(format!("the derivative and {what} deviate by {deviation:.0e}; the point may be near a kink or a singularity"))
 }
 

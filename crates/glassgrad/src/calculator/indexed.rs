@@ -9,9 +9,12 @@ use std::rc::Rc;
 use crate::einsum::{Einsum, Label};
 use crate::lang::matrix::{Function, Size};
 use crate::ops::{Operation, Relation};
+use crate::shared::Fingerprint;
 
 /// The most factors of one term: longer ones are not written out.
 pub(super) const FACTORS: usize = 60;
+/// The most terms of a sum over more than two axes that are multiplied by themselves.
+const DISTRIBUTED: usize = 8;
 
 /// What a factor is.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,6 +197,16 @@ impl Expression {
             });
             return Expression::sum(&shape, each);
         }
+        // A sum over more than two axes is no matrix: each of its terms is multiplied by itself.
+        let wide = |operand: &Expression| operand.shape.len() > 2 && (2..=DISTRIBUTED).contains(&operand.terms.len());
+        if let Some(place) = operands.iter().position(wide) {
+            let each = operands[place].terms.iter().map(|term| {
+                let mut operands = operands.to_vec();
+                operands[place].terms = vec![term.clone()];
+                Expression::product(einsum, &operands, names)
+            });
+            return Expression::sum(&shape, each.collect::<Vec<_>>());
+        }
         let terms: Vec<Term> = operands.iter().map(Expression::as_term).collect();
         let term = normal(substituted(einsum, &terms, names), names);
         Expression { shape, terms: vec![term] }.distributed(names)
@@ -354,6 +367,7 @@ fn ordered(term: Term) -> Term {
     };
     let key = |factor: &Factor| format!("{}{:?}{}", place(factor), factor.what, factor.exponent);
     let keys: Vec<String> = term.factors.iter().map(key).collect();
+    let shades = shades(&term, &keys);
     let mut numbers: Vec<Option<Label>> = vec![None; term.extents.len()];
     let mut extents = Vec::new();
     let number = |label: Label, numbers: &mut Vec<Option<Label>>, extents: &mut Vec<usize>| {
@@ -369,7 +383,7 @@ fn ordered(term: Term) -> Term {
         let rank = |place: &usize| {
             let labels: Vec<Label> =
                 term.factors[*place].labels.iter().map(|label| numbers[*label].unwrap_or(Label::MAX)).collect();
-            (keys[*place].clone(), labels)
+            (keys[*place].clone(), labels, shades[*place])
         };
         let next = (0..left.len()).min_by_key(|k| rank(&left[*k])).unwrap_or(0);
         let factor = &term.factors[left.remove(next)];
@@ -377,4 +391,44 @@ fn ordered(term: Term) -> Term {
         factors.push(Factor { labels, ..factor.clone() });
     }
     Term { coefficient: term.coefficient, factors, output, extents }
+}
+
+/// A number for each factor that tells it from others of its kind by where its labels lead, however they are numbered:
+/// labels are told apart by their places in the output, then by the factors that have them, and so on along chains.
+fn shades(term: &Term, keys: &[String]) -> Vec<u64> {
+    let mix = |words: &[u64]| {
+        let mut hash = Fingerprint::default();
+        words.iter().for_each(|word| hash.word(*word));
+        hash.finish() as u64
+    };
+    let own: Vec<u64> = keys
+        .iter()
+        .map(|key| {
+            let mut hash = Fingerprint::default();
+            hash.text(key);
+            hash.finish() as u64
+        })
+        .collect();
+    let places = |label: Label| (0..term.output.len()).filter(move |slot| term.output[*slot] == label);
+    let first = |label: Label| mix(&places(label).map(|slot| slot as u64).chain([u64::MAX]).collect::<Vec<u64>>());
+    let mut colours: Vec<u64> = (0..term.extents.len()).map(first).collect();
+    let shade = |colours: &[u64], factor: usize| {
+        let labels = term.factors[factor].labels.iter().map(|label| colours[*label]);
+        mix(&[own[factor]].into_iter().chain(labels).collect::<Vec<u64>>())
+    };
+    for _ in 0..term.factors.len() {
+        let current: Vec<u64> = (0..term.factors.len()).map(|factor| shade(&colours, factor)).collect();
+        let next = |label: Label| {
+            let mut words: Vec<u64> = Vec::new();
+            for (factor, shade) in term.factors.iter().zip(&current) {
+                let axes = (0..factor.labels.len()).filter(|axis| factor.labels[*axis] == label);
+                words.extend(axes.map(|axis| mix(&[*shade, axis as u64])));
+            }
+            words.sort_unstable();
+            words.push(colours[label]);
+            mix(&words)
+        };
+        colours = (0..term.extents.len()).map(next).collect();
+    }
+    (0..term.factors.len()).map(|factor| shade(&colours, factor)).collect()
 }

@@ -32,8 +32,11 @@ impl<'q> Problem<'q> {
             return Err(Unanswered::Question(message));
         };
         if !expression.symbols().contains(&wrt.as_str()) {
-            let used = expression.symbols().join(", ");
-            let message = format!("--wrt {wrt}: the expression does not depend on it; its symbols are {used}");
+            let used = match &expression.symbols()[..] {
+                [] => "it has no symbols".to_owned(),
+                several => format!("its symbols are {}", several.join(", ")),
+            };
+            let message = format!("--wrt {wrt}: the expression does not depend on it; {used}");
             return Err(Unanswered::Question(message));
         }
         if !(1..=2).contains(order) {

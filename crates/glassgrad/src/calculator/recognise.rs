@@ -31,7 +31,7 @@ impl Recognised {
 /// The matrix notation of an expression, if it has one.
 pub(super) fn matrix(expression: &Expression, names: &Names) -> Option<Recognised> {
     let mut builder = Builder { parts: Vec::new(), names };
-    let root = builder.expression(expression)?;
+    let root = builder.sum(expression, true)?;
     Some(Recognised { parts: builder.parts, root })
 }
 
@@ -55,8 +55,13 @@ impl Builder<'_> {
         self.names.size(extent).to_string()
     }
 
-    /// The sum of all terms.
+    /// A sum inside of another expression, in which a number stands for itself everywhere.
     fn expression(&mut self, expression: &Expression) -> Option<Place> {
+        self.sum(expression, false)
+    }
+
+    /// The sum of all terms.
+    fn sum(&mut self, expression: &Expression, outermost: bool) -> Option<Place> {
         let Expression { shape, terms } = expression;
         if shape.len() > 2 {
             return None;
@@ -66,12 +71,12 @@ impl Builder<'_> {
         }
         let is_number =
             |term: &Term| Expression { shape: shape.clone(), terms: vec![term.clone()] }.as_number().is_some();
-        let all_numbers = terms.iter().all(is_number);
+        let spread = outermost || terms.iter().all(is_number);
         let mut sum: Option<Place> = None;
         for term in terms {
             let positive = Term { coefficient: term.coefficient.abs(), ..term.clone() };
             let own = match is_number(term) {
-                true if all_numbers => self.constant(shape, term.coefficient.abs()),
+                true if spread => self.constant(shape, term.coefficient.abs()),
                 true => self.push(Syntax::Number(term.coefficient.abs())),
                 false => self.term(&positive)?,
             };
