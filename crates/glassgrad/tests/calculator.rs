@@ -219,6 +219,10 @@ fn what_cannot_be_answered_is_refused_with_the_place() {
         ("x'*x", "x", 1, "x: n, n=3, n=4"),
         ("x'*x", "x", 1, "sum: n"),
         ("x'*x", "x", 1, "2x: n"),
+        ("x'*x", "x", 1, "x: n, n: n"),
+        ("x'*x", "x", 1, "n: m, x: n"),
+        ("x'*x", "x", 1, "x: n, x=3"),
+        ("sum(vector(1, q))*t", "t", 1, all),
     ];
     let answers = asked.map(|(source, wrt, order, declared)| {
         let question = Question::new(source, wrt).declare(declared).map_err(|error| error.to_string());

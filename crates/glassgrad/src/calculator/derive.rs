@@ -276,7 +276,7 @@ impl Problem<'_> {
     /// dX, or the first such name that is not taken.
     pub(super) fn direction_name(&self) -> String {
         let mut name = format!("d{}", self.question.wrt);
-        while self.question.declared.names().any(|known| known == name) {
+        while self.question.declared.names().any(|known| known == name) || self.question.declared.is_size(&name) {
             name.insert(0, 'd');
         }
         name

@@ -131,6 +131,9 @@ impl Declarations {
         if self.symbols.iter().any(|(known, _)| known == word) {
             return error(name, format!("'{word}' is declared twice"));
         }
+        if self.is_size(word) {
+            return error(name, format!("'{word}' is a size already, and cannot be a symbol too"));
+        }
         if sizes.len() > AXES {
             return error(name, format!("'{word}' has {} axes, more than the {AXES} that are allowed", sizes.len()));
         }
@@ -142,6 +145,10 @@ impl Declarations {
                     SyntaxError::new(text, span, message).help("a size is a name such as n, or a number from 1")
                 );
             };
+            let is_symbol = |symbol: &str| symbol == word || self.symbols.iter().any(|(known, _)| known == symbol);
+            if matches!(&size, Size::Name(name) if is_symbol(name)) {
+                return error(span, format!("'{size}' is a symbol, and cannot be a size too"));
+            }
             shape.push(size);
         }
         self.symbols.push((word.to_owned(), shape));
@@ -157,6 +164,9 @@ impl Declarations {
             let error = SyntaxError::new(text, number, format!("the size of {word} must be a whole number from 1"));
             return Err(error.help(format!("at most {LARGEST}; to declare a symbol write {word}: n")));
         };
+        if self.symbols.iter().any(|(known, _)| known == word) {
+            return Err(SyntaxError::new(text, name, format!("'{word}' is a symbol, and cannot be a size too")));
+        }
         if let Some((_, known)) = self.numbers.iter().find(|(known, _)| known == word)
             && *known != value
         {

@@ -176,6 +176,12 @@ impl Typing<'_> {
             Syntax::Function(function, operand) => self.function(*function, *operand),
             Syntax::Constant(constant, sizes) => {
                 let count = if matches!(constant, Constant::Matrix(_)) { 2 } else { 1 };
+                if let Some(unknown) = sizes.iter().find(
+                    |size| matches!(Declarations::size(size), Some(Size::Name(name)) if !self.declared.is_size(&name)),
+                ) {
+                    let error = self.error(place, format!("no symbol has the size {unknown}"));
+                    return Err(error.help(format!("give it a number with --sizes {unknown}=3")));
+                }
                 let mut own: Vec<Size> = sizes.iter().filter_map(|word| Declarations::size(word)).collect();
                 while own.len() < count {
                     own.push(self.unknown());
