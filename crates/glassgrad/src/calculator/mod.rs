@@ -8,8 +8,8 @@
 //! - `indexed` holds expressions with indices, `read` reads them from graphs and terms;
 //! - `written` writes them with indices, `recognise` as products of matrices, by the graph of `eliminate`;
 //! - `question` is what is asked, `problem` what was understood of it; `check` puts steps and results before numbers; `derive`
-//!   does all of it: [`derive`];
-//! - `emit` writes value, gradient and product with the Hessian as code: [`emit`].
+//!   does all of it: [`derive()`];
+//! - `emit` writes value, gradient and product with the Hessian as code: [`emit()`].
 
 mod check;
 mod derive;

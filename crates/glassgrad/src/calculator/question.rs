@@ -84,7 +84,7 @@ impl Question {
     /// ```
     /// use glassgrad::calculator::{Question, derive};
     /// let question = Question::new("x'*x", "x").declare("x: n, n=1000").unwrap().limit(100);
-    /// assert!(derive(&question).unwrap_err().to_string().contains("8 kB"));
+    /// assert!(derive(&question).unwrap_err().to_string().contains("8.0 kB"));
     /// ```
     pub fn limit(mut self, bytes: u128) -> Question {
         self.limit = bytes;
