@@ -170,6 +170,12 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// Says that a test did not run, where everybody sees it: what is printed by macros is shown of tests that fail alone.
+fn skipped(reason: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
+}
+
 /// Whether a program can be run.
 fn is_there(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
@@ -237,7 +243,7 @@ fn rust_computes_the_same() {
 fn c_computes_the_same() {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     if !is_there(&compiler, &["--version"]) {
-        println!("SKIPPED: there is no C compiler; set CC to one");
+        skipped("there is no C compiler; set CC to one");
         return;
     }
     let (cases, folder) = (cases(Language::C), folder("c"));
@@ -293,7 +299,7 @@ fn c_computes_the_same() {
 fn python_computes_the_same(language: Language, library: &str) {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     if !is_there(&python, &["-c", &format!("import {library}")]) {
-        println!("SKIPPED: {python} has no {library}; set PYTHON to one that has");
+        skipped(&format!("{python} has no {library}; set PYTHON to one that has"));
         return;
     }
     let (cases, folder) = (cases(language), folder(library));
