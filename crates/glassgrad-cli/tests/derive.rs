@@ -116,9 +116,12 @@ fn units_of_the_limit_are_read() {
 #[test]
 fn help_shows_commands_that_run() {
     let help = succeeds(&["derive", "--help"]);
-    let examples = help.split("Examples:").nth(1).expect("examples");
+    let examples = help.split("Examples:\n").nth(1).expect("examples");
+    assert!(examples.lines().all(|line| line.trim().starts_with("glassgrad ")), "{examples}");
     let mut count = 0;
     for line in examples.lines().filter_map(|line| line.trim().strip_prefix("glassgrad ")) {
+        // A line that was wrapped would run as half a command.
+        assert_eq!(line.matches('"').count() % 2, 0, "{line}");
         let pieces = line.split('"').enumerate();
         let words: Vec<String> = pieces
             .flat_map(|(number, piece)| match number % 2 {

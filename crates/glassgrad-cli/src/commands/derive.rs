@@ -65,8 +65,8 @@ enum Emit {
 
 const EXAMPLES: &str = "Examples:
   glassgrad derive \"norm2(A*x - b)^2\" --wrt x --sizes \"A: m n, x: n, b: m\"
-  glassgrad derive \"sum(log(1 + exp(-y.*(A*x))))\" --wrt x --order 2 --sizes \"A: m n, x: n, y: m, m=1000, n=20\"
-  glassgrad derive \"norm2(T - U*V')^2\" --wrt U --order 2 --shape T=n,n --shape U=n,k --shape V=n,k --sizes n=1000,k=10
+  glassgrad derive \"sum(exp(A*x))\" --wrt x --order 2 --sizes \"A: m n, x: n, m=1000, n=20\"
+  glassgrad derive \"norm2(U*V')^2\" --wrt U --order 2 --shape U=n,k --shape V=n,k --sizes n=1000
   glassgrad derive \"logdet(X)\" --wrt X --sizes \"X: n n\" --steps
   glassgrad derive \"sum(exp(A*x))\" --wrt x --sizes \"A: m n, x: n\" --emit c";
 
