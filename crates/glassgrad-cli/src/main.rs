@@ -27,6 +27,7 @@ struct Program {
 #[derive(Subcommand)]
 enum Command {
     Grad(commands::grad::Grad),
+    Derive(commands::derive::Derive),
     Graph(commands::graph::Graph),
     Check(commands::check::Check),
     Operations(commands::operations::Operations),
@@ -37,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Program::parse().command {
         Command::Grad(command) => command.run(),
+        Command::Derive(command) => command.run(),
         Command::Graph(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Operations(command) => command.run(),

@@ -30,8 +30,8 @@
 //! tells what a tape did, step by step, and [`picture`] draws it; [`glass`] does both for tensors, [`explain`] tells
 //! what their programs do and how long it takes, and [`certify`] puts derivatives of either before exact identities.
 
-// The bare library keeps what only the layers that show computations ask for.
-#![cfg_attr(not(feature = "glass"), allow(dead_code, unused_imports))]
+// The bare library keeps what only the layers that show computations, or the calculator, ask for.
+#![cfg_attr(not(all(feature = "glass", feature = "linalg")), allow(dead_code, unused_imports))]
 
 // The derive macro names the crate by its name, also inside of it.
 extern crate self as glassgrad;
@@ -86,6 +86,9 @@ pub mod scalar;
 
 #[cfg(feature = "glass")]
 pub mod lang;
+
+#[cfg(all(feature = "glass", feature = "linalg"))]
+pub mod calculator;
 
 #[cfg(feature = "glass")]
 pub mod trace;

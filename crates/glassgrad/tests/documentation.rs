@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules of tensors, as folders or files of `src`.
-const TENSORS: [&str; 16] = [
+const TENSORS: [&str; 18] = [
     "shared",
     "dtype",
     "shape",
@@ -18,6 +18,8 @@ const TENSORS: [&str; 16] = [
     "diff",
     "operations",
     "calculus",
+    "calculator",
+    "lang/matrix",
     "explain",
     "optim",
 ];

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 35] = [
+const LAYERS: [&str; 36] = [
     "algebra",
     "special",
     "dtype",
@@ -33,6 +33,7 @@ const LAYERS: [&str; 35] = [
     "save",
     "scalar",
     "lang",
+    "calculator",
     "trace",
     "picture",
     "explain",

@@ -82,8 +82,9 @@ struct Noisy {
 }
 
 type Pairs = (Tensor, Tensor);
+type Loss = fn(&Noisy, &Pairs, &Keys) -> Tensor;
 
-fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<Noisy, fn(&Noisy, &Pairs, &Keys) -> Tensor>) {
+fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<Noisy, Loss>) {
     let x = Tensor::uniform(Key::new(8), [90, 3]).detach().unwrap();
     let y = x.sum_over(1).square().unsqueeze(1).detach().unwrap();
     let key = Key::new(5);
@@ -94,8 +95,7 @@ fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<Noisy, fn(&Noisy, 
         loss::mse(&network.layers.apply_noisy(x, key), y).mean()
     }
     let optimiser = Optimiser::adam(0.01).clip_norm(1.0).schedule(Schedule::Cosine { steps: 60, least: 0.1 });
-    let training =
-        Training::new(wrong as fn(&Noisy, &Pairs, &Keys) -> Tensor, optimiser).epochs(6).batch_size(8).seed(3);
+    let training = Training::new(wrong as Loss, optimiser).epochs(6).batch_size(8).seed(3);
     (network, Arc::new(Examples::new((x, y)).unwrap()), training)
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod derive;
 pub(crate) mod grad;
 pub(crate) mod graph;
 pub(crate) mod operations;

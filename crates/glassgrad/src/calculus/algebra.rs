@@ -76,6 +76,11 @@ impl Algebra {
         &self.entries[id].node
     }
 
+    /// All nodes, in order.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.entries.iter().map(|entry| &entry.node)
+    }
+
     pub(super) fn shape(&self, id: Id) -> &Shape {
         &self.entries[id].shape
     }

@@ -47,7 +47,7 @@ impl Algebra {
             _ => self.intern_product(made, dtype),
         };
         if dissolved {
-            self.note("a delta is contracted", |algebra| (print::product(algebra, &written), Some(written)), result);
+            self.note("a delta is contracted", |algebra| (print::product(algebra, &written), vec![written]), result);
         }
         result
     }
@@ -309,17 +309,25 @@ impl Algebra {
         };
         if merged || taken_out {
             let rule = if merged { "like terms become one" } else { "a common factor is taken out" };
-            self.note(rule, |algebra: &Algebra| (print::sum(algebra, nodes), None), result);
+            let before = |algebra: &Algebra| {
+                (print::sum(algebra, nodes), nodes.iter().map(|node| algebra.as_product(*node)).collect())
+            };
+            self.note(rule, before, result);
         }
         result
     }
 
     /// Writes a step that costs nothing into the ledger if there is one.
-    pub(super) fn note_text(&mut self, rule: &'static str, before: String, after: String) {
+    pub(super) fn note_terms(&mut self, rule: &'static str, before: Vec<Product>, after: Vec<Product>) {
+        let text =
+            |terms: &[Product]| print::joined(&terms.iter().map(|term| print::product(self, term)).collect::<Vec<_>>());
+        let texts = [text(&before), text(&after)];
         if let Some(ledger) = &mut self.ledger
-            && before != after
+            && texts[0] != texts[1]
         {
-            ledger.steps.push(Step { rule, before, after, flops_before: 0, flops_after: 0 });
+            let [was, is] = texts;
+            ledger.steps.push(Step { rule, before: was, after: is, flops_before: 0, flops_after: 0 });
+            ledger.sides.push([before, after]);
         }
     }
 
@@ -327,19 +335,23 @@ impl Algebra {
     pub(super) fn note(
         &mut self,
         rule: &'static str,
-        before: impl FnOnce(&Algebra) -> (String, Option<Product>),
+        before: impl FnOnce(&Algebra) -> (String, Vec<Product>),
         result: Id,
     ) {
         let Some(mut ledger) = self.ledger.take() else { return };
-        let (before, product) = before(self);
+        let (before, products) = before(self);
         let after = print::node(self, result);
         if before != after {
             let flops_after = match self.node(result) {
                 Node::Product(product) => contract::flops(&product.einsum),
                 _ => 0,
             };
-            let flops_before = product.map_or(flops_after, |product| contract::flops(&product.einsum));
+            let flops_before = match &products[..] {
+                [only] => contract::flops(&only.einsum),
+                _ => flops_after,
+            };
             ledger.steps.push(Step { rule, before, after, flops_before, flops_after });
+            ledger.sides.push([products, vec![self.as_product(result)]]);
         }
         self.ledger = Some(ledger);
     }

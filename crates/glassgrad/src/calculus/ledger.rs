@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::algebra::Product;
+
 /// One step of rewriting: by which rule, what was there before and after, and the FLOPs that computing either takes.
 ///
 /// ```
@@ -36,4 +38,6 @@ impl fmt::Display for Step {
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) steps: Vec<Step>,
+    /// What each step replaced, and by what, as sums of products.
+    pub(super) sides: Vec<[Vec<Product>; 2]>,
 }

@@ -13,6 +13,7 @@
 //!   does so once for every combination of shapes;
 //! - `families` and `gather` keep what is picked by arrays of integers as these, so that a derivative that is sparse because of
 //!   them stays so;
+//! - `open` hands the expressions and the steps to those who write them in other notations;
 //! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
 //!   products alone (`krylov`), or both (`reduced`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
 
@@ -29,6 +30,7 @@ mod held;
 mod kroneckers;
 mod krylov;
 mod ledger;
+mod open;
 mod order;
 mod plan;
 mod print;
@@ -44,5 +46,6 @@ mod value;
 pub use derivative::{Derivative, Mode, hessian, jacobian};
 pub use explain::{Candidate, Explanation};
 pub use ledger::Step;
+pub(crate) use open::{Opened, Part, Planned, opened, planned};
 pub use structure::Structure;
 pub use value::{Factored, Hessian, Jacobian};

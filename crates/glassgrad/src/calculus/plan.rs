@@ -47,10 +47,10 @@ pub(super) struct Question<'q> {
 }
 
 /// A derivative in one mode.
-struct Answer {
+pub(super) struct Answer {
     mode: Mode,
-    algebra: Algebra,
-    terms: Vec<Vec<Vec<terms::Term>>>,
+    pub(super) algebra: Algebra,
+    pub(super) terms: Vec<Vec<Vec<terms::Term>>>,
     flops: u128,
     bytes: u128,
     held: u128,
@@ -140,7 +140,7 @@ impl Question<'_> {
     }
 
     /// The derivative in one mode, and what it costs.
-    fn candidate(&self, mode: Mode, outputs: &[Tensor], variables: &[Tensor]) -> Result<Answer, Error> {
+    pub(super) fn candidate(&self, mode: Mode, outputs: &[Tensor], variables: &[Tensor]) -> Result<Answer, Error> {
         let directions: &[Direction] = match mode {
             Mode::Forward => &[Direction::Forward],
             Mode::Reverse => &[Direction::Reverse],

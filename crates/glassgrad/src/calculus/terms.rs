@@ -9,7 +9,6 @@
 use super::algebra::{Algebra, Id, Node, Product};
 use super::construct::substituted;
 use super::families::families;
-use super::print;
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::{Limits, plan};
 
@@ -26,12 +25,9 @@ pub(super) fn terms(algebra: &mut Algebra, root: Id, rows: usize) -> Vec<Term> {
         return Vec::new();
     }
     let opened = opened(algebra, root);
-    let text = |algebra: &Algebra, terms: &[Term]| {
-        print::joined(&terms.iter().map(|term| print::product(algebra, term)).collect::<Vec<_>>())
-    };
     if algebra.ledger.is_some() {
-        let (before, after) = (print::node(algebra, root), text(algebra, &opened));
-        algebra.note_text("it is a sum of terms", before, after);
+        let whole = vec![algebra.as_product(root)];
+        algebra.note_terms("it is a sum of terms", whole, opened.clone());
     }
     let mut found = Vec::new();
     for mut family in families(algebra, opened, rows) {
@@ -39,10 +35,9 @@ pub(super) fn terms(algebra: &mut Algebra, root: Id, rows: usize) -> Vec<Term> {
         let terms = std::mem::take(&mut family.terms);
         let mut arranged: Vec<Term> = terms.into_iter().map(|term| lightest(algebra, term, rows)).collect();
         if algebra.ledger.is_some() {
-            let before = text(algebra, &arranged);
+            let before = arranged.clone();
             grouped(algebra, &mut arranged, rows);
-            let after = text(algebra, &arranged);
-            algebra.note_text("terms with one pattern become one", before, after);
+            algebra.note_terms("terms with one pattern become one", before, arranged.clone());
         } else {
             grouped(algebra, &mut arranged, rows);
         }

@@ -24,11 +24,11 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    pub(super) fn new(source: &str, span: Span, message: impl Into<String>) -> Self {
+    pub(crate) fn new(source: &str, span: Span, message: impl Into<String>) -> Self {
         SyntaxError { message: message.into(), span, help: None, source: source.to_owned() }
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
@@ -72,6 +72,8 @@ pub(super) enum Token {
     Number(f64),
     Name(String),
     Symbol(&'static str),
+    /// Text in quotes, without them.
+    Quoted(String),
     End,
 }
 
@@ -81,6 +83,7 @@ impl fmt::Display for Token {
             Token::Number(number) => write!(formatter, "the number {number}"),
             Token::Name(name) => write!(formatter, "'{name}'"),
             Token::Symbol(symbol) => write!(formatter, "'{symbol}'"),
+            Token::Quoted(text) => write!(formatter, "the text {text:?}"),
             Token::End => formatter.write_str("the end of the expression"),
         }
     }
@@ -90,7 +93,18 @@ impl fmt::Display for Token {
 const SYMBOLS: [&str; 20] =
     ["<=", ">=", "==", "!=", "**", "<", ">", "=", "+", "-", "*", "/", "%", "^", "(", ")", ",", ";", "·", "−"];
 
-pub(super) fn tokenize(source: &str) -> Result<Vec<(Token, Span)>, SyntaxError> {
+/// The symbols that matrix expressions have besides.
+const MATRIX_SYMBOLS: [&str; 5] = [".*", "./", ".^", "'", ":"];
+
+/// Which symbols are read.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Dialect {
+    Scalar,
+    /// With operations element by element, transposes and quoted text.
+    Matrix,
+}
+
+pub(super) fn tokenize(source: &str, dialect: Dialect) -> Result<Vec<(Token, Span)>, SyntaxError> {
     if source.len() > MAXIMUM_LENGTH {
         // The text itself is not repeated in the message: it is too long by far.
         let message =
@@ -102,11 +116,22 @@ pub(super) fn tokenize(source: &str) -> Result<Vec<(Token, Span)>, SyntaxError> 
     let mut position = 0;
     while let Some(character) = source[position..].chars().next() {
         let rest = &source[position..];
+        let matrix = if dialect == Dialect::Matrix { &MATRIX_SYMBOLS[..] } else { &[] };
         let (token, length) = if character.is_whitespace() {
             position += character.len_utf8();
             continue;
+        } else if let Some(symbol) = matrix.iter().find(|symbol| rest.starts_with(**symbol)) {
+            (Token::Symbol(symbol), symbol.len())
+        } else if dialect == Dialect::Matrix && character == '"' {
+            match rest[1..].find('"') {
+                Some(length) => (Token::Quoted(rest[1..=length].to_owned()), length + 2),
+                None => {
+                    let span = Span { start: position, end: position + 1 };
+                    return Err(SyntaxError::new(source, span, "this quotation mark is never closed"));
+                }
+            }
         } else if character.is_ascii_digit() || character == '.' {
-            read_number(source, position)?
+            read_number(source, position, dialect)?
         } else if character.is_alphabetic() || character == '_' {
             let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
             (Token::Name(rest[..length].to_owned()), length)
@@ -129,7 +154,7 @@ pub(super) fn tokenize(source: &str) -> Result<Vec<(Token, Span)>, SyntaxError> 
     Ok(tokens)
 }
 
-fn read_number(source: &str, start: usize) -> Result<(Token, usize), SyntaxError> {
+fn read_number(source: &str, start: usize, dialect: Dialect) -> Result<(Token, usize), SyntaxError> {
     let bytes = source.as_bytes();
     let digits = |mut position: usize| {
         while bytes.get(position).is_some_and(u8::is_ascii_digit) {
@@ -138,7 +163,9 @@ fn read_number(source: &str, start: usize) -> Result<(Token, usize), SyntaxError
         position
     };
     let mut end = digits(start);
-    if bytes.get(end) == Some(&b'.') {
+    // In 2.*A the dot belongs to the operator.
+    let operator = dialect == Dialect::Matrix && matches!(bytes.get(end + 1), Some(b'*' | b'/' | b'^'));
+    if bytes.get(end) == Some(&b'.') && !operator {
         end = digits(end + 1);
     }
     if matches!(bytes.get(end), Some(b'e' | b'E')) {

@@ -20,10 +20,12 @@
 //! input. The results are the statements without a name, or the last one if all have names.
 //!
 //! - [`Expression`] is the program as a [`Formula`](crate::formula::Formula), with the text and the names;
+//! - [`matrix`] is the language of matrix and tensor expressions with symbolic sizes;
 //! - [`SyntaxError`] points at the place and says what to do.
 
 mod expression;
 mod lexer;
+pub mod matrix;
 mod parser;
 
 pub use expression::{Expression, Span};

@@ -3,7 +3,7 @@
 use std::f64::consts;
 
 use super::expression::{Expression, Span};
-use super::lexer::{SyntaxError, Token, tokenize};
+use super::lexer::{Dialect, SyntaxError, Token, tokenize};
 use crate::formula::{Formula, Node};
 use crate::ops::{Operation, Relation};
 
@@ -21,7 +21,7 @@ pub const MAXIMUM_DEPTH: usize = 200;
 /// );
 /// ```
 pub fn parse(source: &str) -> Result<Expression, SyntaxError> {
-    let tokens = tokenize(source)?;
+    let tokens = tokenize(source, Dialect::Scalar)?;
     let expression = Expression {
         source: source.to_owned(),
         variables: Vec::new(),
@@ -333,7 +333,7 @@ impl Parser {
         }
         let Some(operation) = function(name) else {
             let error = SyntaxError::new(&self.expression.source, span, format!("unknown function '{name}'"));
-            return Err(match similar(name)[..] {
+            return Err(match similar(name, &["where", "log"])[..] {
                 [] => error.help("`glassgrad operations` lists all functions"),
                 ref names => error.help(format!("did you mean '{}'?", names.join("' or '"))),
             });
@@ -531,7 +531,7 @@ fn is_reserved(name: &str) -> bool {
 }
 
 /// The operation that a function name stands for.
-fn function(name: &str) -> Option<Operation> {
+pub(super) fn function(name: &str) -> Option<Operation> {
     match name {
         "log" => Some(Operation::Ln),
         _ => Operation::from_name(name),
@@ -539,8 +539,8 @@ fn function(name: &str) -> Option<Operation> {
 }
 
 /// The functions whose names are nearest to a mistyped one, if any is near.
-fn similar(name: &str) -> Vec<&'static str> {
-    let candidates = Operation::ALL.iter().map(|operation| operation.name()).chain(["where", "log"]);
+pub(super) fn similar(name: &str, others: &[&'static str]) -> Vec<&'static str> {
+    let candidates = Operation::ALL.iter().map(|operation| operation.name()).chain(others.iter().copied());
     let distances: Vec<(usize, &str)> =
         candidates.map(|candidate| (edit_distance(name, candidate), candidate)).collect();
     let nearest = distances.iter().map(|(distance, _)| *distance).min().unwrap_or(usize::MAX);
