@@ -78,9 +78,9 @@ fn main() {
     });
     let network = Network::new(Key::new(1));
     let mut moment = ((network.clone(), Statistics::new(8)), optimiser.start(&network));
-    for number in 0..=120 {
+    for number in 0..=300 {
         let value = step.update(&mut moment, &bars(Key::new(2).fold(number), 32)).expect("a step");
-        if number % 40 == 0 {
+        if number % 100 == 0 {
             println!("step {number:3}  loss {:.3}", value.item().expect("a number"));
         }
     }

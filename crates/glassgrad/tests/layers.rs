@@ -42,8 +42,8 @@ const LAYERS: [&str; 36] = [
     "train",
 ];
 
-/// What the root re-exports: the vocabulary of the lowest layers.
-const VOCABULARY: [&str; 5] = ["Literal", "c", "Algebra", "Operation", "Real"];
+/// What the root re-exports: the vocabulary of the lowest layers, and the macro that derives trees.
+const VOCABULARY: [&str; 6] = ["Literal", "c", "Algebra", "Operation", "Real", "Tree"];
 
 fn rank(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == module)

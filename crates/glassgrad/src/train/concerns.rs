@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use crate::diff::grad;
 use crate::error::Error;
 use crate::expr::{Keys, Op, Tensor};
 use crate::glass::{self, Verdict};
-use crate::grad;
 use crate::ops::Operation;
 use crate::tree::Tree;
 
