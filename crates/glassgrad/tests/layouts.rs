@@ -198,3 +198,42 @@ fn products_that_are_their_own_transposes_are_computed_by_half() {
         }
     }
 }
+
+/// Products behind the derivative of a choice are products of matrices too, and where something is not finite they follow
+/// the definition: what was not taken contributes exactly zero.
+#[test]
+fn zeros_win_in_products_of_matrices() {
+    for dtype in [DType::F32, DType::F64] {
+        for (rows, inner, columns) in [(3, 4, 5), (40, 33, 50), (70, 130, 60)] {
+            let numbers = |seed: u64, shape: &[usize]| normal(seed, shape).cast(dtype).detach().expect("numbers");
+            let x = numbers(1, &[rows, inner]);
+            for spoiled in [None, Some(f64::NAN), Some(f64::INFINITY)] {
+                // One element of the weight is not finite, and what it makes is not taken.
+                let mut weights = numbers(2, &[inner, columns]).to_f64_vec().expect("numbers");
+                if let Some(number) = spoiled {
+                    weights[columns + 1] = number;
+                }
+                let weight = Tensor::new(&weights, [inner, columns]).cast(dtype).detach().expect("numbers");
+                let taken = Tensor::arange(columns as i64).not_equal(1);
+                let loss = |(x, weight): &(Tensor, Tensor)| {
+                    let made = x.matmul(weight);
+                    taken.broadcast_to(made.shape()).choose(&made.square(), &made.zeros_like()).sum()
+                };
+                let slopes = grad(loss)(&(x.clone(), weight.clone()));
+                for slope in [&slopes.0, &slopes.1] {
+                    let strong = |step: &Step| matches!(step, Step::Product(product) if product.strong != [false; 2]);
+                    assert!(program(&[slope]).steps.iter().any(strong), "it is a product of matrices");
+                    let exact = slope.eval_by_reference().expect("a value");
+                    let found = slope.to_f64_vec().expect("a value");
+                    let largest = (0..found.len()).map(|k| exact.buffer().get(k).abs()).fold(1.0, f64::max);
+                    let tolerance = largest * if dtype == DType::F32 { 1e-5 } else { 1e-13 };
+                    for (place, found) in found.iter().enumerate() {
+                        let wanted = exact.buffer().get(place);
+                        assert!(wanted.is_finite(), "zeros win by definition");
+                        assert!((found - wanted).abs() <= tolerance, "{rows}×{inner}×{columns}, {spoiled:?}, {place}");
+                    }
+                }
+            }
+        }
+    }
+}

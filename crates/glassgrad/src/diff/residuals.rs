@@ -80,7 +80,7 @@ impl Steps {
             let term = &terms[number];
             let Op::Einsum(product) = term.op() else { continue };
             let factors = term.inputs();
-            if product.is_strong() || factors.is_empty() || !factors.iter().all(|k| self.changing.contains(&k.0.id)) {
+            if factors.is_empty() || !factors.iter().all(|k| self.changing.contains(&k.0.id)) {
                 continue;
             }
             let new = factors.iter().filter(|factor| !stacked.contains(&factor.0.id));

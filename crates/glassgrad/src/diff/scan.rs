@@ -304,8 +304,10 @@ impl Back<'_> {
         let constants = later.iter().zip(self.constant_part).map(|(later, part)| match later {
             Some(SummedLater { product, factors }) => {
                 let factors: Vec<Tensor> = factors.iter().map(stacks).collect();
-                let product = product.batched(body.length, &vec![true; factors.len()]);
-                Tensor::contract(product, &factors.iter().collect::<Vec<_>>()).sum_over(0)
+                // The steps are summed in the product itself.
+                let mut product = product.batched(body.length, &vec![true; factors.len()]);
+                product.output.remove(0);
+                Tensor::contract(product, &factors.iter().collect::<Vec<_>>())
             }
             None => summed.next().unwrap_or_else(|| part.zeros_like()),
         });

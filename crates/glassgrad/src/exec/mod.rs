@@ -15,6 +15,7 @@ mod read;
 mod reference;
 mod register;
 mod schedule;
+mod strong;
 mod sweep;
 mod tiles;
 mod vector;

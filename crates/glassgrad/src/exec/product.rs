@@ -12,6 +12,7 @@ use super::level::Level;
 use super::machine::{Frame, elements_mut};
 #[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
+use super::strong;
 use super::tiles::{Composite, count, place};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
@@ -74,6 +75,9 @@ pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
     fn plus(self, other: Self) -> Self;
     /// self · factor + addend, rounded once.
     fn fused(self, factor: Self, addend: Self) -> Self;
+    /// Whether it is neither infinite nor no number.
+    fn is_finite(self) -> bool;
+    fn is_zero(self) -> bool;
     /// Registers of 512 bits, and of 256.
     #[cfg(target_arch = "x86_64")]
     type Wide: Register<Self>;
@@ -134,6 +138,14 @@ macro_rules! float_factors {
                 self.mul_add(factor, addend)
             }
             #[inline(always)]
+            fn is_finite(self) -> bool {
+                <$Float>::is_finite(self)
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0.0
+            }
+            #[inline(always)]
             fn large() -> Option<LargeProduct<Self>> {
                 Some($large())
             }
@@ -166,6 +178,14 @@ impl Factor for i64 {
     fn fused(self, factor: Self, addend: Self) -> Self {
         self.wrapping_mul(factor).wrapping_add(addend)
     }
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        true
+    }
+    #[inline(always)]
+    fn is_zero(self) -> bool {
+        self == 0
+    }
 }
 
 /// One product of matrices: addresses, and for rows, columns and the inner axis their size and strides.
@@ -186,6 +206,9 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     let [a, b, c] = &product.operands;
     if let Some(count) = product.clear {
         elements_mut::<E>(frame.at(c, -c.offset), count).fill(E::default());
+    }
+    if product.strong != [false; 2] && !strong::is_finite::<E>(product, frame) {
+        return strong::run::<E>(product, frame);
     }
     if is_woven(product) {
         let factors = [frame.at(a, 0).cast::<E>().cast_const(), frame.at(b, 0).cast::<E>().cast_const()];
@@ -490,7 +513,7 @@ fn finish<E: Factor, const W: usize>(matrices: &Matrices<E>, [first, width]: [us
 
 /// Calls a function with the offsets of every index of some axes, in each operand.
 #[inline]
-fn every_index(axes: &[ProductAxis], mut visit: impl FnMut([isize; 3])) {
+pub(super) fn every_index(axes: &[ProductAxis], mut visit: impl FnMut([isize; 3])) {
     if axes.is_empty() {
         return visit([0; 3]);
     }

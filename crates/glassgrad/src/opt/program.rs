@@ -192,6 +192,8 @@ pub struct Product {
     pub symmetric: bool,
     /// Whether places of the result meet, so that everything is added to what is there.
     pub meets: bool,
+    /// For each factor, whether its zeros win over what is not finite in the other.
+    pub strong: [bool; 2],
 }
 
 /// One operation on whole arrays, whose elements lie row by row.
@@ -487,9 +489,10 @@ impl fmt::Display for Program {
                     let sizes = |axes: &[ProductAxis]| axes.iter().map(|axis| axis.extent).collect::<Vec<_>>();
                     let [a, b, c] = &product.operands;
                     let symmetric = if product.symmetric { "symmetric " } else { "" };
+                    let strong = if product.strong != [false; 2] { "strong " } else { "" };
                     writeln!(
                         formatter,
-                        "{symmetric}product {:?} {}×{}×{} sum {:?}: {} · {} -> {}",
+                        "{symmetric}{strong}product {:?} {}×{}×{} sum {:?}: {} · {} -> {}",
                         sizes(&product.batch),
                         product.rows.extent,
                         product.inner.extent,

@@ -205,6 +205,7 @@ impl Planned<'_, '_> {
                 clear,
                 meets,
                 symmetric,
+                strong,
             }) => {
                 let result = Access { offset, ..self.whole(producer, &[]) };
                 let operands = [self.access(&first), self.access(&second), result];
@@ -221,6 +222,7 @@ impl Planned<'_, '_> {
                     clear,
                     meets,
                     symmetric,
+                    strong,
                 })
             }
             Group::Call { node, inputs, producer } => {

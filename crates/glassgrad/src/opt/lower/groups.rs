@@ -141,6 +141,7 @@ pub(super) struct PendingProduct {
     pub(super) clear: bool,
     pub(super) symmetric: bool,
     pub(super) meets: bool,
+    pub(super) strong: [bool; 2],
 }
 
 impl Lowering<'_> {

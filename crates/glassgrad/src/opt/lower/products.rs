@@ -30,9 +30,11 @@ impl Lowering<'_> {
         }
         // Where each label leads in the result.
         let own = rows(&node.shape);
-        let fold = self.fold_of(number, einsum);
+        let fold = if einsum.is_strong() { None } else { self.fold_of(number, einsum) };
         let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
-        if let Some(axes) = ProductAxes::of(einsum, &operands, places) {
+        // Where zeros win there is a kernel for whole matrices only.
+        let axes = if einsum.is_strong() && has_delta { None } else { ProductAxes::of(einsum, &operands, places) };
+        if let Some(axes) = axes {
             let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
             let producer = self.produce(node.dtype, shape.elements());
             for operand in &operands {
@@ -43,8 +45,10 @@ impl Lowering<'_> {
                 let offset = fold.as_ref().map_or(0, |fold| fold.offset);
                 let clear = has_delta || meets;
                 let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
-                let symmetric = is_one && !clear && self.is_symmetric(node, einsum);
-                let pending = PendingProduct { axes, factors, producer, offset, coefficient, clear, meets, symmetric };
+                let strong = [0, 1].map(|factor| einsum.strong[factor] && node.dtype.is_float());
+                let symmetric = is_one && !clear && !einsum.is_strong() && self.is_symmetric(node, einsum);
+                let pending =
+                    PendingProduct { axes, factors, producer, offset, coefficient, clear, meets, symmetric, strong };
                 self.group_of(producer, Group::Product(pending));
             }
             if let Some(fold) = &fold {
@@ -144,9 +148,6 @@ impl ProductAxes {
     fn of(einsum: &Einsum, operands: &[Located], own: &[isize]) -> Option<ProductAxes> {
         let [first, second] = operands else { return None };
         let [first_labels, second_labels] = &einsum.operands[..] else { return None };
-        if einsum.is_strong() {
-            return None;
-        }
         let (mut batch, mut rows, mut columns, mut inner) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (label, extent) in einsum.extents.iter().enumerate().filter(|(_, extent)| **extent != 1) {
             let [a, b, c] = [first_labels, second_labels, &einsum.output].map(|labels| labels.contains(&label));

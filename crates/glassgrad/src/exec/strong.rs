@@ -1,0 +1,63 @@
+//! Products of matrices in which zeros win over what is not finite.
+//!
+//! The derivative of a choice is exactly zero on the side that was not taken, whatever stands behind it there. Products
+//! behind such a derivative are the usual ones as long as both factors are finite, which is found out by looking at them once
+//! and costs little beside a product. If they are not, the product follows its definition, one element after another.
+
+use super::machine::{Frame, elements, elements_mut};
+use super::product::{Factor, every_index};
+use crate::opt::program::{Product, ProductAxis};
+
+/// Whether all elements of both factors are finite.
+pub(super) fn is_finite<E: Factor>(product: &Product, frame: &Frame<'_>) -> bool {
+    [0, 1].into_iter().all(|factor| {
+        let own = |axis: &&ProductAxis| axis.extent > 1 && axis.strides[factor] != 0;
+        let mut axes: Vec<ProductAxis> = every_axis(product).filter(own).copied().collect();
+        // The nearest elements one after another.
+        axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides[factor].abs()));
+        let line = axes.pop().unwrap_or(ProductAxis { extent: 1, strides: [0; 3] });
+        let access = &product.operands[factor];
+        let mut finite = every_axis(product).all(|axis| axis.extent > 0);
+        // Nothing is read of what has no elements.
+        let is_empty = !finite;
+        if !is_empty {
+            every_index(&axes, |start| {
+                let at = frame.at(access, start[factor]).cast::<E>();
+                finite &= match line.strides[factor] {
+                    1 => elements::<E>(at.cast(), line.extent).iter().fold(true, |all, x| all & x.is_finite()),
+                    step => (0..line.extent as isize).fold(true, |all, k| all & read(at, k * step).is_finite()),
+                };
+            });
+        }
+        is_empty || finite
+    })
+}
+
+/// The product by its definition.
+pub(super) fn run<E: Factor>(product: &Product, frame: &Frame<'_>) {
+    let [a, b, c] = [0, 1, 2].map(|operand| frame.at(&product.operands[operand], 0).cast::<E>());
+    let coefficient = E::from_f64(product.coefficient);
+    let wins = |factor: usize, element: E| product.strong[factor] && element.is_zero();
+    let outer: Vec<ProductAxis> = product.batch.iter().chain([&product.rows, &product.columns]).copied().collect();
+    let inner: Vec<ProductAxis> = product.sums.iter().chain([&product.inner]).copied().collect();
+    every_index(&outer, |start| {
+        let mut sum = E::default();
+        every_index(&inner, |step| {
+            let (x, y) = (read(a, start[0] + step[0]), read(b, start[1] + step[1]));
+            if !wins(0, x) && !wins(1, y) {
+                sum = sum.plus(coefficient.times(x).times(y));
+            }
+        });
+        elements_mut::<E>(c.wrapping_offset(start[2]).cast(), 1)[0] = sum;
+    });
+}
+
+fn every_axis(product: &Product) -> impl Iterator<Item = &ProductAxis> {
+    let Product { batch, sums, rows, columns, inner, .. } = product;
+    batch.iter().chain(sums).chain([rows, columns, inner])
+}
+
+/// The element so many places behind an address.
+fn read<E: Factor>(at: *mut E, place: isize) -> E {
+    elements::<E>(at.wrapping_offset(place).cast(), 1)[0]
+}
