@@ -52,7 +52,7 @@ fn main() {
     let curve = |losses: &[f64]| -> Vec<Point> { losses.iter().enumerate().map(|(k, y)| (k as f64, *y)).collect() };
     let few: Vec<Point> = curve(&theirs).into_iter().step_by(5).collect();
     let panel =
-        Panel::new("Irises, 4-10-3 tanh, mean cross-entropy", linear("epoch", 0.0..100.0), linear("loss", 0.0..1.4))
+        Panel::new("Irises, 4-10-3 tanh, mean cross-entropy", linear("epoch", 0.0..100.0), linear("loss", 0.0..2.0))
             .line("Glassgrad", curve(&trained.losses))
             .dots("PyTorch, every fifth", few);
     save("25_irises", &[panel]);

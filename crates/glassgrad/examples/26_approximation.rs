@@ -2,7 +2,7 @@
 //!
 //! One hidden layer can come as near to a continuous function as one likes, if it is wide enough; several layers of the same
 //! number of units fold the line, and make more pieces of them. Four functions of one variable, from smooth to jumping, are
-//! learned by networks with one and with three hidden layers. What is told is the root of the mean square of the error on
+//! learned by networks with one and with three hidden layers, by L-BFGS. What is told is the root of the mean square of the error on
 //! points in between those that were learned.
 //!
 //! Run it with `cargo run --release --example 26_approximation`; it draws the errors into `target/pictures`, or into the
@@ -10,18 +10,15 @@
 
 mod picture;
 
-use std::sync::Arc;
-
-use glassgrad::data::Examples;
-use glassgrad::expr::Keys;
+use glassgrad::dtype::DType;
 use glassgrad::nn::{Activation, Initial, Layer, Mlp};
-use glassgrad::optim::{Optimiser, Schedule};
+use glassgrad::optim::Lbfgs;
 use glassgrad::rng::Key;
-use glassgrad::train::Training;
+use glassgrad::tree::Tree;
 use glassgrad::{Tensor, loss};
 use picture::{Corner, Panel, Point, logarithmic, save};
 
-const EPOCHS: u64 = 1500;
+const ROUNDS: usize = 600;
 const WIDTHS: [usize; 5] = [3, 6, 12, 24, 48];
 
 type Function = fn(&Tensor) -> Tensor;
@@ -35,15 +32,14 @@ const FUNCTIONS: [(&str, Function); 4] = [
 
 /// The error of a network between the points that it has learned.
 fn error_of(function: Function, sizes: &[usize]) -> f64 {
-    let x = Tensor::linspace(-1.0_f32, 1.0, 128).reshape([128, 1]);
-    let points = Arc::new(Examples::new((x.clone(), function(&x))).expect("points"));
-    let wrong = |network: &Mlp, (x, y): &(Tensor, Tensor), _: &Keys| loss::mse(&network.apply(x), y).mean();
-    let start = Mlp::drawn(Key::new(7), sizes, Activation::Tanh, Initial::Xavier);
-    let optimiser = Optimiser::adam(0.01).schedule(Schedule::Cosine { steps: EPOCHS, least: 0.01 });
-    let trained =
-        Training::new(wrong, optimiser).epochs(EPOCHS).batch_size(128).run(&start, &points).expect("training");
-    let between = Tensor::linspace(-0.99_f32, 0.99, 301).reshape([301, 1]);
-    loss::mse(&trained.parameters.apply(&between), &function(&between)).mean().sqrt().item().expect("an error")
+    let x = Tensor::linspace(-1.0, 1.0, 128).reshape([128, 1]);
+    let y = function(&x).detach().expect("points");
+    let wrong = |network: &Mlp| loss::mse(&network.apply(&x), &y).mean();
+    let start =
+        Mlp::drawn(Key::new(7), sizes, Activation::Tanh, Initial::Uniform(2.0)).map(|leaf| leaf.cast(DType::F64));
+    let found = Lbfgs::new().rounds(ROUNDS).minimise(wrong, &start).expect("a minimum");
+    let between = Tensor::linspace(-0.99, 0.99, 301).reshape([301, 1]);
+    loss::mse(&found.point.apply(&between), &function(&between)).mean().sqrt().item().expect("an error")
 }
 
 fn main() {

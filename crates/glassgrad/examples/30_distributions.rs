@@ -18,7 +18,7 @@ use glassgrad::nn::{Activation, Layer, Mlp};
 use glassgrad::optim::{Optimiser, Schedule};
 use glassgrad::rng::Key;
 use glassgrad::train::Training;
-use picture::{Panel, Point, linear, save};
+use picture::{Corner, Panel, Point, linear, save};
 
 /// How noisy the data are.
 fn noise(x: f64) -> f64 {
@@ -60,9 +60,10 @@ fn main() {
         (0..grid.len()).map(|k| (grid[k], means[k] + shift * variances[k].sqrt())).collect()
     };
     let panel = Panel::new("A mean and two deviations on either side", linear("x", -1.0..1.0), linear("y", -2.2..2.2))
+        .legend_at(Corner::LowerLeft)
+        .dots("data", xs.iter().copied().zip(ys).collect())
         .line("mean", curve(0.0))
         .line("mean + 2 deviations", curve(2.0))
-        .line("mean - 2 deviations", curve(-2.0))
-        .dots("data", xs.iter().copied().zip(ys).collect());
+        .line("mean - 2 deviations", curve(-2.0));
     save("30_distributions", &[panel]);
 }
