@@ -57,7 +57,7 @@ fn bars(key: Key, count: usize) -> (Tensor, Tensor) {
             let (down, right) = ((place / SIZE) as isize - row as isize, (place % SIZE) as isize - column as isize);
             let is_bar =
                 down.abs().max(right.abs()) <= 2 && [down == 0, right == 0, down == right, down == -right][class];
-            pixels.push(f32::from(u8::from(is_bar)) + 0.3 * key.normal(place as u64) as f32);
+            pixels.push(f32::from(u8::from(is_bar)) + 0.2 * key.normal(place as u64) as f32);
         }
     }
     (Tensor::new(&pixels, [count, 1, SIZE, SIZE]), Tensor::from(classes))
@@ -66,7 +66,7 @@ fn bars(key: Key, count: usize) -> (Tensor, Tensor) {
 type Moment = ((Network, Statistics), State<Network>);
 
 fn main() {
-    let optimiser = Optimiser::adam(5e-3);
+    let optimiser = Optimiser::adam(5e-3).weight_decay(1e-3);
     let step = compile(|(((network, statistics), state), (images, classes)): &(Moment, (Tensor, Tensor))| {
         let wrong = |network: &Network| {
             let (logits, statistics) = network.train(images, statistics);
@@ -78,9 +78,9 @@ fn main() {
     });
     let network = Network::new(Key::new(1));
     let mut moment = ((network.clone(), Statistics::new(8)), optimiser.start(&network));
-    for number in 0..=300 {
-        let value = step.update(&mut moment, &bars(Key::new(2).fold(number), 32)).expect("a step");
-        if number % 100 == 0 {
+    for number in 0..=600 {
+        let value = step.update(&mut moment, &bars(Key::new(2).fold(number), 64)).expect("a step");
+        if number % 200 == 0 {
             println!("step {number:3}  loss {:.3}", value.item().expect("a number"));
         }
     }
