@@ -126,3 +126,7 @@ pub use ops::{Algebra, Operation, Real};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeSnippets;
+
+#[cfg(all(doctest, feature = "glass", feature = "save"))]
+#[doc = include_str!("../../../docs/learning.md")]
+struct LearningSnippets;

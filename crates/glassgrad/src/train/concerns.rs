@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::diff::grad;
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Keys, Op, Tensor};
 use crate::glass::{self, Verdict};
@@ -86,9 +87,9 @@ impl fmt::Display for Concern {
     }
 }
 
-/// The typical size of numbers: the root of their mean square.
+/// The typical size of numbers: the root of their mean square, in 64 bits, where squares of small numbers are not zero yet.
 fn size(tensor: &Tensor) -> Result<f64, Error> {
-    if tensor.shape().elements() == 0 { Ok(0.0) } else { tensor.square().mean().sqrt().item() }
+    if tensor.shape().elements() == 0 { Ok(0.0) } else { tensor.cast(DType::F64).square().mean().sqrt().item() }
 }
 
 /// Looks at one step of training: the loss of one batch, its gradient, and what units make on the way.
