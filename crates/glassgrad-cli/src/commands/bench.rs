@@ -131,7 +131,7 @@ fn as_json(all: &[Measured]) -> String {
 
 fn as_text(all: &[Measured]) -> String {
     let mut table =
-        Table::new(["workload", "time", "quartiles", "forward alone", "times", "first time", "repetitions"]);
+        Table::new(["workload", "time", "quartiles", "forward alone", "× forward", "first time", "repetitions"]);
     for measured in all {
         let time = |share: f64| readable(quantile(&measured.seconds, share));
         let forward = quantile(&measured.forward_seconds, 0.5);

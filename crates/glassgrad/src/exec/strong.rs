@@ -4,33 +4,38 @@
 //! behind such a derivative are the usual ones as long as both factors are finite, which is found out by looking at them once
 //! and costs little beside a product. If they are not, the product follows its definition, one element after another.
 
+use smallvec::SmallVec;
+
 use super::machine::{Frame, elements, elements_mut};
 use super::product::{Factor, every_index};
 use crate::opt::program::{Product, ProductAxis};
 
+/// Axes without a request for memory.
+type Axes = SmallVec<[ProductAxis; 8]>;
+
 /// Whether all elements of both factors are finite.
 pub(super) fn is_finite<E: Factor>(product: &Product, frame: &Frame<'_>) -> bool {
-    [0, 1].into_iter().all(|factor| {
-        let own = |axis: &&ProductAxis| axis.extent > 1 && axis.strides[factor] != 0;
-        let mut axes: Vec<ProductAxis> = every_axis(product).filter(own).copied().collect();
-        // The nearest elements one after another.
-        axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides[factor].abs()));
-        let line = axes.pop().unwrap_or(ProductAxis { extent: 1, strides: [0; 3] });
-        let access = &product.operands[factor];
-        let mut finite = every_axis(product).all(|axis| axis.extent > 0);
-        // Nothing is read of what has no elements.
-        let is_empty = !finite;
-        if !is_empty {
-            every_index(&axes, |start| {
-                let at = frame.at(access, start[factor]).cast::<E>();
-                finite &= match line.strides[factor] {
-                    1 => elements::<E>(at.cast(), line.extent).iter().fold(true, |all, x| all & x.is_finite()),
-                    step => (0..line.extent as isize).fold(true, |all, k| all & read(at, k * step).is_finite()),
-                };
-            });
-        }
-        is_empty || finite
-    })
+    // Nothing is read of what has no elements.
+    every_axis(product).any(|axis| axis.extent == 0)
+        || [0, 1].into_iter().all(|factor| all_finite::<E>(product, frame, factor))
+}
+
+/// Whether all elements of a factor, which has some, are finite.
+fn all_finite<E: Factor>(product: &Product, frame: &Frame<'_>, factor: usize) -> bool {
+    let moves = |axis: &&ProductAxis| axis.extent > 1 && axis.strides[factor] != 0;
+    let mut axes: Axes = every_axis(product).filter(moves).copied().collect();
+    // The nearest elements one after another.
+    axes.sort_unstable_by_key(|axis| std::cmp::Reverse(axis.strides[factor].abs()));
+    let line = axes.pop().unwrap_or(ProductAxis { extent: 1, strides: [0; 3] });
+    let mut finite = true;
+    every_index(&axes, |start| {
+        let at = frame.at(&product.operands[factor], start[factor]).cast::<E>();
+        finite &= match line.strides[factor] {
+            1 => elements::<E>(at.cast(), line.extent).iter().fold(true, |all, x| all & x.is_finite()),
+            step => (0..line.extent as isize).fold(true, |all, k| all & read(at, k * step).is_finite()),
+        };
+    });
+    finite
 }
 
 /// The product by its definition.
@@ -38,8 +43,8 @@ pub(super) fn run<E: Factor>(product: &Product, frame: &Frame<'_>) {
     let [a, b, c] = [0, 1, 2].map(|operand| frame.at(&product.operands[operand], 0).cast::<E>());
     let coefficient = E::from_f64(product.coefficient);
     let wins = |factor: usize, element: E| product.strong[factor] && element.is_zero();
-    let outer: Vec<ProductAxis> = product.batch.iter().chain([&product.rows, &product.columns]).copied().collect();
-    let inner: Vec<ProductAxis> = product.sums.iter().chain([&product.inner]).copied().collect();
+    let outer: Axes = product.batch.iter().chain([&product.rows, &product.columns]).copied().collect();
+    let inner: Axes = product.sums.iter().chain([&product.inner]).copied().collect();
     every_index(&outer, |start| {
         let mut sum = E::default();
         every_index(&inner, |step| {

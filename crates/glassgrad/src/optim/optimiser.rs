@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::schedule::Schedule;
 use crate::Tree;
-use crate::dtype::DType;
 use crate::expr::Tensor;
 use crate::tree::{Path, Tree};
 
@@ -362,16 +361,10 @@ impl Optimiser {
         for ((leaf, update), path) in trained.leaves.iter().zip(updates).zip(&trained.paths) {
             let own = self.factors.iter().rev().find(|(prefix, _)| path.starts_with(prefix));
             let rate = own.map_or_else(|| rate.clone(), |(_, factor)| &rate * *factor);
-            moved.push(leaf - update * as_type(&rate, leaf.dtype()));
+            moved.push(leaf - update * rate.cast(leaf.dtype()));
         }
         moved
     }
-}
-
-/// A number in another type; that of 64 bits stays what it is.
-#[track_caller]
-pub(super) fn as_type(number: &Tensor, dtype: DType) -> Tensor {
-    number.cast(dtype)
 }
 
 /// The leaves of a tree that an optimiser moves: those that can move a little, and are not frozen.

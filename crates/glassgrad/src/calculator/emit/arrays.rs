@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::program::{Argument, Operand, Origin, Place, Program, Statement, Work};
+use super::names::Names;
+use super::program::{Argument, Operand, Place, Program, Statement, Work};
 use super::spelling::{bare, binary, choose, library, literal, unary};
-use super::{Language, Routine, identifier, sizes_of};
+use super::{Language, Routine};
 use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 
@@ -35,51 +36,24 @@ pub(super) fn written(language: Language, routines: &[Routine]) -> Result<String
 struct Writer<'a> {
     language: Language,
     program: &'a Program,
-    sizes: Vec<(String, String)>,
-    arrays: Vec<String>,
+    names: Names,
 }
 
 impl<'a> Writer<'a> {
     fn new(language: Language, routine: &'a Routine) -> Writer<'a> {
-        let mut taken: Vec<String> = Vec::new();
-        let mut sizes = Vec::new();
-        for size in sizes_of(&routine.inputs) {
-            let name = identifier(&size, &RESERVED, &taken);
-            taken.push(name.clone());
-            sizes.push((size, name));
-        }
-        let mut arrays = Vec::new();
-        for array in &routine.program.arrays {
-            let known = sizes.iter().find(|(size, _)| array.origin == Origin::Size && *size == array.name);
-            let name = match known {
-                Some((_, name)) => name.clone(),
-                None => identifier(&array.name, &RESERVED, &taken),
-            };
-            taken.push(name.clone());
-            arrays.push(name);
-        }
-        arrays[routine.program.result] = "result".to_owned();
-        Writer { language, program: &routine.program, sizes, arrays }
-    }
-
-    fn size(&self, size: &Size) -> String {
-        match size {
-            Size::Name(name) => {
-                self.sizes.iter().find(|(known, _)| known == name).map_or_else(|| name.clone(), |(_, own)| own.clone())
-            }
-            other => other.to_string(),
-        }
+        let names = Names::of(routine, &RESERVED);
+        Writer { language, program: &routine.program, names }
     }
 
     fn routine(&self, routine: &Routine) -> Result<String, Unspelled> {
-        let arguments = &self.arrays[..routine.inputs.len()];
+        let arguments = &self.names.arrays[..routine.inputs.len()];
         let mut code = format!("\n\ndef {}({}):\n", routine.name, arguments.join(", "));
         let _ = writeln!(code, "    \"\"\"{}\"\"\"", routine.about.replace('\\', "\\\\").replace('"', "'"));
         let mut body = String::new();
         for statement in &self.program.statements {
             body += &self.statement(statement)?;
         }
-        for (size, name) in &self.sizes {
+        for (size, name) in &self.names.sizes {
             let axis = |(place, (_, sizes)): (usize, &(String, Vec<Size>))| {
                 let axis = sizes.iter().position(|own| *own == Size::Name(size.clone()))?;
                 Some((place, axis))
@@ -90,12 +64,12 @@ impl<'a> Writer<'a> {
                 let _ = writeln!(code, "    {name} = {}.shape[{axis}]", arguments[place]);
             }
         }
-        let _ = writeln!(body, "    return {}", self.arrays[self.program.result]);
+        let _ = writeln!(body, "    return {}", self.names.arrays[self.program.result]);
         Ok(code + &body)
     }
 
     fn statement(&self, statement: &Statement) -> Result<String, Unspelled> {
-        let target = &self.arrays[statement.target];
+        let target = &self.names.arrays[statement.target];
         let value = match &statement.work {
             Work::Product { coefficient, operands, output, sizes } => {
                 self.product(*coefficient, operands, output, sizes)
@@ -114,7 +88,7 @@ impl<'a> Writer<'a> {
                 choose(self.language, *relation, &operands)
             }
             Work::OfMatrix(function, argument) => {
-                let (library, argument) = (library(self.language), &self.arrays[*argument]);
+                let (library, argument) = (library(self.language), &self.names.arrays[*argument]);
                 match function {
                     Function::Inverse => format!("{library}.linalg.inv({argument})"),
                     Function::Determinant => format!("{library}.linalg.det({argument})"),
@@ -137,12 +111,12 @@ impl<'a> Writer<'a> {
     fn argument(&self, argument: Argument) -> String {
         match argument {
             Argument::Number(value) => literal(value),
-            Argument::Array(place) => self.arrays[place].clone(),
+            Argument::Array(place) => self.names.arrays[place].clone(),
         }
     }
 
     fn power(&self, place: Place, exponent: u32) -> String {
-        let name = &self.arrays[place];
+        let name = &self.names.arrays[place];
         if exponent == 1 { name.clone() } else { format!("{name}**{exponent}") }
     }
 
@@ -193,7 +167,7 @@ impl<'a> Writer<'a> {
         let mut result = String::new();
         let mut next = sizes.len();
         for (slot, label) in output.iter().enumerate() {
-            let size = self.size(&sizes[*label]);
+            let size = self.names.size(&sizes[*label]);
             if output[..slot].contains(label) {
                 lists.push(format!("{}{}", letter(*label), letter(next)));
                 arguments.push(format!("{library}.eye({size})"));

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::names::Names;
 use super::program::{Argument, Array, Operand, Origin, Place, Program, Statement, Work};
 use super::spelling::{bare, binary, choose, literal, unary};
-use super::{Language, Routine, identifier, matrices, sizes_of};
+use super::{Language, Routine, matrices};
 use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 
@@ -104,43 +105,16 @@ pub(super) fn written(language: Language, routines: &[Routine]) -> Result<String
 struct Writer<'a> {
     language: Language,
     program: &'a Program,
-    /// The names of sizes and of arrays in the code.
-    sizes: Vec<(String, String)>,
-    arrays: Vec<String>,
+    names: Names,
     letters: Vec<String>,
 }
 
 impl<'a> Writer<'a> {
     fn new(language: Language, routine: &'a Routine) -> Writer<'a> {
-        let mut taken: Vec<String> = Vec::new();
-        let mut sizes = Vec::new();
-        for size in sizes_of(&routine.inputs) {
-            let name = identifier(&size, &RESERVED, &taken);
-            taken.push(name.clone());
-            sizes.push((size, name));
-        }
-        let mut arrays = Vec::new();
-        for array in &routine.program.arrays {
-            let known = sizes.iter().find(|(size, _)| array.origin == Origin::Size && *size == array.name);
-            let name = match known {
-                Some((_, name)) => name.clone(),
-                None => identifier(&array.name, &RESERVED, &taken),
-            };
-            taken.push(name.clone());
-            arrays.push(name);
-        }
-        arrays[routine.program.result] = "result".to_owned();
-        let letters = ('i'..='z').chain('a'..='h').map(String::from).filter(|letter| !taken.contains(letter)).collect();
-        Writer { language, program: &routine.program, sizes, arrays, letters }
-    }
-
-    fn size(&self, size: &Size) -> String {
-        match size {
-            Size::Name(name) => {
-                self.sizes.iter().find(|(known, _)| known == name).map_or_else(|| name.clone(), |(_, own)| own.clone())
-            }
-            other => other.to_string(),
-        }
+        let names = Names::of(routine, &RESERVED);
+        let letters =
+            ('i'..='z').chain('a'..='h').map(String::from).filter(|letter| !names.taken.contains(letter)).collect();
+        Writer { language, program: &routine.program, names, letters }
     }
 
     fn letter(&self, label: Label) -> String {
@@ -161,12 +135,12 @@ impl<'a> Writer<'a> {
         for statement in statements {
             code += &self.statement(statement)?;
         }
-        let name = &self.arrays[*result];
+        let name = &self.names.arrays[*result];
         match (self.language, is_number) {
             (Language::C, _) => {
                 for (place, array) in arrays.iter().enumerate() {
                     if array.origin == Origin::Computed && !array.sizes.is_empty() && place != *result {
-                        let _ = writeln!(code, "    free({});", self.arrays[place]);
+                        let _ = writeln!(code, "    free({});", self.names.arrays[place]);
                     }
                 }
                 if is_number {
@@ -181,21 +155,21 @@ impl<'a> Writer<'a> {
     }
 
     fn head(&self, routine: &Routine, is_number: bool) -> String {
-        let given = routine.inputs.iter().zip(&self.arrays);
+        let given = routine.inputs.iter().zip(&self.names.arrays);
         match self.language {
             Language::C => {
-                let sizes = self.sizes.iter().map(|(_, name)| format!("size_t {name}"));
+                let sizes = self.names.sizes.iter().map(|(_, name)| format!("size_t {name}"));
                 let arrays = given.map(|((_, sizes), name)| match sizes.is_empty() {
                     true => format!("double {name}"),
                     false => format!("const double *{name}"),
                 });
-                let result = (!is_number).then(|| format!("double *{}", self.arrays[self.program.result]));
+                let result = (!is_number).then(|| format!("double *{}", self.names.arrays[self.program.result]));
                 let arguments: Vec<String> = sizes.chain(arrays).chain(result).collect();
                 let kind = if is_number { "double" } else { "void" };
                 format!("{kind} {}({})", routine.name, arguments.join(", "))
             }
             _ => {
-                let sizes = self.sizes.iter().map(|(_, name)| format!("{name}: usize"));
+                let sizes = self.names.sizes.iter().map(|(_, name)| format!("{name}: usize"));
                 let arrays = given.map(|((_, sizes), name)| match sizes.is_empty() {
                     true => format!("{name}: f64"),
                     false => format!("{name}: &[f64]"),
@@ -209,8 +183,8 @@ impl<'a> Writer<'a> {
 
     /// An array of zeros; the result of C is an argument.
     fn declared(&self, place: Place, array: &Array, is_result: bool) -> String {
-        let name = &self.arrays[place];
-        let sizes: Vec<String> = array.sizes.iter().map(|size| self.size(size)).collect();
+        let name = &self.names.arrays[place];
+        let sizes: Vec<String> = array.sizes.iter().map(|size| self.names.size(size)).collect();
         let count = sizes.join(" * ");
         match (self.language, array.sizes.is_empty()) {
             (Language::C, true) => format!("    double {name} = 0.0;\n"),
@@ -226,7 +200,7 @@ impl<'a> Writer<'a> {
     /// The element of an array at some labels.
     fn element(&self, place: Place, labels: &[Label]) -> String {
         let array = self.program.array(place);
-        let name = &self.arrays[place];
+        let name = &self.names.arrays[place];
         if array.origin == Origin::Size {
             return match self.language {
                 Language::C => format!("(double){name}"),
@@ -238,8 +212,8 @@ impl<'a> Writer<'a> {
             let letter = self.letter(*label);
             index = match (index.is_empty(), index.contains('+')) {
                 (true, _) => letter,
-                (false, true) => format!("({index}) * {} + {letter}", self.size(size)),
-                (false, false) => format!("{index} * {} + {letter}", self.size(size)),
+                (false, true) => format!("({index}) * {} + {letter}", self.names.size(size)),
+                (false, false) => format!("{index} * {} + {letter}", self.names.size(size)),
             };
         }
         if index.is_empty() { name.clone() } else { format!("{name}[{index}]") }
@@ -248,7 +222,7 @@ impl<'a> Writer<'a> {
     /// Opens loops over labels, and says how deep it is.
     fn open(&self, code: &mut String, labels: &[Label], sizes: &[Size], mut depth: usize) -> usize {
         for label in labels {
-            let (letter, size) = (self.letter(*label), self.size(&sizes[*label]));
+            let (letter, size) = (self.letter(*label), self.names.size(&sizes[*label]));
             let indent = "    ".repeat(depth);
             let _ = match self.language {
                 Language::C => writeln!(code, "{indent}for (size_t {letter} = 0; {letter} < {size}; ++{letter}) {{"),
@@ -337,8 +311,8 @@ impl<'a> Writer<'a> {
                 Writer::close(&mut code, depth, 1);
             }
             Work::OfMatrix(function, argument) => {
-                let size = self.size(&self.program.array(*argument).sizes[0]);
-                let (target, argument) = (&self.arrays[*target], &self.arrays[*argument]);
+                let size = self.names.size(&self.program.array(*argument).sizes[0]);
+                let (target, argument) = (&self.names.arrays[*target], &self.names.arrays[*argument]);
                 let name = matrices::name(*function);
                 let _ = match (self.language, function) {
                     (Language::C, Function::Inverse) => writeln!(code, "    {name}({size}, {argument}, {target});"),

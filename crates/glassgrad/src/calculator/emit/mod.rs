@@ -7,6 +7,7 @@
 mod arrays;
 mod loops;
 mod matrices;
+mod names;
 mod program;
 mod spelling;
 
@@ -114,26 +115,4 @@ fn derivative(problem: &Problem<'_>) -> Result<Expression, Unanswered> {
     let parts = Reader::new(&names, &sizes).parts(&opened.parts)?;
     let shape = problem.zero_shape();
     Ok(Expression::sum(&shape, opened.terms.iter().map(|term| parts[*term].clone())))
-}
-
-/// The named sizes of inputs, in order.
-fn sizes_of(inputs: &[(String, Vec<Size>)]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for size in inputs.iter().flat_map(|(_, sizes)| sizes) {
-        if let Size::Name(name) = size
-            && !found.contains(name)
-        {
-            found.push(name.clone());
-        }
-    }
-    found
-}
-
-/// A name that a language can have, and that no other name has become.
-fn identifier(name: &str, reserved: &[&str], taken: &[String]) -> String {
-    let mut plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { 'u' }).collect();
-    while reserved.contains(&plain.as_str()) || taken.contains(&plain) {
-        plain.push('_');
-    }
-    plain
 }

@@ -2,7 +2,6 @@
 
 use super::momentum::towards;
 use crate::expr::Tensor;
-use crate::optim::optimiser::as_type;
 use crate::optim::{Link, Memory, Optimiser, Step};
 
 /// The running mean of the updates divided by the root of that of their squares, both corrected for beginning at zero.
@@ -46,7 +45,7 @@ impl Link for Adam {
         for ((mean, square), update) in means.iter_mut().zip(squares).zip(&updates) {
             *mean = towards(mean, update, self.mean_factor);
             *square = towards(square, &update.square(), self.square_factor);
-            let [mean_factor, root_factor] = [&mean_factor, &root_factor].map(|number| as_type(number, mean.dtype()));
+            let [mean_factor, root_factor] = [&mean_factor, &root_factor].map(|number| number.cast(mean.dtype()));
             steps.push(&*mean * mean_factor / (square.sqrt() * root_factor + self.epsilon));
         }
         steps

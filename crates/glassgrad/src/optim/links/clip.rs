@@ -1,7 +1,6 @@
 //! Updates that are kept from being too large.
 
 use crate::expr::Tensor;
-use crate::optim::optimiser::as_type;
 use crate::optim::{Link, Memory, Optimiser, Step};
 
 /// If all updates together are longer than this, they are scaled to this length.
@@ -27,7 +26,7 @@ impl Link for ClipNorm {
         // A length of zero is divided by what it is compared with, not by itself.
         let norm = sum.sqrt();
         let factor = (norm.maximum(self.0)).recip() * self.0;
-        updates.iter().map(|update| update * as_type(&factor, update.dtype())).collect()
+        updates.iter().map(|update| update * factor.cast(update.dtype())).collect()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Shorter steps when the loss does not fall any more.
 
 use crate::expr::Tensor;
-use crate::optim::optimiser::as_type;
 use crate::optim::{Link, Memory, Step};
 
 /// Multiplies updates with a factor that falls whenever the loss has not fallen for some steps. The loss must be given, with
@@ -46,8 +45,8 @@ impl Link for Plateau {
     fn update(&self, step: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
         let (Some(loss), [best, waited, factor]) = (step.loss, &mut memory.numbers[..]) else { return updates };
         // A loss that does not fall makes the steps after this one shorter.
-        let shortened = updates.iter().map(|update| update * as_type(factor, update.dtype())).collect();
-        let loss = as_type(loss, best.dtype());
+        let shortened = updates.iter().map(|update| update * factor.cast(update.dtype())).collect();
+        let loss = loss.cast(best.dtype());
         // Also of negative losses, lower by a part means lower.
         let is_better = loss.lt(&(&*best - best.abs().minimum(f64::MAX) * self.threshold));
         let waited_now = is_better.choose(&waited.zeros_like(), &(&*waited + 1.0));
