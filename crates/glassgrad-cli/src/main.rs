@@ -7,6 +7,8 @@
 mod commands;
 mod failure;
 mod question;
+#[allow(dead_code, unused_imports, reason = "the command that trains reads a part of them")]
+mod sources;
 mod table;
 
 use std::io::IsTerminal;

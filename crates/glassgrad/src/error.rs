@@ -77,6 +77,18 @@ impl Error {
         self
     }
 
+    /// The same error with the file, or the part of one, that it is about before the message.
+    ///
+    /// ```
+    /// use glassgrad::error::Error;
+    /// assert_eq!(Error::new("load", "byte 3 is damaged").within("run.npy").to_string(), "load: run.npy: byte 3 is damaged");
+    /// ```
+    pub fn within(mut self, place: impl fmt::Display) -> Error {
+        let details = Arc::make_mut(&mut self.0);
+        details.message = format!("{place}: {}", details.message);
+        self
+    }
+
     /// The operation that failed.
     ///
     /// ```

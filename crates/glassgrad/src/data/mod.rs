@@ -3,14 +3,20 @@
 //! A [`Dataset`] tells how many examples it has and stacks those at some places; [`Examples`] are one, made of tensors whose
 //! first axis is that of the examples. [`split`] divides a dataset, [`Batches`] is the order in which one is seen: a function
 //! of a key, an epoch and a number, so that a run can begin anywhere. [`Prefetch`] has the next batches made in a thread of
-//! their own. [`Standard`] brings numbers to the mean 0 and the deviation 1.
+//! their own. [`Standard`] brings numbers to the mean 0 and the deviation 1. [`Labelled`] are examples with their targets, a
+//! [`Source`] is a set of them with its names, and [`made`] makes some up.
 
 mod batches;
 mod dataset;
+#[cfg(feature = "files")]
+pub mod files;
+mod labelled;
+pub mod made;
 mod prefetch;
 mod standard;
 
 pub use batches::{Batches, Position};
 pub use dataset::{Dataset, Examples, Subset, split};
+pub use labelled::{Labelled, Source, Targets};
 pub use prefetch::Prefetch;
 pub use standard::Standard;
