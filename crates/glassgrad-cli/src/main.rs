@@ -6,7 +6,12 @@
 
 mod commands;
 mod failure;
+mod interrupt;
+mod lab;
+mod plot;
+mod progress;
 mod question;
+mod report;
 #[allow(dead_code, unused_imports, reason = "the command that trains reads a part of them")]
 mod sources;
 mod table;

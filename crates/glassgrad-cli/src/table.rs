@@ -12,6 +12,17 @@ impl Table {
         Table { rows: vec![header.map(str::to_owned).to_vec()] }
     }
 
+    /// A table of as many columns as its header has.
+    pub(crate) fn of(header: Vec<String>) -> Self {
+        Table { rows: vec![header] }
+    }
+
+    /// A row of as many cells as the header has; what is missing is empty.
+    pub(crate) fn push(&mut self, mut cells: Vec<String>) {
+        cells.resize(self.rows[0].len(), String::new());
+        self.rows.push(cells);
+    }
+
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.to_vec());
     }

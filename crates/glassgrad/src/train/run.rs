@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::concerns::inspect;
 use super::trouble::Trouble;
@@ -9,7 +10,7 @@ use super::watch::{Epoch, Flow, Step, Watch};
 use crate::Tree;
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
-use crate::diff::{scan, value_and_grad};
+use crate::diff::{Within as _, scan, value_and_grad};
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
@@ -19,7 +20,7 @@ use crate::save::{self, File};
 use crate::tree::Tree;
 
 /// How parameters are trained: a loss of a batch, an optimiser, how often everything is seen.
-pub struct Training<X, F> {
+pub struct Training<'w, X, F> {
     loss: F,
     optimiser: Optimiser,
     epochs: u64,
@@ -27,9 +28,19 @@ pub struct Training<X, F> {
     parts: usize,
     whole_only: bool,
     seed: u64,
-    checkpoint: Option<(PathBuf, u64)>,
+    checkpoint: Option<(PathBuf, Due)>,
+    budget: Option<usize>,
     inspections: Option<u64>,
-    watches: Vec<Box<dyn Watch<X>>>,
+    watches: Vec<Box<dyn Watch<X> + 'w>>,
+}
+
+/// When a run is saved.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// After every so many steps, and at the end of every epoch.
+    Steps(u64),
+    /// At the end of a step when so much time has passed since the last time, and when training is over.
+    Time(Duration),
 }
 
 /// A whole run at one moment: what is saved, and what it goes on from.
@@ -97,9 +108,9 @@ impl<X: Tree> Run<X> {
     }
 }
 
-impl<X, F> Training<X, F> {
+impl<'w, X, F> Training<'w, X, F> {
     /// With ten epochs, batches of 32, and the seed 0.
-    pub fn new(loss: F, optimiser: Optimiser) -> Training<X, F> {
+    pub fn new(loss: F, optimiser: Optimiser) -> Training<'w, X, F> {
         Training {
             loss,
             optimiser,
@@ -109,6 +120,7 @@ impl<X, F> Training<X, F> {
             whole_only: false,
             seed: 0,
             checkpoint: None,
+            budget: None,
             inspections: None,
             watches: Vec::new(),
         }
@@ -142,7 +154,18 @@ impl<X, F> Training<X, F> {
 
     /// Saves the whole run every so many steps and at the end of every epoch, and goes on from the file if it is there.
     pub fn checkpoint(self, path: impl Into<PathBuf>, every: u64) -> Self {
-        Training { checkpoint: Some((path.into(), every.max(1))), ..self }
+        Training { checkpoint: Some((path.into(), Due::Steps(every.max(1)))), ..self }
+    }
+
+    /// Saves the whole run when so much time has passed since it was saved, and when training is over, and goes on from the
+    /// file if it is there.
+    pub fn checkpoint_after(self, path: impl Into<PathBuf>, time: Duration) -> Self {
+        Training { checkpoint: Some((path.into(), Due::Time(time))), ..self }
+    }
+
+    /// Gradients take at most so many bytes of memory; what does not fit is computed anew, see [`Within`](crate::Within).
+    pub fn within(self, bytes: usize) -> Self {
+        Training { budget: Some(bytes), ..self }
     }
 
     /// Looks with [`inspect`] at a step after the first epoch, and then after every so many.
@@ -151,7 +174,7 @@ impl<X, F> Training<X, F> {
     }
 
     /// Someone more who watches.
-    pub fn watch(mut self, watch: impl Watch<X> + 'static) -> Self {
+    pub fn watch(mut self, watch: impl Watch<X> + 'w) -> Self {
         self.watches.push(Box::new(watch));
         self
     }
@@ -163,7 +186,7 @@ type Moment<X> = (X, State<X>);
 /// So many steps lie at most between two moments that are remembered, for when something goes wrong.
 const REMEMBERED: u64 = 64;
 
-impl<X: Tree + Clone, F> Training<X, F> {
+impl<X: Tree + Clone, F> Training<'_, X, F> {
     /// Trains parameters on examples.
     pub fn run<D>(mut self, start: &X, dataset: &Arc<D>) -> Result<Trained<X>, Trouble<X>>
     where
@@ -189,9 +212,9 @@ impl<X: Tree + Clone, F> Training<X, F> {
         let mut number = run.optimiser.count.item()? as u64;
         let key_at = |position: Position| Keys::from(key.fold(1).fold(position.epoch).fold(position.batch));
         let watches = &mut self.watches;
-        let (loss, optimiser, parts) = (&self.loss, &self.optimiser, self.parts);
+        let (loss, optimiser, parts, budget) = (&self.loss, &self.optimiser, self.parts, self.budget);
         let step = compile(|((parameters, state), (batch, key)): &(Moment<X>, (D::Batch, Keys))| {
-            let (value, slope) = accumulated(loss, parameters, batch, key, parts);
+            let (value, slope) = accumulated(loss, parameters, batch, key, (parts, budget));
             let next = optimiser.update_knowing(parameters, &slope, Some(&value), state);
             (next, value)
         });
@@ -199,6 +222,7 @@ impl<X: Tree + Clone, F> Training<X, F> {
         let mut remembered = (position, state.clone());
         let mut ahead = Prefetch::new(Arc::clone(dataset), batches, position, 2);
         let mut stopped = false;
+        let mut saved = Instant::now();
         while position.epoch < self.epochs && !stopped {
             let Some(next) = ahead.next() else { break };
             let (_, batch) = next?;
@@ -237,9 +261,15 @@ impl<X: Tree + Clone, F> Training<X, F> {
                     stopped |= watch.epoch(&seen)? == Flow::Stop;
                 }
             }
-            if let Some((path, every)) = &self.checkpoint
-                && (number.is_multiple_of(*every) || position.epoch > before.epoch || stopped)
+            let is_last = stopped || position.epoch >= self.epochs;
+            let is_due = |due: Due| match due {
+                Due::Steps(every) => number.is_multiple_of(every) || position.epoch > before.epoch,
+                Due::Time(time) => saved.elapsed() >= time,
+            };
+            if let Some((path, due)) = &self.checkpoint
+                && (is_last || is_due(*due))
             {
+                saved = Instant::now();
                 let all: Vec<f64> = losses.iter().copied().chain([sum]).collect();
                 let place = [position.epoch as i64, position.batch as i64];
                 run = Run {
@@ -309,18 +339,25 @@ fn accumulated<X: Tree, B: Tree>(
     parameters: &X,
     batch: &B,
     key: &Keys,
-    parts: usize,
+    (parts, budget): (usize, Option<usize>),
 ) -> (Tensor, X) {
+    let sloped = |batch: &B, key: &Keys| {
+        let function = value_and_grad(|parameters: &X| loss(parameters, batch, key));
+        match budget {
+            Some(bytes) => function.within(bytes)(parameters),
+            None => function(parameters),
+        }
+    };
     let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
     if parts == 1 || !batch.flatten().iter().all(divides) {
-        return value_and_grad(|parameters: &X| loss(parameters, batch, key))(parameters);
+        return sloped(batch, key);
     }
     let divided = batch.map(|leaf| {
         let count = leaf.shape()[0] / parts;
         leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
     });
     let one = |sums: &X, (part, key): &(B, Keys)| {
-        let (value, slope) = value_and_grad(|parameters: &X| loss(parameters, part, key))(parameters);
+        let (value, slope) = sloped(part, key);
         (sums.add(&slope), value)
     };
     let (sums, values) = scan(one, &Tree::zeros_like(parameters), &(divided, key.split(parts)));

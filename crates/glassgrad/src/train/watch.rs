@@ -83,6 +83,17 @@ pub trait Watch<X> {
     }
 }
 
+/// A watch that is read afterwards.
+impl<X, W: Watch<X> + ?Sized> Watch<X> for &mut W {
+    fn step(&mut self, step: &Step) -> Result<Flow, Error> {
+        (**self).step(step)
+    }
+
+    fn epoch(&mut self, epoch: &Epoch<'_, X>) -> Result<Flow, Error> {
+        (**self).epoch(epoch)
+    }
+}
+
 /// A watch that someone else reads too.
 impl<X, W: Watch<X>> Watch<X> for Rc<RefCell<W>> {
     fn step(&mut self, step: &Step) -> Result<Flow, Error> {

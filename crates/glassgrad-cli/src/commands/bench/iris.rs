@@ -8,7 +8,7 @@ use glassgrad::optim::Optimiser;
 use super::data::Source;
 use super::training::{Mode, Training, cross_entropy};
 use super::workload::Workload;
-use crate::commands::train::IRIS;
+use crate::sources::IRIS;
 
 const EPOCHS: usize = 100;
 

@@ -1,0 +1,93 @@
+//! The same network trained with several optimisers, side by side.
+
+use std::io::IsTerminal as _;
+
+use serde_json::json;
+
+use super::{Train, spoiled};
+use crate::failure::{Failure, print};
+use crate::lab::datasets::{self, Places};
+use crate::lab::folder::Folder;
+use crate::lab::history::History;
+use crate::lab::objective::Score;
+use crate::lab::settings::{Optimizer, Settings, name_of};
+use crate::lab::study::{Conduct, Study};
+use crate::plot::{Curve, plot};
+use crate::progress::Progress;
+use crate::report::{self, Contestant};
+use crate::table::Table;
+
+/// What each optimiser is usually given, where no learning rate is asked for.
+fn usual_rate(optimizer: Optimizer, settings: &Settings) -> f64 {
+    match optimizer {
+        _ if optimizer == settings.optimizer => settings.lr,
+        Optimizer::Sgd => 0.1,
+        Optimizer::Momentum | Optimizer::Nesterov => 0.05,
+        Optimizer::Adagrad => 0.05,
+        Optimizer::Rmsprop | Optimizer::Adam | Optimizer::Adamw => 0.01,
+    }
+}
+
+pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Places) -> Result<(), Failure> {
+    let settings = train.options.settings(&train.data)?;
+    let folder = train.out.as_deref().map(Folder::create).transpose()?;
+    let task = datasets::load(&settings, places)?;
+    let mut contestants: Vec<Contestant> = Vec::new();
+    for optimizer in optimizers {
+        let lr = train.options.lr.unwrap_or_else(|| usual_rate(*optimizer, &settings));
+        let study = Study::new(Settings { optimizer: *optimizer, lr, ..settings.clone() }, task.clone())?;
+        let visible = !train.json && std::io::stderr().is_terminal();
+        let mut progress =
+            Progress::new(&name_of(*optimizer), study.settings.epochs * study.batches(), visible, None);
+        let outcome = study.run(Conduct { within: train.within, ..Conduct::default() }, &mut progress);
+        drop(progress);
+        let name = name_of(*optimizer);
+        let (history, test, trouble) = match outcome {
+            Ok(outcome) => (outcome.history, Some(outcome.test), None),
+            Err(mishap) => (History::default(), None, Some(spoiled(mishap, &study, None).to_string())),
+        };
+        contestants.push(Contestant { name, settings: study.settings, history, test, trouble });
+        if crate::interrupt::is_asked() {
+            break;
+        }
+    }
+    if let Some(folder) = &folder {
+        folder.write_settings(&settings)?;
+        folder.write("comparison.html", report::comparison(&task.about, &contestants).as_bytes())?;
+    }
+    if train.json {
+        let rows: Vec<_> = contestants
+            .iter()
+            .map(|one| {
+                json!({
+                    "optimizer": one.name, "lr": one.settings.lr, "test": one.test, "trouble": one.trouble,
+                    "seconds": one.history.seconds(),
+                    "losses": one.history.epochs.iter().map(|seen| seen.loss).collect::<Vec<_>>(),
+                })
+            })
+            .collect();
+        return print(&format!("{}\n", json!({ "dataset": task.about.name, "compared": rows })));
+    }
+    let curves: Vec<Curve> = contestants
+        .iter()
+        .map(|one| Curve { name: one.name.clone(), points: one.history.curve(|seen| Some(seen.loss)) })
+        .collect();
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut table = Table::new(["optimizer", "lr", "last loss", "test", "seconds"]);
+    for one in &contestants {
+        let loss = one.history.epochs.last().map_or("–".to_owned(), |seen| format!("{:.4}", seen.loss));
+        let told = |score: &Score| score.measure.to_string();
+        let test = one.test.as_ref().map_or_else(|| "failed".to_owned(), told);
+        table.row([one.name.clone(), one.settings.lr.to_string(), loss, test, format!("{:.3}", one.history.seconds())]);
+    }
+    let mut text = format!("{}: {}\n\n", task.about.name, task.about.title);
+    text += &plot("training loss by epoch", &curves, colour);
+    text += &format!("\n{}", table.render());
+    for trouble in contestants.iter().filter_map(|one| Some((&one.name, one.trouble.as_ref()?))) {
+        text += &format!("\n{}: {}\n", trouble.0, trouble.1);
+    }
+    if let Some(folder) = &folder {
+        text += &format!("\nwritten to {}: comparison.html\n", folder.path().display());
+    }
+    print(&text)
+}

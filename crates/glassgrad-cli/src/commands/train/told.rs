@@ -1,0 +1,92 @@
+//! What people read when training is over.
+
+use std::io::IsTerminal as _;
+
+use glassgrad::data::Dataset as _;
+use glassgrad::tree::Tree as _;
+
+use crate::lab::folder::{self, Folder};
+use crate::lab::objective::Judge;
+use crate::lab::objective::told_classes;
+use crate::lab::settings::name_of;
+use crate::lab::study::{Outcome, Study};
+use crate::lab::task::Kind;
+use crate::plot::{Curve, plot};
+use crate::table::Table;
+
+/// More classes than this are not shown as a table of confusions.
+const MOST_CLASSES: usize = 10;
+
+pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, written: &[&str]) -> String {
+    let (settings, about) = (&study.settings, &study.task.about);
+    let ends = about.ends(settings);
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let mut text = format!(
+        "{}: {}\n{}, {} parameters; {} lr {}, batch {}, seed {}; {} examples for training, {} for the test\n\n",
+        about.name,
+        about.title,
+        settings.network(ends.view.numbers(), ends.outputs),
+        study.start.element_count(),
+        name_of(settings.optimizer),
+        settings.lr,
+        study.batch(),
+        settings.seed,
+        study.task.training.len(),
+        study.task.test.len(),
+    );
+    let curve = |name: &str, points: Vec<(f64, f64)>| Curve { name: name.to_owned(), points };
+    let mut curves = vec![curve("training", outcome.history.curve(|seen| Some(seen.loss)))];
+    // A loss that is summed over a batch has no place beside the mean of the test.
+    if settings.reduce == crate::lab::settings::Reduce::Mean {
+        curves.push(curve("test", outcome.history.curve(|seen| Some(seen.test?.loss))));
+    }
+    text += &plot("loss by epoch", &curves, colour);
+    text += &format!(
+        "\n{:<10}{} in training, {} on {}\n",
+        outcome.test.measure.name(),
+        outcome.training.measure,
+        outcome.test.measure,
+        if matches!(about.kind, Kind::Text { .. }) { "text not seen" } else { "examples not seen" },
+    );
+    let seconds = outcome.history.seconds();
+    text += &format!("{:<10}{seconds:.3} s for {} steps\n", "time", outcome.steps);
+    if let Some(confusions) = confusions(study, outcome) {
+        text += &format!("\n{confusions}");
+    }
+    if let Some(folder) = folder {
+        text += &format!("\nwritten to {}: {}\n", folder.path().display(), written.join(", "));
+    }
+    if outcome.stopped {
+        text += &match folder {
+            Some(folder) => format!(
+                "ended early: go on with  glassgrad train {} --out {} --resume\n",
+                settings.data,
+                folder.path().display()
+            ),
+            None => "ended early; with --out DIR a run can be gone on with\n".to_owned(),
+        };
+    }
+    let _ = folder::REPORT;
+    text
+}
+
+/// Which classes are taken for which, where some are.
+fn confusions(study: &Study, outcome: &Outcome) -> Option<String> {
+    let Kind::Classes { names } = &study.task.about.kind else { return None };
+    if names.len() > MOST_CLASSES || outcome.test.measure.number() == 1.0 {
+        return None;
+    }
+    let outputs = Judge::new(&study.objective, &study.task.test).judge(&outcome.network).ok()?.outputs;
+    let classes = study.task.test.tensors().1.to_vec::<i64>().ok()?;
+    let mut counts = vec![vec![0_usize; names.len()]; names.len()];
+    for (told, class) in told_classes(&outputs, names.len()).zip(&classes) {
+        counts[*class as usize][told as usize] += 1;
+    }
+    let header: Vec<String> = std::iter::once("is \\ told".to_owned()).chain(names.iter().cloned()).collect();
+    let mut table = Table::of(header);
+    for (name, row) in names.iter().zip(&counts) {
+        let cell = |count: &usize| if *count == 0 { "·".to_owned() } else { count.to_string() };
+        table.push(std::iter::once(name.clone()).chain(row.iter().map(cell)).collect());
+    }
+    Some(table.render())
+}

@@ -1,0 +1,299 @@
+//! The data that can be asked for by name, a row each, with the settings that suit it; files besides.
+
+use std::path::{Path, PathBuf};
+
+use glassgrad::data::Source;
+use glassgrad::rng::Key;
+
+use super::settings::{Activation, Engine, Initial, Loss, Model, Number, Optimizer, Reduce, Schedule, Settings};
+use super::task::{Scaling, Task, View};
+use crate::failure::Failure;
+use crate::sources;
+
+/// A data set that has a name.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// What is changed of the usual settings.
+    suit: fn(&mut Settings),
+    load: fn(&Settings, &Places) -> Result<Task, Failure>,
+}
+
+/// Where files are, and whether they may be fetched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) data: Option<PathBuf>,
+    pub(crate) download: bool,
+    pub(crate) mirror: Option<String>,
+}
+
+/// All that have a name.
+pub(crate) const ROWS: &[Row] = &[
+    Row {
+        name: "iris",
+        about: "150 flowers of three species, by four lengths (embedded)",
+        suit: |settings| {
+            settings.layers = vec![10];
+            settings.activation = Activation::Tanh;
+            settings.reduce = Reduce::Sum;
+            settings.optimizer = Optimizer::Sgd;
+            settings.lr = 0.05;
+            settings.batch = 0;
+            settings.epochs = 100;
+            settings.dtype = Number::F64;
+        },
+        load: |settings, _| {
+            let view = View::Row { numbers: 4 };
+            Task::of(sources::iris().map_err(sourced)?, view, Scaling::Columns, settings)
+        },
+    },
+    Row {
+        name: "moons",
+        about: "points of two half-moons that reach into each other (made)",
+        suit: |settings| settings.noise = 0.1,
+        load: |settings, _| made(settings, &settings.data),
+    },
+    Row {
+        name: "circles",
+        about: "points of two circles, one inside the other (made)",
+        suit: |settings| settings.noise = 0.05,
+        load: |settings, _| made(settings, &settings.data),
+    },
+    Row {
+        name: "spirals",
+        about: "points of three arms that wind around each other (made)",
+        suit: |settings| {
+            settings.noise = 0.1;
+            settings.layers = vec![32, 32];
+            settings.epochs = 200;
+        },
+        load: |settings, _| made(settings, &settings.data),
+    },
+    Row {
+        name: "blobs",
+        about: "points around three centres (made)",
+        suit: |settings| settings.noise = 1.0,
+        load: |settings, _| made(settings, &settings.data),
+    },
+    Row {
+        name: "digits",
+        about: "1,797 handwritten digits of 8×8 pixels (embedded)",
+        suit: |settings| {
+            settings.test = 0.2;
+            settings.layers = vec![64];
+            settings.activation = Activation::Relu;
+            settings.lr = 2e-3;
+            settings.epochs = 60;
+        },
+        load: |settings, _| {
+            let view = View::Image { height: 8, width: 8 };
+            Task::of(sources::digits().map_err(sourced)?, view, Scaling::Whole, settings)
+        },
+    },
+    Row {
+        name: "mnist",
+        about: "70,000 handwritten digits of 28×28 pixels (--data DIR, or --download)",
+        suit: large_images,
+        load: |settings, places| images(settings, places, not_yet),
+    },
+    Row {
+        name: "fashion",
+        about: "70,000 pieces of clothing of 28×28 pixels (--data DIR, or --download)",
+        suit: large_images,
+        load: |settings, places| images(settings, places, not_yet),
+    },
+    Row {
+        name: "function",
+        about: "a function of one number, with noise (made; --function names it)",
+        suit: |settings| {
+            settings.layers = vec![32, 32];
+            settings.activation = Activation::Tanh;
+            settings.loss = Loss::Mse;
+            settings.points = 400;
+            settings.noise = 0.05;
+            settings.test = 0.25;
+            settings.lr = 5e-3;
+            settings.epochs = 400;
+        },
+        load: |settings, _| made(settings, &settings.function),
+    },
+];
+
+fn large_images(settings: &mut Settings) {
+    settings.layers = vec![512, 128];
+    settings.activation = Activation::Relu;
+    settings.lr = 1e-3;
+    settings.schedule = Schedule::Cosine;
+    settings.lr_end = 0.01;
+    settings.batch = 128;
+    settings.epochs = 10;
+}
+
+fn sourced(error: impl std::fmt::Display) -> Failure {
+    Failure::Result(error.to_string())
+}
+
+/// Points of the plane, or of a function, drawn with the seed.
+fn made(settings: &Settings, name: &str) -> Result<Task, Failure> {
+    let source = sources::made(name, Key::new(settings.seed).fold(9), settings.points, settings.noise);
+    let source = source.map_err(|error| Failure::Input(error.to_string()))?;
+    let numbers = source.feature_names.len();
+    let scaling = if numbers == 1 { Scaling::Columns } else { Scaling::None };
+    Task::of(source, View::Row { numbers }, scaling, settings)
+}
+
+fn images(
+    settings: &Settings,
+    places: &Places,
+    read: impl Fn(&Places) -> Result<Source, Failure>,
+) -> Result<Task, Failure> {
+    Task::of(read(places)?, View::Image { height: 28, width: 28 }, Scaling::Whole, settings)
+}
+
+/// What is usual: a small network, Adam, a mean loss.
+fn usual(data: &str) -> Settings {
+    Settings {
+        data: data.to_owned(),
+        model: Model::Mlp,
+        layers: vec![16, 16],
+        activation: Activation::Tanh,
+        initial: Initial::Inputs,
+        loss: Loss::CrossEntropy,
+        reduce: Reduce::Mean,
+        optimizer: Optimizer::Adam,
+        lr: 1e-2,
+        momentum: 0.0,
+        weight_decay: 0.0,
+        clip: 0.0,
+        schedule: Schedule::Constant,
+        lr_end: 0.1,
+        warmup: 0,
+        dropout: 0.0,
+        epochs: 100,
+        batch: 32,
+        seed: 0,
+        dtype: Number::F32,
+        engine: Engine::Tensor,
+        test: if ROWS.iter().any(|row| row.name == data && row.name != "iris") { 0.5 } else { 0.2 },
+        points: 1000,
+        noise: 0.1,
+        function: "sine".to_owned(),
+        target: None,
+        heads: 4,
+        wires: 8,
+        context: 64,
+    }
+}
+
+/// What kind of data a word asks for.
+pub(crate) enum Data<'d> {
+    Named(&'static Row),
+    Table(&'d Path),
+    Text(&'d Path),
+}
+
+/// Finds a data set by its name, or takes the word for a file.
+pub(crate) fn find(data: &str) -> Result<Data<'_>, Failure> {
+    if let Some(row) = ROWS.iter().find(|row| row.name == data) {
+        return Ok(Data::Named(row));
+    }
+    let path = Path::new(data);
+    let lower = data.to_lowercase();
+    let ends = |endings: &[&str]| endings.iter().any(|ending| lower.ends_with(ending));
+    match () {
+        () if ends(&[".csv", ".csv.gz", ".tsv", ".npy", ".npz"]) => Ok(Data::Table(path)),
+        () if ends(&[".txt"]) => Ok(Data::Text(path)),
+        () => {
+            let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            let message = format!(
+                "there is no data set named {data:?}: choose one of {}, or a file that ends in .csv, .csv.gz, .npz or .txt",
+                names.join(", ")
+            );
+            Err(Failure::Input(message))
+        }
+    }
+}
+
+/// The settings that suit some data, for a model if one is asked for.
+pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failure> {
+    let mut settings = usual(data);
+    match find(data)? {
+        Data::Named(row) => (row.suit)(&mut settings),
+        Data::Table(_) => {
+            settings.layers = vec![16];
+            settings.lr = 5e-3;
+            settings.weight_decay = 1e-3;
+        }
+        Data::Text(_) => {
+            settings.model = Model::Lstm;
+            settings.test = 0.1;
+            settings.lr = 3e-3;
+            settings.clip = 1.0;
+            settings.epochs = 20;
+            settings.schedule = Schedule::Cosine;
+            settings.lr_end = 0.05;
+        }
+    }
+    let is_text = matches!(find(data)?, Data::Text(_));
+    settings.model = model.unwrap_or(settings.model);
+    // The widths that suit a model which is not the one of the row.
+    match settings.model {
+        Model::Mlp => {}
+        Model::Sparse => settings.layers = vec![64, 64],
+        Model::Cnn => {
+            settings.layers = vec![16, 32, 64];
+            settings.activation = Activation::Relu;
+            settings.epochs = settings.epochs.min(30);
+        }
+        Model::Rnn | Model::Lstm | Model::Gru => {
+            settings.layers = vec![if is_text { 192 } else { 64 }];
+            settings.clip = 1.0;
+        }
+        Model::Transformer => {
+            settings.layers = if is_text { vec![128; 3] } else { vec![32; 2] };
+            settings.optimizer = Optimizer::Adamw;
+            settings.lr = 2e-3;
+            settings.clip = 1.0;
+            settings.warmup = 50;
+        }
+    }
+    if is_text {
+        settings.dropout = 0.2;
+    }
+    Ok(settings)
+}
+
+/// Reads or makes what the settings ask for.
+pub(crate) fn load(settings: &Settings, places: &Places) -> Result<Task, Failure> {
+    match find(&settings.data)? {
+        Data::Named(row) => (row.load)(settings, places),
+        Data::Table(path) => {
+            let source = not_yet2(path)?;
+            let numbers = source.feature_names.len();
+            Task::of(source, View::Row { numbers }, Scaling::Columns, settings)
+        }
+        Data::Text(path) => {
+            let text = text(path)?;
+            let name = path.file_stem().map_or_else(|| settings.data.clone(), |stem| stem.to_string_lossy().into_owned());
+            Task::of_text(&name, &text, settings)
+        }
+    }
+}
+
+fn not_yet(_: &Places) -> Result<Source, Failure> { Err(Failure::Input(String::new())) }
+fn not_yet2(_: &Path) -> Result<Source, Failure> { Err(Failure::Input(String::new())) }
+
+/// Larger texts would take longer than anyone waits for.
+const LARGEST_TEXT: u64 = 64 << 20;
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let failed = |message: String| Failure::Input(format!("cannot read {}: {message}", path.display()));
+    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if size > LARGEST_TEXT {
+        return Err(failed(format!("it has {size} bytes, and a text of at most {LARGEST_TEXT} can be learnt")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to()))
+    })
+}

@@ -1,0 +1,19 @@
+//! Experiments: data, networks and recipes by name, run and seen.
+//!
+//! [`settings`] says what an experiment is, [`options`] how it is asked for, [`datasets`] which data has a name; [`task`] is
+//! what is learnt, [`network`] what learns it, [`objective`] what for, [`recipe`] how; [`study`] runs it and keeps a
+//! [`history`]; [`folder`] is where it lies.
+
+pub(crate) mod datasets;
+pub(crate) mod folder;
+pub(crate) mod history;
+pub(crate) mod model;
+pub(crate) mod network;
+pub(crate) mod objective;
+pub(crate) mod options;
+pub(crate) mod recipe;
+mod scalar;
+pub(crate) mod settings;
+pub(crate) mod study;
+pub(crate) mod task;
+mod text;

@@ -1,0 +1,54 @@
+//! A model in a file: the weights, and all that has to be known to use them.
+
+use std::path::Path;
+
+use glassgrad::save::{self, File};
+use serde::{Deserialize, Serialize};
+
+use super::network::Network;
+use super::settings::Settings;
+use super::study::Study;
+use super::task::Description;
+use crate::failure::Failure;
+
+/// What a file of a model says of itself.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    settings: Settings,
+    task: Description,
+}
+
+/// The name of the note.
+const NOTE: &str = "glassgrad";
+
+/// A network that can be used.
+pub(crate) struct Model {
+    pub(crate) settings: Settings,
+    pub(crate) task: Description,
+    pub(crate) network: Network,
+}
+
+/// Writes a network, whole or not at all.
+pub(crate) fn write(path: &Path, study: &Study, network: &Network) -> Result<(), Failure> {
+    let note = Note { settings: study.settings.clone(), task: study.task.about.clone() };
+    let note = serde_json::to_string(&note).map_err(|error| Failure::Result(error.to_string()))?;
+    save::save(path, network, &[(NOTE, &note)]).map_err(|error| Failure::Result(error.to_string()))
+}
+
+/// Reads a network.
+pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
+    let failed = |message: String| Failure::Input(message);
+    let file = File::read(path).map_err(|error| failed(error.to_string()))?;
+    let shown = path.display();
+    let Some(note) = file.notes.get(NOTE) else {
+        return Err(failed(format!("{shown} was not written by glassgrad train: it does not say what network it holds")));
+    };
+    let note: Note = serde_json::from_str(note)
+        .map_err(|error| failed(format!("{shown}: what it says of its network cannot be read: {error}")))?;
+    // A network of the same shape says what is expected; a note that lies about it is refused before much is made.
+    let expected: usize = file.tensors.values().map(|tensor| tensor.shape().elements()).sum();
+    note.settings.check_size(&note.task, expected).map_err(|error| failed(format!("{shown}: {error}")))?;
+    let like = Network::build(&note.settings, &note.task.ends(&note.settings))?;
+    let network = file.tree(&like).map_err(|error| failed(format!("{shown}: {error}")))?;
+    Ok(Model { settings: note.settings, task: note.task, network })
+}

@@ -1,0 +1,92 @@
+//! Convolutions with pooling over images, then a linear layer, then the answer.
+
+use glassgrad::expr::Keys;
+use glassgrad::nn::{Activation, Conv2d, Dropout, Flatten, Layer, Linear, MaxPool};
+use glassgrad::operations::Convolution;
+use glassgrad::rng::Key;
+use glassgrad::{Tensor, Tree};
+
+use super::{Ends, Family};
+use crate::failure::Failure;
+use crate::lab::settings::Settings;
+use crate::lab::task::View;
+
+#[derive(Clone, Debug, Tree)]
+pub(crate) struct Convolutional {
+    convolutions: Vec<Conv2d>,
+    hidden: Linear,
+    output: Linear,
+    activation: Activation,
+    pool: MaxPool<2>,
+    dropout: Dropout,
+    #[tree(static)]
+    size: [usize; 2],
+}
+
+impl Family for Convolutional {
+    fn build(key: Key, settings: &Settings, ends: &Ends) -> Result<Convolutional, Failure> {
+        let View::Image { height, width } = ends.view else {
+            return Err(Failure::Input("--model cnn: only images (digits, mnist, fashion) have neighbours to see".to_owned()));
+        };
+        let Some((hidden, channels)) = settings.layers.split_last().filter(|(_, channels)| !channels.is_empty()) else {
+            let message = "--layers: a cnn has the channels of one or more convolutions and the width of a last layer, as in 16,32,128";
+            return Err(Failure::Input(message.to_owned()));
+        };
+        let [mut rows, mut columns] = [height, width];
+        let mut before = 1;
+        let mut convolutions = Vec::new();
+        for (number, outputs) in channels.iter().enumerate() {
+            if rows < 2 || columns < 2 {
+                let message = format!(
+                    "--layers: images of {height}×{width} can be halved {number} times; ask for at most {number} convolutions"
+                );
+                return Err(Failure::Input(message));
+            }
+            // As large as before: a kernel of three, and one zero around the image.
+            let how = Convolution::default().padding(1);
+            convolutions.push(Conv2d::drawn(key.fold(number as u64), before, *outputs, 3, how, settings.initial.drawn()));
+            (before, rows, columns) = (*outputs, rows / 2, columns / 2);
+        }
+        let linear = |number: u64, inputs: usize, outputs: usize| {
+            Linear::drawn(key.fold(100 + number), inputs, outputs, settings.initial.drawn())
+        };
+        Ok(Convolutional {
+            convolutions,
+            hidden: linear(0, before * rows * columns, *hidden),
+            output: linear(1, *hidden, ends.outputs),
+            activation: settings.activation.layer(),
+            pool: MaxPool::new(2),
+            dropout: Dropout::new(settings.dropout),
+            size: [height, width],
+        })
+    }
+}
+
+impl Convolutional {
+    #[track_caller]
+    fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
+        let noisy = |x: Tensor, number: u64| match key {
+            Some(key) => self.dropout.apply_noisy(&x, &key.fold(number)),
+            None => x,
+        };
+        let mut x = x.reshape([x.shape()[0], 1, self.size[0], self.size[1]]);
+        for convolution in &self.convolutions {
+            x = self.pool.apply(&self.activation.apply(&convolution.apply(&x)));
+        }
+        x = noisy(Flatten(3).apply(&x), 0);
+        x = noisy(self.activation.apply(&self.hidden.apply(&x)), 1);
+        self.output.apply(&x)
+    }
+}
+
+impl Layer for Convolutional {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.run(x, None)
+    }
+
+    #[track_caller]
+    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+        self.run(x, Some(key))
+    }
+}

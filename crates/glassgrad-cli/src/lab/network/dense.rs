@@ -1,0 +1,59 @@
+//! Linear layers with an activation, and noise where it is asked for, between them.
+
+use glassgrad::expr::Keys;
+use glassgrad::nn::{Activation, Dropout, Layer, Mlp};
+use glassgrad::rng::Key;
+use glassgrad::{Tensor, Tree};
+
+use super::{Ends, Family};
+use crate::failure::Failure;
+use crate::lab::settings::Settings;
+use crate::lab::task::View;
+
+#[derive(Clone, Debug, Tree)]
+pub(crate) struct Dense {
+    pub(crate) layers: Vec<glassgrad::nn::Linear>,
+    pub(crate) activation: Activation,
+    dropout: Dropout,
+}
+
+impl Family for Dense {
+    fn build(key: Key, settings: &Settings, ends: &Ends) -> Result<Dense, Failure> {
+        if matches!(ends.view, View::Text { .. }) {
+            return Err(Failure::Input("--model mlp: a text is read by rnn, lstm, gru or transformer".to_owned()));
+        }
+        let widths = [&[ends.view.numbers()], &settings.layers[..], &[ends.outputs]].concat();
+        let Mlp { layers, activation } =
+            Mlp::drawn(key, &widths, settings.activation.layer(), settings.initial.drawn());
+        Ok(Dense { layers, activation, dropout: Dropout::new(settings.dropout) })
+    }
+}
+
+impl Dense {
+    #[track_caller]
+    fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
+        let mut x = x.clone();
+        for (number, layer) in self.layers.iter().enumerate() {
+            if number > 0 {
+                x = self.activation.apply(&x);
+                if let Some(key) = key {
+                    x = self.dropout.apply_noisy(&x, &key.fold(number as u64));
+                }
+            }
+            x = layer.apply(&x);
+        }
+        x
+    }
+}
+
+impl Layer for Dense {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.run(x, None)
+    }
+
+    #[track_caller]
+    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+        self.run(x, Some(key))
+    }
+}

@@ -1,0 +1,46 @@
+//! Units that see a few others each, by random wires.
+
+use glassgrad::nn::{Activation, Layer, Linear, SparseLinear};
+use glassgrad::rng::Key;
+use glassgrad::{Tensor, Tree};
+
+use super::{Ends, Family};
+use crate::failure::Failure;
+use crate::lab::settings::Settings;
+use crate::lab::task::View;
+
+#[derive(Clone, Debug, Tree)]
+pub(crate) struct Sparse {
+    layers: Vec<SparseLinear>,
+    output: Linear,
+    activation: Activation,
+}
+
+impl Family for Sparse {
+    fn build(key: Key, settings: &Settings, ends: &Ends) -> Result<Sparse, Failure> {
+        if matches!(ends.view, View::Text { .. }) {
+            return Err(Failure::Input("--model sparse: a text is read by rnn, lstm, gru or transformer".to_owned()));
+        }
+        let widths = [&[ends.view.numbers()], &settings.layers[..]].concat();
+        let layer = |(number, ends): (usize, &[usize])| {
+            SparseLinear::new(key.fold(number as u64), ends[0], ends[1], settings.wires.max(1))
+        };
+        let last = widths[widths.len() - 1];
+        Ok(Sparse {
+            layers: widths.windows(2).enumerate().map(layer).collect(),
+            output: Linear::drawn(key.fold(widths.len() as u64), last, ends.outputs, settings.initial.drawn()),
+            activation: settings.activation.layer(),
+        })
+    }
+}
+
+impl Layer for Sparse {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        let mut x = x.clone();
+        for layer in &self.layers {
+            x = self.activation.apply(&layer.apply(&x));
+        }
+        self.output.apply(&x)
+    }
+}

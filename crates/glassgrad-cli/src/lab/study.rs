@@ -1,0 +1,274 @@
+//! An experiment run: a network learns a task by a recipe, and everything worth seeing is kept.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassgrad::data::{Batches, Dataset as _};
+use glassgrad::error::Error;
+use glassgrad::expr::{Keys, Tensor};
+use glassgrad::rng::Key;
+use glassgrad::train::{Epoch, Flow, Step, Training, Trouble, Watch};
+use glassgrad::tree::Tree as _;
+use glassgrad::{compile, grad};
+
+use super::history::{History, Seen, Sizes};
+use super::network::Network;
+use super::objective::{Judge, Objective, Score};
+use super::recipe;
+use super::settings::{Engine, Settings};
+use super::task::Task;
+use crate::failure::Failure;
+
+/// An experiment that is ready to run.
+pub(crate) struct Study {
+    pub(crate) settings: Settings,
+    pub(crate) task: Task,
+    pub(crate) objective: Objective,
+    /// The network before the first step.
+    pub(crate) start: Network,
+}
+
+/// What an experiment has made.
+pub(crate) struct Outcome {
+    pub(crate) network: Network,
+    pub(crate) history: History,
+    pub(crate) training: Score,
+    pub(crate) test: Score,
+    /// The steps that were made in all.
+    pub(crate) steps: u64,
+    /// Whether someone has ended it before its time.
+    pub(crate) stopped: bool,
+}
+
+/// How an experiment can end badly.
+pub(crate) enum Mishap {
+    Failed(Failure),
+    /// The loss was not a number; the last good network is there.
+    Spoiled { message: String, last_good: Box<Network> },
+}
+
+impl From<Failure> for Mishap {
+    fn from(failure: Failure) -> Mishap {
+        Mishap::Failed(failure)
+    }
+}
+
+impl From<Error> for Mishap {
+    fn from(error: Error) -> Mishap {
+        Mishap::Failed(Failure::Result(error.to_string()))
+    }
+}
+
+/// Someone who sees an experiment while it runs.
+pub(crate) trait Spectator {
+    /// After a step, of so many in an epoch.
+    fn step(&mut self, step: &Step) -> Flow {
+        let _ = step;
+        Flow::Continue
+    }
+
+    /// After an epoch.
+    fn epoch(&mut self, history: &History, network: &Network) -> Result<Flow, Error> {
+        let _ = (history, network);
+        Ok(Flow::Continue)
+    }
+}
+
+impl Spectator for () {}
+
+/// What decides on how an experiment runs and not on what it makes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conduct {
+    /// Where the run is saved, and gone on from.
+    pub(crate) run: Option<PathBuf>,
+    /// What was seen before, where it goes on.
+    pub(crate) history: History,
+    /// The bytes that a gradient may take.
+    pub(crate) within: Option<usize>,
+}
+
+/// A run is saved when so much time has passed.
+const BETWEEN_SAVES: Duration = Duration::from_secs(5);
+
+/// At most so many epochs have their slopes looked at.
+const LOOKS: u64 = 100;
+
+/// So many examples are looked at for slopes.
+pub(crate) const EXAMPLES_FOR_SLOPES: usize = 256;
+
+impl Study {
+    /// Draws the first weights; what does not fit together is told before anything runs.
+    pub(crate) fn new(settings: Settings, task: Task) -> Result<Study, Failure> {
+        let objective = Objective::of(&settings, &task.about)?;
+        let start = Network::build(&settings, &task.about.ends(&settings))?;
+        let study = Study { settings, task, objective, start };
+        recipe::optimiser(&study.settings, study.batches())?;
+        if study.settings.engine == Engine::Scalar {
+            super::scalar::check(&study)?;
+        }
+        Ok(study)
+    }
+
+    /// How many examples a step sees.
+    pub(crate) fn batch(&self) -> usize {
+        match self.settings.batch {
+            0 => self.task.training.len(),
+            size => size.min(self.task.training.len()),
+        }
+    }
+
+    /// How many steps an epoch has.
+    pub(crate) fn batches(&self) -> u64 {
+        Batches::new(self.batch(), Key::new(0)).count(&self.task.training)
+    }
+
+    /// Some examples, those at the beginning of the training part, by which slopes are looked at.
+    pub(crate) fn sample(&self) -> Result<(Tensor, Tensor), Error> {
+        let count = self.task.training.len().min(EXAMPLES_FOR_SLOPES);
+        self.task.training.batch(&(0..count).collect::<Vec<_>>())
+    }
+
+    /// Trains.
+    pub(crate) fn run(&self, conduct: Conduct, spectator: &mut dyn Spectator) -> Result<Outcome, Mishap> {
+        let watch = Observer::new(self, conduct.history, spectator)?;
+        let (network, steps, stopped, history) = match self.settings.engine {
+            Engine::Tensor => self.run_tensors(conduct.run, conduct.within, watch)?,
+            Engine::Scalar => super::scalar::run(self, watch)?,
+        };
+        let training = Judge::new(&self.objective, &self.task.training).judge(&network)?.score;
+        let test = match history.epochs.last().and_then(|seen| seen.test) {
+            Some(score) if !stopped => score,
+            _ => Judge::new(&self.objective, &self.task.test).judge(&network)?.score,
+        };
+        Ok(Outcome { network, history, training, test, steps, stopped })
+    }
+
+    fn run_tensors(
+        &self,
+        run: Option<PathBuf>,
+        within: Option<usize>,
+        watch: Observer<'_>,
+    ) -> Result<(Network, u64, bool, History), Mishap> {
+        let optimiser = recipe::optimiser(&self.settings, self.batches())?;
+        let loss = |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
+        let mut training = Training::new(loss, optimiser)
+            .epochs(self.settings.epochs)
+            .batch_size(self.batch())
+            .seed(self.settings.seed);
+        if let Some(path) = run {
+            training = training.checkpoint_after(path, BETWEEN_SAVES);
+        }
+        if let Some(bytes) = within {
+            training = training.within(bytes);
+        }
+        let mut watch = watch;
+        let trained = training.watch(&mut watch).run(&self.start, &self.task.training);
+        match trained {
+            Ok(trained) => {
+                let history = watch.finished(&trained.losses);
+                Ok((trained.parameters, trained.steps, trained.stopped, history))
+            }
+            Err(trouble) => {
+                let message = trouble.to_string();
+                Err(match trouble {
+                    Trouble::NotFinite { last_good, .. } => Mishap::Spoiled { message, last_good },
+                    Trouble::Failed(error) => error.into(),
+                })
+            }
+        }
+    }
+}
+
+/// Keeps the history, and passes on what it sees.
+pub(super) struct Observer<'o> {
+    history: History,
+    spectator: &'o mut dyn Spectator,
+    judge: Judge<'o>,
+    sizes: Box<dyn Fn(&Network) -> Result<Vec<Sizes>, Error> + 'o>,
+    rate: f64,
+    epochs: u64,
+    /// When the epoch began, not counting what was spent on looking.
+    began: Instant,
+}
+
+impl<'o> Observer<'o> {
+    fn new(study: &'o Study, history: History, spectator: &'o mut dyn Spectator) -> Result<Observer<'o>, Error> {
+        let parameters = study.start.leaves().iter().filter(|(_, leaf)| leaf.is_float()).map(|(path, _)| path.to_string()).collect();
+        let sample = study.sample()?;
+        let slopes = compile(|(network, batch): &(Network, (Tensor, Tensor))| {
+            let slope = grad(|network: &Network| study.objective.of_batch_plainly(network, batch))(network);
+            let size = |leaf: &Tensor| leaf.cast(glassgrad::dtype::DType::F64).square().mean().sqrt();
+            let sizes = |tree: &Network| -> Vec<Tensor> {
+                tree.flatten().iter().filter(|leaf| leaf.is_float()).map(size).collect()
+            };
+            (sizes(&slope), sizes(network))
+        });
+        let sizes = move |network: &Network| {
+            let (slopes, numbers) = slopes.call(&(network.clone(), sample.clone()))?;
+            let both = slopes.iter().zip(&numbers);
+            both.map(|(slope, number)| Ok(Sizes { slope: slope.item()?, number: number.item()? })).collect()
+        };
+        Ok(Observer {
+            history: History { parameters, epochs: history.epochs },
+            spectator,
+            judge: Judge::new(&study.objective, &study.task.test),
+            sizes: Box::new(sizes),
+            rate: study.settings.lr,
+            epochs: study.settings.epochs,
+            began: Instant::now(),
+        })
+    }
+
+    pub(super) fn see_step(&mut self, step: &Step) -> Flow {
+        self.rate = step.rate;
+        self.spectator.step(step)
+    }
+
+    pub(super) fn see_epoch(&mut self, number: u64, loss: f64, network: &Network) -> Result<Flow, Error> {
+        let seconds = self.began.elapsed().as_secs_f64();
+        // What was seen of this epoch and of later ones before a resumption is seen again.
+        self.history.epochs.retain(|seen| seen.epoch <= number);
+        let is_looked_at = number.is_multiple_of(self.epochs.div_ceil(LOOKS).max(1)) || number + 1 == self.epochs;
+        self.history.epochs.push(Seen {
+            epoch: number + 1,
+            loss,
+            rate: self.rate,
+            test: Some(self.judge.judge(network)?.score),
+            sizes: if is_looked_at { (self.sizes)(network)? } else { Vec::new() },
+            seconds,
+        });
+        let flow = self.spectator.epoch(&self.history, network)?;
+        self.began = Instant::now();
+        Ok(flow)
+    }
+
+    /// The history, with the losses of epochs that were over before a resumption and not written down.
+    pub(super) fn finished(self, losses: &[f64]) -> History {
+        let mut history = self.history;
+        for (epoch, loss) in (1..).zip(losses) {
+            if !history.epochs.iter().any(|seen| seen.epoch == epoch) {
+                let unseen = Seen { epoch, loss: *loss, rate: f64::NAN, test: None, sizes: Vec::new(), seconds: 0.0 };
+                history.epochs.push(unseen);
+            }
+        }
+        history.epochs.sort_by_key(|seen| seen.epoch);
+        history
+    }
+}
+
+impl Watch<Network> for &mut Observer<'_> {
+    fn step(&mut self, step: &Step) -> Result<Flow, Error> {
+        Ok(self.see_step(step))
+    }
+
+    fn epoch(&mut self, epoch: &Epoch<'_, Network>) -> Result<Flow, Error> {
+        self.see_epoch(epoch.number, epoch.loss, epoch.parameters)
+    }
+}
+
+/// The training part as it is trained on, in the order of an epoch; used where no `Training` does it.
+pub(super) fn batches_of(study: &Study) -> (Batches, Arc<glassgrad::data::Examples<(Tensor, Tensor)>>) {
+    // The same key as the training loop of tensors, so that both engines see the same batches.
+    (Batches::new(study.batch(), Key::new(study.settings.seed).fold(0)), Arc::clone(&study.task.training))
+}

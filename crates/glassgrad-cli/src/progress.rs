@@ -1,0 +1,65 @@
+//! A bar that tells how far training is: loss, measure, speed, time left.
+
+use glassgrad::error::Error;
+use glassgrad::train::{Flow, Step};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::interrupt;
+use crate::lab::folder::{Folder, HISTORY};
+use crate::lab::history::History;
+use crate::lab::network::Network;
+use crate::lab::study::Spectator;
+use std::time::{Duration, Instant};
+
+/// Shows a bar on standard error where that is a terminal, keeps the history in a directory, and ends when Ctrl-C is pressed.
+pub(crate) struct Progress<'p> {
+    bar: ProgressBar,
+    folder: Option<&'p Folder>,
+    written: Instant,
+}
+
+/// The history is written down when so much time has passed.
+const BETWEEN_WRITES: Duration = Duration::from_secs(2);
+
+impl<'p> Progress<'p> {
+    pub(crate) fn new(name: &str, steps: u64, visible: bool, folder: Option<&'p Folder>) -> Progress<'p> {
+        let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(steps), target);
+        let style = "{prefix} {bar:24.cyan/dim} {percent:>3} %  {msg}  {per_sec} steps, {eta} left";
+        // The template is a constant that the tests have seen work.
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar.set_prefix(name.to_owned());
+        interrupt::listen();
+        Progress { bar, folder, written: Instant::now() }
+    }
+}
+
+impl Spectator for Progress<'_> {
+    fn step(&mut self, step: &Step) -> Flow {
+        self.bar.set_position(step.number);
+        if interrupt::is_asked() { Flow::Stop } else { Flow::Continue }
+    }
+
+    fn epoch(&mut self, history: &History, _: &Network) -> Result<Flow, Error> {
+        if let Some(seen) = history.epochs.last() {
+            let test = seen.test.map(|score| format!("  test {}", score.measure)).unwrap_or_default();
+            self.bar.set_message(format!("epoch {}  loss {:.4}{test}", seen.epoch, seen.loss));
+        }
+        if let Some(folder) = self.folder
+            && self.written.elapsed() > BETWEEN_WRITES
+        {
+            self.written = Instant::now();
+            let written = folder.write(HISTORY, &history.to_json()?);
+            written.map_err(|failure| Error::new("history", failure.to_string()))?;
+        }
+        Ok(Flow::Continue)
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
