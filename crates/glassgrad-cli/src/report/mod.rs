@@ -28,3 +28,14 @@ pub(crate) fn comparison(about: &Description, contestants: &[Contestant]) -> Str
     let _ = (about, contestants);
     String::new()
 }
+
+/// The page of a search for settings.
+pub(crate) fn tuning(
+    about: &Description,
+    trials: &[crate::lab::search::Trial],
+    best: &Settings,
+    test: Score,
+) -> String {
+    let _ = (about, trials, best, test);
+    String::new()
+}
