@@ -1,12 +1,19 @@
 //! Where data come from, one file a source. Each is told as a [`glassgrad::data::Source`].
 
+mod cache;
 mod digits;
+mod download;
 mod iris;
 mod made;
+mod mnist;
+mod table;
 
 pub(crate) use digits::digits;
+pub(crate) use download::Progress;
 pub(crate) use iris::{IRIS, iris};
 pub(crate) use made::{made, names};
+pub(crate) use mnist::{Place, fashion_mnist, mnist};
+pub(crate) use table::{Missing, table};
 
 #[cfg(test)]
 mod tests {
