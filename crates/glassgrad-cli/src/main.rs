@@ -12,7 +12,6 @@ mod plot;
 mod progress;
 mod question;
 mod report;
-#[allow(dead_code, unused_imports, reason = "the command that trains reads a part of them")]
 mod sources;
 mod table;
 

@@ -9,7 +9,7 @@ const DIGITS: &[u8] = include_bytes!("../../data/digits.csv.gz");
 const SIDE: usize = 8;
 const INK: f64 = 16.0;
 
-/// 1797 digits that people have written, `f32[1797, 1, 8, 8]` with ink from 0 to 1.
+/// 1797 digits that people have written, `f64[1797, 1, 8, 8]` with ink from 0 to 1.
 pub(crate) fn digits() -> Result<Source, Error> {
     let table = Table::parse(DIGITS)?.source("digits", None, Some(true))?;
     let Labelled { features, targets } = table.examples;

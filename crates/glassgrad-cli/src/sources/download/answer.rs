@@ -29,7 +29,8 @@ pub(super) enum Trouble {
 
 impl Trouble {
     pub(super) fn broken(error: &io::Error, bytes: u64, total: u64) -> Trouble {
-        let has_stalled = matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+        let has_stalled = matches!(inner, Some(ureq::Error::Timeout(_))) || error.kind() == io::ErrorKind::TimedOut;
         let why = if has_stalled { "the server stalled".to_owned() } else { format!("the answer broke off ({error})") };
         Trouble::Broken { why, bytes, total }
     }

@@ -71,7 +71,7 @@ impl Download {
         let part = beside(path);
         let mut reasons = Vec::new();
         for address in &self.addresses {
-            match self.from_one(address, path, &part, progress) {
+            match self.ask_one(address, path, &part, progress) {
                 Ok(()) => return fs::rename(&part, path).map_err(failed),
                 Err(Trouble::Disk(error)) => return Err(failed(error)),
                 Err(trouble) => reasons.push(format!("{address}: {trouble}")),
@@ -83,7 +83,7 @@ impl Download {
     }
 
     /// Asks one address until the file is whole and right, as long as every answer brings it further.
-    fn from_one(
+    fn ask_one(
         &self,
         address: &str,
         path: &Path,

@@ -58,7 +58,7 @@ impl Features {
         self.columns.iter().flat_map(names).collect()
     }
 
-    /// The features of a table, `f32[rows, features]`. What is missing, and a word that was not known, is refused with its line.
+    /// The features of a table, `f64[rows, features]`. What is missing, and a word that was not known, is refused with its line.
     ///
     /// ```
     /// use glassgrad::data::files::{Features, Table};
@@ -68,14 +68,14 @@ impl Features {
     /// ```
     pub fn apply(&self, table: &Table) -> Result<Tensor, Error> {
         let width = self.names().len();
-        let bytes = width.checked_mul(table.rows()).and_then(|count| count.checked_mul(4));
+        let bytes = width.checked_mul(table.rows()).and_then(|count| count.checked_mul(8));
         if bytes.is_none_or(|bytes| bytes > LARGEST) {
             let message = format!("{} rows of {width} features are more than {LARGEST} bytes", table.rows());
             return Err(table
                 .error(message)
                 .help("leave out columns of words that are nearly all different, such as names"));
         }
-        let mut elements = vec![0.0_f32; width * table.rows()];
+        let mut elements = vec![0.0_f64; width * table.rows()];
         let mut first = 0;
         for (index, (name, words)) in self.columns.iter().enumerate() {
             // Of several columns of a name each is taken at its own place.
@@ -103,14 +103,14 @@ fn encoded(
     place: usize,
     row: usize,
     known: Option<&BTreeMap<&str, usize>>,
-) -> Result<(usize, f32), Error> {
+) -> Result<(usize, f64), Error> {
     let column = &table.columns[place];
     let refuse = |message: String, help: &str| Err(table.error_at(row, place, message).help(help));
     if column.is_missing(row) {
         return refuse("the value is missing".to_owned(), "drop such rows, or fill them with the means of the columns");
     }
     match (column, known) {
-        (Column::Numbers(numbers), None) => Ok((0, numbers[row] as f32)),
+        (Column::Numbers(numbers), None) => Ok((0, numbers[row])),
         (Column::Words { .. }, None) => {
             refuse(format!("{:?} is not a number", column.cell(row)), "the column held numbers before")
         }
@@ -151,8 +151,7 @@ impl Table {
                 let error = self.error_at(row, place, "the value to be learnt is missing".to_owned());
                 return Err(error.help("drop the rows in which something is missing"));
             }
-            let values: Vec<f32> = numbers.iter().map(|number| *number as f32).collect();
-            let values = Tensor::new(&values, [self.rows(), 1]);
+            let values = Tensor::new(&numbers, [self.rows(), 1]);
             Labelled::numbers(inputs, values, vec![self.names[place].clone()])?
         };
         let title = format!("{} rows, {} from {} features", self.rows(), self.names[place], features.names().len());
