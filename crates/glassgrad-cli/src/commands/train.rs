@@ -197,7 +197,9 @@ fn object(study: &Study, outcome: &Outcome) -> Value {
         "test_losses": outcome.history.epochs.iter().map(|seen| seen.test.map(|score| score.loss)).collect::<Vec<_>>(),
         "train_loss": outcome.training.loss, "test_loss": outcome.test.loss, "settings": study.settings,
     });
-    for (part, score) in [("train", outcome.training), ("test", outcome.test)] {
+    let linear = outcome.linear.map(|linear| [("linear_train", linear.training), ("linear_test", linear.test)]);
+    let network = [("train", outcome.training), ("test", outcome.test)];
+    for (part, score) in network.into_iter().chain(linear.into_iter().flatten()) {
         match score.measure {
             Measure::Accuracy(accuracy) => object[format!("{part}_accuracy")] = accuracy.into(),
             Measure::Error { rmse, r2 } => {

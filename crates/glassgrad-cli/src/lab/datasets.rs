@@ -75,10 +75,13 @@ pub(crate) const ROWS: &[Row] = &[
         about: "1,797 handwritten digits of 8×8 pixels (embedded)",
         suit: |settings| {
             settings.test = 0.2;
-            settings.layers = vec![64];
+            settings.layers = vec![256, 128];
             settings.activation = Activation::Relu;
+            settings.dropout = 0.3;
             settings.lr = 2e-3;
-            settings.epochs = 60;
+            settings.schedule = Schedule::Cosine;
+            settings.lr_end = 0.01;
+            settings.epochs = 40;
         },
         load: |settings, _| {
             let view = View::Image { height: 8, width: 8 };
@@ -224,6 +227,7 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
             settings.layers = vec![16];
             settings.lr = 5e-3;
             settings.weight_decay = 1e-3;
+            settings.dropout = 0.1;
         }
         Data::Text(_) => {
             settings.model = Model::Lstm;
@@ -242,12 +246,14 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
         Model::Mlp => {}
         Model::Sparse => settings.layers = vec![64, 64],
         Model::Cnn => {
-            settings.layers = vec![16, 32, 64];
+            settings.layers = vec![32, 64, 128];
+            settings.dropout = 0.4;
             settings.activation = Activation::Relu;
             settings.epochs = settings.epochs.min(30);
         }
         Model::Rnn | Model::Lstm | Model::Gru => {
             settings.layers = vec![if is_text { 192 } else { 64 }];
+            settings.dropout = 0.0;
             settings.clip = 1.0;
         }
         Model::Transformer => {

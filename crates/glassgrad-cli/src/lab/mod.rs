@@ -4,6 +4,7 @@
 //! what is learnt, [`network`] what learns it, [`objective`] what for, [`recipe`] how; [`study`] runs it and keeps a
 //! [`history`]; [`folder`] is where it lies.
 
+pub(crate) mod baseline;
 pub(crate) mod datasets;
 pub(crate) mod folder;
 pub(crate) mod history;

@@ -150,6 +150,9 @@ impl Options {
     pub(crate) fn fit(&self, settings: &mut Settings, about: &Description) {
         if self.loss.is_none() && matches!(about.kind, Kind::Numbers { .. }) && settings.loss == Loss::CrossEntropy {
             settings.loss = Loss::Mse;
+            // Tables of numbers are noisier than those of classes.
+            settings.weight_decay = self.weight_decay.unwrap_or(0.3);
+            settings.lr = self.lr.unwrap_or(3e-3);
         }
     }
 

@@ -10,7 +10,7 @@ mod mnist;
 pub(crate) use digits::digits;
 pub(crate) use download::Progress;
 pub(crate) use iris::{IRIS, iris};
-pub(crate) use made::{made, names};
+pub(crate) use made::made;
 pub(crate) use mnist::{Place, fashion_mnist, mnist};
 
 #[cfg(test)]

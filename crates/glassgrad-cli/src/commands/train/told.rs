@@ -51,6 +51,12 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
         outcome.test.measure,
         if matches!(about.kind, Kind::Text { .. }) { "text not seen" } else { "examples not seen" },
     );
+    if let Some(linear) = outcome.linear {
+        text += &format!(
+            "{:<10}{} in training, {} not seen: a linear model, by {} steps of Newton's method\n",
+            "linear", linear.training.measure, linear.test.measure, linear.rounds
+        );
+    }
     let seconds = outcome.history.seconds();
     text += &format!("{:<10}{seconds:.3} s for {} steps\n", "time", outcome.steps);
     if let Some(written) = written_text(study, outcome) {
