@@ -6,13 +6,13 @@
 #![allow(unsafe_code)]
 
 use gemm_common::Parallelism;
-use rayon::prelude::*;
 
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
 #[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
 use super::strong;
+use super::threads;
 use super::tiles::{Composite, count, place};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
@@ -29,6 +29,12 @@ const TINY: usize = 1 << 12;
 const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
 const PARALLEL: usize = 128 * 128 * 128;
+/// From this many multiplications on a product is worth it that threads share what they copy.
+const LARGEST_IN_PIECES: usize = 1 << 28;
+/// A side of a product is cut into about so many pieces, each a multiple of so many rows or columns, which kernels compute
+/// together.
+const PIECES: usize = 8;
+const PIECE: usize = 48;
 
 /// The bytes of scratch memory that a product needs for packed columns.
 pub(super) fn scratch_bytes(product: &Product) -> usize {
@@ -235,10 +241,7 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
             };
             match E::large() {
                 Some(kernel) if !small && product.symmetric => symmetric(kernel, matrices),
-                Some(kernel) if !small => {
-                    let threads = parallelism(product.rows.extent, product.columns.extent, product.inner.extent);
-                    large(kernel, matrices, threads);
-                }
+                Some(kernel) if !small => in_pieces(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
             add = true;
@@ -284,18 +287,11 @@ fn symmetric<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
         }
     };
     let count = size.div_ceil(edge) * (size.div_ceil(edge) + 1) / 2;
-    let is_worth = matches!(parallelism(size, size, matrices.inner.extent), Parallelism::Rayon(_));
-    if is_worth && rayon::current_num_threads() > 1 {
-        (0..count).into_par_iter().with_max_len(1).for_each(one);
+    if size.saturating_mul(size).saturating_mul(matrices.inner.extent) >= PARALLEL {
+        threads::each(count, one);
     } else {
         (0..count).for_each(one);
     }
-}
-
-/// Whether a product of matrices of these sizes is worth several threads.
-fn parallelism(rows: usize, columns: usize, inner: usize) -> Parallelism {
-    let is_worth = rows.saturating_mul(columns).saturating_mul(inner) >= PARALLEL;
-    if is_worth { Parallelism::Rayon(0) } else { Parallelism::None }
 }
 
 impl<E> Matrices<E> {
@@ -350,14 +346,35 @@ fn large_batch<E: Factor>(kernel: LargeProduct<E>, product: &Product, frame: &Fr
         coefficient: E::from_f64(product.coefficient),
         add: false,
     });
-    let threads = parallelism(product.rows.extent, product.columns.extent, product.inner.extent);
-    let one = |number: usize| large(kernel, first.at(place(&product.batch, number)), threads);
+    let one = |number: usize| first.at(place(&product.batch, number));
     let (count, each) = (count(&product.batch), multiplications(product));
-    if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL && rayon::current_num_threads() > 1 {
-        (0..count).into_par_iter().for_each(one);
+    if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL {
+        threads::each(count, |number| large(kernel, one(number), Parallelism::None));
     } else {
-        (0..count).for_each(one);
+        (0..count).for_each(|number| in_pieces(kernel, one(number)));
     }
+}
+
+/// A large product on several threads, if it is worth them. The longer side of the result is cut into pieces, which threads
+/// take; `gemm` itself cuts only the largest products, in which it then copies less.
+fn in_pieces<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
+    let Matrices { rows, columns, inner, .. } = matrices;
+    match rows.extent.saturating_mul(columns.extent).saturating_mul(inner.extent) {
+        ..PARALLEL => return large(kernel, matrices, Parallelism::None),
+        PARALLEL..LARGEST_IN_PIECES => {}
+        LARGEST_IN_PIECES.. => return large(kernel, matrices, Parallelism::Rayon(0)),
+    }
+    let is_wide = columns.extent >= rows.extent;
+    let side = if is_wide { columns } else { rows };
+    let length = (side.extent / PIECES).next_multiple_of(PIECE).max(PIECE);
+    let whole = Shared(matrices);
+    threads::each(side.extent.div_ceil(length), |number| {
+        let first = number * length;
+        let piece = ProductAxis { extent: length.min(side.extent - first), ..side };
+        let own = whole.at(side.strides.map(|stride| first as isize * stride));
+        let own = if is_wide { Matrices { columns: piece, ..own } } else { Matrices { rows: piece, ..own } };
+        large(kernel, own, Parallelism::None);
+    });
 }
 
 /// A large product, by `gemm`.
