@@ -165,9 +165,7 @@ pub(crate) fn number(number: f64) -> String {
         _ if number.is_nan() => "not a number".to_owned(),
         _ if size.is_infinite() => if number > 0.0 { "∞" } else { "−∞" }.to_owned(),
         0.0 => "0".to_owned(),
-        size if (1e-3..1e6).contains(&size) => {
-            plain(number, (3.0 - size.log10().floor()).max(0.0) as usize)
-        }
+        size if (1e-3..1e6).contains(&size) => plain(number, (3.0 - size.log10().floor()).max(0.0) as usize),
         size => {
             let mut exponent = size.log10().floor() as i32;
             let mut digits = number / 10_f64.powi(exponent);
@@ -241,8 +239,9 @@ mod tests {
             &[1e300, 1e-300],
         ];
         for list in lists {
-            for make in [Axis::fitting, |name: &str, list| Axis::linear(name, list), |name, list| Axis::counted(name, list)]
-                as [fn(&str, std::iter::Copied<std::slice::Iter<'_, f64>>) -> Axis; 3]
+            for make in
+                [Axis::fitting, |name: &str, list| Axis::linear(name, list), |name, list| Axis::counted(name, list)]
+                    as [fn(&str, std::iter::Copied<std::slice::Iter<'_, f64>>) -> Axis; 3]
             {
                 let axis = make("", list.iter().copied());
                 let (low, high) = axis.ends();
@@ -250,7 +249,10 @@ mod tests {
                 assert!(axis.ticks().len() <= 25, "{list:?}: {axis:?}");
                 for value in list.iter().filter(|value| value.is_finite()) {
                     let place = axis.place(*value);
-                    assert!(place.is_none_or(|place| (-0.01..=1.01).contains(&place)), "{value} in {axis:?}: {place:?}");
+                    assert!(
+                        place.is_none_or(|place| (-0.01..=1.01).contains(&place)),
+                        "{value} in {axis:?}: {place:?}"
+                    );
                 }
                 assert_eq!(axis.place(f64::NAN), None);
             }

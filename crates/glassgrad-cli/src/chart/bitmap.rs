@@ -100,7 +100,10 @@ mod tests {
         assert_eq!(crc(b"123456789"), 0xcbf4_3926);
         let stream = stored(b"Wikipedia");
         assert_eq!(stream[stream.len() - 4..], 0x11e6_0398_u32.to_be_bytes());
-        assert_eq!(["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())), ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        assert_eq!(
+            ["", "f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(crate) struct Plot {
     across: Axis,
     up: Axis,
     field: Field,
-    height: f64,
+    size: (f64, f64),
     marks: String,
     keys: Vec<Key>,
 }
@@ -44,8 +44,8 @@ struct Field {
     height: f64,
 }
 
-const WIDTH: f64 = 440.0;
-const HEIGHT: f64 = 280.0;
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 270.0;
 const FONT: f64 = 13.0;
 /// About the width of a letter beside an axis.
 const LETTER: f64 = 7.2;
@@ -55,25 +55,26 @@ const FEW: usize = 3;
 impl Plot {
     /// An empty drawing; the label is read to those who cannot see it.
     pub(crate) fn new(label: &str, across: Axis, up: Axis) -> Plot {
-        Plot::shaped(label, across, up, HEIGHT)
+        Plot::shaped(label, across, up, (WIDTH, HEIGHT))
     }
 
     /// One whose two axes are about equally long, as for points of a plane.
     pub(crate) fn square(label: &str, across: Axis, up: Axis) -> Plot {
-        Plot::shaped(label, across, up, 430.0)
+        Plot::shaped(label, across, up, (WIDTH, 0.98 * WIDTH))
     }
 
     /// A small one, as there are of histograms.
     pub(crate) fn flat(label: &str, across: Axis, up: Axis) -> Plot {
-        Plot::shaped(label, across, up, 190.0)
+        Plot::shaped(label, across, up, (0.75 * WIDTH, 0.4 * WIDTH))
     }
 
-    fn shaped(label: &str, across: Axis, up: Axis, height: f64) -> Plot {
+    fn shaped(label: &str, across: Axis, up: Axis, size: (f64, f64)) -> Plot {
         let longest = up.ticks().iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
         let left = (longest as f64 * LETTER + 14.0).max(30.0);
-        let (top, below) = (if up.name.is_empty() { 10.0 } else { 26.0 }, if across.name.is_empty() { 26.0 } else { 44.0 });
-        let field = Field { left, top, width: WIDTH - left - 14.0, height: height - top - below };
-        Plot { label: label.to_owned(), across, up, field, height, marks: String::new(), keys: Vec::new() }
+        let (top, below) =
+            (if up.name.is_empty() { 10.0 } else { 26.0 }, if across.name.is_empty() { 26.0 } else { 44.0 });
+        let field = Field { left, top, width: size.0 - left - 14.0, height: size.1 - top - below };
+        Plot { label: label.to_owned(), across, up, field, size, marks: String::new(), keys: Vec::new() }
     }
 
     /// Where a point lies, if it does.
@@ -134,7 +135,8 @@ impl Plot {
         let lower = ends.iter().rev().map(|(x, low, _)| (*x, *low));
         let places: Vec<String> =
             upper.chain(lower).filter_map(|point| self.at(point)).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(self.marks, "<polygon class=\"band\" style=\"fill:{colour}\" points=\"{}\"/>", places.join(" "));
+        let _ =
+            writeln!(self.marks, "<polygon class=\"band\" style=\"fill:{colour}\" points=\"{}\"/>", places.join(" "));
     }
 
     /// Points, in one path: a stroke of no length with round ends is a dot, and thousands of them stay small.
@@ -206,8 +208,9 @@ impl Plot {
         let Field { left, top, width, height } = self.field;
         let (right, bottom) = (left + width, top + height);
         let mut svg = format!(
-            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\" font-size=\"{FONT}\">\n",
-            self.height,
+            "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" font-size=\"{FONT}\">\n",
+            self.size.0,
+            self.size.1,
             escaped(&self.label)
         );
         for (tick, label) in self.up.ticks() {
@@ -240,10 +243,18 @@ impl Plot {
         let _ = writeln!(svg, "<path class=\"axis\" d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\"/>");
         if !self.across.name.is_empty() {
             let name = escaped(&shortened(&self.across.name, 44));
-            let _ = writeln!(svg, "<text class=\"axis-name\" x=\"{right:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", self.height - 7.0);
+            let _ = writeln!(
+                svg,
+                "<text class=\"axis-name\" x=\"{right:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+                self.size.1 - 7.0
+            );
         }
         if !self.up.name.is_empty() {
-            let _ = writeln!(svg, "<text class=\"axis-name\" x=\"2\" y=\"14\">{}</text>", escaped(&shortened(&self.up.name, 44)));
+            let _ = writeln!(
+                svg,
+                "<text class=\"axis-name\" x=\"2\" y=\"14\">{}</text>",
+                escaped(&shortened(&self.up.name, 44))
+            );
         }
         svg + "</svg>"
     }
@@ -282,7 +293,13 @@ mod tests {
         let svg = plot(&[(1.0, 3.0), (2.0, 2.0), (3.0, f64::NAN), (4.0, f64::INFINITY), (5.0, 1.0)]);
         assert_eq!(svg.matches("<polyline").count(), 1);
         assert_eq!(svg.matches("<circle").count(), 3);
-        for nothing in [&[] as &[(f64, f64)], &[(1.0, f64::NAN)], &[(f64::NAN, 1.0)], &[(1.0, 1.0)], &[(1.0, f64::MAX), (2.0, f64::MIN)]] {
+        for nothing in [
+            &[] as &[(f64, f64)],
+            &[(1.0, f64::NAN)],
+            &[(f64::NAN, 1.0)],
+            &[(1.0, 1.0)],
+            &[(1.0, f64::MAX), (2.0, f64::MIN)],
+        ] {
             let svg = plot(nothing);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{nothing:?}: {svg}");
         }

@@ -73,13 +73,19 @@ mod tests {
         settings.optimizer = Optimizer::Sgd;
         settings.lr = 0.5;
         settings.weight_decay = 1e-3;
-        assert_eq!(command(&settings), "glassgrad train moons --layers 8,4 --optimizer sgd --lr 0.5 --weight-decay 0.001");
+        assert_eq!(
+            command(&settings),
+            "glassgrad train moons --layers 8,4 --lr 0.5 --optimizer sgd --weight-decay 0.001"
+        );
         let other = datasets::suited("digits", Some(Model::Cnn)).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(command(&other), "glassgrad train digits --model cnn");
     }
 
     #[test]
     fn words_are_quoted_for_the_shell() {
-        assert_eq!(["a.csv", "my file.csv", "it's", "", "$(x)"].map(quoted), ["a.csv", "'my file.csv'", r"'it'\''s'", "''", "'$(x)'"]);
+        assert_eq!(
+            ["a.csv", "my file.csv", "it's", "", "$(x)"].map(quoted),
+            ["a.csv", "'my file.csv'", r"'it'\''s'", "''", "'$(x)'"]
+        );
     }
 }

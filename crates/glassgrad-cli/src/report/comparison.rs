@@ -18,7 +18,12 @@ pub(super) fn page(about: &Description, contestants: &[Contestant]) -> String {
         name_of(&about.title, 300),
         match best.map(|place| &contestants[place]) {
             Some(Contestant { name, test: Some(score), .. }) => {
-                format!("<strong>{}</strong> did best of {}: {}", escaped(name), contestants.len(), escaped(&score.measure.to_string()))
+                format!(
+                    "<strong>{}</strong> did best of {}: {}",
+                    escaped(name),
+                    contestants.len(),
+                    escaped(&score.measure.to_string())
+                )
             }
             _ => "None of them came to an end.".to_owned(),
         }
@@ -111,7 +116,8 @@ mod tests {
             test: Some(Score { loss: f64::NAN, measure: Measure::Accuracy(part) }),
             trouble: trouble.map(str::to_owned),
         };
-        let three = [contestant("a", f64::NAN, Some("<i>no</i>")), contestant("b", 0.5, None), contestant("c", 0.9, None)];
+        let three =
+            [contestant("a", f64::NAN, Some("<i>no</i>")), contestant("b", 0.5, None), contestant("c", 0.9, None)];
         let page = page(&about, &three);
         assert_eq!(best(&three), Some(2));
         assert!(!page.contains("<script") && !page.contains("<i>no") && page.contains("<strong>c</strong>"));

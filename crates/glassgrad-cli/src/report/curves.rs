@@ -24,7 +24,9 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let training = ("training", curve(history, |seen| Some(seen.loss)));
     let test = ("test", curve(history, |seen| Some(seen.test?.loss)));
     match settings.reduce {
-        Reduce::Mean => charts.push(chart("Loss", "the mean loss of an example after each epoch", "loss", &[training, test])),
+        Reduce::Mean => {
+            charts.push(chart("Loss", "the mean loss of an example after each epoch", "loss", &[training, test]))
+        }
         // A sum over a batch and a mean over the test part have no axis in common.
         Reduce::Sum => {
             charts.push(chart("Loss in training", "the summed loss of a batch, epoch by epoch", "loss", &[training]));
@@ -33,7 +35,9 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     }
     let (title, about, name) = match subject.outcome.test.measure {
         Measure::Accuracy(_) => ("Accuracy", "the part of the test examples that is told right", "accuracy"),
-        Measure::Error { .. } => ("Error", "the root mean squared error on the test part, in the units of the data", "RMSE"),
+        Measure::Error { .. } => {
+            ("Error", "the root mean squared error on the test part, in the units of the data", "RMSE")
+        }
         Measure::Bits(_) => ("Bits per character", "on the text that was held out", "bits"),
     };
     charts.push(chart(title, about, name, &[("test", curve(history, |seen| Some(seen.test?.measure.number())))]));
@@ -59,7 +63,12 @@ fn thinned(points: Vec<(f64, f64)>, most: usize) -> Vec<(f64, f64)> {
 /// A chart of curves by epoch.
 pub(super) fn chart(title: &str, about: &str, name: &str, curves: &[Named<'_>]) -> String {
     let all = || curves.iter().flat_map(|(_, points)| points);
-    let up = Axis::fitting(name, all().map(|point| point.1));
+    chart_over(title, about, Axis::fitting(name, all().map(|point| point.1)), curves)
+}
+
+/// A chart of curves by epoch over an axis of one's choice.
+pub(super) fn chart_over(title: &str, about: &str, up: Axis, curves: &[Named<'_>]) -> String {
+    let all = || curves.iter().flat_map(|(_, points)| points);
     let across = Axis::counted("epoch", all().map(|point| point.0));
     let logarithmic = if up.is_logarithmic() { "; logarithmic" } else { "" };
     let mut plot = Plot::new(&format!("{title} by epoch"), across, up);

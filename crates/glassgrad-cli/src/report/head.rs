@@ -5,6 +5,7 @@ use glassgrad::tree::Tree as _;
 
 use super::Subject;
 use super::html::{facts, name_of};
+use crate::chart::number;
 use crate::lab::objective::{Measure, Score};
 use crate::lab::settings::{Schedule, Settings, name_of as word};
 
@@ -23,7 +24,10 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
         ("Parameters", thousands(study.start.element_count())),
         ("Optimiser", optimiser(settings)),
         ("Loss", format!("{}, {}", word(settings.loss), word(settings.reduce))),
-        ("Examples", format!("{} to learn, {} to test", thousands(study.task.training.len()), thousands(study.task.test.len()))),
+        (
+            "Examples",
+            format!("{} to learn, {} to test", thousands(study.task.training.len()), thousands(study.task.test.len())),
+        ),
         ("Epochs", format!("{} of {} examples a step", outcome.history.epochs.len(), study.batch())),
         ("In training", outcome.training.measure.to_string()),
         ("Time", format!("{} for {} steps", duration(outcome.history.seconds()), thousands(outcome.steps as usize))),
@@ -42,12 +46,22 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
 fn verdict(score: Score, examples: usize) -> (String, String) {
     let examples = thousands(examples);
     match score.measure {
-        Measure::Accuracy(part) => (format!("{:.2} %", 100.0 * part), format!("of {examples} test examples are told right")),
-        Measure::Error { rmse, r2 } => (
+        Measure::Accuracy(part) => {
+            (format!("{:.2} %", 100.0 * part), format!("of {examples} test examples are told right"))
+        }
+        Measure::Error { rmse, r2 } if r2.is_finite() => (
             format!("R² {r2:.4}"),
-            format!("of the variance of {examples} test examples is explained; the root mean squared error is {}", crate::chart::number(rmse)),
+            format!(
+                "is the part of the variance of {examples} test examples that is explained; the root mean squared error is {}",
+                number(rmse)
+            ),
         ),
-        Measure::Bits(bits) => (format!("{bits:.3}"), "bits for each character of the text that was held out".to_owned()),
+        Measure::Error { rmse, .. } => {
+            (number(rmse), format!("is the root mean squared error on {examples} test examples"))
+        }
+        Measure::Bits(bits) => {
+            (format!("{bits:.3}"), "bits for each character of the text that was held out".to_owned())
+        }
     }
 }
 

@@ -21,11 +21,15 @@ pub(super) struct Section {
 
 /// A whole page.
 pub(super) fn document(title: &str, head: &str, sections: &[Section]) -> String {
-    let links: String =
-        sections.iter().map(|section| format!("<li><a href=\"#{}\">{}</a></li>", section.id, escaped(section.title))).collect();
+    let links: String = sections
+        .iter()
+        .map(|section| format!("<li><a href=\"#{}\">{}</a></li>", section.id, escaped(section.title)))
+        .collect();
     let sections: String = sections
         .iter()
-        .map(|Section { id, title, body }| format!("<section id=\"{id}\">\n<h2>{}</h2>\n{body}\n</section>\n", escaped(title)))
+        .map(|Section { id, title, body }| {
+            format!("<section id=\"{id}\">\n<h2>{}</h2>\n{body}\n</section>\n", escaped(title))
+        })
         .collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -114,14 +118,17 @@ pub(super) fn table(label: &str, headings: &[&str], rows: &[Vec<Cell>]) -> Strin
 }
 
 /// A drawn graph with the colours of the page: its own would tell every other picture of the page how to look.
-pub(super) fn graph(svg: &str, label: &str, number: usize) -> String {
+///
+/// All graphs draw the same arrow under the same name, so that it does not matter whose arrow is found.
+pub(super) fn graph(svg: &str, label: &str) -> String {
     let without_style = match (svg.find("<style>"), svg.find("</style>")) {
         (Some(begin), Some(end)) if begin < end => format!("{}{}", &svg[..begin], &svg[end + "</style>".len()..]),
         _ => svg.to_owned(),
     };
-    let themed = without_style
-        .replacen("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>", "", 1)
-        .replace("id=\"arrow\"", &format!("id=\"arrow{number}\""))
-        .replace("url(#arrow)", &format!("url(#arrow{number})"));
+    let themed = without_style.replacen("<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>", "", 1).replacen(
+        "aria-label=\"\"",
+        &format!("aria-label=\"{}\"", escaped(label)),
+        1,
+    );
     scroll("graph", label, &themed)
 }

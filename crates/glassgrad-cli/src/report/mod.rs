@@ -71,7 +71,9 @@ pub(crate) fn page(study: &Study, outcome: &Outcome) -> Result<String, Failure> 
         let body = match part(&subject) {
             Ok(None) => continue,
             Ok(Some(body)) => body,
-            Err(error) => format!("<p class=\"trouble\">This part could not be made: {}</p>", escaped(&error.to_string())),
+            Err(error) => {
+                format!("<p class=\"trouble\">This part could not be made: {}</p>", escaped(&error.to_string()))
+            }
         };
         sections.push(Section { id, title, body });
     }

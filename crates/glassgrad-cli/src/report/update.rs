@@ -11,7 +11,8 @@ use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
 
 use super::Subject;
-use super::html::{escaped, graph, note};
+use super::html::{escaped, note};
+use super::inside::folded;
 use crate::chart::number;
 use crate::lab::network::Network;
 use crate::lab::recipe;
@@ -31,12 +32,12 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
         step.number, step.name
     );
     let mut html = note(&about) + &chain(&step);
-    if let Some(drawn) = drawn(subject.study, &step)? {
+    if let Some(graph) = graph_of(subject.study, &step)? {
         html += &note(
             "The same step as the graph that is computed: inputs on the left, the next weight on the right. In red stands how \
              much the next weight would change with each number.",
         );
-        html += &drawn;
+        html += &folded(&graph, &format!("step {} of {}", step.number, step.name));
     }
     Ok(Some(html))
 }
@@ -96,12 +97,13 @@ fn steepest(gradient: &Network) -> Result<Option<(usize, usize, String)>, Error>
     let found = leaves.iter().position(|(_, leaf)| leaf.is_float() && leaf.shape().len() > 1);
     let Some((leaf, (path, slopes))) = found.map(|leaf| (leaf, &leaves[leaf])) else { return Ok(None) };
     let numbers = slopes.cast(DType::F64).to_vec::<f64>()?;
-    let largest = numbers.iter().enumerate().filter(|(_, slope)| slope.is_finite()).fold(None, |best: Option<(usize, f64)>, (place, slope)| {
-        match best {
+    let largest = numbers.iter().enumerate().filter(|(_, slope)| slope.is_finite()).fold(
+        None,
+        |best: Option<(usize, f64)>, (place, slope)| match best {
             Some((_, most)) if most >= slope.abs() => best,
             _ => Some((place, slope.abs())),
-        }
-    });
+        },
+    );
     let Some((place, _)) = largest else { return Ok(None) };
     let mut rest = place;
     let mut indices: Vec<String> = Vec::new();
@@ -115,7 +117,8 @@ fn steepest(gradient: &Network) -> Result<Option<(usize, usize, String)>, Error>
 /// One number of a tensor, as a tensor of the same type.
 fn element(tensor: &Tensor, place: usize) -> Result<Tensor, Error> {
     let number = tensor.cast(DType::F64).to_vec::<f64>()?[place];
-    Ok(Tensor::from(number).cast(tensor.dtype()))
+    // Computed, it is a number and no longer the cast of one.
+    Tensor::from(number).cast(tensor.dtype()).realise()
 }
 
 /// The numbers in their order, each with what made it.
@@ -148,15 +151,8 @@ fn exact(value: f64) -> String {
     }
 }
 
-/// The graph of the next weight.
-fn drawn(study: &Study, step: &OneStep) -> Result<Option<String>, Error> {
-    let Some(graph_of) = graph_of(study, step)? else { return Ok(None) };
-    let Ok(svg) = graph_of.svg(&format!("step {} of {}", step.number, step.name)) else { return Ok(None) };
-    Ok(Some(graph(&svg, "The graph of one step of one weight", 2)))
-}
-
+/// The graph of the next weight, after clipping, which looks at all weights.
 fn graph_of(study: &Study, step: &OneStep) -> Result<Option<Graph>, Error> {
-    // Clipping asks for the length of the whole gradient; the graph of one weight begins after it.
     let failed = |failure: crate::failure::Failure| Error::new("update", failure.to_string());
     let unclipped = Settings { clip: 0.0, ..study.settings.clone() };
     let optimiser: Optimiser = recipe::optimiser(&unclipped, study.batches()).map_err(failed)?;
@@ -184,7 +180,10 @@ fn graph_of(study: &Study, step: &OneStep) -> Result<Option<Graph>, Error> {
         let mut rest = inputs[2..].iter().cloned();
         let memories = memories
             .iter()
-            .map(|one| Remembered { leaves: rest.by_ref().take(one.leaves.len()).collect(), numbers: one.numbers.clone() })
+            .map(|one| Remembered {
+                leaves: rest.by_ref().take(one.leaves.len()).collect(),
+                numbers: one.numbers.clone(),
+            })
             .collect();
         optimiser.update(&inputs[0], &inputs[1], &State { count: count.clone(), memories }).0.named("next weight")
     };
@@ -212,16 +211,22 @@ mod tests {
         for optimizer in [Sgd, Momentum, Nesterov, Rmsprop, Adagrad, Adam, Adamw] {
             for clip in [0.0, 0.01] {
                 let study = study(|settings| {
-                    (settings.optimizer, settings.clip, settings.schedule, settings.batch) = (optimizer, clip, Schedule::Cosine, 10);
+                    (settings.optimizer, settings.clip, settings.schedule, settings.batch) =
+                        (optimizer, clip, Schedule::Cosine, 10);
                     settings.weight_decay = 0.01;
                 });
                 let step = OneStep::of(&study).expect("three steps").expect("a weight");
                 let (_, next) = step.parts.last().expect("the next weight");
                 let graph = graph_of(&study, &step).expect("a graph").expect("of one weight");
                 let json = graph.to_json();
-                let drawn = json["nodes"].as_array().and_then(|nodes| nodes.last()?["value"].as_f64()).expect("a number");
+                let drawn =
+                    json["nodes"].as_array().and_then(|nodes| nodes.last()?["value"].as_f64()).expect("a number");
                 let next = next.item().expect("a number");
-                assert_eq!((drawn as f32).to_bits(), (next as f32).to_bits(), "{optimizer:?}, clip {clip}: {drawn} and {next}");
+                assert_eq!(
+                    (drawn as f32).to_bits(),
+                    (next as f32).to_bits(),
+                    "{optimizer:?}, clip {clip}: {drawn} and {next}"
+                );
                 assert_ne!(next, step.weight.item().expect("a number"));
             }
         }
@@ -235,7 +240,8 @@ mod tests {
         let outcome = study.run(Conduct::default(), &mut ()).ok().expect("training");
         assert_eq!((step.number, outcome.steps), (3, 3));
         let name = step.name.split('[').next().expect("a path");
-        let leaf = outcome.network.leaves().into_iter().find(|(path, _)| path.to_string() == name).expect("the weight").1;
+        let leaf =
+            outcome.network.leaves().into_iter().find(|(path, _)| path.to_string() == name).expect("the weight").1;
         let next = step.parts.last().expect("the next weight").1.item().expect("a number");
         let all = leaf.cast(DType::F64).to_vec::<f64>().expect("numbers");
         assert!(all.iter().any(|number| (number - next).abs() <= 1e-6 * next.abs()), "{next} is not in {all:?}");

@@ -6,7 +6,7 @@ use glassgrad::expr::Tensor;
 use glassgrad::tree::Tree as _;
 
 use super::Subject;
-use super::curves::chart;
+use super::curves::chart_over;
 use super::head::thousands;
 use super::html::{Cell, figure, note, table};
 use crate::chart::{Axis, Bitmap, Plot, colour, number};
@@ -22,19 +22,25 @@ const BINS: usize = 40;
 /// What the units of the first layer look for, as images: blue speaks against, orange for it.
 pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let View::Image { height, width } = subject.study.task.about.view else { return Ok(None) };
-    let leaf = |name: &str| subject.outcome.network.leaves().into_iter().find(|(path, _)| path.to_string() == name).map(|(_, leaf)| leaf);
+    let leaf = |name: &str| {
+        subject.outcome.network.leaves().into_iter().find(|(path, _)| path.to_string() == name).map(|(_, leaf)| leaf)
+    };
     let (tiles, wide, what) = match (leaf("layers.0.weight"), leaf("convolutions.0.weight")) {
         // A column for each unit.
         (Some(weight), _) if weight.shape().first() == Some(&(height * width)) && weight.shape().len() == 2 => {
             (rows(&weight.transpose())?, width, "units")
         }
-        (_, Some(kernels)) if kernels.shape().len() == 4 && kernels.shape()[1] == 1 => (rows(&kernels)?, kernels.shape()[3], "kernels"),
+        (_, Some(kernels)) if kernels.shape().len() == 4 && kernels.shape()[1] == 1 => {
+            (rows(&kernels)?, kernels.shape()[3], "kernels")
+        }
         _ => return Ok(None),
     };
     let shown = tiles.len().min(MOST_UNITS);
     let tile = |(place, weights): (usize, &Vec<f64>)| {
-        let largest = weights.iter().filter(|weight| weight.is_finite()).fold(0.0, |most: f64, weight| most.max(weight.abs()));
-        let pixel = |weight: &f64| colour::diverging(if largest > 0.0 && weight.is_finite() { weight / largest } else { 0.0 });
+        let largest =
+            weights.iter().filter(|weight| weight.is_finite()).fold(0.0, |most: f64, weight| most.max(weight.abs()));
+        let pixel =
+            |weight: &f64| colour::diverging(if largest > 0.0 && weight.is_finite() { weight / largest } else { 0.0 });
         let address = Bitmap::new(wide, weights.iter().map(pixel).collect()).address();
         format!("<figure class=\"tile\"><img alt=\"weights of number {}\" src=\"{address}\"></figure>\n", place + 1)
     };
@@ -57,7 +63,8 @@ fn rows(tensor: &Tensor) -> Result<Vec<Vec<f64>>, Error> {
 /// Sizes of weights and gradients by layer, and how the weights are spread.
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let history = &subject.outcome.history;
-    let leaves: Vec<(String, Tensor)> = subject.outcome.network.leaves().into_iter().map(|(path, leaf)| (path.to_string(), leaf)).collect();
+    let leaves: Vec<(String, Tensor)> =
+        subject.outcome.network.leaves().into_iter().map(|(path, leaf)| (path.to_string(), leaf)).collect();
     let floats: Vec<&(String, Tensor)> = leaves.iter().filter(|(_, leaf)| leaf.is_float()).collect();
     let looked_at: Vec<&Seen> = history.epochs.iter().filter(|seen| seen.sizes.len() == floats.len()).collect();
     let mut html = note(
@@ -91,8 +98,11 @@ fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&Seen]) -> String {
     };
     let (first, last) = (looked_at.first(), looked_at.last());
     let row = |(place, (path, leaf)): (usize, &&(String, Tensor))| {
-        let mut cells =
-            vec![Cell::Path(path.clone()), Cell::Text(leaf.shape().to_string()), Cell::Number(thousands(leaf.shape().elements()))];
+        let mut cells = vec![
+            Cell::Path(path.clone()),
+            Cell::Path(leaf.shape().to_string()),
+            Cell::Number(thousands(leaf.shape().elements())),
+        ];
         for of in [|sizes: &Sizes| sizes.number, |sizes: &Sizes| sizes.slope] as [fn(&Sizes) -> f64; 2] {
             cells.extend([first, last].map(|seen| Cell::Number(told(seen, place, of))));
         }
@@ -139,10 +149,16 @@ fn slopes(history: &History, leaves: &[&(String, Tensor)]) -> String {
     let curve = |layer: &String| history.curve(|seen| (seen.sizes.len() == leaves.len()).then(|| size(seen, layer)));
     let curves: Vec<(&str, Vec<(f64, f64)>)> = shown.iter().map(|layer| (layer.as_str(), curve(layer))).collect();
     let about = match shown.len() < layers.len() {
-        true => format!("every {}th of {} layers; where a curve falls far below the others, its layer hardly learns", layers.len().div_ceil(MOST_LAYERS), layers.len()),
+        true => format!(
+            "every {}th of {} layers; where a curve falls far below the others, its layer hardly learns",
+            layers.len().div_ceil(MOST_LAYERS),
+            layers.len()
+        ),
         false => "where a curve falls far below the others, its layer hardly learns".to_owned(),
     };
-    chart("Gradients by layer", &about, "size", &curves)
+    // Layers differ by factors, and so do epochs.
+    let all = curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
+    chart_over("Gradients by layer", &about, Axis::logarithmic("size", all), &curves)
 }
 
 fn histogram(path: &str, weights: &[f64]) -> String {

@@ -25,7 +25,8 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Er
         (features(subject, &task.training)?, told_of_training(subject, names.len())?),
         (features(subject, &task.test)?, told_of_test(subject, names.len())?),
     ];
-    let column = |column: usize| parts.iter().flat_map(move |(numbers, _)| numbers.iter().skip(column).step_by(2).copied());
+    let column =
+        |column: usize| parts.iter().flat_map(move |(numbers, _)| numbers.iter().skip(column).step_by(2).copied());
     let name = |place: usize| task.about.features.get(place).map_or("", String::as_str);
     let (across, up) = (Axis::linear(name(0), column(0)), Axis::linear(name(1), column(1)));
     let map = map(subject, names.len(), &across, &up)?;
@@ -52,7 +53,11 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Er
         wrong(1),
         parts[1].1.len()
     );
-    Ok(format!("{}<div class=\"charts\" id=\"boundary\">{}</div>", note(&about), figure("The boundary between classes", "", &plot)))
+    Ok(format!(
+        "{}<div class=\"charts\" id=\"boundary\">{}</div>",
+        note(&about),
+        figure("The boundary between classes", "", &plot)
+    ))
 }
 
 /// The examples of a part that fit, as points.
@@ -74,7 +79,10 @@ fn map(subject: &Subject<'_>, classes: usize, across: &Axis, up: &Axis) -> Resul
     let even = 1.0 / classes.max(1) as f64;
     let pixel = |row: &[f64]| {
         let shares = shares(subject.study.settings.loss, row);
-        let (class, share) = shares.iter().enumerate().fold((0, 0.0), |best, (class, share)| if *share > best.1 { (class, *share) } else { best });
+        let (class, share) = shares
+            .iter()
+            .enumerate()
+            .fold((0, 0.0), |best, (class, share)| if *share > best.1 { (class, *share) } else { best });
         let [red, green, blue] = colour::rgb(class);
         let lead = if even < 1.0 { (share - even) / (1.0 - even) } else { 1.0 };
         [red, green, blue, (STRONGEST * lead.clamp(0.0, 1.0)).round() as u8]

@@ -26,7 +26,10 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Er
     let rows: Vec<Vec<Cell>> = wrong.iter().take(MOST_MISTAKES).map(row).collect();
     let list = match rows.is_empty() {
         true => note("None of the test examples is told wrong."),
-        false => format!("<h3>The surest mistakes</h3>\n{}", table("The surest mistakes", &["test example", "is", "told to be", what], &rows)),
+        false => format!(
+            "<h3>The surest mistakes</h3>\n{}",
+            table("The surest mistakes", &["test example", "is", "told to be", what], &rows)
+        ),
     };
     let about = format!(
         "{mistakes} of {} test examples are told wrong. A network may be sure where it is right: on the right, the points of a \
@@ -62,8 +65,13 @@ fn counted(told: &[Told], what: &str) -> String {
 
 /// How many of those that are told equally surely are right.
 fn judged(told: &[Told], what: &str) -> String {
-    let across = Axis::between(&format!("mean {what}"), 0.0, 1.0);
-    let mut plot = Plot::new("How many examples are right, by how sure the network is", across, Axis::between("part that is right", 0.0, 1.0));
+    // A little more than from 0 to 1, so that points at the ends are whole.
+    let axis = |name: &str| Axis::between(name, -0.03, 1.03);
+    let mut plot = Plot::new(
+        "How many examples are right, by how sure the network is",
+        axis(&format!("mean {what}")),
+        axis("part that is right"),
+    );
     let points: Vec<(f64, f64)> = (0..BINS)
         .filter_map(|place| {
             let members: Vec<&Told> = told.iter().filter(|told| bin(told) == place).collect();
@@ -75,6 +83,11 @@ fn judged(told: &[Told], what: &str) -> String {
         .collect();
     plot.dashed("", "var(--edge)", &[(0.0, 0.0), (1.0, 1.0)]);
     plot.dots("", "var(--c0)", Dot::Plain, &points);
-    let gap = told.iter().map(|told| told.share - f64::from(u8::from(told.is_right()))).sum::<f64>() / told.len().max(1) as f64;
-    figure("Whether it may be", &format!("on the mean {} too {}", number(gap.abs()), if gap > 0.0 { "sure" } else { "unsure" }), &plot)
+    let gap = told.iter().map(|told| told.share - f64::from(u8::from(told.is_right()))).sum::<f64>()
+        / told.len().max(1) as f64;
+    figure(
+        "Whether it may be",
+        &format!("on the mean {} too {}", number(gap.abs()), if gap > 0.0 { "sure" } else { "unsure" }),
+        &plot,
+    )
 }

@@ -26,10 +26,14 @@ pub(in crate::report) fn part(subject: &Subject<'_>) -> Result<Option<String>, E
     for told in told_of_test(subject, names.len())? {
         *counts.entry((told.class, told.told)).or_default() += 1;
     }
-    let about = note("Each row is a class of the test part, each column a class that it is told to be; on the diagonal, it is right.");
+    let about = note(
+        "Each row is a class of the test part, each column a class that it is told to be; on the diagonal, it is right.",
+    );
     Ok(Some(match names.len() {
         0..=MOST_IN_A_TABLE => format!("{about}{}", matrix(names, &counts)),
-        classes if classes <= MOST_IN_A_PICTURE => format!("{about}{}{}", picture(names, &counts), list(names, &counts)),
+        classes if classes <= MOST_IN_A_PICTURE => {
+            format!("{about}{}{}", picture(names, &counts), list(names, &counts))
+        }
         _ => list(names, &counts),
     }))
 }
@@ -106,7 +110,10 @@ fn list(names: &[String], counts: &Counts) -> String {
     let rows: Vec<Vec<Cell>> = wrong.iter().take(MOST_IN_A_LIST).map(row).collect();
     match rows.is_empty() {
         true => note("No test example is told wrong."),
-        false => format!("<h3>The most frequent</h3>\n{}", table("The most frequent confusions", &["is", "told to be", "examples", "of its class"], &rows)),
+        false => format!(
+            "<h3>The most frequent</h3>\n{}",
+            table("The most frequent confusions", &["is", "told to be", "examples", "of its class"], &rows)
+        ),
     }
 }
 
@@ -119,7 +126,11 @@ mod tests {
         for classes in [1, 2, 20, 100, 1000] {
             let names: Vec<String> = (0..classes).map(|k| format!("<b>{k}</b>{}", "x".repeat(300))).collect();
             let counts: Counts = [((0, 0), 3), ((0, classes - 1), 1)].into();
-            for html in [matrix(&names[..names.len().min(20)], &counts), picture(&names[..names.len().min(400)], &[((0, 0), 3)].into()), list(&names, &counts)] {
+            for html in [
+                matrix(&names[..names.len().min(20)], &counts),
+                picture(&names[..names.len().min(400)], &[((0, 0), 3)].into()),
+                list(&names, &counts),
+            ] {
                 assert!(!html.contains("<b>"), "{html}");
                 assert!(html.len() < 1_500_000, "{}", html.len());
             }

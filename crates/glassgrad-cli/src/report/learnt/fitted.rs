@@ -43,7 +43,11 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
         let up = Axis::linear(name, seen.chain(means.iter().copied()).collect::<Vec<_>>().into_iter());
         let mut plot = Plot::square("The fitted curve with the examples", across.clone(), up);
         if let Some(deviations) = &deviations {
-            let ends = xs.iter().zip(&means).zip(deviations).map(|((x, mean), deviation)| (*x, mean - 2.0 * deviation, mean + 2.0 * deviation));
+            let ends = xs
+                .iter()
+                .zip(&means)
+                .zip(deviations)
+                .map(|((x, mean), deviation)| (*x, mean - 2.0 * deviation, mean + 2.0 * deviation));
             plot.band("± two deviations", "var(--c1)", &ends.collect::<Vec<_>>());
         }
         plot.dots("learnt", "var(--c0)", Dot::Faint, &points(0));
@@ -52,7 +56,9 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
         charts += &figure("The fitted curve", "", &plot);
     }
     let about = match told.deviations {
-        Some(_) => "The network tells a mean and a deviation at each place; about 95 of 100 examples should lie in the band.",
+        Some(_) => {
+            "The network tells a mean and a deviation at each place; about 95 of 100 examples should lie in the band."
+        }
         None => "What the network tells between and beside the examples it has seen.",
     };
     Ok(format!("{}<div class=\"charts\" id=\"fitted\">{charts}</div>", note(about)))

@@ -24,13 +24,21 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], [height, width]: [us
     wrong.truncate(MOST_WRONG);
     right.truncate(MOST_TILES - wrong.len());
     let shown: Vec<usize> = wrong.iter().chain(&right).copied().collect();
-    let finite = || shown.iter().filter_map(|place| images.get(*place)).flat_map(|image| image.iter().copied()).filter(|pixel| pixel.is_finite());
+    let finite = || {
+        shown
+            .iter()
+            .filter_map(|place| images.get(*place))
+            .flat_map(|image| image.iter().copied())
+            .filter(|pixel| pixel.is_finite())
+    };
     let range = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-    let what = if are_probabilities(subject.study.settings.loss) { "with its probability" } else { "with its share of the scores" };
-    let tiles: String = shown
-        .iter()
-        .filter_map(|place| Some(tile(images.get(*place)?, width, range, &told[*place], names)))
-        .collect();
+    let what = if are_probabilities(subject.study.settings.loss) {
+        "with its probability"
+    } else {
+        "with its share of the scores"
+    };
+    let tiles: String =
+        shown.iter().filter_map(|place| Some(tile(images.get(*place)?, width, range, &told[*place], names))).collect();
     let about = format!(
         "{mistakes} of {} test images are told wrong. The surest mistakes come first, then the images that are told right least \
          surely; below each stands what it is told to be, {what}.",

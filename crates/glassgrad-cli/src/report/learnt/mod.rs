@@ -22,7 +22,9 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     match (about.view, &about.kind) {
         (View::Row { numbers: 2 }, Kind::Classes { names }) => boundary::part(subject, names).map(Some),
         (View::Row { numbers: 1 }, Kind::Numbers { names, scale }) => fitted::part(subject, names, scale).map(Some),
-        (View::Image { height, width }, Kind::Classes { names }) => images::part(subject, names, [height, width]).map(Some),
+        (View::Image { height, width }, Kind::Classes { names }) => {
+            images::part(subject, names, [height, width]).map(Some)
+        }
         (_, Kind::Classes { names }) => confidence::part(subject, names).map(Some),
         (_, Kind::Numbers { names, scale }) => truth::part(subject, names, scale).map(Some),
         (_, Kind::Text { .. }) => Ok(None),
@@ -116,7 +118,9 @@ mod tests {
     #[test]
     fn shares_are_parts_of_one_whatever_the_outputs_are() {
         for loss in [Loss::CrossEntropy, Loss::Binary, Loss::Mse, Loss::Hinge] {
-            for outputs in [&[0.0, 2.0, -1.0][..], &[f64::NAN, 1.0], &[1e308, -1e308], &[f64::INFINITY, 0.0], &[-5.0, -5.0]] {
+            for outputs in
+                [&[0.0, 2.0, -1.0][..], &[f64::NAN, 1.0], &[1e308, -1e308], &[f64::INFINITY, 0.0], &[-5.0, -5.0]]
+            {
                 let sum: f64 = shares(loss, outputs).iter().sum();
                 assert!((sum - 1.0).abs() < 1e-12, "{loss:?} {outputs:?}: {sum}");
             }

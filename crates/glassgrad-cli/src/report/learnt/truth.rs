@@ -49,5 +49,11 @@ fn pairs(part: &Part, outputs: &[f64], column: usize, columns: usize, scale: &Sc
     let told = outputs.iter().skip(column).step_by(width.max(1));
     let (mean, deviation) = (scale.mean[column], scale.deviation[column]);
     let unscaled = |number: &f64| number * deviation + mean;
-    Ok(wanted.iter().skip(column).step_by(columns).zip(told).map(|(wanted, told)| (unscaled(wanted), unscaled(told))).collect())
+    Ok(wanted
+        .iter()
+        .skip(column)
+        .step_by(columns)
+        .zip(told)
+        .map(|(wanted, told)| (unscaled(wanted), unscaled(told)))
+        .collect())
 }
