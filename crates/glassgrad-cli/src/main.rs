@@ -4,6 +4,7 @@
 //! standard output, diagnostics to standard error. The exit code is 0 on success, 1 where a result is
 //! not finite or a check failed, 2 where the input is wrong.
 
+mod chart;
 mod commands;
 mod failure;
 mod interrupt;

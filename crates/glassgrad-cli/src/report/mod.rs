@@ -1,11 +1,29 @@
 //! Pages about experiments, each in one file that needs nothing else.
+//!
+//! [`page`] tells one experiment from its result inwards: how it learnt, what it learnt, its weights, the graph of its
+//! loss, one step of one weight, which parameters the loss reaches, and how to make it again. [`comparison`] shows several
+//! side by side. A part that cannot be made says why, and the others stand.
+
+mod again;
+mod audit;
+mod comparison;
+mod curves;
+mod head;
+mod html;
+mod inside;
+mod learnt;
+mod update;
+mod weights;
+
+use glassgrad::error::Error;
 
 use crate::failure::Failure;
 use crate::lab::history::History;
-use crate::lab::objective::Score;
+use crate::lab::objective::{Judge, Score};
 use crate::lab::settings::Settings;
 use crate::lab::study::{Outcome, Study};
 use crate::lab::task::Description;
+use html::{Section, escaped};
 
 /// One of several experiments that are compared.
 pub(crate) struct Contestant {
@@ -17,16 +35,55 @@ pub(crate) struct Contestant {
     pub(crate) trouble: Option<String>,
 }
 
+/// What a part of a page is made from.
+struct Subject<'s> {
+    study: &'s Study,
+    outcome: &'s Outcome,
+    /// What the network says of each test example, an example after another; nothing for texts.
+    outputs: Vec<f64>,
+}
+
+/// What makes a part of a page, or tells that there is nothing to show.
+type Part = fn(&Subject<'_>) -> Result<Option<String>, Error>;
+
+/// The parts in their order: what links to them, their headings, what makes them.
+const PARTS: &[(&str, &str, Part)] = &[
+    ("curves", "How it learnt", curves::part),
+    ("learnt", "What it learnt", learnt::part),
+    ("confusions", "What it takes for what", learnt::confusion::part),
+    ("units", "What the first layer looks for", weights::units),
+    ("weights", "Weights and gradients", weights::part),
+    ("graph", "The graph of the loss", inside::part),
+    ("update", "How one weight becomes the next", update::part),
+    ("audit", "Which parameters the loss reaches", audit::part),
+    ("again", "How to make it again", again::part),
+];
+
 /// The page of one experiment.
 pub(crate) fn page(study: &Study, outcome: &Outcome) -> Result<String, Failure> {
-    let _ = (study, outcome);
-    Ok(String::new())
+    let outputs = Judge::new(&study.objective, &study.task.test)
+        .judge(&outcome.network)
+        .map_err(|error| Failure::Result(error.to_string()))?
+        .outputs;
+    let subject = Subject { study, outcome, outputs };
+    let mut sections = Vec::new();
+    for (id, title, part) in PARTS {
+        let body = match part(&subject) {
+            Ok(None) => continue,
+            Ok(Some(body)) => body,
+            Err(error) => {
+                format!("<p class=\"trouble\">This part could not be made: {}</p>", escaped(&error.to_string()))
+            }
+        };
+        sections.push(Section { id, title, body });
+    }
+    let title = format!("{}: {}", study.task.about.name, outcome.test.measure);
+    Ok(html::document(&title, &head::head(&subject), &sections))
 }
 
 /// The page of several experiments side by side.
 pub(crate) fn comparison(about: &Description, contestants: &[Contestant]) -> String {
-    let _ = (about, contestants);
-    String::new()
+    comparison::page(about, contestants)
 }
 
 /// The page of a search for settings.

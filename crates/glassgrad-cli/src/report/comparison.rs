@@ -1,0 +1,127 @@
+//! Several experiments on the same data, side by side.
+
+use super::Contestant;
+use super::curves::{Named, chart, curve};
+use super::head::{duration, optimiser};
+use super::html::{Cell, Section, document, escaped, name_of, note, table};
+use crate::chart::number;
+use crate::lab::history::Seen;
+use crate::lab::objective::{Measure, Score};
+use crate::lab::task::Description;
+
+pub(super) fn page(about: &Description, contestants: &[Contestant]) -> String {
+    let best = best(contestants);
+    let head = format!(
+        "<p class=\"brand\">glassgrad · comparison of optimisers</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n\
+         <p class=\"verdict\">{}</p>\n",
+        name_of(&about.name, 80),
+        name_of(&about.title, 300),
+        match best.map(|place| &contestants[place]) {
+            Some(Contestant { name, test: Some(score), .. }) => {
+                format!(
+                    "<strong>{}</strong> did best of {}: {}",
+                    escaped(name),
+                    contestants.len(),
+                    escaped(&score.measure.to_string())
+                )
+            }
+            _ => "None of them came to an end.".to_owned(),
+        }
+    );
+    let sections = [
+        Section { id: "curves", title: "How they learnt", body: curves(contestants) },
+        Section { id: "results", title: "How they did", body: results(contestants, best) },
+    ];
+    document(&format!("{}: comparison of optimisers", about.name), &head, &sections)
+}
+
+/// The place of the one that does best on the test part.
+fn best(contestants: &[Contestant]) -> Option<usize> {
+    let scored = contestants.iter().enumerate().filter_map(|(place, one)| Some((place, one.test?)));
+    scored
+        .filter(|(_, score)| !score.measure.number().is_nan())
+        .fold(None, |best: Option<(usize, Score)>, (place, score)| match best {
+            Some((_, other)) if !score.measure.is_better_than(other.measure) => best,
+            _ => Some((place, score)),
+        })
+        .map(|(place, _)| place)
+}
+
+fn curves(contestants: &[Contestant]) -> String {
+    if contestants.iter().all(|one| one.history.epochs.is_empty()) {
+        return note("No epoch was run.");
+    }
+    let of = |what: fn(&Seen) -> Option<f64>| -> Vec<Named<'_>> {
+        contestants.iter().map(|one| (one.name.as_str(), curve(&one.history, what))).collect()
+    };
+    let measure = contestants.iter().find_map(|one| one.test).map(|score| score.measure);
+    let (title, name) = match measure {
+        Some(Measure::Accuracy(_)) => ("Accuracy on the test part", "accuracy"),
+        Some(Measure::Error { .. }) => ("Root mean squared error on the test part", "RMSE"),
+        Some(Measure::Bits(_)) => ("Bits per character of text not seen", "bits"),
+        None => ("Measure on the test part", "measure"),
+    };
+    let charts = [
+        chart("Loss in training", "after each epoch", "loss", &of(|seen| Some(seen.loss))),
+        chart("Loss on the test part", "after each epoch", "loss", &of(|seen| Some(seen.test?.loss))),
+        chart(title, "after each epoch", name, &of(|seen| Some(seen.test?.measure.number()))),
+    ];
+    format!("<div class=\"charts\">\n{}</div>", charts.concat())
+}
+
+fn results(contestants: &[Contestant], best: Option<usize>) -> String {
+    let row = |(place, one): (usize, &Contestant)| {
+        let name = escaped(&one.name);
+        let loss = one.history.epochs.last().map_or("–".to_owned(), |seen| number(seen.loss));
+        let told = one.test.map_or_else(|| "–".to_owned(), |score| score.measure.to_string());
+        vec![
+            Cell::Html("", if best == Some(place) { format!("<b>{name}</b> · best") } else { name }),
+            Cell::Text(optimiser(&one.settings)),
+            Cell::Number(loss),
+            Cell::Number(told),
+            Cell::Number(duration(one.history.seconds())),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = contestants.iter().enumerate().map(row).collect();
+    let mut html = table("Results", &["optimiser", "settings", "last loss", "test", "time"], &rows);
+    for one in contestants {
+        if let Some(trouble) = &one.trouble {
+            html += &format!("<h3>{}</h3>\n<pre class=\"trouble\">{}</pre>\n", escaped(&one.name), escaped(trouble));
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::datasets;
+    use crate::lab::history::History;
+    use crate::lab::task::{Kind, Scale, View};
+
+    #[test]
+    fn failures_and_hostile_names_make_a_page() {
+        let about = Description {
+            name: "<script>alert(1)</script>".to_owned(),
+            title: "x".repeat(5000),
+            view: View::Row { numbers: 2 },
+            kind: Kind::Classes { names: vec![] },
+            features: vec![],
+            scale: Scale { mean: vec![0.0], deviation: vec![1.0] },
+        };
+        let contestant = |name: &str, part: f64, trouble: Option<&str>| Contestant {
+            name: name.to_owned(),
+            settings: datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}")),
+            history: History::default(),
+            test: Some(Score { loss: f64::NAN, measure: Measure::Accuracy(part) }),
+            trouble: trouble.map(str::to_owned),
+        };
+        let three =
+            [contestant("a", f64::NAN, Some("<i>no</i>")), contestant("b", 0.5, None), contestant("c", 0.9, None)];
+        let page = page(&about, &three);
+        assert_eq!(best(&three), Some(2));
+        assert!(!page.contains("<script") && !page.contains("<i>no") && page.contains("<strong>c</strong>"));
+        assert!(page.len() < 100_000);
+        assert!(super::page(&about, &[]).contains("None of them"));
+    }
+}

@@ -1,0 +1,76 @@
+//! The graph of the loss with values and gradients, folded until it can be read.
+
+use glassgrad::data::Dataset as _;
+use glassgrad::error::Error;
+use glassgrad::expr::Tensor;
+use glassgrad::glass::Graph;
+
+use super::Subject;
+use super::html::{graph, note};
+use crate::lab::network::Network;
+
+/// So many examples are in the loss.
+const EXAMPLES: usize = 8;
+/// A graph with more boxes is folded further.
+const READABLE: usize = 14;
+/// A graph with more boxes is not drawn whole.
+const DRAWABLE: usize = 120;
+/// A picture with more characters is left out.
+const LARGEST: usize = 600_000;
+
+/// The ways of folding, from the finest on.
+const FOLDS: [(&str, fn(Graph) -> Graph); 5] = [
+    ("every operation is a box", |graph| graph),
+    ("operations that belong to a layer are one box", |graph| graph.collapse_to_depth(2)),
+    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
+    ("operations that belong to a part of the network are one box", |graph| graph.collapse_to_depth(1)),
+    ("parts of the network, and what one line of the program makes, are one box each", |graph| {
+        graph.collapse_to_depth(1).collapse_lines()
+    }),
+];
+
+pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
+    let study = subject.study;
+    let places: Vec<usize> = (0..study.task.training.len().min(EXAMPLES)).collect();
+    let (inputs, targets) = study.task.training.batch(&places)?;
+    let batch: (Tensor, Tensor) = (inputs.named("inputs"), targets.named("targets"));
+    let loss = |network: &Network| study.objective.of_batch_plainly(network, &batch).named("loss");
+    let whole = Graph::trace(loss, &subject.outcome.network).with_gradients()?;
+    let about = format!(
+        "The loss of {} examples of the training part. Below each name stand the values, in red the gradient of the loss with \
+         respect to it, and the line that made it.",
+        places.len()
+    );
+    Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {} examples", places.len()))))
+}
+
+/// A graph as it can be read, and behind a fold as it is.
+pub(super) fn folded(whole: &Graph, title: &str) -> String {
+    let nodes = whole.labels().len();
+    let drawn = |graph: &Graph| graph.svg("").ok().filter(|svg| svg.len() <= LARGEST);
+    let mut fewest = nodes;
+    for (about, fold) in FOLDS {
+        let folded = fold(whole.clone());
+        let boxes = folded.labels().len();
+        fewest = fewest.min(boxes);
+        let Some(svg) = drawn(&folded).filter(|_| boxes <= READABLE) else { continue };
+        let mut html = note(&format!("{}; {nodes} nodes in all.", capitalised(about))) + &graph(&svg, title);
+        if boxes < nodes && nodes <= DRAWABLE {
+            if let Some(svg) = drawn(whole) {
+                html += &format!(
+                    "<details><summary>The whole graph: {nodes} nodes</summary>\n{}</details>\n",
+                    graph(&svg, title)
+                );
+            }
+        }
+        return html;
+    }
+    note(&format!(
+        "It has {nodes} nodes, and {fewest} boxes when it is folded as far as it goes: a picture of it could not be read."
+    ))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}

@@ -1,0 +1,59 @@
+//! Numbers told against numbers wanted.
+
+use glassgrad::data::Dataset as _;
+use glassgrad::dtype::DType;
+use glassgrad::error::Error;
+
+use super::spread;
+use crate::chart::{Axis, Dot, Plot};
+use crate::lab::objective::Judge;
+use crate::lab::task::{Part, Scale};
+use crate::report::Subject;
+use crate::report::html::{figure, note};
+
+const MOST_DOTS: usize = 1500;
+/// Of each example at most so many numbers are shown.
+const MOST_NUMBERS: usize = 4;
+
+pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Result<String, Error> {
+    let study = subject.study;
+    let training = Judge::new(&study.objective, &study.task.training).judge(&subject.outcome.network)?.outputs;
+    let parts = [(&study.task.training, &training), (&study.task.test, &subject.outputs)];
+    let mut charts = String::new();
+    for (column, name) in names.iter().enumerate().take(MOST_NUMBERS) {
+        let mut points = Vec::new();
+        for (part, outputs) in parts {
+            points.push(spread(&pairs(part, outputs, column, names.len(), scale)?, MOST_DOTS));
+        }
+        let all: Vec<f64> = points.iter().flatten().flat_map(|(wanted, told)| [*wanted, *told]).collect();
+        let axis = |name: &str| Axis::linear(name, all.iter().copied());
+        let ends = axis("").ends();
+        let mut plot = Plot::square("What is told against what is true", axis("true"), axis("told"));
+        plot.dashed("", "var(--edge)", &[(ends.0, ends.0), (ends.1, ends.1)]);
+        plot.dots("learnt", "var(--c0)", Dot::Faint, &points[0]);
+        plot.dots("test", "var(--c1)", Dot::Plain, &points[1]);
+        charts += &figure(&format!("{name}: told against true"), "", &plot);
+    }
+    let more = match names.len() > MOST_NUMBERS {
+        true => format!(" The first {MOST_NUMBERS} of {} numbers are shown.", names.len()),
+        false => String::new(),
+    };
+    let about = format!("On the dashed line, what is told is true.{more}");
+    Ok(format!("{}<div class=\"charts\" id=\"truth\">{charts}</div>", note(&about)))
+}
+
+/// Numbers wanted and told, in the units of the data.
+fn pairs(part: &Part, outputs: &[f64], column: usize, columns: usize, scale: &Scale) -> Result<Vec<(f64, f64)>, Error> {
+    let wanted = part.tensors().1.cast(DType::F64).to_vec::<f64>()?;
+    let width = outputs.len() / part.len().max(1);
+    let told = outputs.iter().skip(column).step_by(width.max(1));
+    let (mean, deviation) = (scale.mean[column], scale.deviation[column]);
+    let unscaled = |number: &f64| number * deviation + mean;
+    Ok(wanted
+        .iter()
+        .skip(column)
+        .step_by(columns)
+        .zip(told)
+        .map(|(wanted, told)| (unscaled(wanted), unscaled(told)))
+        .collect())
+}

@@ -1,0 +1,204 @@
+//! Weights as pictures and as numbers, and the sizes of gradients while they were learnt.
+
+use glassgrad::dtype::DType;
+use glassgrad::error::Error;
+use glassgrad::expr::Tensor;
+use glassgrad::tree::Tree as _;
+
+use super::Subject;
+use super::curves::chart_over;
+use super::head::thousands;
+use super::html::{Cell, figure, note, table};
+use crate::chart::{Axis, Bitmap, Plot, colour, number};
+use crate::lab::history::{History, Seen, Sizes};
+use crate::lab::task::View;
+
+const MOST_UNITS: usize = 64;
+const MOST_HISTOGRAMS: usize = 12;
+const MOST_LAYERS: usize = 8;
+const MOST_ROWS: usize = 60;
+const BINS: usize = 40;
+
+/// What the units of the first layer look for, as images: blue speaks against, orange for it.
+pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
+    let View::Image { height, width } = subject.study.task.about.view else { return Ok(None) };
+    let leaf = |name: &str| {
+        subject.outcome.network.leaves().into_iter().find(|(path, _)| path.to_string() == name).map(|(_, leaf)| leaf)
+    };
+    let (tiles, wide, what) = match (leaf("layers.0.weight"), leaf("convolutions.0.weight")) {
+        // A column for each unit.
+        (Some(weight), _) if weight.shape().first() == Some(&(height * width)) && weight.shape().len() == 2 => {
+            (rows(&weight.transpose())?, width, "units")
+        }
+        (_, Some(kernels)) if kernels.shape().len() == 4 && kernels.shape()[1] == 1 => {
+            (rows(&kernels)?, kernels.shape()[3], "kernels")
+        }
+        _ => return Ok(None),
+    };
+    let shown = tiles.len().min(MOST_UNITS);
+    let tile = |(place, weights): (usize, &Vec<f64>)| {
+        let largest =
+            weights.iter().filter(|weight| weight.is_finite()).fold(0.0, |most: f64, weight| most.max(weight.abs()));
+        let pixel =
+            |weight: &f64| colour::diverging(if largest > 0.0 && weight.is_finite() { weight / largest } else { 0.0 });
+        let address = Bitmap::new(wide, weights.iter().map(pixel).collect()).address();
+        format!("<figure class=\"tile\"><img alt=\"weights of number {}\" src=\"{address}\"></figure>\n", place + 1)
+    };
+    let tiles: String = tiles.iter().take(shown).enumerate().map(tile).collect();
+    let all = if what == "units" { subject.study.settings.layers.first().copied().unwrap_or(shown) } else { shown };
+    let about = format!(
+        "{shown} of {} {what}: ink where a tile is orange speaks for a unit, where it is blue against it; each tile has its own scale.",
+        all.max(shown)
+    );
+    Ok(Some(format!("{}<div class=\"tiles units\">\n{tiles}</div>", note(&about))))
+}
+
+/// The numbers of a tensor, a list for each place of its first axis.
+fn rows(tensor: &Tensor) -> Result<Vec<Vec<f64>>, Error> {
+    let count = tensor.shape().first().copied().unwrap_or(0);
+    let numbers = tensor.cast(DType::F64).to_vec::<f64>()?;
+    Ok(numbers.chunks((numbers.len() / count.max(1)).max(1)).map(<[f64]>::to_vec).collect())
+}
+
+/// Sizes of weights and gradients by layer, and how the weights are spread.
+pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
+    let history = &subject.outcome.history;
+    let leaves: Vec<(String, Tensor)> =
+        subject.outcome.network.leaves().into_iter().map(|(path, leaf)| (path.to_string(), leaf)).collect();
+    let floats: Vec<&(String, Tensor)> = leaves.iter().filter(|(_, leaf)| leaf.is_float()).collect();
+    let looked_at: Vec<&Seen> = history.epochs.iter().filter(|seen| seen.sizes.len() == floats.len()).collect();
+    let mut html = note(
+        "The size of a tensor is the root of the mean square of its numbers; gradients are of the loss of the first examples.",
+    );
+    html += &sizes(&floats, &looked_at);
+    let mut charts = String::new();
+    if !looked_at.is_empty() {
+        charts += &slopes(history, &floats);
+    }
+    if !charts.is_empty() {
+        html += &format!("<div class=\"charts\">{charts}</div>\n");
+    }
+    let matrices: Vec<&&(String, Tensor)> = floats.iter().filter(|(_, leaf)| leaf.shape().len() > 1).collect();
+    let mut histograms = String::new();
+    for (path, leaf) in matrices.iter().take(MOST_HISTOGRAMS) {
+        histograms += &histogram(path, &leaf.cast(DType::F64).to_vec::<f64>()?);
+    }
+    let more = match matrices.len() > MOST_HISTOGRAMS {
+        true => note(&format!("The first {MOST_HISTOGRAMS} of {} weights are shown.", matrices.len())),
+        false => String::new(),
+    };
+    html += &format!("<h3>How the weights are spread</h3>\n<div class=\"charts small\">{histograms}</div>{more}");
+    Ok(Some(html))
+}
+
+/// A row for each parameter: its sizes at first and at last.
+fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&Seen]) -> String {
+    let told = |seen: Option<&&Seen>, place: usize, of: fn(&Sizes) -> f64| {
+        seen.and_then(|seen| seen.sizes.get(place)).map_or("–".to_owned(), |sizes| number(of(sizes)))
+    };
+    let (first, last) = (looked_at.first(), looked_at.last());
+    let row = |(place, (path, leaf)): (usize, &&(String, Tensor))| {
+        let mut cells = vec![
+            Cell::Path(path.clone()),
+            Cell::Path(leaf.shape().to_string()),
+            Cell::Number(thousands(leaf.shape().elements())),
+        ];
+        for of in [|sizes: &Sizes| sizes.number, |sizes: &Sizes| sizes.slope] as [fn(&Sizes) -> f64; 2] {
+            cells.extend([first, last].map(|seen| Cell::Number(told(seen, place, of))));
+        }
+        cells
+    };
+    let rows: Vec<Vec<Cell>> = leaves.iter().enumerate().take(MOST_ROWS).map(row).collect();
+    let epoch = |seen: Option<&&Seen>| seen.map_or(0, |seen| seen.epoch);
+    let [before, after] = [first, last].map(epoch);
+    let headings = [
+        "parameter".to_owned(),
+        "shape".to_owned(),
+        "numbers".to_owned(),
+        format!("weights, epoch {before}"),
+        format!("epoch {after}"),
+        format!("gradients, epoch {before}"),
+        format!("epoch {after}"),
+    ];
+    let more = match leaves.len() > MOST_ROWS {
+        true => note(&format!("The first {MOST_ROWS} of {} parameters are shown.", leaves.len())),
+        false => String::new(),
+    };
+    table("Sizes of weights and gradients", &headings.each_ref().map(String::as_str), &rows) + &more
+}
+
+/// The sizes of gradients by layer, epoch by epoch.
+fn slopes(history: &History, leaves: &[&(String, Tensor)]) -> String {
+    let layer_of = |path: &str| path.rsplit_once('.').map_or(path, |(layer, _)| layer).to_owned();
+    let mut layers: Vec<String> = Vec::new();
+    for (path, _) in leaves {
+        let layer = layer_of(path);
+        if !layers.contains(&layer) {
+            layers.push(layer);
+        }
+    }
+    let shown: Vec<&String> = layers.iter().step_by(layers.len().div_ceil(MOST_LAYERS).max(1)).collect();
+    let size = |seen: &Seen, layer: &str| {
+        let members = leaves.iter().zip(&seen.sizes).filter(|((path, _), _)| layer_of(path) == layer);
+        let (sum, count) = members.fold((0.0, 0.0), |(sum, count), ((_, leaf), sizes)| {
+            let numbers = leaf.shape().elements() as f64;
+            (sum + numbers * sizes.slope * sizes.slope, count + numbers)
+        });
+        (sum / count).sqrt()
+    };
+    let curve = |layer: &String| history.curve(|seen| (seen.sizes.len() == leaves.len()).then(|| size(seen, layer)));
+    let curves: Vec<(&str, Vec<(f64, f64)>)> = shown.iter().map(|layer| (layer.as_str(), curve(layer))).collect();
+    let about = match shown.len() < layers.len() {
+        true => format!(
+            "every {}th of {} layers; where a curve falls far below the others, its layer hardly learns",
+            layers.len().div_ceil(MOST_LAYERS),
+            layers.len()
+        ),
+        false => "where a curve falls far below the others, its layer hardly learns".to_owned(),
+    };
+    // Layers differ by factors, and so do epochs.
+    let all = curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
+    chart_over("Gradients by layer", &about, Axis::logarithmic("size", all), &curves)
+}
+
+fn histogram(path: &str, weights: &[f64]) -> String {
+    let finite: Vec<f64> = weights.iter().copied().filter(|weight| weight.is_finite()).collect();
+    let across = Axis::linear("", finite.iter().copied());
+    let (low, high) = across.ends();
+    let edge = |place: usize| low + (high - low) * place as f64 / BINS as f64;
+    let mut counts = vec![0.0; BINS];
+    for weight in &finite {
+        counts[(((weight - low) / (high - low) * BINS as f64) as usize).min(BINS - 1)] += 1.0;
+    }
+    let up = Axis::between("", 0.0, 1.05 * counts.iter().copied().fold(1.0, f64::max));
+    let mut plot = Plot::flat(&format!("How the numbers of {path} are spread"), across, up);
+    plot.bars("var(--c0)", &(0..=BINS).map(edge).collect::<Vec<_>>(), &counts);
+    let lost = weights.len() - finite.len();
+    let about = if lost > 0 { format!("{lost} of {} are not finite", weights.len()) } else { String::new() };
+    figure(path, &about, &plot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_weights_have_a_histogram() {
+        for weights in [&[][..], &[0.0; 5], &[f64::NAN, 1.0], &[f64::MAX, f64::MIN], &[1.0, 2.0, 3.0]] {
+            let html = histogram("layers.0.weight", weights);
+            assert!(html.contains("<svg") && !html.contains("NaN") && !html.contains("inf"), "{html}");
+        }
+    }
+
+    #[test]
+    fn layers_join_their_parameters() {
+        let leaves = [("a.weight".to_owned(), Tensor::ones([3])), ("a.bias".to_owned(), Tensor::ones([1]))];
+        let sizes = [(2.0, 0.0), (0.0, 0.0)].map(|(slope, number)| Sizes { slope, number });
+        let seen = |epoch| Seen { epoch, loss: 1.0, rate: 1.0, test: None, sizes: sizes.to_vec(), seconds: 0.0 };
+        let history = History { parameters: Vec::new(), epochs: vec![seen(1), seen(2)] };
+        let html = slopes(&history, &leaves.iter().collect::<Vec<_>>());
+        // √((3·4 + 1·0)/4) = √3: one curve, and the axis is around it.
+        assert_eq!(html.matches("<polyline").count(), 1);
+        assert!(html.contains("1.7"), "{html}");
+    }
+}
