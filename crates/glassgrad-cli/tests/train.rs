@@ -64,7 +64,7 @@ fn the_json_object_has_all_fields() {
     let mut fields: Vec<&str> = object.keys().map(String::as_str).collect();
     fields.sort_unstable();
     let expected = [
-        "dataset", "epochs", "losses", "seed", "settings", "steps", "stopped", "test_accuracy", "test_loss", "test_losses",
+        "dataset", "epochs", "linear_test_accuracy", "linear_train_accuracy", "losses", "seed", "settings", "steps", "stopped", "test_accuracy", "test_loss", "test_losses",
         "train_accuracy", "train_loss", "train_seconds",
     ];
     assert_eq!(fields, expected);

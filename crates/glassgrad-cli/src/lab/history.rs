@@ -1,7 +1,7 @@
 //! What was seen while a network learnt.
 
 use glassgrad::error::Error;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::objective::Score;
 
@@ -11,8 +11,10 @@ pub(crate) struct Seen {
     /// Its number, from 1 on.
     pub(crate) epoch: u64,
     /// The mean loss of its batches, as it was trained on.
+    #[serde(deserialize_with = "number")]
     pub(crate) loss: f64,
     /// The learning rate of its last step.
+    #[serde(deserialize_with = "number")]
     pub(crate) rate: f64,
     /// How well the network did on the test part after it, where that was looked at.
     pub(crate) test: Option<Score>,
@@ -25,8 +27,15 @@ pub(crate) struct Seen {
 /// The typical size, the root of the mean square, of the slopes and the numbers of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sizes {
+    #[serde(deserialize_with = "number")]
     pub(crate) slope: f64,
+    #[serde(deserialize_with = "number")]
     pub(crate) number: f64,
+}
+
+/// A number that JSON may not have: what is not finite is written as null, and read as not a number.
+pub(super) fn number<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// All epochs so far.
@@ -65,5 +74,23 @@ impl History {
     /// The history as it is kept in a file.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, Error> {
         serde_json::to_vec(self).map_err(|error| Error::new("history", error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::objective::Measure;
+    use super::*;
+
+    #[test]
+    fn what_is_not_finite_is_read_again_as_not_a_number() {
+        let score = Score { loss: f64::INFINITY, measure: Measure::Error { rmse: f64::NAN, r2: 0.5 } };
+        let sizes = vec![Sizes { slope: f64::NAN, number: 1.0 }];
+        let seen = Seen { epoch: 1, loss: 0.25, rate: f64::NAN, test: Some(score), sizes, seconds: 0.0 };
+        let history = History { parameters: vec!["layers.0.weight".to_owned()], epochs: vec![seen] };
+        let read: History = serde_json::from_slice(&history.to_json().unwrap()).unwrap();
+        assert!(read.epochs[0].rate.is_nan() && read.epochs[0].test.unwrap().loss.is_nan());
+        assert_eq!((read.epochs[0].loss, read.epochs[0].test.unwrap().measure.number().is_nan()), (0.25, true));
+        assert_eq!(history.csv().lines().count(), 2);
     }
 }

@@ -8,6 +8,7 @@ use glassgrad::{Tensor, compile, loss};
 use glassgrad::data::Dataset as _;
 use serde::{Deserialize, Serialize};
 
+use super::history::number;
 use super::network::Network;
 use super::settings::{Loss, Reduce, Settings, name_of};
 use super::task::{Description, Kind, Part};
@@ -26,6 +27,7 @@ pub(crate) struct Objective {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Score {
     /// The mean loss of an example, or of a character.
+    #[serde(deserialize_with = "number")]
     pub(crate) loss: f64,
     /// The measure that people look at.
     pub(crate) measure: Measure,
@@ -36,11 +38,16 @@ pub(crate) struct Score {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Measure {
     /// The part of the examples whose class is told right.
-    Accuracy(f64),
+    Accuracy(#[serde(deserialize_with = "number")] f64),
     /// The root of the mean squared error in the units of the data, and the part of the variance that is explained.
-    Error { rmse: f64, r2: f64 },
+    Error {
+        #[serde(deserialize_with = "number")]
+        rmse: f64,
+        #[serde(deserialize_with = "number")]
+        r2: f64,
+    },
     /// What a character costs.
-    Bits(f64),
+    Bits(#[serde(deserialize_with = "number")] f64),
 }
 
 impl Measure {
