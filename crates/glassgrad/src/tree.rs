@@ -554,7 +554,7 @@ impl<K: Ord + Clone + ToString, T: Tree> Tree for BTreeMap<K, T> {
 /// Entries in the order of their keys; few of them need no memory.
 fn sorted<'k, K: Ord, T>(entries: impl Iterator<Item = (&'k K, T)>) -> SmallVec<[(&'k K, T); 16]> {
     let mut sorted: SmallVec<[(&K, T); 16]> = entries.collect();
-    sorted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    sorted.sort_unstable_by_key(|(key, _)| *key);
     sorted
 }
 

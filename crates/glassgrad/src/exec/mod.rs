@@ -17,6 +17,7 @@ mod register;
 mod schedule;
 mod strong;
 mod sweep;
+mod symmetric;
 mod threads;
 mod tiles;
 mod vector;

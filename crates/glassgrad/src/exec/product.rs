@@ -12,6 +12,7 @@ use super::machine::{Frame, elements_mut};
 #[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
 use super::strong;
+use super::symmetric::Symmetric;
 use super::threads;
 use super::tiles::{Composite, count, place};
 use crate::dtype::DType;
@@ -240,7 +241,7 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
                 add,
             };
             match E::large() {
-                Some(kernel) if !small && product.symmetric => symmetric(kernel, matrices),
+                Some(_) if !small && product.symmetric => symmetric(frame.level, matrices),
                 Some(kernel) if !small => in_pieces(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
@@ -249,49 +250,25 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     });
 }
 
-/// A large product that is its own transpose, in square tiles: those up to the diagonal are computed, and mirrored while they
-/// are near. Threads take tiles; what a tile is follows from the size.
-fn symmetric<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
-    let size = matrices.rows.extent;
-    // Smaller tiles compute less above the diagonal, larger ones are copied less often by the kernel.
-    let edge = (size / 8).next_multiple_of(16).clamp(64, 256);
-    let whole = Shared(matrices);
-    let one = |number: usize| {
-        // The rows of tiles have 1, 2, 3, … of them; the last are as long as any, so that they come first.
-        let (mut down, mut across) = (size.div_ceil(edge) - 1, number);
-        while across > down {
-            across -= down + 1;
-            down -= 1;
-        }
-        let [row, column] = [down * edge, across * edge];
-        let matrices = whole.at([0; 3]);
-        let Matrices { rows, columns, .. } = matrices;
-        let place = |row: usize, column: usize| {
-            [row as isize * rows.strides[0], column as isize * columns.strides[1], {
-                row as isize * rows.strides[2] + column as isize * columns.strides[2]
-            }]
-        };
-        let tile = Matrices {
-            rows: ProductAxis { extent: edge.min(size - row), ..rows },
-            columns: ProductAxis { extent: edge.min(size - column), ..columns },
-            ..whole.at(place(row, column))
-        };
-        large(kernel, tile, Parallelism::None);
-        let at = |row: usize, column: usize| matrices.c.wrapping_offset(place(row, column)[2]);
-        for column in column..column + tile.columns.extent {
-            for row in row.max(column + 1)..row + tile.rows.extent {
-                // SAFETY: both places lie inside of the result; they are of this tile and of the one across the diagonal,
-                // which is nobody else's.
-                unsafe { *at(column, row) = *at(row, column) };
-            }
-        }
+/// A large product that is its own transpose.
+fn symmetric<E: Factor>(level: Level, matrices: Matrices<E>) {
+    // Either way round it is the same; the elements of a row of the result lie side by side in one of them.
+    let is_turned = matrices.columns.strides[2] != 1;
+    let Matrices { a, b, c, rows, columns, inner, coefficient, .. } =
+        if is_turned { matrices.transposed() } else { matrices };
+    let size = rows.extent;
+    let whole = Symmetric {
+        size,
+        sums: inner.extent,
+        a,
+        a_steps: [rows.strides[0], inner.strides[0]],
+        b,
+        b_steps: [columns.strides[1], inner.strides[1]],
+        c,
+        c_step: rows.strides[2],
+        coefficient,
     };
-    let count = size.div_ceil(edge) * (size.div_ceil(edge) + 1) / 2;
-    if size.saturating_mul(size).saturating_mul(matrices.inner.extent) >= PARALLEL {
-        threads::each(count, one);
-    } else {
-        (0..count).for_each(one);
-    }
+    whole.run(level, size.saturating_mul(size).saturating_mul(inner.extent) >= PARALLEL);
 }
 
 impl<E> Matrices<E> {

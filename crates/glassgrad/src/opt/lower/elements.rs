@@ -2,6 +2,7 @@
 //! to.
 
 use super::groups::{Group, PendingStore, Place, Register, is_row_by_row, with_row};
+use super::orders::{order_of, strides_in};
 use super::strides::squeezed_strides;
 use super::{Located, Lowering};
 use crate::dtype::DType;
@@ -26,18 +27,36 @@ fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
 }
 
 impl Lowering<'_> {
-    /// Computes a node element by element, over operands located along its own axes.
-    pub(super) fn pointwise(&mut self, node: &GraphNode, shape: &Shape, mut operands: Vec<Located>) -> Located {
+    /// Computes a node element by element, over operands located along its own axes: row by row, or, if any order of its
+    /// axes will do, in that of its operands.
+    pub(super) fn pointwise(
+        &mut self,
+        node: &GraphNode,
+        shape: &Shape,
+        mut operands: Vec<Located>,
+        any_order: bool,
+    ) -> Located {
         // A long sum is a sum of sums in the same order, so that no loop reads more than it has room for.
         if node.op == Op::Add && operands.len() > MOST_TERMS {
             let rest = operands.split_off(MOST_TERMS);
             for terms in rest.chunks(MOST_TERMS - 1) {
-                let sum = self.pointwise(node, shape, operands);
+                let sum = self.pointwise(node, shape, operands, any_order);
                 operands = std::iter::once(sum).chain(terms.iter().cloned()).collect();
             }
         }
-        let extents = squeeze(shape, &mut operands);
-        let place = self.loop_over(extents, &operands);
+        let mut extents = squeeze(shape, &mut operands);
+        let order = if any_order { order_of(&operands) } else { None };
+        let located = |producer: usize, extents: &[usize]| match &order {
+            Some(order) => Located { producer, offset: 0, strides: strides_in(order, extents, shape) },
+            None => Located::whole(producer, shape),
+        };
+        if let Some(order) = &order {
+            extents = order.iter().map(|axis| extents[*axis]).collect();
+            for operand in &mut operands {
+                operand.strides = order.iter().map(|axis| operand.strides[*axis]).collect();
+            }
+        }
+        let place = self.loop_over(extents.clone(), &operands);
         let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         let register = match &node.op {
             Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
@@ -51,7 +70,7 @@ impl Lowering<'_> {
             Op::Einsum(einsum) if operands.is_empty() => Some(einsum.coefficient),
             _ => None,
         };
-        Located::whole(producer, shape)
+        located(producer, &extents)
     }
 
     /// Instructions for one element of a node.

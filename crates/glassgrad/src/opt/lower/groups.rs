@@ -165,7 +165,7 @@ impl Lowering<'_> {
     pub(super) fn copied(&mut self, at: &Located, shape: &Shape) -> Located {
         let dtype = self.producers[at.producer].dtype;
         let node = GraphNode { op: Op::Add, inputs: vec![0], shape: shape.clone(), dtype, source: 0, body: None };
-        self.pointwise(&node, shape, vec![at.clone()])
+        self.pointwise(&node, shape, vec![at.clone()], false)
     }
 
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in

@@ -9,6 +9,7 @@
 //! - `elements` writes the instructions of loops, `products` products in Einstein notation, and `whole` what works on
 //!   whole arrays;
 //! - `folds` finds products that are added up at the places of a view;
+//! - `orders` tells in which order of axes something is computed that only products read;
 //! - `loops` gives a loop few axes and few registers;
 //! - `finish` plans memory and writes the steps.
 
@@ -17,6 +18,7 @@ mod finish;
 mod folds;
 mod groups;
 mod loops;
+mod orders;
 mod products;
 mod strides;
 mod whole;
@@ -79,6 +81,8 @@ struct Lowering<'g> {
     /// The producers of the parts of loops over time.
     parts: NumberMap<usize, Vec<usize>>,
     groups: Vec<Group>,
+    /// The nodes that only products of matrices read, which take them in any order of their axes.
+    only_multiplied: Vec<bool>,
     /// Products that are only spread by a view, each with the node that does so.
     folds: NumberMap<usize, usize>,
     /// The last loop over each space.
@@ -98,6 +102,7 @@ pub fn lower(graph: &Graph) -> Program {
         located: vec![None; graph.nodes.len()],
         parts: NumberMap::default(),
         groups: Vec::new(),
+        only_multiplied: orders::only_multiplied(graph),
         folds: folds::folds(graph),
         latest: NumberMap::default(),
         source: None,
@@ -187,7 +192,7 @@ impl<'g> Lowering<'g> {
             Op::Einsum(einsum) => self.einsum(number, node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
                 let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
-                self.pointwise(node, &node.shape, operands)
+                self.pointwise(node, &node.shape, operands, self.only_multiplied[number])
             }
             Op::Largest(axis) => {
                 let shape = &graph.nodes[input(0)].shape;

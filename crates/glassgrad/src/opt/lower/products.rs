@@ -26,7 +26,7 @@ impl Lowering<'_> {
             if einsum.coefficient == 1.0 && placed.len() == 1 {
                 return placed.remove(0);
             }
-            return self.pointwise(node, &node.shape, placed);
+            return self.pointwise(node, &node.shape, placed, self.only_multiplied[number]);
         }
         // Where each label leads in the result.
         let own = rows(&node.shape);
