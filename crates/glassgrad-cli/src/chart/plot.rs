@@ -311,7 +311,7 @@ mod tests {
         plot.line("<i>", "red", &[(0.0, 0.0), (1.0, 1.0)]);
         plot.dots("<u>", "red", Dot::Cross, &[(0.0, 0.0)]);
         let all = plot.svg() + &plot.legend();
-        for tag in ["<b>", "<script", "</svg><", "<i>", "<u>"] {
+        for tag in ["<b>", "<script", "</svg><script", "<i>", "<u>"] {
             assert!(!all.contains(tag), "{tag} in {all}");
         }
     }

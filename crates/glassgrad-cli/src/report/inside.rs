@@ -12,7 +12,7 @@ use crate::lab::network::Network;
 /// So many examples are in the loss.
 const EXAMPLES: usize = 8;
 /// A graph with more boxes is folded further.
-const READABLE: usize = 14;
+const READABLE: usize = 16;
 /// A graph with more boxes is not drawn whole.
 const DRAWABLE: usize = 120;
 /// A picture with more characters is left out.
@@ -22,8 +22,8 @@ const LARGEST: usize = 600_000;
 const FOLDS: [(&str, fn(Graph) -> Graph); 5] = [
     ("every operation is a box", |graph| graph),
     ("operations that belong to a layer are one box", |graph| graph.collapse_to_depth(2)),
-    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
     ("operations that belong to a part of the network are one box", |graph| graph.collapse_to_depth(1)),
+    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
     ("parts of the network, and what one line of the program makes, are one box each", |graph| {
         graph.collapse_to_depth(1).collapse_lines()
     }),

@@ -12,6 +12,8 @@ mod head;
 mod html;
 mod inside;
 mod learnt;
+#[cfg(test)]
+mod tests;
 mod update;
 mod weights;
 
