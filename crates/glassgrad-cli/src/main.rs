@@ -13,18 +13,18 @@ mod plot;
 mod progress;
 mod question;
 mod report;
-#[allow(dead_code, unused_imports, reason = "the command that trains reads a part of them")]
 mod sources;
 mod table;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failure::Failure;
 
-/// See-through automatic differentiation: every value, gradient and dependency of an expression.
+/// See-through automatic differentiation: every value, gradient and dependency of an expression, and networks that show
+/// how they learn
 #[derive(Parser)]
 #[command(name = "glassgrad", version, max_term_width = 100)]
 struct Program {
@@ -32,28 +32,45 @@ struct Program {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Grad(commands::grad::Grad),
-    Derive(commands::derive::Derive),
-    Graph(commands::graph::Graph),
-    Check(commands::check::Check),
-    Operations(commands::operations::Operations),
-    Train(commands::train::Train),
-    Bench(commands::bench::Bench),
+/// A command is a file in `commands/` and a row here: its name, and the type of its arguments.
+macro_rules! commands {
+    ($($Name:ident $module:ident),* $(,)?) => {
+        #[derive(Subcommand)]
+        enum Command {
+            $( $Name(commands::$module::$Name), )*
+        }
+
+        impl Command {
+            fn run(self) -> Result<(), Failure> {
+                match self {
+                    $( Command::$Name(command) => command.run(), )*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Grad grad,
+    Derive derive,
+    Graph graph,
+    Check check,
+    Operations operations,
+    Train train,
+    Predict predict,
+    Tune tune,
+    Bench bench,
+    Completions complete,
+    Man complete,
+}
+
+/// The table that the parser, the completions and the manual are made from.
+fn program() -> clap::Command {
+    Program::command()
 }
 
 fn main() -> ExitCode {
-    let outcome = match Program::parse().command {
-        Command::Grad(command) => command.run(),
-        Command::Derive(command) => command.run(),
-        Command::Graph(command) => command.run(),
-        Command::Check(command) => command.run(),
-        Command::Operations(command) => command.run(),
-        Command::Train(command) => command.run(),
-        Command::Bench(command) => command.run(),
-    };
-    match outcome {
+    match Program::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure),
     }
@@ -62,6 +79,7 @@ fn main() -> ExitCode {
 fn report(failure: &Failure) -> ExitCode {
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let (start, end) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-    eprintln!("{start}error{end}: {failure}");
+    // Where nobody reads any more, the exit code still tells.
+    let _ = writeln!(std::io::stderr(), "{start}error{end}: {failure}");
     failure.exit_code()
 }

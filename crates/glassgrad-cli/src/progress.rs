@@ -63,3 +63,30 @@ impl Drop for Progress<'_> {
         self.bar.finish_and_clear();
     }
 }
+
+/// A bar for what is fetched.
+pub(crate) struct Fetching {
+    bar: ProgressBar,
+}
+
+impl Fetching {
+    pub(crate) fn new() -> Fetching {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:24.cyan/dim} {bytes} of {total_bytes}, {eta} left") {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Fetching { bar }
+    }
+
+    pub(crate) fn show(&mut self, progress: &crate::sources::Progress) {
+        self.bar.set_message(progress.file.clone());
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.bytes);
+    }
+}
+
+impl Drop for Fetching {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

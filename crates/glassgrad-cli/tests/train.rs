@@ -1,11 +1,12 @@
 //! Training from the command line: what is learnt, that both engines agree, and that PyTorch does.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 use glassgrad::dtype::DType;
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
-use glassgrad::{Tensor, Tree, value_and_grad};
+use glassgrad::{Tensor, Tree, save, value_and_grad};
 use serde_json::Value;
 
 fn glassgrad(arguments: &[&str]) -> Output {
@@ -42,8 +43,7 @@ fn irises_are_learnt() {
     accuracies.sort_by(f64::total_cmp);
     let median = (accuracies[4] + accuracies[5]) / 2.0;
     assert!(median >= 0.98, "the median of {accuracies:?}");
-    assert!(accuracies[1] >= 0.97, "nine of ten of {accuracies:?}");
-    assert!(accuracies[0] >= 0.94, "the least of {accuracies:?}");
+    assert!(accuracies[0] >= 0.97, "the least of {accuracies:?}");
 }
 
 #[test]
@@ -63,7 +63,11 @@ fn the_json_object_has_all_fields() {
     let object = result.as_object().expect("an object");
     let mut fields: Vec<&str> = object.keys().map(String::as_str).collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["dataset", "epochs", "losses", "seed", "test_accuracy", "train_accuracy", "train_seconds"]);
+    let expected = [
+        "dataset", "epochs", "losses", "seed", "settings", "steps", "stopped", "test_accuracy", "test_loss", "test_losses",
+        "train_accuracy", "train_loss", "train_seconds",
+    ];
+    assert_eq!(fields, expected);
     assert_eq!((&result["dataset"], &result["seed"], &result["epochs"]), (&"iris".into(), &4.into(), &3.into()));
     let losses = numbers(&result["losses"]);
     assert!(losses.len() == 3 && losses.iter().all(|loss| loss.is_finite()));
@@ -84,17 +88,13 @@ fn a_seed_gives_the_same_numbers_always() {
 }
 
 #[test]
-fn people_get_a_table() {
+fn people_get_a_curve_and_what_came_of_it() {
     let output = glassgrad(&["train", "iris", "--epochs", "20"]);
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success() && text.starts_with("iris, 4-10-3 tanh network, seed 0\n"), "{text}");
-    let epochs: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|word| word.parse::<usize>().is_ok())
-        .collect();
-    assert_eq!(epochs, ["1", "3", "5", "7", "9", "11", "13", "15", "17", "19", "20"], "{text}");
-    assert!(text.contains("% in training") && text.contains("% on flowers not seen"), "{text}");
+    assert!(output.status.success() && text.contains("\nmlp 4-10-3 tanh, 83 parameters; sgd lr 1, batch 120, seed 0;"), "{text}");
+    assert!(text.contains("loss by epoch: o training   x test"), "{text}");
+    assert!(text.contains("% in training") && text.contains("% on examples not seen"), "{text}");
+    assert!(text.contains("s for 20 steps"), "{text}");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_training_step_is_explained() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     // The passes, the layers as products, the user's lines, and the memory.
     for part in
-        ["simplify", "product 120×4×10", "product 120×10×3", "tanh", "train.rs:", "in all", "memory between steps"]
+        ["simplify", "product 120×4×10", "product 120×10×3", "tanh", "explain.rs:", "in all", "memory between steps"]
     {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
@@ -151,7 +151,7 @@ fn an_explanation_is_json_too() {
         step["what"].as_str().is_some_and(|what| !what.is_empty())
             && step["measured_seconds"].as_f64().is_some_and(|seconds| seconds >= 0.0)
             && step["predicted_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0)
-            && step["origins"][0]["file"].as_str().is_some_and(|file| file.ends_with("train.rs"))
+            && step["origins"][0]["file"].as_str().is_some_and(|file| file.ends_with(".rs"))
     };
     assert!(steps.len() > 8 && steps.iter().all(is_told), "{result}");
     // Two products forwards, three back: the features need no gradient.
@@ -230,11 +230,20 @@ fn losses_and_gradients_are_those_of_pytorch() {
             assert!((a - b).abs() <= 1e-12 * scale, "{path}: {a} against {b}");
         }
     }
-    // The program itself, over ten steps; rounding grows with them.
+    // The program itself, from the same weights, over ten steps; rounding grows with them.
+    let weights = std::env::temp_dir().join(format!("glassgrad-iris-{}.safetensors", std::process::id()));
+    let Network { hidden_weight, hidden_bias, output_weight, output_bias } = first_weights(0);
+    let layer = |weight: Tensor, bias: &Tensor| [("weight".to_owned(), weight), ("bias".to_owned(), bias.reshape([bias.shape()[1]]))];
+    let layers = [layer(hidden_weight, &hidden_bias), layer(output_weight, &output_bias)];
+    let named = BTreeMap::from([("layers".to_owned(), layers.map(BTreeMap::from).to_vec())]);
+    save::save(&weights, &named, &[]).expect("weights are written");
+    let path = weights.to_str().expect("a path in characters");
     for engine in ["tensor", "scalar"] {
-        let result = json(&["train", "iris", "--epochs", "10", "--engine", engine, "--json"]);
+        let arguments = ["train", "iris", "--reduce", "sum", "--lr", "0.05", "--epochs", "10", "--init-weights", path];
+        let result = json(&[&arguments[..], &["--engine", engine, "--json"]].concat());
         let losses = numbers(&result["losses"]);
         are_close(&losses[..2], &torch_losses[..2], 1e-12);
         are_close(&losses, &torch_losses, 1e-9);
     }
+    std::fs::remove_file(&weights).expect("the weights are there");
 }

@@ -42,11 +42,11 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
             parameter.bounds.push(parse_quote!(::std::clone::Clone));
         }
     }
-    let mut visits = Vec::new();
-    let mut rebuilds = Vec::new();
+    let (mut visits, mut visits_mut, mut rebuilds) = (Vec::new(), Vec::new(), Vec::new());
     for (constructor, fields) in &variants {
-        let (visit, rebuild) = arms(constructor, fields)?;
+        let [visit, visit_mut, rebuild] = arms(constructor, fields)?;
         visits.push(visit);
+        visits_mut.push(visit_mut);
         rebuilds.push(rebuild);
     }
     // A reference to an enum without variants needs to be looked through to be seen to be impossible.
@@ -65,6 +65,14 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
                 match #subject { #(#visits)* }
             }
             #[allow(unused_variables)]
+            fn visit_mut(
+                &mut self,
+                branch: &::glassgrad::tree::Branch<'_>,
+                visitor: &mut dyn ::std::ops::FnMut(&::glassgrad::tree::Branch<'_>, &mut ::glassgrad::Tensor),
+            ) {
+                match #subject { #(#visits_mut)* }
+            }
+            #[allow(unused_variables)]
             fn rebuild(
                 &self,
                 branch: &::glassgrad::tree::Branch<'_>,
@@ -79,11 +87,11 @@ fn expand(mut input: DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The two match arms of one variant: one that visits its fields, one that rebuilds them.
-fn arms(constructor: &TokenStream, fields: &Fields) -> Result<(TokenStream, TokenStream)> {
+/// The match arms of one variant: one that visits its fields, one that visits them to change them, one that rebuilds them.
+fn arms(constructor: &TokenStream, fields: &Fields) -> Result<[TokenStream; 3]> {
     let mut members = Vec::new();
     let mut bindings: Vec<Ident> = Vec::new();
-    let (mut visits, mut rebuilt) = (Vec::new(), Vec::new());
+    let (mut visits, mut visits_mut, mut rebuilt) = (Vec::new(), Vec::new(), Vec::new());
     for (number, field) in fields.iter().enumerate() {
         let binding = format_ident!("field_{number}");
         let label = field
@@ -95,15 +103,17 @@ fn arms(constructor: &TokenStream, fields: &Fields) -> Result<(TokenStream, Toke
             rebuilt.push(quote!(::std::clone::Clone::clone(#binding)));
         } else {
             visits.push(quote!(::glassgrad::tree::Tree::visit(#binding, &branch.child(#label), visitor);));
+            visits_mut.push(quote!(::glassgrad::tree::Tree::visit_mut(#binding, &branch.child(#label), visitor);));
             rebuilt.push(quote!(::glassgrad::tree::Tree::rebuild(#binding, &branch.child(#label), leaf)));
         }
         members.push(member);
         bindings.push(binding);
     }
-    Ok((
+    Ok([
         quote!(#constructor { #(#members: #bindings),* } => { #(#visits)* }),
+        quote!(#constructor { #(#members: #bindings),* } => { #(#visits_mut)* }),
         quote!(#constructor { #(#members: #bindings),* } => #constructor { #(#members: #rebuilt),* },),
-    ))
+    ])
 }
 
 /// Whether a name occurs in some types.

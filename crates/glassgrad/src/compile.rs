@@ -1,13 +1,12 @@
 //! Functions compiled: the graph is built, differentiated and planned once, and then only run.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use smallvec::SmallVec;
-
-use crate::array::Array;
+use crate::array::{Array, SMALLEST_BYTES};
 use crate::diff::Outcome;
 use crate::dtype::DType;
 use crate::error::Error;
@@ -68,9 +67,13 @@ struct Plan<R> {
     origins: Vec<&'static Location<'static>>,
     /// What stands in the place of a state while it is written over.
     nothing: Tensor,
+    /// For each result a small tensor of its kind from a call before. If nobody else holds it any more, it is written over.
+    spare: Mutex<Spare>,
     /// The program that writes the first results over the first arguments, if it was asked for.
     over_arguments: OnceLock<OverArguments>,
 }
+
+type Spare = Vec<Option<Tensor>>;
 
 /// A program that writes results over arguments.
 struct OverArguments {
@@ -79,12 +82,35 @@ struct OverArguments {
     homes: Vec<Option<usize>>,
     /// For each input whether it is written over.
     written: Vec<bool>,
+    /// How many arguments the state is, if the next state has leaves at the same places, so that they can take these.
+    alike: Option<usize>,
 }
 
-/// The leaves of arguments: of most functions, a few.
-type Leaves = SmallVec<[Tensor; 16]>;
+/// Lists that a call fills and leaves empty. Each thread keeps its own, so that only the first call asks for memory for them.
+#[derive(Default)]
+struct Lists {
+    arguments: Vec<Tensor>,
+    inputs: Vec<*const u8>,
+    results: exec::Results,
+}
 
-fn push_leaves<X: Tree>(x: &X, leaves: &mut Leaves) {
+thread_local! {
+    static LISTS: RefCell<Lists> = RefCell::default();
+}
+
+/// Does something with empty lists. A function that is called while another one is built finds none, and makes others.
+#[track_caller]
+fn with_lists<R>(work: impl FnOnce(&mut Lists) -> R) -> R {
+    let mut lists = LISTS.with_borrow_mut(std::mem::take);
+    let result = work(&mut lists);
+    lists.arguments.clear();
+    lists.inputs.clear();
+    lists.results.clear();
+    LISTS.with_borrow_mut(|place| *place = lists);
+    result
+}
+
+fn push_leaves<X: Tree>(x: &X, leaves: &mut Vec<Tensor>) {
     x.visit(&Branch::root(), &mut |_, leaf| leaves.push(leaf.clone()));
 }
 
@@ -139,23 +165,24 @@ impl<F, R: Tree> Compiled<F, R> {
     where
         F: Fn(&X) -> O,
     {
-        let mut arguments = Leaves::new();
-        push_leaves(x, &mut arguments);
-        make_known(&arguments)?;
-        let plan = self.plan(&arguments, || self.build(x))?;
-        let mut inputs = exec::Addresses::with_capacity(plan.inputs.len());
-        for source in &plan.inputs {
-            inputs.push(source.address(&arguments)?);
-        }
-        let results = exec::run(&plan.program, &inputs, |_| false, &plan.origins)?;
         let origin = Location::caller();
-        let mut leaves = plan.leaves.iter().map(|source| match source {
-            Ok(number) => results[*number].clone(),
-            Err(captured) => Some(captured.clone()),
-        });
-        let leaf =
-            |array: Option<Array>| array.map_or_else(|| plan.nothing.clone(), |array| Tensor::leaf_at(array, origin));
-        Ok(plan.results.rebuild(&Branch::root(), &mut |_, _| leaf(leaves.next().flatten())))
+        with_lists(|Lists { arguments, inputs, results }| {
+            push_leaves(x, arguments);
+            make_known(arguments)?;
+            let plan = self.plan(arguments, || self.build(x))?;
+            for source in &plan.inputs {
+                inputs.push(source.address(arguments)?);
+            }
+            let mut spare = plan.take_spare();
+            let place = |number: usize| spare[number].as_mut()?.renewed(origin).map(exec::address_mut);
+            exec::run(&plan.program, inputs, place, results, &plan.origins)?;
+            take_over(results, &mut spare, origin);
+            let mut leaves = plan.leaves.iter().map(|leaf| plan.made(leaf, &spare, origin));
+            let mut next = || leaves.next().unwrap_or_else(|| plan.nothing.clone());
+            let made = plan.results.rebuild(&Branch::root(), &mut |_, _| next());
+            plan.give_spare(spare);
+            Ok(made)
+        })
     }
 
     /// The program for arguments of these shapes.
@@ -250,7 +277,8 @@ impl<F, R: Tree> Compiled<F, R> {
         let results = results.map(|leaf| Tensor::placeholder(Shape::scalar(), leaf.dtype()));
         let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
         let over_arguments = OnceLock::new();
-        Ok(Plan { program, inputs, results, leaves, origins: extract.origins, nothing, over_arguments })
+        let spare = Mutex::default();
+        Ok(Plan { program, inputs, results, leaves, origins: extract.origins, nothing, spare, over_arguments })
     }
 }
 
@@ -258,8 +286,9 @@ impl<F, R: Tree> Compiled<F, R> {
 impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
     /// Calls a function of a state and of data that returns the next state and something more, and puts the next state
     /// in the place of the old one. Its numbers are written over the old ones wherever the program allows it and nobody
-    /// else holds them, so that a training step takes no memory for a second copy of parameters and moments. If the
-    /// function fails, the state stays as it was.
+    /// else holds them, so that a training step takes no memory for a second copy of parameters and moments, and a step after
+    /// the first none at all, but for large results besides the state. Leaves change where they stand: static fields stay.
+    /// If the function fails, the state stays as it was.
     ///
     /// ```
     /// use glassgrad::{Tensor, compile, value_and_grad};
@@ -280,53 +309,91 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
     where
         F: Fn(&(S, D)) -> O,
     {
-        let mut arguments = Leaves::new();
-        push_leaves(state, &mut arguments);
-        let count = arguments.len();
-        push_leaves(data, &mut arguments);
-        make_known(&arguments)?;
-        let whole = || (state.map(Tensor::clone), data.map(Tensor::clone));
-        let plan = self.plan(&arguments, || self.build(&whole()))?;
-        let OverArguments { program, homes, written } = plan.over_arguments.get_or_init(|| plan.over_arguments(count));
-        // Nobody but the arguments may hold what is written to: the state lets go of its leaves meanwhile.
-        *state = state.map(|_| plan.nothing.clone());
-        let mut address = |source: &Source, written: bool| match source {
-            Source::Argument(number) if written => {
-                let elements = arguments[*number].elements_mut().ok_or_else(unknown)?;
-                Ok(exec::address_mut(elements).cast_const())
-            }
-            _ => source.address(&arguments),
-        };
-        let mut inputs = exec::Addresses::with_capacity(plan.inputs.len());
-        let addresses = plan.inputs.iter().zip(written).try_for_each(|(source, written)| {
-            inputs.push(address(source, *written)?);
-            Ok(())
-        });
-        let lies_in_an_argument = |result: usize| homes[result].is_some();
-        let run = |()| exec::run(program, &inputs, lies_in_an_argument, &plan.origins);
-        let results = addresses.and_then(run);
-        let results = match results {
-            Ok(results) => results,
-            Err(error) => {
+        let origin = Location::caller();
+        with_lists(|Lists { arguments, inputs, results }| {
+            push_leaves(state, arguments);
+            let count = arguments.len();
+            push_leaves(data, arguments);
+            make_known(arguments)?;
+            let whole = || (state.map(Tensor::clone), data.map(Tensor::clone));
+            let plan = self.plan(arguments, || self.build(&whole()))?;
+            let over = plan.over_arguments.get_or_init(|| plan.over_arguments(state));
+            let homes = &over.homes;
+            // Nobody but the arguments may hold what is written to: the state lets go of its leaves meanwhile.
+            state.visit_mut(&Branch::root(), &mut |_, leaf| *leaf = plan.nothing.clone());
+            let mut spare = plan.take_spare();
+            let place = |number: usize| match homes[number] {
+                Some(_) => Some(std::ptr::null_mut()),
+                None => spare[number].as_mut()?.renewed(origin).map(exec::address_mut),
+            };
+            let addresses = over.addresses(&plan.inputs, arguments, inputs);
+            let done = addresses.and_then(|()| exec::run(&over.program, inputs, place, results, &plan.origins));
+            if let Err(error) = done {
                 let mut before = arguments.drain(..count);
-                *state = state.map(|leaf| before.next().unwrap_or_else(|| leaf.clone()));
+                let mut next = || before.next().unwrap_or_else(|| plan.nothing.clone());
+                state.visit_mut(&Branch::root(), &mut |_, leaf| *leaf = next());
                 return Err(error);
             }
-        };
-        let origin = Location::caller();
-        let mut leaves = plan.leaves.iter().map(|leaf| match leaf {
-            Ok(number) => match homes[*number] {
+            take_over(results, &mut spare, origin);
+            let leaf = |leaf: &Result<usize, Array>| match leaf.as_ref().ok().and_then(|result| homes[*result]) {
                 Some(argument) => arguments[argument].clone(),
-                None => results[*number]
-                    .clone()
-                    .map_or_else(|| plan.nothing.clone(), |array| Tensor::leaf_at(array, origin)),
-            },
-            Err(captured) => Tensor::leaf_at(captured.clone(), origin),
-        });
-        let next = |leaf: Option<Tensor>| leaf.unwrap_or_else(|| plan.nothing.clone());
-        let (state_after, rest) = plan.results.rebuild(&Branch::root(), &mut |_, _| next(leaves.next()));
-        *state = state_after;
-        Ok(rest)
+                None => plan.made(leaf, &spare, origin),
+            };
+            let mut leaves = plan.leaves.iter().map(leaf);
+            let mut next = || leaves.next().unwrap_or_else(|| plan.nothing.clone());
+            if over.alike == Some(count) {
+                state.visit_mut(&Branch::root(), &mut |_, leaf| *leaf = next());
+            } else {
+                *state = plan.results.0.rebuild(&Branch::root(), &mut |_, _| next());
+            }
+            let rest = plan.results.1.rebuild(&Branch::root(), &mut |_, _| next());
+            // What was read and could not be written over is there for the next time.
+            for (argument, leaf) in arguments[..count].iter_mut().zip(&plan.leaves) {
+                if let Ok(result) = leaf
+                    && homes[*result].is_none()
+                    && spare[*result].as_ref().is_some_and(|new| is_alike(new, argument))
+                {
+                    spare[*result] = Some(std::mem::replace(argument, plan.nothing.clone()));
+                }
+            }
+            plan.give_spare(spare);
+            Ok(rest)
+        })
+    }
+}
+
+/// Whether two tensors have the same shape and type.
+fn is_alike(one: &Tensor, other: &Tensor) -> bool {
+    one.shape() == other.shape() && one.dtype() == other.dtype()
+}
+
+/// Makes tensors of the arrays that a program made, and puts them where those would be that are used again.
+fn take_over(results: &mut exec::Results, spare: &mut Spare, origin: &'static Location<'static>) {
+    for (spare, array) in spare.iter_mut().zip(results.drain(..)) {
+        if let Some(array) = array {
+            *spare = Some(Tensor::leaf_at(array, origin));
+        }
+    }
+}
+
+impl OverArguments {
+    /// Pushes where the inputs begin. Arguments that are written over are made their only holders.
+    fn addresses(
+        &self,
+        sources: &[Source],
+        arguments: &mut [Tensor],
+        addresses: &mut Vec<*const u8>,
+    ) -> Result<(), Error> {
+        for (source, written) in sources.iter().zip(&self.written) {
+            addresses.push(match source {
+                Source::Argument(number) if *written => {
+                    let elements = arguments[*number].elements_mut().ok_or_else(unknown)?;
+                    exec::address_mut(elements).cast_const()
+                }
+                _ => source.address(arguments)?,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -348,8 +415,35 @@ impl<R> Plan<R> {
         self.inputs.iter().position(|source| matches!(source, Source::Argument(own) if *own == argument))
     }
 
-    /// The program that writes its first results over the first arguments where it can.
-    fn over_arguments(&self, count: usize) -> OverArguments {
+    /// Tensors to be used again: nobody else finds them until they are given back.
+    fn take_spare(&self) -> Spare {
+        let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        spare.resize(self.program.results.len(), None);
+        spare
+    }
+
+    /// Keeps small tensors for the next call; the memory of large ones goes where that of all arrays does.
+    fn give_spare(&self, mut spare: Spare) {
+        let is_large = |tensor: &Tensor| tensor.shape().elements() * tensor.dtype().bytes() >= SMALLEST_BYTES;
+        spare.iter_mut().filter(|spare| spare.as_ref().is_some_and(is_large)).for_each(|spare| *spare = None);
+        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = spare;
+    }
+
+    /// A leaf of the results that was made, or captured.
+    fn made(&self, leaf: &Result<usize, Array>, made: &Spare, origin: &'static Location<'static>) -> Tensor {
+        match leaf {
+            Ok(number) => made[*number].clone().unwrap_or_else(|| self.nothing.clone()),
+            Err(captured) => Tensor::leaf_at(captured.clone(), origin),
+        }
+    }
+}
+
+impl<S: Tree, R> Plan<(S, R)> {
+    /// The program that writes its first results over the leaves of a state, the first arguments, where it can.
+    fn over_arguments(&self, state: &S) -> OverArguments {
+        let paths = |tree: &S| tree.leaves().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
+        let own = paths(state);
+        let (count, is_alike) = (own.len(), own == paths(&self.results.0));
         let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
             leaf.as_ref().ok().and_then(|result| Some((*result, self.input_of(argument)?)))
         };
@@ -361,7 +455,7 @@ impl<R> Plan<R> {
             Source::Captured(..) => None,
         };
         let homes = donors.iter().map(|donor| donor.and_then(argument)).collect();
-        OverArguments { program, homes, written }
+        OverArguments { program, homes, written, alike: is_alike.then_some(count) }
     }
 }
 

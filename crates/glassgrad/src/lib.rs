@@ -130,3 +130,7 @@ struct ReadmeSnippets;
 #[cfg(all(doctest, feature = "glass", feature = "save"))]
 #[doc = include_str!("../../../docs/learning.md")]
 struct LearningSnippets;
+
+#[cfg(all(doctest, feature = "files", feature = "save"))]
+#[doc = include_str!("../../../docs/data.md")]
+struct DataSnippets;

@@ -101,7 +101,7 @@ impl std::fmt::Display for Path {
 }
 
 /// A place on the way down a tree: where it branched off, and by which step. It costs nothing to make, so that walking
-/// over leaves whose paths nobody asks for is free of them.
+/// over leaves whose paths nobody asks for is free of them: the key of an entry is written out when a path is.
 ///
 /// ```
 /// use glassgrad::tree::Branch;
@@ -109,8 +109,13 @@ impl std::fmt::Display for Path {
 /// let layers = root.child("layers");
 /// assert_eq!(layers.child(0).path().to_string(), "layers.0");
 /// ```
-#[derive(Debug)]
-pub struct Branch<'t>(Option<(&'t Branch<'t>, Segment)>);
+pub struct Branch<'t>(Option<(&'t Branch<'t>, Way<'t>)>);
+
+/// A step down a tree.
+enum Way<'t> {
+    Segment(Segment),
+    Key(&'t dyn ToString),
+}
 
 impl<'t> Branch<'t> {
     /// The tree itself.
@@ -130,7 +135,18 @@ impl<'t> Branch<'t> {
     /// ```
     #[inline]
     pub fn child(&'t self, segment: impl Into<Segment>) -> Branch<'t> {
-        Branch(Some((self, segment.into())))
+        Branch(Some((self, Way::Segment(segment.into()))))
+    }
+
+    /// The entry of a key in what is here.
+    ///
+    /// ```
+    /// use glassgrad::tree::Branch;
+    /// assert_eq!(Branch::root().entry(&"weight").path().to_string(), "weight");
+    /// ```
+    #[inline]
+    pub fn entry(&'t self, key: &'t dyn ToString) -> Branch<'t> {
+        Branch(Some((self, Way::Key(key))))
     }
 
     /// The way from the root to here.
@@ -142,12 +158,22 @@ impl<'t> Branch<'t> {
     pub fn path(&self) -> Path {
         let mut segments = SmallVec::new();
         let mut branch = self;
-        while let Some((parent, segment)) = &branch.0 {
-            segments.push(segment.clone());
+        while let Some((parent, way)) = &branch.0 {
+            segments.push(match way {
+                Way::Segment(segment) => segment.clone(),
+                Way::Key(key) => Segment::from(key.to_string()),
+            });
             branch = parent;
         }
         segments.reverse();
         Path(segments)
+    }
+}
+
+/// As the path that it is.
+impl std::fmt::Debug for Branch<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.path().fmt(formatter)
     }
 }
 
@@ -172,6 +198,23 @@ pub trait Tree: Sized {
 
     /// The same structure with every leaf replaced.
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self;
+
+    /// Hands out every leaf with its path, to be replaced where it stands; everything else stays. Without an own
+    /// implementation the structure is made anew; those here and derived ones ask for no memory.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, tree::{Branch, Tree}};
+    /// let mut pair = (Tensor::from(4.0), vec![Tensor::from(9.0)]);
+    /// pair.visit_mut(&Branch::root(), &mut |_, leaf| *leaf = leaf.sqrt());
+    /// assert_eq!((pair.0.item(), pair.1[0].item()), (Ok(2.0), Ok(3.0)));
+    /// ```
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        *self = self.rebuild(branch, &mut |branch, leaf| {
+            let mut leaf = leaf.clone();
+            visitor(branch, &mut leaf);
+            leaf
+        });
+    }
 
     /// All leaves with their paths.
     ///
@@ -417,6 +460,9 @@ impl Tree for Tensor {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         visitor(branch, self);
     }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        visitor(branch, self);
+    }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         leaf(branch, self)
     }
@@ -427,6 +473,9 @@ impl Tree for Keys {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         visitor(branch, &self.0);
     }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        visitor(branch, &mut self.0);
+    }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         Keys(leaf(branch, &self.0))
     }
@@ -434,12 +483,16 @@ impl Tree for Keys {
 
 impl Tree for () {
     fn visit(&self, _: &Branch<'_>, _: &mut dyn FnMut(&Branch<'_>, &Tensor)) {}
+    fn visit_mut(&mut self, _: &Branch<'_>, _: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {}
     fn rebuild(&self, _: &Branch<'_>, _: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {}
 }
 
 impl<T: Tree> Tree for Box<T> {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         (**self).visit(branch, visitor);
+    }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        (**self).visit_mut(branch, visitor);
     }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         Box::new((**self).rebuild(branch, leaf))
@@ -452,6 +505,11 @@ impl<T: Tree> Tree for Option<T> {
             tree.visit(branch, visitor);
         }
     }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        if let Some(tree) = self {
+            tree.visit_mut(branch, visitor);
+        }
+    }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         self.as_ref().map(|tree| tree.rebuild(branch, leaf))
     }
@@ -460,6 +518,9 @@ impl<T: Tree> Tree for Option<T> {
 impl<T: Tree> Tree for Vec<T> {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         self.iter().enumerate().for_each(|(k, tree)| tree.visit(&branch.child(k), visitor));
+    }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        self.iter_mut().enumerate().for_each(|(k, tree)| tree.visit_mut(&branch.child(k), visitor));
     }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         self.iter().enumerate().map(|(k, tree)| tree.rebuild(&branch.child(k), leaf)).collect()
@@ -470,6 +531,9 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
         self.iter().enumerate().for_each(|(k, tree)| tree.visit(&branch.child(k), visitor));
     }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        self.iter_mut().enumerate().for_each(|(k, tree)| tree.visit_mut(&branch.child(k), visitor));
+    }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         std::array::from_fn(|k| self[k].rebuild(&branch.child(k), leaf))
     }
@@ -477,24 +541,35 @@ impl<T: Tree, const N: usize> Tree for [T; N] {
 
 impl<K: Ord + Clone + ToString, T: Tree> Tree for BTreeMap<K, T> {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
-        self.iter().for_each(|(key, tree)| tree.visit(&branch.child(key.to_string()), visitor));
+        self.iter().for_each(|(key, tree)| tree.visit(&branch.entry(key), visitor));
+    }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        self.iter_mut().for_each(|(key, tree)| tree.visit_mut(&branch.entry(key), visitor));
     }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
-        self.iter().map(|(key, tree)| (key.clone(), tree.rebuild(&branch.child(key.to_string()), leaf))).collect()
+        self.iter().map(|(key, tree)| (key.clone(), tree.rebuild(&branch.entry(key), leaf))).collect()
     }
+}
+
+/// Entries in the order of their keys; few of them need no memory.
+fn sorted<'k, K: Ord, T>(entries: impl Iterator<Item = (&'k K, T)>) -> SmallVec<[(&'k K, T); 16]> {
+    let mut sorted: SmallVec<[(&K, T); 16]> = entries.collect();
+    sorted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    sorted
 }
 
 /// The leaves of a hash map are in the order of their keys, whatever order the map has.
 impl<K: Ord + Clone + std::hash::Hash + ToString, T: Tree> Tree for HashMap<K, T> {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
-        let sorted: BTreeMap<&K, &T> = self.iter().collect();
-        sorted.into_iter().for_each(|(key, tree)| tree.visit(&branch.child(key.to_string()), visitor));
+        sorted(self.iter()).into_iter().for_each(|(key, tree)| tree.visit(&branch.entry(key), visitor));
+    }
+    fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+        sorted(self.iter_mut()).into_iter().for_each(|(key, tree)| tree.visit_mut(&branch.entry(key), visitor));
     }
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
-        let sorted: BTreeMap<&K, &T> = self.iter().collect();
-        sorted
+        sorted(self.iter())
             .into_iter()
-            .map(|(key, tree)| (key.clone(), tree.rebuild(&branch.child(key.to_string()), leaf)))
+            .map(|(key, tree)| (key.clone(), tree.rebuild(&branch.entry(key), leaf)))
             .collect()
     }
 }
@@ -504,6 +579,9 @@ macro_rules! tuples {
         impl<$($T: Tree),+> Tree for ($($T,)+) {
             fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
                 $(self.$number.visit(&branch.child($number), visitor);)+
+            }
+            fn visit_mut(&mut self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &mut Tensor)) {
+                $(self.$number.visit_mut(&branch.child($number), visitor);)+
             }
             fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
                 ($(self.$number.rebuild(&branch.child($number), leaf),)+)

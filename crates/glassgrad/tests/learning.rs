@@ -68,16 +68,20 @@ fn judge<L: Tree + Clone>(golden: &Value, name: &str, layer: L, apply: impl Fn(&
             close(slope, stored, 1e-12, &format!("{name}: slope of an input"));
         }
     }
-    // Second order: the Hessian along a direction, against the difference of two gradients.
+    curved_as_differences_say(name, total, &both);
+}
+
+/// Whether the Hessian along a direction is the difference of two gradients.
+fn curved_as_differences_say<X: Tree>(name: &str, total: impl Fn(&X) -> Tensor, at: &X) {
     const STEP: f64 = 1e-5;
     let leaf_direction = |leaf: &Tensor| match leaf.is_float() {
         true => Tensor::normal(Key::new(3), leaf.shape()).cast(DType::F64).detach().unwrap(),
         false => leaf.zeros_like(),
     };
-    let direction = both.map(leaf_direction);
-    let curved = hvp(total, &both, &direction);
-    let ahead = grad(total)(&both.zip(&direction, |x, d| if x.is_float() { x + d * STEP } else { x.clone() }));
-    let behind = grad(total)(&both.zip(&direction, |x, d| if x.is_float() { x - d * STEP } else { x.clone() }));
+    let direction = at.map(leaf_direction);
+    let curved = hvp(&total, at, &direction);
+    let ahead = grad(&total)(&at.zip(&direction, |x, d| if x.is_float() { x + d * STEP } else { x.clone() }));
+    let behind = grad(&total)(&at.zip(&direction, |x, d| if x.is_float() { x - d * STEP } else { x.clone() }));
     for ((found, ahead), behind) in curved.flatten().iter().zip(ahead.flatten()).zip(behind.flatten()) {
         if found.is_float() {
             let difference = ((ahead - behind) * (0.5 / STEP)).to_vec::<f64>().unwrap();
@@ -158,6 +162,7 @@ fn batch_norm_and_its_statistics() {
         close(&moved.mean, &step["mean"], 1e-14, "mean");
         close(&moved.variance, &step["variance"], 1e-14, "variance");
         let total = |(norm, x): &(BatchNorm, Tensor)| norm.normalise(x, &statistics).0.inner(&weight);
+        curved_as_differences_say("batch norm", total, &(norm.clone(), x.clone()));
         let (slope, input_slope) = grad(total)(&(norm.clone(), x));
         close(&input_slope, &step["input_gradient"], 1e-12, "slope of the input");
         close(&slope.scale, &step["scale_gradient"], 1e-12, "slope of the scale");

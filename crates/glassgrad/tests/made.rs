@@ -6,6 +6,7 @@ use glassgrad::lang::parse;
 use glassgrad::rng::Key;
 
 type Points = Vec<([f64; 2], usize)>;
+type Set = fn(Key, usize, f64) -> (Tensor, Tensor);
 
 fn listed((points, classes): (Tensor, Tensor)) -> Points {
     let numbers = points.to_f64_vec().unwrap();
@@ -19,7 +20,7 @@ fn sizes(points: &Points, classes: usize) -> Vec<usize> {
 }
 
 /// All sets of points with two classes, by key, count and noise.
-fn sets() -> [fn(Key, usize, f64) -> (Tensor, Tensor); 4] {
+fn sets() -> [Set; 4] {
     [
         moons,
         |key, count, noise| circles(key, count, 0.5, noise),

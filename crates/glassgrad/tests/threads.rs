@@ -4,7 +4,7 @@
 use glassgrad::array::Buffer;
 use glassgrad::dtype::DType;
 use glassgrad::exec::{Level, at_level};
-use glassgrad::expr::Axes;
+use glassgrad::expr::{Axes, s};
 use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::ops::Operation;
 use glassgrad::{Tensor, grad};
@@ -72,6 +72,23 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
     ]
 }
 
+/// Products that are cut along columns, along rows, and into tiles up to a diagonal, whatever lies side by side.
+fn products(dtype: DType) -> Vec<(&'static str, Tensor)> {
+    let known = |rows: usize, columns: usize, phase: f64| {
+        Tensor::new(&numbers(rows * columns, phase), [rows, columns]).cast(dtype).detach().expect("numbers")
+    };
+    let (x, wide, tall) = (known(64, 130, 0.2), known(130, 305, 0.4), known(305, 130, 0.6));
+    vec![
+        ("a wide product", x.matmul(&wide)),
+        ("a wide product of what is transposed", x.matmul(&tall.transpose())),
+        ("a tall product", tall.matmul(&x.transpose())),
+        ("a tall product of what is transposed", wide.transpose().matmul(&x.transpose())),
+        ("a wide product that is read backwards", x.flip(&[0, 1]).matmul(&wide.flip(&[1]))),
+        ("its own transpose", wide.transpose().matmul(&wide)),
+        ("its own transpose, with weights", (&tall * tall.slice(&[s(..), s(..1)])).transpose().matmul(&tall)),
+    ]
+}
+
 /// Every row of the table in one loop that is long enough to be cut, and summed.
 fn rows(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let x = matrix(dtype, 300, 700, 0.3).abs() * 0.3 + 0.25;
@@ -118,6 +135,8 @@ fn any_number_of_threads_gives_the_same_bits() {
     assert_same_bits(cases, DType::F64, &[2]);
     assert_same_bits(windows, DType::F32, &[2, 3, 8]);
     assert_same_bits(windows, DType::F64, &[2]);
+    assert_same_bits(products, DType::F32, &[2, 3, 8]);
+    assert_same_bits(products, DType::F64, &[2]);
 }
 
 #[test]
@@ -144,7 +163,8 @@ fn the_upper_levels_give_the_same_bits() {
 
 #[test]
 fn long_loops_compute_what_the_definitions_say() {
-    for (name, tensor) in cases(DType::F32).into_iter().filter(|(name, _)| *name != "product of matrices") {
+    let cases = cases(DType::F32).into_iter().filter(|(name, _)| *name != "product of matrices");
+    for (name, tensor) in cases.chain(products(DType::F32)) {
         let expected = tensor.eval_by_reference().unwrap();
         let Buffer::F32(expected) = expected.buffer() else { panic!("{name} is not of 32 bits") };
         let found: Vec<f32> = tensor.to_vec().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use glassgrad::rng::Key;
-use glassgrad::tree::{Path, Tree as _};
+use glassgrad::tree::{Branch, Path, Tree};
 use glassgrad::{Tensor, Tree, grad, hvp, jvp, value_and_grad, vmap};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -185,6 +185,41 @@ fn leaves_are_visited_and_rebuilt_in_one_order() {
         leaf.clone()
     });
     assert_eq!(seen, paths(&network));
+}
+
+/// A tree by hand that says only what it must.
+struct ByHand<T>(T);
+
+impl<T: Tree> Tree for ByHand<T> {
+    fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+        self.0.visit(branch, visitor);
+    }
+    fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
+        ByHand(self.0.rebuild(branch, leaf))
+    }
+}
+
+#[test]
+fn leaves_are_replaced_where_they_stand_in_the_same_order() {
+    fn check<T: Tree>(mut tree: T, what: &str) {
+        let expected: Vec<String> = paths(&tree);
+        let mut seen = Vec::new();
+        tree.visit_mut(&Branch::root(), &mut |branch, leaf| {
+            seen.push(branch.path().to_string());
+            *leaf = Tensor::from(seen.len() as f64);
+        });
+        assert!(!seen.is_empty(), "{what}");
+        assert_eq!(seen, expected, "{what}");
+        let numbers: Vec<f64> = tree.flatten().iter().map(|leaf| leaf.item().unwrap()).collect();
+        assert_eq!(numbers, (1..=seen.len()).map(|k| k as f64).collect::<Vec<_>>(), "{what}");
+    }
+    let leaf = || Tensor::from([1.0, 2.0]);
+    check(network(), "a struct");
+    check(ByHand(network()), "by hand");
+    check((leaf(), [leaf(), leaf()], vec![Box::new(leaf())], Some(leaf()), None::<Tensor>), "containers");
+    check(BTreeMap::from([(10, leaf()), (9, leaf())]), "a map");
+    check((0..20).map(|key| (key, leaf())).collect::<HashMap<_, _>>(), "a hash map");
+    check((glassgrad::expr::Keys::from(Key::new(1)), ()), "keys");
 }
 
 // ------------------------------------------------------------------ vector space

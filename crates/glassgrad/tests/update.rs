@@ -2,7 +2,7 @@
 //! nothing lost when a step fails.
 
 use glassgrad::tree::Tree;
-use glassgrad::{Tensor, compile, value_and_grad};
+use glassgrad::{Tensor, Tree, compile, value_and_grad};
 
 type Parameters = Vec<(Tensor, Tensor)>;
 /// Parameters, and running means of slopes and of their squares.
@@ -124,6 +124,31 @@ fn a_step_that_fails_leaves_the_state_as_it_was() {
     // And it goes on.
     step.update(&mut state, &Tensor::from([0_i64])).unwrap();
     assert_eq!(state.1.item().unwrap(), 2.0);
+}
+
+#[test]
+fn a_state_may_grow_and_its_static_fields_stay() {
+    let grown = compile(|(list, ()): &(Vec<Tensor>, ())| {
+        let next: Vec<Tensor> = list.iter().chain(list.last()).map(|x| x + 1.0).collect();
+        (next, ())
+    });
+    let mut list = vec![Tensor::from(1.0)];
+    for _ in 0..3 {
+        grown.update(&mut list, &()).unwrap();
+    }
+    assert_eq!(all_numbers(&list), [[4.0], [4.0], [4.0], [4.0]]);
+    #[derive(Tree)]
+    struct Named {
+        #[tree(static)]
+        name: &'static str,
+        x: Tensor,
+    }
+    let step = compile(|(named, ()): &(Named, ())| (named.map(|x| x * 2.0), ()));
+    for name in ["one", "other"] {
+        let mut named = Named { name, x: Tensor::from(3.0) };
+        step.update(&mut named, &()).unwrap();
+        assert_eq!((named.name, named.x.item()), (name, Ok(6.0)));
+    }
 }
 
 #[test]

@@ -2,8 +2,11 @@
 
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod complete;
 pub(crate) mod derive;
 pub(crate) mod grad;
 pub(crate) mod graph;
 pub(crate) mod operations;
+pub(crate) mod predict;
 pub(crate) mod train;
+pub(crate) mod tune;

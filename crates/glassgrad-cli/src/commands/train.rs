@@ -12,28 +12,21 @@ use glassgrad::save;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, print};
-use crate::lab::datasets::{self, Places};
+use crate::lab::datasets;
 use crate::lab::folder::{self, Folder};
 use crate::lab::options::Options;
 use crate::lab::settings::{Optimizer, Settings};
 use crate::lab::study::{Conduct, Mishap, Outcome, Study};
 use crate::lab::{model, objective::Measure};
 use crate::progress::Progress;
+use crate::sources::Place;
 use crate::report;
 
 /// Train a network on data and see how it learns
 #[derive(Args)]
-#[command(after_help = "\
-Examples:
-  glassgrad train iris
-  glassgrad train moons --layers 16,16 --out moons
-  glassgrad train digits --model cnn --epochs 20
-  glassgrad train mnist --data DIR --out mnist
-  glassgrad train prices.csv --target price
-  glassgrad train sonnets.txt --model transformer
-  glassgrad train moons --compare sgd,momentum,adam")]
+#[command(after_help = after_help())]
 pub(crate) struct Train {
-    /// iris, moons, circles, spirals, blobs, digits, mnist, fashion, function, or a file: FILE.csv, FILE.npz, FILE.txt
+    /// What to learn: a name from the list below, or a file
     #[arg(value_name = "DATA")]
     data: String,
 
@@ -85,15 +78,30 @@ pub(crate) struct Train {
     json: bool,
 }
 
+/// The data that has a name, and how training is asked for.
+fn after_help() -> String {
+    let rows: Vec<String> = datasets::ROWS.iter().map(|row| format!("  {:<10}{}", row.name, row.about)).collect();
+    format!(
+        "Data:\n{}\n  FILE.csv  a table: the last column, or --target, is learnt from the others\n  \
+         FILE.npz  arrays of NumPy's named x and y\n  FILE.txt  a text, character by character\n\n\
+         Examples:\n  glassgrad train iris\n  glassgrad train moons --layers 16,16 --out moons\n  \
+         glassgrad train digits --model cnn --epochs 20\n  glassgrad train mnist --data DIR --out mnist\n  \
+         glassgrad train prices.csv --target price\n  glassgrad train sonnets.txt --model transformer\n  \
+         glassgrad train moons --compare sgd,momentum,adam",
+        rows.join("\n")
+    )
+}
+
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let places =
-            Places { data: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
+            Place { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
         if let Some(optimizers) = &self.compare {
             return compare::run(&self, optimizers, &places);
         }
-        let (folder, settings) = self.place()?;
+        let (folder, mut settings) = self.place()?;
         let task = datasets::load(&settings, &places)?;
+        self.options.fit(&mut settings, &task.about);
         let mut study = Study::new(settings, task)?;
         if let Some(path) = &self.init_weights {
             study.start = save::load(path, &study.start).map_err(|error| Failure::Input(error.to_string()))?;
@@ -189,7 +197,9 @@ fn object(study: &Study, outcome: &Outcome) -> Value {
         "test_losses": outcome.history.epochs.iter().map(|seen| seen.test.map(|score| score.loss)).collect::<Vec<_>>(),
         "train_loss": outcome.training.loss, "test_loss": outcome.test.loss, "settings": study.settings,
     });
-    for (part, score) in [("train", outcome.training), ("test", outcome.test)] {
+    let linear = outcome.linear.map(|linear| [("linear_train", linear.training), ("linear_test", linear.test)]);
+    let network = [("train", outcome.training), ("test", outcome.test)];
+    for (part, score) in network.into_iter().chain(linear.into_iter().flatten()) {
         match score.measure {
             Measure::Accuracy(accuracy) => object[format!("{part}_accuracy")] = accuracy.into(),
             Measure::Error { rmse, r2 } => {

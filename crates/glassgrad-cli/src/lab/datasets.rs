@@ -1,14 +1,18 @@
 //! The data that can be asked for by name, a row each, with the settings that suit it; files besides.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use glassgrad::data::Source;
+use glassgrad::Tensor;
+use glassgrad::data::files::{Features, Table, read_npz};
+use glassgrad::data::{Labelled, Source};
+use glassgrad::dtype::DType;
+use glassgrad::error::Error;
 use glassgrad::rng::Key;
 
-use super::settings::{Activation, Engine, Initial, Loss, Model, Number, Optimizer, Reduce, Schedule, Settings};
+use super::settings::{Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings};
 use super::task::{Scaling, Task, View};
 use crate::failure::Failure;
-use crate::sources;
+use crate::sources::{self, Place, Progress};
 
 /// A data set that has a name.
 pub(crate) struct Row {
@@ -16,15 +20,7 @@ pub(crate) struct Row {
     pub(crate) about: &'static str,
     /// What is changed of the usual settings.
     suit: fn(&mut Settings),
-    load: fn(&Settings, &Places) -> Result<Task, Failure>,
-}
-
-/// Where files are, and whether they may be fetched.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Places {
-    pub(crate) data: Option<PathBuf>,
-    pub(crate) download: bool,
-    pub(crate) mirror: Option<String>,
+    load: fn(&Settings, &Place) -> Result<Task, Failure>,
 }
 
 /// All that have a name.
@@ -35,9 +31,8 @@ pub(crate) const ROWS: &[Row] = &[
         suit: |settings| {
             settings.layers = vec![10];
             settings.activation = Activation::Tanh;
-            settings.reduce = Reduce::Sum;
             settings.optimizer = Optimizer::Sgd;
-            settings.lr = 0.05;
+            settings.lr = 1.0;
             settings.batch = 0;
             settings.epochs = 100;
             settings.dtype = Number::F64;
@@ -63,7 +58,7 @@ pub(crate) const ROWS: &[Row] = &[
         name: "spirals",
         about: "points of three arms that wind around each other (made)",
         suit: |settings| {
-            settings.noise = 0.1;
+            settings.noise = 0.02;
             settings.layers = vec![32, 32];
             settings.epochs = 200;
         },
@@ -72,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         name: "blobs",
         about: "points around three centres (made)",
-        suit: |settings| settings.noise = 1.0,
+        suit: |settings| settings.noise = 0.1,
         load: |settings, _| made(settings, &settings.data),
     },
     Row {
@@ -80,10 +75,13 @@ pub(crate) const ROWS: &[Row] = &[
         about: "1,797 handwritten digits of 8×8 pixels (embedded)",
         suit: |settings| {
             settings.test = 0.2;
-            settings.layers = vec![64];
+            settings.layers = vec![256, 128];
             settings.activation = Activation::Relu;
+            settings.dropout = 0.3;
             settings.lr = 2e-3;
-            settings.epochs = 60;
+            settings.schedule = Schedule::Cosine;
+            settings.lr_end = 0.01;
+            settings.epochs = 40;
         },
         load: |settings, _| {
             let view = View::Image { height: 8, width: 8 };
@@ -94,13 +92,13 @@ pub(crate) const ROWS: &[Row] = &[
         name: "mnist",
         about: "70,000 handwritten digits of 28×28 pixels (--data DIR, or --download)",
         suit: large_images,
-        load: |settings, places| images(settings, places, not_yet),
+        load: |settings, places| images(settings, places, sources::mnist),
     },
     Row {
         name: "fashion",
         about: "70,000 pieces of clothing of 28×28 pixels (--data DIR, or --download)",
         suit: large_images,
-        load: |settings, places| images(settings, places, not_yet),
+        load: |settings, places| images(settings, places, sources::fashion_mnist),
     },
     Row {
         name: "function",
@@ -144,10 +142,12 @@ fn made(settings: &Settings, name: &str) -> Result<Task, Failure> {
 
 fn images(
     settings: &Settings,
-    places: &Places,
-    read: impl Fn(&Places) -> Result<Source, Failure>,
+    places: &Place,
+    read: impl Fn(&Place, &mut dyn FnMut(&Progress)) -> Result<Source, Error>,
 ) -> Result<Task, Failure> {
-    Task::of(read(places)?, View::Image { height: 28, width: 28 }, Scaling::Whole, settings)
+    let mut bar = crate::progress::Fetching::new();
+    let source = read(places, &mut |progress| bar.show(progress)).map_err(|error| Failure::Input(error.to_string()))?;
+    Task::of(source, View::Image { height: 28, width: 28 }, Scaling::Whole, settings)
 }
 
 /// What is usual: a small network, Adam, a mean loss.
@@ -179,6 +179,8 @@ fn usual(data: &str) -> Settings {
         noise: 0.1,
         function: "sine".to_owned(),
         target: None,
+        missing: Missing::Refused,
+        answers: Answers::Auto,
         heads: 4,
         wires: 8,
         context: 64,
@@ -189,6 +191,7 @@ fn usual(data: &str) -> Settings {
 pub(crate) enum Data<'d> {
     Named(&'static Row),
     Table(&'d Path),
+    Arrays(&'d Path),
     Text(&'d Path),
 }
 
@@ -201,7 +204,8 @@ pub(crate) fn find(data: &str) -> Result<Data<'_>, Failure> {
     let lower = data.to_lowercase();
     let ends = |endings: &[&str]| endings.iter().any(|ending| lower.ends_with(ending));
     match () {
-        () if ends(&[".csv", ".csv.gz", ".tsv", ".npy", ".npz"]) => Ok(Data::Table(path)),
+        () if ends(&[".csv", ".csv.gz", ".tsv"]) => Ok(Data::Table(path)),
+        () if ends(&[".npz"]) => Ok(Data::Arrays(path)),
         () if ends(&[".txt"]) => Ok(Data::Text(path)),
         () => {
             let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
@@ -219,10 +223,11 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
     let mut settings = usual(data);
     match find(data)? {
         Data::Named(row) => (row.suit)(&mut settings),
-        Data::Table(_) => {
+        Data::Table(_) | Data::Arrays(_) => {
             settings.layers = vec![16];
             settings.lr = 5e-3;
             settings.weight_decay = 1e-3;
+            settings.dropout = 0.1;
         }
         Data::Text(_) => {
             settings.model = Model::Lstm;
@@ -241,12 +246,14 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
         Model::Mlp => {}
         Model::Sparse => settings.layers = vec![64, 64],
         Model::Cnn => {
-            settings.layers = vec![16, 32, 64];
+            settings.layers = vec![32, 64, 128];
+            settings.dropout = 0.4;
             settings.activation = Activation::Relu;
             settings.epochs = settings.epochs.min(30);
         }
         Model::Rnn | Model::Lstm | Model::Gru => {
             settings.layers = vec![if is_text { 192 } else { 64 }];
+            settings.dropout = 0.0;
             settings.clip = 1.0;
         }
         Model::Transformer => {
@@ -264,13 +271,25 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
 }
 
 /// Reads or makes what the settings ask for.
-pub(crate) fn load(settings: &Settings, places: &Places) -> Result<Task, Failure> {
+pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure> {
+    let wrong = |error: Error| Failure::Input(error.to_string());
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),
         Data::Table(path) => {
-            let source = not_yet2(path)?;
+            let table = settings.missing.treated(Table::read(path).map_err(wrong)?).map_err(wrong)?;
+            let target = settings.target.as_deref();
+            let name = path.file_name().map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
+            let classes = settings.answers.is_classes();
+            let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(wrong)?;
             let numbers = source.feature_names.len();
-            Task::of(source, View::Row { numbers }, Scaling::Columns, settings)
+            let mut task = Task::of(source, View::Row { numbers }, Scaling::Columns, settings)?;
+            task.about.columns = Features::of(&table, target.unwrap_or("-1")).map_err(wrong)?.columns;
+            Ok(task)
+        }
+        Data::Arrays(path) => {
+            let (source, view) = arrays(path, settings).map_err(wrong)?;
+            let scaling = if matches!(view, View::Image { .. }) { Scaling::Whole } else { Scaling::Columns };
+            Task::of(source, view, scaling, settings)
         }
         Data::Text(path) => {
             let text = text(path)?;
@@ -279,9 +298,6 @@ pub(crate) fn load(settings: &Settings, places: &Places) -> Result<Task, Failure
         }
     }
 }
-
-fn not_yet(_: &Places) -> Result<Source, Failure> { Err(Failure::Input(String::new())) }
-fn not_yet2(_: &Path) -> Result<Source, Failure> { Err(Failure::Input(String::new())) }
 
 /// Larger texts would take longer than anyone waits for.
 const LARGEST_TEXT: u64 = 64 << 20;
@@ -297,3 +313,58 @@ fn text(path: &Path) -> Result<String, Failure> {
         failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to()))
     })
 }
+
+/// What the arrays of a file of NumPy's are called: features, and targets.
+const FEATURES: [&str; 4] = ["x", "X", "features", "images"];
+const TARGETS: [&str; 4] = ["y", "Y", "targets", "labels"];
+
+/// Features and targets of a file of NumPy's: whole numbers are classes, others are numbers; three axes are images.
+fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
+    let arrays = read_npz(path)?;
+    let find = |names: [&str; 4]| {
+        let found = names.iter().find_map(|name| arrays.get(*name));
+        found.cloned().map(Tensor::from).ok_or_else(|| {
+            let held: Vec<&str> = arrays.keys().map(String::as_str).collect();
+            let message = format!("{} has none of the arrays {}; it has {}", path.display(), names.join(", "), held.join(", "));
+            Error::new("data", message)
+        })
+    };
+    let (features, targets) = (find(FEATURES)?, find(TARGETS)?);
+    let view = match features.shape()[..] {
+        [_, numbers] => View::Row { numbers },
+        [_, height, width] | [_, 1, height, width] => View::Image { height, width },
+        _ => {
+            let message = format!("features of the shape {}; rows are [examples, numbers], images [examples, height, width]", features.shape());
+            return Err(Error::new("data", message));
+        }
+    };
+    let features = if features.is_float() { features } else { features.cast(DType::F32) };
+    let is_classes = settings.answers.is_classes().unwrap_or(!targets.is_float() && targets.rank() == 1);
+    let examples = match is_classes {
+        true => {
+            let indices = targets.cast(DType::I64);
+            let count = indices.to_vec::<i64>()?.into_iter().max().map_or(0, |largest| largest.saturating_add(1));
+            let names = (0..count.clamp(0, MOST_CLASSES)).map(|class| class.to_string()).collect();
+            Labelled::classes(features, indices, names)?
+        }
+        false => {
+            let (rows, columns) = match targets.shape()[..] {
+                [rows] => (rows, 1),
+                [rows, columns] => (rows, columns),
+                _ => return Err(Error::new("data", format!("targets of the shape {}", targets.shape()))),
+            };
+            let names = (0..columns).map(|column| format!("y{column}")).collect();
+            Labelled::numbers(features, targets.cast(DType::F64).reshape([rows, columns]), names)?
+        }
+    };
+    let name = path.file_stem().map_or_else(|| settings.data.clone(), |stem| stem.to_string_lossy().into_owned());
+    let feature_names = match view {
+        View::Row { numbers } => (0..numbers).map(|number| format!("x{number}")).collect(),
+        _ => Vec::new(),
+    };
+    let title = format!("{} examples from {}", examples.len(), path.display());
+    Ok((Source { name, title, feature_names, examples, test: None }, view))
+}
+
+/// More classes than this are a mistake.
+const MOST_CLASSES: i64 = 1 << 14;

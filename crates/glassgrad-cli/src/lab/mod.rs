@@ -4,16 +4,20 @@
 //! what is learnt, [`network`] what learns it, [`objective`] what for, [`recipe`] how; [`study`] runs it and keeps a
 //! [`history`]; [`folder`] is where it lies.
 
+pub(crate) mod baseline;
 pub(crate) mod datasets;
 pub(crate) mod folder;
 pub(crate) mod history;
 pub(crate) mod model;
 pub(crate) mod network;
+pub(crate) mod ngram;
 pub(crate) mod objective;
 pub(crate) mod options;
 pub(crate) mod recipe;
 mod scalar;
+pub(crate) mod search;
 pub(crate) mod settings;
 pub(crate) mod study;
 pub(crate) mod task;
 mod text;
+pub(crate) mod verse;

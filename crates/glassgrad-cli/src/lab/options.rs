@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::datasets;
-use super::settings::{Activation, Engine, Initial, Loss, Model, Number, Optimizer, Reduce, Schedule, Settings};
+use super::settings::{Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings};
+use super::task::{Description, Kind};
 use crate::failure::Failure;
 
 /// What a person asks for; what is left open is chosen to suit the data.
@@ -120,6 +121,14 @@ pub(crate) struct Options {
     /// The column to predict, by name or number, for a table [default: the last]
     #[arg(long, help_heading = "Data")]
     pub(crate) target: Option<String>,
+
+    /// What becomes of rows in which something is missing
+    #[arg(long, value_enum, help_heading = "Data")]
+    pub(crate) missing: Option<Missing>,
+
+    /// Whether the target of a table is a class or a number
+    #[arg(long, value_enum, help_heading = "Data")]
+    pub(crate) answers: Option<Answers>,
 }
 
 /// Replaces the settings that were asked for.
@@ -137,10 +146,20 @@ impl Options {
         Ok(settings)
     }
 
+    /// The loss that suits what turned out to be learnt, where none was asked for.
+    pub(crate) fn fit(&self, settings: &mut Settings, about: &Description) {
+        if self.loss.is_none() && matches!(about.kind, Kind::Numbers { .. }) && settings.loss == Loss::CrossEntropy {
+            settings.loss = Loss::Mse;
+            // Tables of numbers are noisier than those of classes.
+            settings.weight_decay = self.weight_decay.unwrap_or(0.3);
+            settings.lr = self.lr.unwrap_or(3e-3);
+        }
+    }
+
     /// Puts what was asked for into settings.
     pub(crate) fn change(&self, settings: &mut Settings) {
         replace!(self, settings, model layers activation initial dropout heads wires context loss reduce optimizer lr
-            momentum weight_decay clip schedule lr_end warmup epochs batch seed dtype engine test points noise function);
+            momentum weight_decay clip schedule lr_end warmup epochs batch seed dtype engine test points noise function missing answers);
         if self.target.is_some() {
             settings.target.clone_from(&self.target);
         }

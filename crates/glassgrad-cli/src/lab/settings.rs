@@ -1,7 +1,9 @@
 //! What an experiment is: everything that decides on its result, as it is written down beside it.
 
 use clap::ValueEnum;
+use glassgrad::data::files::Table;
 use glassgrad::dtype::DType;
+use glassgrad::error::Error;
 use glassgrad::nn;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +45,10 @@ pub(crate) struct Settings {
     pub(crate) function: String,
     /// The column that is predicted, for a table.
     pub(crate) target: Option<String>,
+    /// What becomes of rows of a table in which something is missing.
+    pub(crate) missing: Missing,
+    /// Whether the target of a table is a class or a number.
+    pub(crate) answers: Answers,
     /// How many heads attention has.
     pub(crate) heads: usize,
     /// How many wires each unit of a sparse layer has.
@@ -162,6 +168,28 @@ pub(crate) enum Number {
     F64,
 }
 
+/// What becomes of rows of a table in which something is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Missing {
+    /// They are refused, with the line
+    Refused,
+    /// They are left out
+    Dropped,
+    /// Numbers are replaced by the mean of their column
+    Filled,
+}
+
+/// What the target of a table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answers {
+    /// Words and few whole numbers are classes
+    Auto,
+    Classes,
+    Numbers,
+}
+
 /// What computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -198,6 +226,28 @@ impl Initial {
             Initial::He => nn::Initial::He,
             Initial::Orthogonal => nn::Initial::Orthogonal(1.0),
             Initial::Zero => nn::Initial::Constant(0.0),
+        }
+    }
+}
+
+impl Missing {
+    /// The table without what is missing.
+    pub(crate) fn treated(self, table: Table) -> Result<Table, Error> {
+        match self {
+            Missing::Refused => Ok(table),
+            Missing::Dropped => table.without_missing(),
+            Missing::Filled => table.with_means(),
+        }
+    }
+}
+
+impl Answers {
+    /// Whether they are classes, where that is decided.
+    pub(crate) fn is_classes(self) -> Option<bool> {
+        match self {
+            Answers::Auto => None,
+            Answers::Classes => Some(true),
+            Answers::Numbers => Some(false),
         }
     }
 }

@@ -12,6 +12,7 @@ use glassgrad::train::{Epoch, Flow, Step, Training, Trouble, Watch};
 use glassgrad::tree::Tree as _;
 use glassgrad::{compile, grad};
 
+use super::baseline::{self, Baseline};
 use super::history::{History, Seen, Sizes};
 use super::network::Network;
 use super::objective::{Judge, Objective, Score};
@@ -35,6 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) history: History,
     pub(crate) training: Score,
     pub(crate) test: Score,
+    /// What a linear model makes of it, where one is quickly fitted.
+    pub(crate) linear: Option<Baseline>,
     /// The steps that were made in all.
     pub(crate) steps: u64,
     /// Whether someone has ended it before its time.
@@ -141,7 +144,9 @@ impl Study {
             Some(score) if !stopped => score,
             _ => Judge::new(&self.objective, &self.task.test).judge(&network)?.score,
         };
-        Ok(Outcome { network, history, training, test, steps, stopped })
+        // Where the network was found, that is what counts; a baseline that cannot be had is left out.
+        let linear = baseline::fit(self).unwrap_or_default();
+        Ok(Outcome { network, history, training, test, linear, steps, stopped })
     }
 
     fn run_tensors(

@@ -84,6 +84,8 @@ pub(crate) struct Description {
     pub(crate) view: View,
     pub(crate) kind: Kind,
     pub(crate) features: Vec<String>,
+    /// For a table, its columns, with all words that they may hold.
+    pub(crate) columns: Vec<(String, Option<Vec<String>>)>,
     /// What was done to the features: one number for all of them, or one for each.
     pub(crate) scale: Scale,
 }
@@ -107,6 +109,8 @@ pub(crate) struct Task {
     pub(crate) about: Description,
     pub(crate) training: Part,
     pub(crate) test: Part,
+    /// For a text, what is learnt and what is held out, as numbers of characters.
+    pub(crate) text: Option<Arc<[Vec<i64>; 2]>>,
 }
 
 impl Task {
@@ -141,8 +145,10 @@ impl Task {
                 Kind::Numbers { names: names.clone(), scale }
             }
         };
+        // Columns of numbers, until a table says otherwise.
+        let columns = source.feature_names.iter().map(|name| (name.clone(), None)).collect();
         let about =
-            Description { name: source.name, title: source.title, view, kind, features: source.feature_names, scale };
+            Description { name: source.name, title: source.title, view, kind, features: source.feature_names, columns, scale };
         let part = |part: &Labelled| -> Result<Part, Error> {
             let inputs = about.inputs(&part.features, settings);
             let targets = match (&about.kind, &part.targets) {
@@ -154,23 +160,26 @@ impl Task {
             Ok(Arc::new(Examples::new((inputs, targets))?))
         };
         let (training, test) = (part(&training).map_err(wrong)?, part(&test).map_err(wrong)?);
-        Ok(Task { about, training, test })
+        Ok(Task { about, training, test, text: None })
     }
 
     /// The characters of a text: its beginning is learnt, its end is held out.
     pub(crate) fn of_text(name: &str, characters: &str, settings: &Settings) -> Result<Task, Failure> {
         let text = Text::new(characters).map_err(Failure::Input)?;
         let [training, test] = text.parts(settings.context, settings.test).map_err(Failure::Input)?;
+        let (learnt, held_out) = text.symbols.split_at(text.learnt(settings.test));
+        let whole = Arc::new([learnt.to_vec(), held_out.to_vec()]);
         let about = Description {
             name: name.to_owned(),
             title: format!("{} characters, {} different", text.symbols.len(), text.alphabet.len()),
             view: View::Text { symbols: text.alphabet.len() },
             kind: Kind::Text { alphabet: text.alphabet },
             features: Vec::new(),
+            columns: Vec::new(),
             scale: Scale { mean: vec![0.0], deviation: vec![1.0] },
         };
         let part = |part| Examples::new(part).map(Arc::new).map_err(|error| Failure::Input(error.to_string()));
-        Ok(Task { about, training: part(training)?, test: part(test)? })
+        Ok(Task { about, training: part(training)?, test: part(test)?, text: Some(whole) })
     }
 }
 

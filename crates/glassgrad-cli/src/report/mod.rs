@@ -87,3 +87,14 @@ pub(crate) fn page(study: &Study, outcome: &Outcome) -> Result<String, Failure> 
 pub(crate) fn comparison(about: &Description, contestants: &[Contestant]) -> String {
     comparison::page(about, contestants)
 }
+
+/// The page of a search for settings.
+pub(crate) fn tuning(
+    about: &Description,
+    trials: &[crate::lab::search::Trial],
+    best: &Settings,
+    test: Score,
+) -> String {
+    let _ = (about, trials, best, test);
+    String::new()
+}

@@ -1,12 +1,17 @@
 //! Where data come from, one file a source. Each is told as a [`glassgrad::data::Source`].
 
+mod cache;
 mod digits;
+mod download;
 mod iris;
 mod made;
+mod mnist;
 
 pub(crate) use digits::digits;
+pub(crate) use download::Progress;
 pub(crate) use iris::{IRIS, iris};
-pub(crate) use made::{made, names};
+pub(crate) use made::made;
+pub(crate) use mnist::{Place, fashion_mnist, mnist};
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::dtype::{DType, Element};
 use crate::shape::Shape;
 use recycled::Recycled;
-pub(crate) use recycled::buffer;
+pub(crate) use recycled::{SMALLEST_BYTES, buffer};
 
 /// The elements of an array, of one type.
 ///
@@ -242,6 +242,15 @@ impl Array {
     /// The elements for themselves alone: those that others hold too are copied.
     pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
         &mut Arc::make_mut(&mut self.buffer).0
+    }
+
+    /// The elements, with any values, if nobody else holds them.
+    pub(crate) fn own_buffer(&mut self) -> Option<&mut Buffer> {
+        let buffer = &mut Arc::get_mut(&mut self.buffer)?.0;
+        if cfg!(debug_assertions) {
+            recycled::spoil(buffer);
+        }
+        Some(buffer)
     }
 
     /// The same elements in another shape.

@@ -9,7 +9,7 @@ use super::Buffer;
 use crate::dtype::DType;
 
 /// Smaller buffers are the allocator's business.
-const SMALLEST_BYTES: usize = 1 << 16;
+pub(crate) const SMALLEST_BYTES: usize = 1 << 16;
 /// At most so many bytes are kept for each thread.
 const MOST_BYTES: usize = 1 << 26;
 
@@ -31,19 +31,21 @@ pub(crate) fn buffer(dtype: DType, length: usize) -> Buffer {
         })
     };
     let is_large = length * dtype.bytes() >= SMALLEST_BYTES;
-    let buffer = is_large.then(taken).flatten().unwrap_or_else(|| Buffer::zeros(dtype, length));
-    if cfg!(debug_assertions) { spoiled(buffer) } else { buffer }
+    let mut buffer = is_large.then(taken).flatten().unwrap_or_else(|| Buffer::zeros(dtype, length));
+    if cfg!(debug_assertions) {
+        spoil(&mut buffer);
+    }
+    buffer
 }
 
-/// Elements that show in a result if nobody writes over them.
-fn spoiled(mut buffer: Buffer) -> Buffer {
-    match &mut buffer {
+/// Puts elements in that show in a result if nobody writes over them.
+pub(super) fn spoil(buffer: &mut Buffer) {
+    match buffer {
         Buffer::F32(elements) => elements.fill(f32::NAN),
         Buffer::F64(elements) => elements.fill(f64::NAN),
         Buffer::I64(elements) => elements.fill(-0x5EED),
         Buffer::Bool(elements) => elements.fill(true),
     }
-    buffer
 }
 
 /// The elements of an array, which are kept for others when it goes.

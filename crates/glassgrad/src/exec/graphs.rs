@@ -71,7 +71,8 @@ impl Graph {
             return Err(Error::new("run", "the inputs do not have the shapes and types of the graph's").at(here));
         }
         let inputs: Vec<*const u8> = inputs.iter().map(|input| machine::part(input, 0)).collect();
-        let results = machine::run(&lower(self), &inputs, |_| false, &mut Workspace::default(), &|_| here)?;
+        let mut results = machine::Results::new();
+        machine::run(&lower(self), &inputs, |_| None, &mut results, &mut Workspace::default(), &|_| here)?;
         Ok(results.into_iter().flatten().collect())
     }
 }

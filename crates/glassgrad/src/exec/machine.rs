@@ -7,15 +7,12 @@
 
 use std::panic::Location;
 
-use smallvec::SmallVec;
-
 use super::level::Level;
 use super::{fused, product, reference, sweep, whole};
 use crate::array::{Array, Buffer, buffer};
-use crate::dtype::DType;
 use crate::error::Error;
 use crate::opt::memory;
-use crate::opt::program::{Access, Call, Memory, Program, Repeat, Step};
+use crate::opt::program::{Access, Call, Memory, Program, Repeat, Signature, Step};
 use crate::shape::Shape;
 
 /// Where the memories of a program begin while it runs.
@@ -96,6 +93,8 @@ pub(crate) fn address_mut(buffer: &mut Buffer) -> *mut u8 {
 pub(super) struct Workspace {
     /// Lines of the alignment of the planner.
     lines: Vec<Line>,
+    /// The addresses of results while a program runs.
+    results: Vec<*mut u8>,
 }
 
 /// As many bytes as the alignment, aligned so.
@@ -121,7 +120,7 @@ pub(super) fn scratch_bytes(program: &Program) -> usize {
     let needed = |step: &Step| match step {
         Step::Loop(one) => fused::scratch_bytes(one),
         Step::Product(one) => product::scratch_bytes(one),
-        Step::Repeat(repeat) => scratch_bytes(&repeat.body),
+        Step::Repeat(repeat) => repeat_bytes(repeat) + scratch_bytes(&repeat.body),
         Step::Sweep(sweep) => scratch_bytes(&sweep.advance).max(scratch_bytes(&sweep.reverse)),
         Step::Call(_) => 0,
     };
@@ -133,31 +132,37 @@ pub(crate) fn part(array: &Array, start: usize) -> *const u8 {
     address(array.buffer()).wrapping_add(start * array.dtype().bytes())
 }
 
-/// What a program makes; results that lie in an input are not there.
-pub(crate) type Results = SmallVec<[Option<Array>; 4]>;
+/// What a program makes; results that have a place already are not there.
+pub(crate) type Results = Vec<Option<Array>>;
 
-/// Runs a program over inputs, some of which it may write to. Those results that lie in an input are not made.
-/// `origin` tells the user's line of a node that fails.
+/// Runs a program over inputs, some of which it may write to. `place` tells where a result is to be written if there is a
+/// place for it already (nowhere at all, if it lies in an input); the others are made, and put into a list, which is empty
+/// before. `origin` tells the user's line of a node that fails.
 pub(super) fn run(
     program: &Program,
     inputs: &[*const u8],
-    lies_in_an_input: impl Fn(usize) -> bool,
+    mut place: impl FnMut(usize) -> Option<*mut u8>,
+    results: &mut Results,
     workspace: &mut Workspace,
     origin: &dyn Fn(usize) -> &'static Location<'static>,
-) -> Result<Results, Error> {
-    let mut results = Results::new();
-    let mut addresses: SmallVec<[*mut u8; 16]> = SmallVec::new();
+) -> Result<(), Error> {
+    workspace.results.clear();
     for (number, (shape, dtype)) in program.results.iter().enumerate() {
         // Every element of a result is written.
-        let made = (!lies_in_an_input(number)).then(|| buffer(*dtype, shape.elements()));
-        let mut made = made.map(|buffer| Array::new(shape.clone(), buffer));
-        addresses.push(made.as_mut().map_or(std::ptr::null_mut(), |array| address_mut(array.buffer_mut())));
+        let make = || Array::new(shape.clone(), buffer(*dtype, shape.elements()));
+        let (address, made) = match place(number) {
+            Some(address) => (address, None),
+            None => {
+                let mut made = make();
+                (address_mut(made.buffer_mut()), Some(made))
+            }
+        };
+        workspace.results.push(address);
         results.push(made);
     }
     let arena_bytes = memory::aligned(program.arena);
     let arena = workspace.reserve(arena_bytes + scratch_bytes(program));
-    steps(program, inputs, &addresses, arena, arena.wrapping_add(arena_bytes), origin)?;
-    Ok(results)
+    steps(program, inputs, &workspace.results, arena, arena.wrapping_add(arena_bytes), origin)
 }
 
 pub(super) fn steps(
@@ -212,6 +217,29 @@ fn call(call: &Call, frame: &Frame<'_>, origin: &dyn Fn(usize) -> &'static Locat
     Ok(())
 }
 
+fn bytes_of((shape, dtype): &Signature) -> usize {
+    shape.elements() * dtype.bytes()
+}
+
+/// The bytes of a result of the body of a loop that is stacked nowhere: nobody else reads it, but the body may.
+fn unread_bytes(repeat: &Repeat, number: usize) -> usize {
+    if repeat.outputs[number].is_some() { 0 } else { memory::aligned(bytes_of(&repeat.body.results[number])) }
+}
+
+/// The bytes of the lists of addresses of a loop over time, and of places for results that are stacked nowhere.
+fn repeat_bytes(repeat: &Repeat) -> usize {
+    let count = 2 * repeat.inputs.len() + 2 * repeat.carries + repeat.body.results.len();
+    let unread: usize = (repeat.carries..repeat.body.results.len()).map(|number| unread_bytes(repeat, number)).sum();
+    memory::aligned(count * size_of::<*mut u8>()) + unread
+}
+
+/// A list of addresses at the beginning of scratch memory, and the memory behind it.
+fn addresses<'a>(count: usize, scratch: &mut *mut u8) -> &'a mut [*mut u8] {
+    let list = elements_mut(*scratch, count);
+    *scratch = scratch.wrapping_add(count * size_of::<*mut u8>());
+    list
+}
+
 /// A loop over time: carries go to and fro between two places, entries and results move along.
 fn repeat(
     repeat: &Repeat,
@@ -221,52 +249,56 @@ fn repeat(
 ) -> Result<(), Error> {
     let body = &repeat.body;
     let arena = frame.base(repeat.scratch);
-    let bytes_of = |(shape, dtype): &(Shape, DType)| shape.elements() * dtype.bytes();
+    // Lists of addresses, places for what is stacked nowhere, and the scratch memory of the body lie one behind another.
+    let mut rest = scratch;
+    let given = addresses(repeat.inputs.len(), &mut rest);
+    let inputs = addresses(repeat.inputs.len(), &mut rest);
+    let homes = [addresses(repeat.carries, &mut rest), addresses(repeat.carries, &mut rest)];
+    let results = addresses(body.results.len(), &mut rest);
+    let mut unread = scratch.wrapping_add(memory::aligned(rest as usize - scratch as usize));
+    let scratch = scratch.wrapping_add(repeat_bytes(repeat));
     let mut next = arena.wrapping_add(memory::aligned(body.arena));
-    let mut homes: Vec<[*mut u8; 2]> = Vec::new();
-    for result in &body.results[..repeat.carries] {
+    for (carry, result) in body.results[..repeat.carries].iter().enumerate() {
         let size = memory::aligned(bytes_of(result));
-        homes.push([next, next.wrapping_add(size)]);
+        homes[0][carry] = next;
+        homes[1][carry] = next.wrapping_add(size);
         next = next.wrapping_add(2 * size);
     }
     let copy = |from: *const u8, to: *mut u8, bytes: usize| {
         // SAFETY: carries have memory of their own, of their size, in the scratch memory of the loop.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
     };
-    let given: Vec<*const u8> = repeat.inputs.iter().map(|access| frame.at(access, 0).cast_const()).collect();
-    for (carry, [home, _]) in homes.iter().enumerate() {
-        copy(given[carry], *home, bytes_of(&body.inputs[carry]));
+    for (given, access) in given.iter_mut().zip(&repeat.inputs) {
+        *given = frame.at(access, 0);
     }
-    let mut inputs = given.clone();
-    // A result that nobody reads goes nowhere in particular, but somewhere.
-    let mut unread: Vec<Buffer> = body.results[repeat.carries..]
-        .iter()
-        .zip(&repeat.outputs[repeat.carries..])
-        .map(|((shape, dtype), output)| Buffer::zeros(*dtype, if output.is_some() { 0 } else { shape.elements() }))
-        .collect();
-    let mut results: Vec<*mut u8> = vec![std::ptr::null_mut(); body.results.len()];
+    for carry in 0..repeat.carries {
+        copy(given[carry], homes[0][carry], bytes_of(&body.inputs[carry]));
+    }
+    inputs.copy_from_slice(given);
+    for (number, result) in results.iter_mut().enumerate().skip(repeat.carries) {
+        *result = unread;
+        unread = unread.wrapping_add(unread_bytes(repeat, number));
+    }
     for step in 0..repeat.length {
         let entry = if repeat.reversed { repeat.length - 1 - step } else { step };
-        for (carry, home) in homes.iter().enumerate() {
-            inputs[carry] = home[step % 2];
-            results[carry] = home[(step + 1) % 2];
-        }
+        inputs[..repeat.carries].copy_from_slice(homes[step % 2]);
+        results[..repeat.carries].copy_from_slice(homes[(step + 1) % 2]);
         for sequence in repeat.carries..repeat.carries + repeat.sequences {
             let access = &repeat.inputs[sequence];
             let apart = access.strides.first().map_or(0, |stride| *stride) * access.dtype.bytes() as isize;
             inputs[sequence] = given[sequence].wrapping_offset(entry as isize * apart);
         }
-        for (number, unread) in (repeat.carries..).zip(&mut unread) {
-            results[number] = match &repeat.outputs[number] {
-                Some(access) => frame.at(access, 0).wrapping_add(entry * bytes_of(&body.results[number])),
-                None => address_mut(unread),
-            };
+        for number in repeat.carries..body.results.len() {
+            if let Some(access) = &repeat.outputs[number] {
+                results[number] = frame.at(access, 0).wrapping_add(entry * bytes_of(&body.results[number]));
+            }
         }
-        steps(body, &inputs, &results, arena, scratch, origin)?;
+        let inputs = elements(inputs.as_ptr().cast(), inputs.len());
+        steps(body, inputs, results, arena, scratch, origin)?;
     }
-    for (carry, home) in homes.iter().enumerate() {
+    for (carry, home) in homes[repeat.length % 2].iter().enumerate() {
         if let Some(access) = &repeat.outputs[carry] {
-            copy(home[repeat.length % 2], frame.at(access, 0), bytes_of(&body.results[carry]));
+            copy(*home, frame.at(access, 0), bytes_of(&body.results[carry]));
         }
     }
     Ok(())

@@ -6,13 +6,13 @@
 #![allow(unsafe_code)]
 
 use gemm_common::Parallelism;
-use rayon::prelude::*;
 
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
 #[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
 use super::strong;
+use super::threads;
 use super::tiles::{Composite, count, place};
 use crate::dtype::DType;
 use crate::opt::program::{Product, ProductAxis};
@@ -29,6 +29,12 @@ const TINY: usize = 1 << 12;
 const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
 const PARALLEL: usize = 128 * 128 * 128;
+/// From this many multiplications on a product is worth it that threads share what they copy.
+const LARGEST_IN_PIECES: usize = 1 << 28;
+/// A side of a product is cut into about so many pieces, each a multiple of so many rows or columns, which kernels compute
+/// together.
+const PIECES: usize = 8;
+const PIECE: usize = 48;
 
 /// The bytes of scratch memory that a product needs for packed columns.
 pub(super) fn scratch_bytes(product: &Product) -> usize {
@@ -235,7 +241,7 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
             };
             match E::large() {
                 Some(kernel) if !small && product.symmetric => symmetric(kernel, matrices),
-                Some(kernel) if !small => large(kernel, matrices),
+                Some(kernel) if !small => in_pieces(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
             add = true;
@@ -243,39 +249,48 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     });
 }
 
-/// So many rows of a symmetric product are computed at a time, up to the diagonal: an eighth of them.
-const PANELS: usize = 8;
-/// Rows and columns that are mirrored at a time.
-const TILE: usize = 32;
-
-/// A large product that is its own transpose: rows up to the diagonal are computed, the rest is mirrored.
+/// A large product that is its own transpose, in square tiles: those up to the diagonal are computed, and mirrored while they
+/// are near. Threads take tiles; what a tile is follows from the size.
 fn symmetric<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
-    let Matrices { a, c, rows, columns, .. } = matrices;
-    let size = rows.extent;
-    let height = size.div_ceil(PANELS);
-    for first in (0..size).step_by(height) {
-        let count = height.min(size - first);
-        let panel = Matrices {
-            a: a.wrapping_offset(first as isize * rows.strides[0]),
-            c: c.wrapping_offset(first as isize * rows.strides[2]),
-            rows: ProductAxis { extent: count, ..rows },
-            columns: ProductAxis { extent: first + count, ..columns },
-            ..matrices
+    let size = matrices.rows.extent;
+    // Smaller tiles compute less above the diagonal, larger ones are copied less often by the kernel.
+    let edge = (size / 8).next_multiple_of(16).clamp(64, 256);
+    let whole = Shared(matrices);
+    let one = |number: usize| {
+        // The rows of tiles have 1, 2, 3, … of them; the last are as long as any, so that they come first.
+        let (mut down, mut across) = (size.div_ceil(edge) - 1, number);
+        while across > down {
+            across -= down + 1;
+            down -= 1;
+        }
+        let [row, column] = [down * edge, across * edge];
+        let matrices = whole.at([0; 3]);
+        let Matrices { rows, columns, .. } = matrices;
+        let place = |row: usize, column: usize| {
+            [row as isize * rows.strides[0], column as isize * columns.strides[1], {
+                row as isize * rows.strides[2] + column as isize * columns.strides[2]
+            }]
         };
-        large(kernel, panel);
-    }
-    let place = |row: usize, column: usize| {
-        c.wrapping_offset(row as isize * rows.strides[2] + column as isize * columns.strides[2])
-    };
-    for first_row in (0..size).step_by(TILE) {
-        for first_column in (first_row..size).step_by(TILE) {
-            for row in first_row..(first_row + TILE).min(size) {
-                for column in first_column.max(row + 1)..(first_column + TILE).min(size) {
-                    // SAFETY: both places lie inside of the result, and nobody else reads or writes it.
-                    unsafe { *place(row, column) = *place(column, row) };
-                }
+        let tile = Matrices {
+            rows: ProductAxis { extent: edge.min(size - row), ..rows },
+            columns: ProductAxis { extent: edge.min(size - column), ..columns },
+            ..whole.at(place(row, column))
+        };
+        large(kernel, tile, Parallelism::None);
+        let at = |row: usize, column: usize| matrices.c.wrapping_offset(place(row, column)[2]);
+        for column in column..column + tile.columns.extent {
+            for row in row.max(column + 1)..row + tile.rows.extent {
+                // SAFETY: both places lie inside of the result; they are of this tile and of the one across the diagonal,
+                // which is nobody else's.
+                unsafe { *at(column, row) = *at(row, column) };
             }
         }
+    };
+    let count = size.div_ceil(edge) * (size.div_ceil(edge) + 1) / 2;
+    if size.saturating_mul(size).saturating_mul(matrices.inner.extent) >= PARALLEL {
+        threads::each(count, one);
+    } else {
+        (0..count).for_each(one);
     }
 }
 
@@ -331,17 +346,39 @@ fn large_batch<E: Factor>(kernel: LargeProduct<E>, product: &Product, frame: &Fr
         coefficient: E::from_f64(product.coefficient),
         add: false,
     });
-    let one = |number: usize| large(kernel, first.at(place(&product.batch, number)));
+    let one = |number: usize| first.at(place(&product.batch, number));
     let (count, each) = (count(&product.batch), multiplications(product));
-    if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL && rayon::current_num_threads() > 1 {
-        (0..count).into_par_iter().for_each(one);
+    if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL {
+        threads::each(count, |number| large(kernel, one(number), Parallelism::None));
     } else {
-        (0..count).for_each(one);
+        (0..count).for_each(|number| in_pieces(kernel, one(number)));
     }
 }
 
+/// A large product on several threads, if it is worth them. The longer side of the result is cut into pieces, which threads
+/// take; `gemm` itself cuts only the largest products, in which it then copies less.
+fn in_pieces<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
+    let Matrices { rows, columns, inner, .. } = matrices;
+    match rows.extent.saturating_mul(columns.extent).saturating_mul(inner.extent) {
+        ..PARALLEL => return large(kernel, matrices, Parallelism::None),
+        PARALLEL..LARGEST_IN_PIECES => {}
+        LARGEST_IN_PIECES.. => return large(kernel, matrices, Parallelism::Rayon(0)),
+    }
+    let is_wide = columns.extent >= rows.extent;
+    let side = if is_wide { columns } else { rows };
+    let length = (side.extent / PIECES).next_multiple_of(PIECE).max(PIECE);
+    let whole = Shared(matrices);
+    threads::each(side.extent.div_ceil(length), |number| {
+        let first = number * length;
+        let piece = ProductAxis { extent: length.min(side.extent - first), ..side };
+        let own = whole.at(side.strides.map(|stride| first as isize * stride));
+        let own = if is_wide { Matrices { columns: piece, ..own } } else { Matrices { rows: piece, ..own } };
+        large(kernel, own, Parallelism::None);
+    });
+}
+
 /// A large product, by `gemm`.
-fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>) {
+fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>, parallelism: Parallelism) {
     // The kernel expects the elements of a column of the result close together, and forward strides.
     if matrices.columns.strides[2].abs() < matrices.rows.strides[2].abs() {
         matrices = matrices.transposed();
@@ -357,8 +394,6 @@ fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>) {
     }
     let Matrices { a, b, c, rows, columns, inner, coefficient, add } = matrices;
     let (m, n, k) = (rows.extent, columns.extent, inner.extent);
-    let parallelism =
-        if m.saturating_mul(n).saturating_mul(k) >= PARALLEL { Parallelism::Rayon(0) } else { Parallelism::None };
     let one = E::from_f64(1.0);
     // SAFETY: the planner's strides stay inside the memory of each operand, and the result is apart from the factors.
     unsafe {

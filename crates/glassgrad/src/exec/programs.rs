@@ -96,23 +96,26 @@ pub(super) fn compute(extract: &Extract) -> Result<Vec<Array>, Error> {
     let program = program_for(extract);
     let leaves = extract.known_leaves()?;
     let inputs: Addresses = leaves.iter().map(|(array, start)| machine::part(array, *start)).collect();
-    Ok(run(&program, &inputs, |_| false, &extract.origins)?.into_iter().flatten().collect())
+    let mut results = machine::Results::with_capacity(program.results.len());
+    run(&program, &inputs, |_| None, &mut results, &extract.origins)?;
+    Ok(results.into_iter().flatten().collect())
 }
 
 /// Where inputs of a program begin.
-pub(crate) type Addresses = SmallVec<[*const u8; 24]>;
+type Addresses = SmallVec<[*const u8; 24]>;
 
 /// Runs a program in the memory of this thread. Its inputs are addresses, which must belong to arrays of the shapes that
-/// it was planned for; those results that lie in an input are written there and not made.
+/// it was planned for, and so must the places of results. Those that have none are made, and put into an empty list.
 pub(crate) fn run(
     program: &Program,
     inputs: &[*const u8],
-    lies_in_an_input: impl Fn(usize) -> bool,
+    place: impl FnMut(usize) -> Option<*mut u8>,
+    results: &mut machine::Results,
     origins: &[&'static Location<'static>],
-) -> Result<machine::Results, Error> {
+) -> Result<(), Error> {
     // An operation of the user's own may read other tensors, which then find no workspace and make another.
     let mut workspace = WORKSPACE.with_borrow_mut(std::mem::take);
-    let results = machine::run(program, inputs, lies_in_an_input, &mut workspace, &|source| origins[source]);
+    let done = machine::run(program, inputs, place, results, &mut workspace, &|source| origins[source]);
     WORKSPACE.with_borrow_mut(|place| *place = workspace);
-    results
+    done
 }

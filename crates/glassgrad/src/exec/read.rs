@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{evaluate, evaluate_by_reference, program};
+use super::{evaluate, evaluate_by_reference, known, program};
 use crate::array::{Array, Stored};
 use crate::error::Error;
 use crate::expr::Tensor;
@@ -19,7 +19,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn eval(&self) -> Result<Array, Error> {
-        evaluate(&[self]).map(|mut values| values.remove(0))
+        match known(self) {
+            Some(value) => Ok(value),
+            None => evaluate(&[self]).map(|mut values| values.remove(0)),
+        }
     }
 
     /// Computes the value by definition, one element at a time: the judge of every faster way.

@@ -25,12 +25,15 @@ const LARGEST: usize = 1 << 34;
 /// How many unevaluated nodes may stand behind a tensor that nobody reads.
 const PATIENCE: usize = 4096;
 
+/// The value of a tensor of which nothing is to be computed or let go of.
+pub(crate) fn known(tensor: &Tensor) -> Option<Array> {
+    tensor.0.value().filter(|_| tensor.0.held_inputs().is_empty()).cloned()
+}
+
 /// Computes the values of some tensors.
 #[track_caller]
 pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
-    // Of leaves, nothing is to be computed or let go of.
-    let leaf = |root: &&Tensor| root.0.value().filter(|_| root.0.held_inputs().is_empty()).cloned();
-    if let Some(values) = roots.iter().map(leaf).collect() {
+    if let Some(values) = roots.iter().map(|root| known(root)).collect() {
         return Ok(values);
     }
     let (order, known) = computable(roots)?;

@@ -204,6 +204,12 @@ pub(crate) struct Node {
     inputs: Mutex<Inputs>,
 }
 
+/// The number of a new node.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// The inputs of a node: most have one or two.
 pub(crate) type Inputs = SmallVec<[Arc<Node>; 2]>;
 
@@ -297,7 +303,6 @@ impl Tensor {
         value: Option<Array>,
         origin: &'static Location<'static>,
     ) -> Tensor {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let (cause, origin) = behalf::current(origin);
         let (mut pending, mut patience, mut had_variable) = (1_usize, 0, false);
         for input in &inputs {
@@ -313,7 +318,7 @@ impl Tensor {
             _ => had_variable,
         };
         let node = Node {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            id: next_number(),
             pending,
             patience: AtomicUsize::new(patience),
             had_variable,
@@ -338,6 +343,15 @@ impl Tensor {
             Arc::get_mut(&mut self.0)?.name = name;
         }
         Arc::get_mut(&mut self.0)?.value.get_mut().map(Array::buffer_mut)
+    }
+
+    /// A leaf that nobody else holds, nor its elements, as a new one, and its elements to be written over.
+    pub(crate) fn renewed(&mut self, origin: &'static Location<'static>) -> Option<&mut Buffer> {
+        let node = Arc::get_mut(&mut self.0).filter(|node| matches!(node.op, Op::Leaf))?;
+        let elements = node.value.get_mut().and_then(Array::own_buffer)?;
+        (node.cause, node.origin) = behalf::current(origin);
+        (node.id, node.name) = (next_number(), OnceLock::new());
+        Some(elements)
     }
 
     /// The sizes of the axes.

@@ -243,6 +243,9 @@ impl Optimiser {
     /// assert_eq!(Optimiser::sgd(0.5).rate_at(1), 0.5);
     /// ```
     pub fn rate_at(&self, step: u64) -> f64 {
+        if self.schedule == Schedule::Constant {
+            return self.rate;
+        }
         // The factor is a formula of one number, which can always be computed.
         self.rate * self.schedule.factor(&Tensor::from(step as f64)).item().unwrap_or(f64::NAN)
     }

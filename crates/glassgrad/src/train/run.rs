@@ -241,9 +241,11 @@ impl<X: Tree + Clone, F> Training<'_, X, F> {
                 return Err(found?);
             }
             sum += value;
-            let made = Step { position, batches: count, number, loss: value, rate: self.optimiser.rate_at(number) };
-            for watch in &mut *watches {
-                stopped |= watch.step(&made)? == Flow::Stop;
+            if !watches.is_empty() {
+                let made = Step { position, batches: count, number, loss: value, rate: self.optimiser.rate_at(number) };
+                for watch in &mut *watches {
+                    stopped |= watch.step(&made)? == Flow::Stop;
+                }
             }
             let before = position;
             position = batches.after(dataset, position);

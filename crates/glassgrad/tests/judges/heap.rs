@@ -44,12 +44,18 @@ unsafe impl GlobalAlloc for CountingAllocator {
     }
 }
 
+/// The number of allocations of this thread until now.
+#[allow(dead_code)]
+pub(crate) fn allocations_so_far() -> usize {
+    CALLS.with(Cell::get)
+}
+
 /// The number of allocations that a piece of work makes on this thread.
 #[allow(dead_code)]
 pub(crate) fn allocations(work: impl FnOnce()) -> usize {
-    let before = CALLS.with(Cell::get);
+    let before = allocations_so_far();
     work();
-    CALLS.with(Cell::get) - before
+    allocations_so_far() - before
 }
 
 /// The bytes that are alive now.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Train, spoiled};
 use crate::failure::{Failure, print};
-use crate::lab::datasets::{self, Places};
+use crate::lab::datasets;
 use crate::lab::folder::Folder;
 use crate::lab::history::History;
 use crate::lab::objective::Score;
@@ -14,6 +14,7 @@ use crate::lab::settings::{Optimizer, Settings, name_of};
 use crate::lab::study::{Conduct, Study};
 use crate::plot::{Curve, plot};
 use crate::progress::Progress;
+use crate::sources::Place;
 use crate::report::{self, Contestant};
 use crate::table::Table;
 
@@ -28,10 +29,11 @@ fn usual_rate(optimizer: Optimizer, settings: &Settings) -> f64 {
     }
 }
 
-pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Places) -> Result<(), Failure> {
-    let settings = train.options.settings(&train.data)?;
+pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Place) -> Result<(), Failure> {
+    let mut settings = train.options.settings(&train.data)?;
     let folder = train.out.as_deref().map(Folder::create).transpose()?;
     let task = datasets::load(&settings, places)?;
+    train.options.fit(&mut settings, &task.about);
     let mut contestants: Vec<Contestant> = Vec::new();
     for optimizer in optimizers {
         let lr = train.options.lr.unwrap_or_else(|| usual_rate(*optimizer, &settings));

@@ -3,9 +3,12 @@
 use std::io::IsTerminal as _;
 
 use glassgrad::data::Dataset as _;
+use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
 
-use crate::lab::folder::{self, Folder};
+use crate::lab::folder::Folder;
+use crate::lab::ngram;
+use crate::lab::verse::{self, Writing};
 use crate::lab::objective::Judge;
 use crate::lab::objective::told_classes;
 use crate::lab::settings::name_of;
@@ -43,13 +46,22 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
     text += &plot("loss by epoch", &curves, colour);
     text += &format!(
         "\n{:<10}{} in training, {} on {}\n",
-        outcome.test.measure.name(),
+        if matches!(about.kind, Kind::Text { .. }) { "bits" } else { outcome.test.measure.name() },
         outcome.training.measure,
         outcome.test.measure,
         if matches!(about.kind, Kind::Text { .. }) { "text not seen" } else { "examples not seen" },
     );
+    if let Some(linear) = outcome.linear {
+        text += &format!(
+            "{:<10}{} in training, {} not seen: a linear model, by {} steps of Newton's method\n",
+            "linear", linear.training.measure, linear.test.measure, linear.rounds
+        );
+    }
     let seconds = outcome.history.seconds();
     text += &format!("{:<10}{seconds:.3} s for {} steps\n", "time", outcome.steps);
+    if let Some(written) = written_text(study, outcome) {
+        text += &written;
+    }
     if let Some(confusions) = confusions(study, outcome) {
         text += &format!("\n{confusions}");
     }
@@ -66,8 +78,22 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
             None => "ended early; with --out DIR a run can be gone on with\n".to_owned(),
         };
     }
-    let _ = folder::REPORT;
     text
+}
+
+/// How well counting does, and some lines that the network writes.
+fn written_text(study: &Study, outcome: &Outcome) -> Option<String> {
+    let Kind::Text { alphabet } = &study.task.about.kind else { return None };
+    let [learnt, held_out] = &**study.task.text.as_ref()?;
+    let context = study.settings.context;
+    let counted = ngram::best(learnt, held_out, context - context / 2 + 1, alphabet.len());
+    let how = Writing { context, length: 400, temperature: 0.7, key: Key::new(study.settings.seed).fold(7) };
+    let begin: String = held_out.iter().take(context / 2).map(|symbol| alphabet[*symbol as usize]).collect();
+    let verse = verse::write(&outcome.network, alphabet, &begin, how).ok()?;
+    Some(format!(
+        "{:<10}{:.3} bits/character by the best of interpolated n-grams (order {}, discount {})\n\nafter {begin:?} it writes:\n\n{verse}\n",
+        "counting", counted.bits, counted.order, counted.discount
+    ))
 }
 
 /// Which classes are taken for which, where some are.

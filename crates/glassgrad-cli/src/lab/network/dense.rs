@@ -1,7 +1,7 @@
 //! Linear layers with an activation, and noise where it is asked for, between them.
 
 use glassgrad::expr::Keys;
-use glassgrad::nn::{Activation, Dropout, Layer, Mlp};
+use glassgrad::nn::{Activation, Dropout, Layer, Linear, Mlp};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree};
 
@@ -12,7 +12,7 @@ use crate::lab::task::View;
 
 #[derive(Clone, Debug, Tree)]
 pub(crate) struct Dense {
-    pub(crate) layers: Vec<glassgrad::nn::Linear>,
+    pub(crate) layers: Vec<Linear>,
     pub(crate) activation: Activation,
     dropout: Dropout,
 }
@@ -30,6 +30,11 @@ impl Family for Dense {
 }
 
 impl Dense {
+    /// One linear layer, and nothing else.
+    pub(super) fn linear(layer: Linear) -> Dense {
+        Dense { layers: vec![layer], activation: Activation::Identity, dropout: Dropout::new(0.0) }
+    }
+
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
         let mut x = x.clone();

@@ -8,7 +8,7 @@ mod transformer;
 
 use glassgrad::Tensor;
 use glassgrad::expr::Keys;
-use glassgrad::nn::{Gru, Layer, Lstm, Rnn};
+use glassgrad::nn::{Gru, Layer, Linear, Lstm, Rnn};
 use glassgrad::rng::Key;
 use glassgrad::tree::{Branch, Tree};
 
@@ -65,6 +65,13 @@ impl Network {
         let dtype = settings.dtype.dtype();
         let network = network.map(|leaf| if leaf.is_float() { leaf.cast(dtype) } else { leaf.clone() });
         network.realise().map_err(|error| Failure::Input(error.to_string()))
+    }
+}
+
+impl Network {
+    /// A single linear layer.
+    pub(crate) fn linear(layer: Linear) -> Network {
+        Network::Dense(Dense::linear(layer))
     }
 }
 

@@ -2,7 +2,24 @@
 //!
 //! Files are read as a whole, and nothing is allocated by what they claim about themselves: counts in headers are compared
 //! with the bytes that are there, and what is compressed is expanded up to a limit. An error names the file and the place in it.
+//!
+//! | format | read by | at most |
+//! |---|---|---|
+//! | CSV, also compressed by gzip | [`Table::read`] | 2³⁴ bytes; 2³⁰ when expanded |
+//! | NPY | [`read_npy`] | 2³⁴ bytes |
+//! | NPZ | [`read_npz`] | 2³³ bytes when expanded |
+//! | idx, also compressed by gzip | [`Idx::read`] | what the header tells |
 
+mod claims;
 mod gz;
+mod idx;
+mod npy;
+mod npz;
+mod table;
+mod whole;
 
 pub use gz::expand;
+pub use idx::Idx;
+pub use npy::{npy_from_bytes, npy_to_bytes, read_npy};
+pub use npz::{npz_from_bytes, read_npz};
+pub use table::{Column, Features, Reading, Table};

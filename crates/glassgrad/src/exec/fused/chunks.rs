@@ -7,9 +7,8 @@
 
 use std::cell::RefCell;
 
-use rayon::prelude::*;
-
 use super::super::machine::{Frame, Workspace};
+use super::super::threads;
 use super::{addresses, block_of, blocks, keep, scratch_bytes};
 use crate::opt::memory::aligned;
 use crate::opt::program::{BLOCK, Loop, Store};
@@ -103,11 +102,7 @@ impl Chunks {
             let (frame, targets, sums) = addresses.all();
             self.chunk(fused, frame, targets, sums.wrapping_add(number * self.shared), number);
         };
-        if rayon::current_num_threads() > 1 {
-            (0..self.count).into_par_iter().for_each(one);
-        } else {
-            (0..self.count).for_each(one);
-        }
+        threads::each(self.count, one);
         for number in 0..self.count {
             let mut own = sums.wrapping_add(number * self.shared);
             for (store, target) in fused.stores.iter().zip(targets) {

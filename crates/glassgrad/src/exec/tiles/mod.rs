@@ -12,12 +12,12 @@ mod tile;
 
 use std::cell::RefCell;
 
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use super::level::Level;
 use super::machine::{Workspace, elements_mut};
 use super::product::Factor;
+use super::threads;
 use crate::opt::memory::aligned;
 use crate::opt::program::{Product, ProductAxis};
 use panel::GROUP;
@@ -136,7 +136,7 @@ impl Composite {
             return;
         }
         let work = [count(&self.batch), rows, columns, inner].into_iter().fold(1, usize::saturating_mul);
-        let parallel = work >= PARALLEL && rayon::current_num_threads() > 1;
+        let parallel = work >= PARALLEL;
         if self.meets {
             let each = count(&self.batch[1..]);
             let one = |place: usize| {
@@ -167,8 +167,8 @@ impl Composite {
 
 /// Does something for every number below a count.
 fn all(count: usize, parallel: bool, one: &(impl Fn(usize) + Sync)) {
-    if parallel && count > 1 {
-        (0..count).into_par_iter().for_each(one);
+    if parallel {
+        threads::each(count, one);
     } else {
         (0..count).for_each(one);
     }

@@ -1,0 +1,240 @@
+//! `glassgrad predict`: a network that was trained is used.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use glassgrad::data::files::{Column, Features, Idx, Table, read_npy};
+use glassgrad::dtype::DType;
+use glassgrad::error::Error;
+use glassgrad::nn::Layer as _;
+use glassgrad::rng::Key;
+use glassgrad::save::write_atomically;
+use glassgrad::tree::Tree as _;
+use glassgrad::{Tensor, compile};
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Failure, print};
+use crate::lab::folder::MODEL;
+use crate::lab::model::{self, Model};
+use crate::lab::network::Network;
+use crate::lab::objective::{normal, told_classes};
+use crate::lab::settings::Loss;
+use crate::lab::task::{Kind, View};
+use crate::lab::verse::{self, Writing};
+
+/// Use a trained network: labels and probabilities for rows, or a text that goes on
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  glassgrad predict runs/iris flowers.csv
+  glassgrad predict runs/iris flowers.csv --out told.csv
+  glassgrad predict runs/mnist t10k-images-idx3-ubyte.gz --json
+  glassgrad predict runs/sonnets --prompt 'Shall I compare'")]
+pub(crate) struct Predict {
+    /// The directory of an experiment, or the file of a model
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+
+    /// What to predict from: a table (.csv, .csv.gz) with the columns of the training data, or numbers (.npy, idx)
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Write the table with the predictions to a file
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// What a text begins with
+    #[arg(long, help_heading = "Text")]
+    prompt: Option<String>,
+
+    /// How many characters are written
+    #[arg(long, default_value_t = 400, help_heading = "Text")]
+    length: usize,
+
+    /// How bold the writing is: 0 always takes the likeliest character
+    #[arg(long, default_value_t = 0.7, help_heading = "Text")]
+    temperature: f64,
+
+    /// What decides on the characters that are drawn
+    #[arg(long, default_value_t = 0, help_heading = "Text")]
+    seed: u64,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Rows are looked at so many at a time.
+const AT_ONCE: usize = 1024;
+
+/// No more characters are written at a time.
+const LONGEST: usize = 1 << 20;
+
+impl Predict {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let path = if self.model.is_dir() { self.model.join(MODEL) } else { self.model.clone() };
+        let model = model::read(&path)?;
+        if let Kind::Text { alphabet } = &model.task.kind {
+            return self.write_text(&model, alphabet);
+        }
+        let Some(file) = &self.file else {
+            return Err(Failure::Input(format!("{}: a file with rows to predict is missing", model.task.name)));
+        };
+        if self.prompt.is_some() {
+            return Err(Failure::Input(format!("--prompt: {} is no text", model.task.name)));
+        }
+        let (features, table) = read(file, &model).map_err(|error| Failure::Input(error.to_string()))?;
+        let told = told(&model, &features).map_err(|error| Failure::Result(error.to_string()))?;
+        if self.json {
+            return print(&format!("{}\n", json!({ "model": model.task.name, "predictions": told.rows() })));
+        }
+        let columns = table.names().iter().cloned().zip(table.columns().iter().cloned());
+        let table = Table::new(columns.chain(told.columns)).map_err(|error| Failure::Result(error.to_string()))?;
+        match &self.out {
+            Some(out) => {
+                let written = write_atomically(out, table.to_csv().as_bytes());
+                written.map_err(|error| Failure::Input(error.to_string()))?;
+                print(&format!("{} rows written to {}\n", table.rows(), out.display()))
+            }
+            None => print(&table.to_csv()),
+        }
+    }
+
+    fn write_text(&self, model: &Model, alphabet: &[char]) -> Result<(), Failure> {
+        let Some(prompt) = &self.prompt else {
+            return Err(Failure::Input("--prompt is missing: a text goes on from a beginning".to_owned()));
+        };
+        if self.length > LONGEST {
+            return Err(Failure::Input(format!("--length {}: at most {LONGEST} characters are written", self.length)));
+        }
+        if let Some(unknown) = prompt.chars().find(|character| alphabet.binary_search(character).is_err()) {
+            let message = format!("--prompt: {unknown:?} does not occur in the text that was learnt");
+            return Err(Failure::Input(message));
+        }
+        let how = Writing {
+            context: model.settings.context,
+            length: self.length,
+            temperature: self.temperature,
+            key: Key::new(self.seed),
+        };
+        let text = verse::write(&model.network, alphabet, prompt, how).map_err(|error| Failure::Input(error.to_string()))?;
+        match self.json {
+            true => print(&format!("{}\n", json!({ "model": model.task.name, "prompt": prompt, "text": text }))),
+            false => print(&format!("{prompt}{text}\n")),
+        }
+    }
+}
+
+/// The features in a file as the network saw them in training, and a table to put predictions beside.
+fn read(path: &Path, model: &Model) -> Result<(Tensor, Table), Error> {
+    let name = path.to_string_lossy().to_lowercase();
+    let is_image = matches!(model.task.view, View::Image { .. });
+    let (features, table) = match () {
+        () if name.ends_with(".npy") => (Tensor::from(read_npy(path)?), None),
+        () if name.contains("idx") => (Tensor::from(Idx::read(path)?.fractions()), None),
+        () => {
+            let table = Table::read(path)?;
+            let features = match model.task.columns.is_empty() {
+                true => pixels(&table)?,
+                false => Features { columns: model.task.columns.clone() }.apply(&table)?,
+            };
+            (features, (!is_image).then_some(table))
+        }
+    };
+    let (count, numbers) = match features.shape()[..] {
+        [count, ref rest @ ..] => (count, rest.iter().product::<usize>()),
+        [] => (0, 0),
+    };
+    if numbers != model.task.view.numbers() {
+        let message = format!(
+            "{} has {numbers} numbers for each example, and {} was trained on {}",
+            path.display(),
+            model.task.name,
+            model.task.view.numbers()
+        );
+        return Err(Error::new("predict", message));
+    }
+    let rows = (1..=count).map(|row| row as f64).collect();
+    Ok((features, table.map_or_else(|| Table::new([("row", Column::Numbers(rows))]), Ok)?))
+}
+
+/// All columns of a table of pixels.
+fn pixels(table: &Table) -> Result<Tensor, Error> {
+    let columns: Vec<Vec<f64>> = table.names().iter().map(|name| table.numbers(name)).collect::<Result<_, _>>()?;
+    let numbers: Vec<f64> = (0..table.rows()).flat_map(|row| columns.iter().map(move |column| column[row])).collect();
+    Ok(Tensor::new(&numbers, [table.rows(), columns.len()]))
+}
+
+/// What a network tells, as columns of a table.
+struct Told {
+    columns: Vec<(String, Column)>,
+}
+
+impl Told {
+    /// An object for each row.
+    fn rows(&self) -> Vec<Value> {
+        let count = self.columns.first().map_or(0, |(_, column)| column.len());
+        let row = |row: usize| {
+            let cell = |(name, column): &(String, Column)| {
+                let value = match column {
+                    Column::Numbers(numbers) => json!(numbers[row]),
+                    Column::Words { indices, words } => json!(indices[row].map(|word| &words[word as usize])),
+                };
+                (name.clone(), value)
+            };
+            Value::Object(self.columns.iter().map(cell).collect::<Map<_, _>>())
+        };
+        (0..count).map(row).collect()
+    }
+}
+
+fn told(model: &Model, features: &Tensor) -> Result<Told, Error> {
+    let look = compile(|(network, inputs): &(Network, Tensor)| network.apply(inputs));
+    let inputs = model.task.inputs(features, &model.settings).realise()?;
+    let count = inputs.shape()[0];
+    let mut outputs: Vec<f64> = Vec::new();
+    for begin in (0..count).step_by(AT_ONCE) {
+        let end = count.min(begin + AT_ONCE) as isize;
+        let part = inputs.slice(&[(begin as isize..end).into()]).detach()?;
+        outputs.extend(look.call(&(model.network.clone(), part))?.to_f64_vec()?);
+    }
+    let mut columns = Vec::new();
+    match &model.task.kind {
+        Kind::Classes { names } => {
+            let classes = told_classes(&outputs, names.len()).map(|class| names[class as usize].clone());
+            columns.push(("predicted".to_owned(), Column::of_words(classes)));
+            let table = Tensor::new(&outputs, [count, names.len()]);
+            // A loss that asks yes or no of each class makes probabilities of their own.
+            let likely = if model.settings.loss == Loss::Binary { table.sigmoid() } else { table.softmax(-1) };
+            let likely = likely.to_f64_vec()?;
+            for (class, name) in names.iter().enumerate() {
+                let column = likely.iter().skip(class).step_by(names.len()).copied().collect();
+                columns.push((format!("p({name})"), Column::Numbers(column)));
+            }
+        }
+        Kind::Numbers { names, scale } => {
+            let width = outputs.len() / count.max(1);
+            let table = Tensor::new(&outputs, [count, width]);
+            let (means, deviations) = match model.settings.loss {
+                Loss::Normal => {
+                    let normal = normal(&table);
+                    let scale = Tensor::from(scale.deviation.clone());
+                    (normal.mean, Some((normal.log_deviation.exp() * scale).to_f64_vec()?))
+                }
+                _ => (table, None),
+            };
+            let means = scale.invert(&means.cast(DType::F64)).to_f64_vec()?;
+            let column = |numbers: &[f64], place: usize| {
+                Column::Numbers(numbers.iter().skip(place).step_by(names.len()).copied().collect())
+            };
+            for (place, name) in names.iter().enumerate() {
+                columns.push((format!("predicted {name}"), column(&means, place)));
+                if let Some(deviations) = &deviations {
+                    columns.push((format!("deviation of {name}"), column(deviations, place)));
+                }
+            }
+        }
+        Kind::Text { .. } => {}
+    }
+    Ok(Told { columns })
+}

@@ -1,0 +1,221 @@
+//! `glassgrad tune`: a learning rate and layers are sought for some data.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use glassgrad::data::{Dataset as _, Examples, split};
+use glassgrad::rng::Key;
+use serde_json::json;
+
+use crate::failure::{Failure, print};
+use crate::interrupt;
+use crate::lab::datasets;
+use crate::lab::folder::Folder;
+use crate::lab::options::Options;
+use crate::lab::search::{self, Candidate, Space, Trial, ranked};
+use crate::lab::settings::name_of;
+use crate::lab::study::{Conduct, Mishap, Study};
+use crate::lab::task::{Part, Task};
+use crate::progress::Progress;
+use crate::sources::Place;
+use crate::report;
+use crate::table::Table;
+
+/// Search for a learning rate and layers that suit some data
+#[derive(Args)]
+#[command(after_help = "\
+Candidates are judged on a fifth of the training part, which they do not see; the best one is then trained on all of it
+and judged once on the test part.
+
+Examples:
+  glassgrad tune moons
+  glassgrad tune digits --search halving --trials 32 --epochs 40
+  glassgrad tune prices.csv --search evolution --trials 40 --out tuned")]
+pub(crate) struct Tune {
+    /// The data, as for train
+    #[arg(value_name = "DATA")]
+    data: String,
+
+    /// How candidates are found
+    #[arg(long, value_enum, default_value_t = Search::Random)]
+    search: Search,
+
+    /// How many candidates are tried
+    #[arg(long, default_value_t = 20)]
+    trials: usize,
+
+    /// The lowest and the highest learning rate
+    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "LOW,HIGH", default_value = "0.0003,0.3")]
+    rates: Vec<f64>,
+
+    /// How many layers a network has at most
+    #[arg(long, default_value_t = 3)]
+    depth: usize,
+
+    /// The widths that a layer can have
+    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64,128")]
+    widths: Vec<usize>,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// The directory with the files of mnist or fashion
+    #[arg(long = "data", value_name = "DIR", help_heading = "Data")]
+    directory: Option<PathBuf>,
+
+    /// Write the table and a page with a picture into a directory
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Search {
+    /// Each is drawn by itself
+    Random,
+    /// Many get few epochs, and the better half of them twice as many, again and again
+    Halving,
+    /// The next ones are like the best so far
+    Evolution,
+}
+
+/// This part of the training examples decides between candidates.
+const VALIDATION: f64 = 0.2;
+
+/// So many trials are shown.
+const SHOWN: usize = 15;
+
+impl Tune {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let mut settings = self.options.settings(&self.data)?;
+        let [low, high] = self.rates[..] else {
+            return Err(Failure::Input("--rates: two numbers, as in 0.001,0.1".to_owned()));
+        };
+        if self.trials == 0 {
+            return Err(Failure::Input("--trials 0: at least one candidate is tried".to_owned()));
+        }
+        let space = Space { rates: (low, high), depth: self.depth, widths: self.widths.clone() };
+        space.check()?;
+        let folder = self.out.as_deref().map(Folder::create).transpose()?;
+        let places = Place { folder: self.directory.clone(), ..Place::default() };
+        let task = datasets::load(&settings, &places)?;
+        self.options.fit(&mut settings, &task.about);
+        let inner = validation(&task, settings.seed)?;
+        let visible = !self.json && std::io::stderr().is_terminal();
+        let mut count = 0;
+        let mut attempt = |candidate: &Candidate, epochs: u64, round: usize| {
+            count += 1;
+            let study = Study::new(candidate.settings(&settings, epochs), inner.clone())?;
+            let name = format!("trial {count}: lr {}, layers {:?}", candidate.lr, candidate.layers);
+            let mut progress = Progress::new(&name, epochs * study.batches(), visible, None);
+            let outcome = study.run(Conduct::default(), &mut progress);
+            drop(progress);
+            if interrupt::is_asked() {
+                return Ok(None);
+            }
+            let (score, seconds) = match outcome {
+                Ok(outcome) => (Some(outcome.test), outcome.history.seconds()),
+                Err(Mishap::Spoiled { .. }) => (None, 0.0),
+                Err(Mishap::Failed(failure)) => return Err(failure),
+            };
+            Ok(Some(Trial { number: count, round, candidate: candidate.clone(), epochs, seconds, score }))
+        };
+        let key = Key::new(settings.seed).fold(8);
+        let search = match self.search {
+            Search::Random => search::random,
+            Search::Halving => search::halving,
+            Search::Evolution => search::evolution,
+        };
+        let trials = search(&space, self.trials, settings.epochs, key, &mut attempt)?;
+        let Some(best) = ranked(&trials).first().copied().filter(|trial| trial.score.is_some()) else {
+            return Err(Failure::Result("no candidate has learnt anything: try lower --rates".to_owned()));
+        };
+        let study = Study::new(best.candidate.settings(&settings, settings.epochs), task)?;
+        let steps = study.settings.epochs * study.batches();
+        let outcome = study.run(Conduct::default(), &mut Progress::new("the best", steps, visible, None));
+        let test = match outcome {
+            Ok(outcome) => outcome.test,
+            Err(Mishap::Spoiled { message, .. }) => return Err(Failure::Result(message)),
+            Err(Mishap::Failed(failure)) => return Err(failure),
+        };
+        if let Some(folder) = &folder {
+            folder.write_settings(&study.settings)?;
+            folder.write("trials.csv", csv(&trials).as_bytes())?;
+            folder.write("tuning.html", report::tuning(&study.task.about, &trials, &study.settings, test).as_bytes())?;
+        }
+        let layers: Vec<String> = best.candidate.layers.iter().map(usize::to_string).collect();
+        let command = format!(
+            "glassgrad train {} --lr {} --layers {} --epochs {} --seed {}",
+            settings.data,
+            best.candidate.lr,
+            layers.join(","),
+            settings.epochs,
+            settings.seed
+        );
+        if self.json {
+            let object = json!({
+                "dataset": study.task.about.name, "search": name_of(self.search), "trials": trials, "best": best,
+                "test": test, "command": command,
+            });
+            return print(&format!("{object}\n"));
+        }
+        let mut table = Table::new(["rank", "lr", "layers", "epochs", "validation", "loss", "seconds"]);
+        for (rank, trial) in ranked(&trials).into_iter().take(SHOWN).enumerate() {
+            let [measure, loss] = match trial.score {
+                Some(score) => [score.measure.to_string(), format!("{:.4}", score.loss)],
+                None => ["diverged".to_owned(), "–".to_owned()],
+            };
+            let Candidate { lr, layers } = &trial.candidate;
+            let layers: Vec<String> = layers.iter().map(usize::to_string).collect();
+            let (epochs, seconds) = (trial.epochs.to_string(), format!("{:.3}", trial.seconds));
+            table.row([(rank + 1).to_string(), lr.to_string(), layers.join(","), epochs, measure, loss, seconds]);
+        }
+        let hidden = trials.len().saturating_sub(SHOWN);
+        let more = if hidden > 0 { format!("  and {hidden} more\n") } else { String::new() };
+        let written = folder.as_ref().map_or_else(String::new, |folder| {
+            format!("written to {}: trials.csv, tuning.html\n", folder.path().display())
+        });
+        print(&format!(
+            "{}: {} trials, {} search\n\n{}{more}\nthe best, trained on the whole training part: {} on examples not seen\n{command}\n{written}",
+            study.task.about.name,
+            trials.len(),
+            name_of(self.search),
+            table.render(),
+            test.measure,
+        ))
+    }
+}
+
+/// The same task, whose test part is a part of its training part.
+fn validation(task: &Task, seed: u64) -> Result<Task, Failure> {
+    let failed = |error: glassgrad::error::Error| Failure::Input(error.to_string());
+    let parts = split(&task.training, &[1.0 - VALIDATION, VALIDATION], Key::new(seed).fold(6));
+    let part = |number: usize| -> Result<Part, Failure> {
+        let places: Vec<usize> = (0..parts[number].len()).collect();
+        Ok(Arc::new(Examples::new(parts[number].batch(&places).map_err(failed)?).map_err(failed)?))
+    };
+    let (training, test) = (part(0)?, part(1)?);
+    if training.is_empty() || test.is_empty() {
+        return Err(Failure::Input("there are too few examples to put some aside for validation".to_owned()));
+    }
+    Ok(Task { training, test, ..task.clone() })
+}
+
+fn csv(trials: &[Trial]) -> String {
+    let mut text = "trial,round,lr,layers,epochs,seconds,loss,measure\n".to_owned();
+    for trial in trials {
+        let layers: Vec<String> = trial.candidate.layers.iter().map(usize::to_string).collect();
+        let [loss, measure] = match trial.score {
+            Some(score) => [score.loss.to_string(), score.measure.number().to_string()],
+            None => [String::new(), String::new()],
+        };
+        let Trial { number, round, epochs, seconds, .. } = trial;
+        text += &format!("{number},{round},{},{},{epochs},{seconds},{loss},{measure}\n", trial.candidate.lr, layers.join(" "));
+    }
+    text
+}

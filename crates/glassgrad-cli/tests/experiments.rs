@@ -1,0 +1,335 @@
+//! Experiments in directories: what is written, what survives a kill, a full disk, a second run; what is refused.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn glassgrad(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_glassgrad")).args(arguments).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = glassgrad(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn refused(arguments: &[&str], words: &str) {
+    let output = glassgrad(arguments);
+    let told = text(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{arguments:?}: {:?} {told}", output.status);
+    assert!(told.contains(words) && !told.contains("panicked"), "{arguments:?}: {told}");
+}
+
+/// A directory for a test, gone when it is over.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("glassgrad-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Place(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn told(&self, name: &str) -> String {
+        self.file(name).to_str().expect("a path in characters").to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn weights(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join("model.safetensors")).expect("a model")
+}
+
+#[test]
+fn a_directory_holds_all_that_came_of_it() {
+    let place = Place::new("whole");
+    let out = place.told("moons");
+    let told = succeeds(&["train", "moons", "--epochs", "5", "--out", &out]);
+    for name in ["model.safetensors", "metrics.csv", "metrics.json", "report.html"] {
+        assert!(told.contains(name), "{name}: {told}");
+        assert!(std::fs::metadata(Path::new(&out).join(name)).is_ok_and(|file| file.len() > 0), "{name}");
+    }
+    let csv = std::fs::read_to_string(Path::new(&out).join("metrics.csv")).expect("metrics");
+    assert_eq!(csv.lines().count(), 6);
+    assert_eq!(csv.lines().next(), Some("epoch,loss,learning_rate,seconds,test_loss,test_accuracy"));
+    let settings: Value =
+        serde_json::from_slice(&std::fs::read(Path::new(&out).join("settings.json")).expect("settings")).expect("JSON");
+    assert_eq!((&settings["data"], &settings["epochs"], &settings["model"]), (&"moons".into(), &5.into(), &"mlp".into()));
+    refused(&["train", "moons", "--epochs", "5", "--out", &out], "holds an experiment already");
+    refused(&["train", "moons", "--out", &out, "--resume", "--lr", "0.5"], "begun with other settings");
+    refused(&["train", "iris", "--out", &out, "--resume"], "begun with other settings");
+    refused(&["train", "moons", "--out", &place.told("nothing"), "--resume"], "holds no experiment");
+}
+
+#[test]
+fn a_run_goes_on_with_the_same_bits_after_a_kill() {
+    let place = Place::new("kill");
+    let (whole, broken) = (place.told("whole"), place.told("broken"));
+    // Long enough to be met in the middle, with a test part that is seen after each epoch.
+    let arguments = ["train", "moons", "--points", "2000", "--epochs", "400", "--batch", "16"];
+    succeeds(&[&arguments[..], &["--out", &whole]].concat());
+    let mut kills = 0;
+    let mut resume: &[&str] = &[];
+    for milliseconds in [150, 350, 600, 900, 1300, 1800] {
+        let all = [&arguments[..], &["--out", &broken], resume].concat();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_glassgrad"))
+            .args(&all)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        kills += usize::from(child.try_wait().expect("a child").is_none());
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        if Path::new(&broken).join("settings.json").exists() {
+            resume = &["--resume"];
+        }
+    }
+    let resumed = [&["train", "moons", "--out", &broken, "--resume"][..]].concat();
+    succeeds(if resume.is_empty() { &arguments } else { &resumed });
+    assert!(kills >= 3, "only {kills} kills met a run");
+    assert_eq!(weights(Path::new(&whole)), weights(Path::new(&broken)));
+}
+
+#[test]
+#[cfg(unix)]
+fn control_c_saves_and_says_how_to_go_on() {
+    let place = Place::new("interrupt");
+    let (whole, ended) = (place.told("whole"), place.told("ended"));
+    let arguments = ["train", "moons", "--points", "2000", "--epochs", "600", "--batch", "16"];
+    succeeds(&[&arguments[..], &["--out", &whole]].concat());
+    let child = Command::new(env!("CARGO_BIN_EXE_glassgrad"))
+        .args([&arguments[..], &["--out", &ended]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(interrupted.success());
+    let output = child.wait_with_output().expect("it ends");
+    let told = text(&output.stdout);
+    assert!(output.status.success() && told.contains(&format!("glassgrad train moons --out {ended} --resume")), "{told}");
+    succeeds(&["train", "moons", "--out", &ended, "--resume"]);
+    assert_eq!(weights(Path::new(&whole)), weights(Path::new(&ended)));
+}
+
+#[test]
+fn two_runs_into_one_directory_are_refused() {
+    let place = Place::new("two");
+    let out = place.told("out");
+    let mut first = Command::new(env!("CARGO_BIN_EXE_glassgrad"))
+        .args(["train", "moons", "--epochs", "100000", "--out", &out])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    while !Path::new(&out).join("settings.json").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    refused(&["train", "moons", "--out", &out], "is being written to by another run");
+    refused(&["train", "moons", "--out", &out, "--resume"], "is being written to by another run");
+    first.kill().expect("it can be killed");
+    first.wait().expect("it ends");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_disk_that_is_full_loses_nothing() {
+    let place = Place::new("full");
+    let out = place.told("out");
+    succeeds(&["train", "moons", "--epochs", "3", "--out", &out]);
+    let before = weights(Path::new(&out));
+    // No file may grow over 512 bytes, as on a disk that has just so much left.
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 1; exec {} train moons --out {out} --resume --epochs 6",
+        env!("CARGO_BIN_EXE_glassgrad")
+    );
+    let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    let told = text(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{:?} {told}", output.status);
+    assert!(told.contains("cannot write"), "{told}");
+    assert_eq!(weights(Path::new(&out)), before, "the model before is still whole");
+    // With room again it goes on from where it was.
+    succeeds(&["train", "moons", "--out", &out, "--resume", "--epochs", "6"]);
+    let fresh = place.told("fresh");
+    succeeds(&["train", "moons", "--epochs", "6", "--out", &fresh]);
+    assert_eq!(weights(Path::new(&out)), weights(Path::new(&fresh)));
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told_before_training() {
+    let place = Place::new("readonly");
+    let file = place.file("file");
+    std::fs::write(&file, "not a directory").expect("a file");
+    let out = format!("{}/out", file.display());
+    refused(&["train", "iris", "--out", &out], "cannot write to");
+}
+
+#[test]
+fn a_model_predicts_the_rows_of_a_table() {
+    let place = Place::new("predict");
+    let out = place.told("iris");
+    succeeds(&["train", "iris", "--out", &out]);
+    let rows = place.file("flowers.csv");
+    let names = "sepal length,sepal width,petal length,petal width";
+    std::fs::write(&rows, format!("id,{names}\n7,5.1,3.5,1.4,0.2\n8,6.7,3.0,5.2,2.3\n")).expect("a table");
+    let told = succeeds(&["predict", &out, rows.to_str().expect("a path")]);
+    let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 3, "{told}");
+    assert_eq!(lines[0][5..], ["predicted", "p(setosa)", "p(versicolor)", "p(virginica)"]);
+    assert_eq!((lines[1][0], lines[1][5], lines[2][0], lines[2][5]), ("7", "setosa", "8", "virginica"));
+    for line in &lines[1..] {
+        let sum: f64 = line[6..].iter().map(|cell| cell.parse::<f64>().expect("a number")).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+    }
+    let json: Value =
+        serde_json::from_str(&succeeds(&["predict", &out, rows.to_str().expect("a path"), "--json"])).expect("JSON");
+    assert_eq!(json["predictions"][0]["predicted"], "setosa");
+    let written = place.told("told.csv");
+    succeeds(&["predict", &out, rows.to_str().expect("a path"), "--out", &written]);
+    assert_eq!(std::fs::read_to_string(&written).expect("a table"), told);
+    std::fs::write(&rows, "a,b\n1,2\n").expect("a table");
+    refused(&["predict", &out, rows.to_str().expect("a path")], "sepal length");
+    refused(&["predict", &place.told("nowhere"), rows.to_str().expect("a path")], "nowhere");
+    refused(&["predict", &out], "is missing");
+    refused(&["predict", &out, rows.to_str().expect("a path"), "--prompt", "x"], "is no text");
+}
+
+#[test]
+fn models_that_lie_are_refused() {
+    let place = Place::new("lies");
+    let out = place.told("iris");
+    succeeds(&["train", "iris", "--epochs", "1", "--out", &out]);
+    let bytes = weights(Path::new(&out));
+    let rows = place.file("rows.csv");
+    std::fs::write(&rows, "1,2,3,4\n").expect("a table");
+    let path = place.file("model.safetensors");
+    let header = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(header.contains("[10]"));
+    // A width of sixteen digits, in place of as many characters of the seed's field.
+    for (from, to) in [("\\\"layers\\\":[10]", "\\\"layers\\\":[99]"), ("mlp", "cnn"), ("mlp", "xyz"), ("tanh", "hnat")] {
+        let text = from.as_bytes();
+        let Some(place) = bytes.windows(text.len()).position(|window| window == text) else { panic!("{from}") };
+        let mut changed = bytes.clone();
+        changed[place..place + text.len()].copy_from_slice(to.as_bytes());
+        std::fs::write(&path, &changed).expect("a file");
+        refused(&["predict", path.to_str().expect("a path"), rows.to_str().expect("a path")], "");
+    }
+    for length in (0..bytes.len()).step_by(97) {
+        std::fs::write(&path, &bytes[..length]).expect("a file");
+        refused(&["predict", path.to_str().expect("a path"), rows.to_str().expect("a path")], "");
+    }
+}
+
+#[test]
+fn optimisers_are_compared_and_settings_are_sought() {
+    let place = Place::new("compare");
+    let told = succeeds(&["train", "moons", "--epochs", "3", "--compare", "sgd,momentum,adam", "--out", &place.told("c")]);
+    for name in ["sgd", "momentum", "adam", "comparison.html"] {
+        assert!(told.contains(name), "{told}");
+    }
+    for search in ["random", "halving", "evolution"] {
+        let arguments =
+            ["tune", "moons", "--points", "200", "--epochs", "4", "--trials", "8", "--search", search, "--json"];
+        let json: Value = serde_json::from_str(&succeeds(&arguments)).expect("JSON");
+        let trials = json["trials"].as_array().expect("a list");
+        assert_eq!(trials.len(), if search == "halving" { 15 } else { 8 }, "{search}");
+        assert!(json["command"].as_str().is_some_and(|command| command.starts_with("glassgrad train moons --lr ")));
+        assert_eq!(succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), ""), succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), ""));
+    }
+    let told = succeeds(&["tune", "moons", "--points", "200", "--epochs", "2", "--trials", "3", "--out", &place.told("t")]);
+    assert!(told.contains("tuning.html") && told.contains("glassgrad train moons --lr"), "{told}");
+    for (arguments, words) in [
+        (&["--rates", "1,0.1"][..], "--rates"),
+        (&["--rates", "0.1"], "two numbers"),
+        (&["--trials", "0"], "--trials"),
+        (&["--depth", "0"], "--depth"),
+        (&["--widths", "0"], "--widths"),
+    ] {
+        refused(&[&["tune", "moons"], arguments].concat(), words);
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_told() {
+    for (arguments, words) in [
+        (&["moons", "--model", "cnn"][..], "only images"),
+        (&["moons", "--layers", "0"], "layer 1 is 0 wide"),
+        (&["moons", "--loss", "huber"], "choose cross-entropy"),
+        (&["function", "--loss", "hinge"], "choose mse"),
+        (&["function", "--function", "gamma"], "there are"),
+        (&["digits", "--model", "cnn", "--layers", "8"], "channels"),
+        (&["digits", "--model", "cnn", "--layers", "4,4,4,4,8"], "can be halved 3 times"),
+        (&["digits", "--model", "transformer", "--heads", "5"], "share the width"),
+        (&["digits", "--model", "transformer", "--layers", "32,16"], "equally wide"),
+        (&["iris", "--test", "1.5"], "--test"),
+        (&["iris", "--test", "0"], "both parts need some"),
+        (&["iris", "--dropout", "1"], "--dropout"),
+        (&["iris", "--momentum", "1"], "--momentum"),
+        (&["iris", "--engine", "scalar", "--optimizer", "adam"], "it knows --optimizer sgd"),
+        (&["digits", "--engine", "scalar", "--model", "cnn"], "it trains --model mlp"),
+        (&["no such file.csv"], "no such file.csv"),
+        (&["tulips"], "choose one of iris, moons"),
+        (&["mnist", "--data", "/nowhere"], "/nowhere"),
+    ] {
+        refused(&[&["train"], arguments].concat(), words);
+    }
+}
+
+#[test]
+fn a_text_is_learnt_and_gone_on_with() {
+    let place = Place::new("text");
+    let path = place.file("song.txt");
+    std::fs::write(&path, "row, row, row your boat\n".repeat(60)).expect("a text");
+    let (path, out) = (path.to_str().expect("a path").to_owned(), place.told("out"));
+    let arguments = ["train", &path, "--context", "16", "--layers", "32", "--lr", "0.02", "--epochs", "12", "--dropout", "0"];
+    let told = succeeds(&[&arguments[..], &["--out", &out]].concat());
+    assert!(told.contains("bits/character on text not seen") && told.contains("interpolated n-grams"), "{told}");
+    let json: Value = serde_json::from_str(&succeeds(&[&arguments[..], &["--json"]].concat())).expect("JSON");
+    assert!(json["test_bits_per_character"].as_f64().is_some_and(|bits| bits < 0.5), "{json}");
+    let told = succeeds(&["predict", &out, "--prompt", "row, row, ", "--length", "14", "--temperature", "0"]);
+    assert_eq!(told, "row, row, row your boat\n\n");
+    refused(&["predict", &out, "--prompt", "Zebra"], "does not occur");
+    refused(&["predict", &out], "--prompt is missing");
+    let transformer = ["train", &path, "--model", "transformer", "--context", "16", "--layers", "16,16", "--epochs", "2"];
+    assert!(succeeds(&transformer).contains("bits/character"));
+    let short = place.file("short.txt");
+    std::fs::write(&short, "abc").expect("a text");
+    refused(&["train", short.to_str().expect("a path")], "--context");
+    std::fs::write(&short, [0xff, 0xfe, 0x00]).expect("a file");
+    refused(&["train", short.to_str().expect("a path")], "byte 0 is no UTF-8 character");
+}
+
+#[test]
+fn completions_and_manuals_know_every_command() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let told = succeeds(&["completions", shell]);
+        assert!(told.contains("train") && told.contains("init-weights"), "{shell}");
+    }
+    let manual = succeeds(&["man"]);
+    let train = succeeds(&["man", "train"]);
+    for command in ["grad", "derive", "train", "predict", "tune", "bench"] {
+        assert!(manual.contains(command), "{command}");
+    }
+    assert!(train.starts_with(".ie") && train.contains("optimizer"), "{train}");
+    refused(&["man", "sing"], "there is no command named");
+}

@@ -1,0 +1,160 @@
+//! From columns to tensors: numbers as they are, words as unit vectors.
+
+use std::collections::BTreeMap;
+
+use super::{Column, Table};
+use crate::data::{Labelled, Source};
+use crate::error::Error;
+use crate::expr::Tensor;
+
+/// How columns become features: the same for the table that a network learns from and for those it is asked about later.
+///
+/// ```
+/// use glassgrad::data::files::{Features, Table};
+/// let table = Table::parse("size,colour,price\n1,red,5\n2,blue,7\n").unwrap();
+/// let features = Features::of(&table, "price").unwrap();
+/// assert_eq!(features.names(), ["size", "colour=blue", "colour=red"]);
+/// // Columns are found by name, and a column of the same words is coded the same way.
+/// let later = Table::parse("colour,size\nblue,9\n").unwrap();
+/// assert_eq!(features.apply(&later).unwrap().to_string(), "[[9, 1, 0]]");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Features {
+    /// The columns, with all words that they may hold.
+    pub columns: Vec<(String, Option<Vec<String>>)>,
+}
+
+impl Features {
+    /// Those of all columns but the target.
+    ///
+    /// ```
+    /// use glassgrad::data::files::{Features, Table};
+    /// let table = Table::parse("a,b,c\n1,2,3\n").unwrap();
+    /// assert_eq!(Features::of(&table, "1").unwrap().names(), ["a", "c"]);
+    /// ```
+    pub fn of(table: &Table, target: &str) -> Result<Features, Error> {
+        let target = table.place(target)?;
+        let columns = table.names.iter().zip(&table.columns).enumerate().filter(|(place, _)| *place != target);
+        let columns: Vec<_> =
+            columns.map(|(_, (name, column))| (name.clone(), column.words().map(<[String]>::to_vec))).collect();
+        match columns.is_empty() {
+            true => Err(table.error("there is no column beside the target to learn from".to_owned())),
+            false => Ok(Features { columns }),
+        }
+    }
+
+    /// The names of the features: those of columns of numbers, and `column=word` for each word of the others.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Features;
+    /// let features = Features { columns: vec![("age".into(), None), ("sex".into(), Some(vec!["f".into(), "m".into()]))] };
+    /// assert_eq!(features.names(), ["age", "sex=f", "sex=m"]);
+    /// ```
+    pub fn names(&self) -> Vec<String> {
+        let names = |(name, words): &(String, Option<Vec<String>>)| match words {
+            None => vec![name.clone()],
+            Some(words) => words.iter().map(|word| format!("{name}={word}")).collect(),
+        };
+        self.columns.iter().flat_map(names).collect()
+    }
+
+    /// The features of a table, `f64[rows, features]`. What is missing, and a word that was not known, is refused with its line.
+    ///
+    /// ```
+    /// use glassgrad::data::files::{Features, Table};
+    /// let features = Features { columns: vec![("sex".into(), Some(vec!["f".into(), "m".into()]))] };
+    /// let error = features.apply(&Table::parse("age,sex\n5,x\n").unwrap()).unwrap_err();
+    /// assert!(error.message().starts_with("line 2, column \"sex\": the word \"x\" is not known"), "{error}");
+    /// ```
+    pub fn apply(&self, table: &Table) -> Result<Tensor, Error> {
+        let width = self.names().len();
+        let bytes = width.checked_mul(table.rows()).and_then(|count| count.checked_mul(8));
+        if bytes.is_none_or(|bytes| bytes > LARGEST) {
+            let message = format!("{} rows of {width} features are more than {LARGEST} bytes", table.rows());
+            return Err(table
+                .error(message)
+                .help("leave out columns of words that are nearly all different, such as names"));
+        }
+        let mut elements = vec![0.0_f64; width * table.rows()];
+        let mut first = 0;
+        for (index, (name, words)) in self.columns.iter().enumerate() {
+            // Of several columns of a name each is taken at its own place.
+            let place = table.place(name).or_else(|error| match table.names.get(index) == Some(name) {
+                true => Ok(index),
+                false => Err(error),
+            })?;
+            let known = words.as_ref().map(|words| words.iter().map(String::as_str).zip(0..).collect());
+            for row in 0..table.rows() {
+                let (feature, value) = encoded(table, place, row, known.as_ref())?;
+                elements[row * width + first + feature] = value;
+            }
+            first += words.as_ref().map_or(1, Vec::len);
+        }
+        Ok(Tensor::new(&elements, [table.rows(), width]))
+    }
+}
+
+/// Unit vectors take more memory than the words they stand for, but not more than this.
+const LARGEST: usize = 1 << 32;
+
+/// Which feature of a column a cell sets, and to what.
+fn encoded(
+    table: &Table,
+    place: usize,
+    row: usize,
+    known: Option<&BTreeMap<&str, usize>>,
+) -> Result<(usize, f64), Error> {
+    let column = &table.columns[place];
+    let refuse = |message: String, help: &str| Err(table.error_at(row, place, message).help(help));
+    if column.is_missing(row) {
+        return refuse("the value is missing".to_owned(), "drop such rows, or fill them with the means of the columns");
+    }
+    match (column, known) {
+        (Column::Numbers(numbers), None) => Ok((0, numbers[row])),
+        (Column::Words { .. }, None) => {
+            refuse(format!("{:?} is not a number", column.cell(row)), "the column held numbers before")
+        }
+        // A column of words may hold only such as read as numbers in another table.
+        (_, Some(known)) => match known.get(column.cell(row).as_str()) {
+            Some(feature) => Ok((*feature, 1.0)),
+            None => {
+                let words: Vec<&str> = known.keys().copied().take(12).collect();
+                let help = format!("it was one of {}{}", words.join(", "), if known.len() > 12 { ", …" } else { "" });
+                refuse(format!("the word {:?} is not known", column.cell(row)), &help)
+            }
+        },
+    }
+}
+
+impl Table {
+    /// The table as data to learn from: one column is the target, the last if none is named, and all others are features. Words and
+    /// few whole numbers are classes, other numbers are numbers; `classes` decides otherwise.
+    ///
+    /// ```
+    /// use glassgrad::data::{Targets, files::Table};
+    /// let table = Table::parse("size,price\n1,5.5\n2,7.25\n").unwrap();
+    /// let flats = table.source("flats", None, None).unwrap();
+    /// assert_eq!((flats.feature_names.clone(), flats.examples.targets.names()), (vec!["size".to_owned()], &["price".to_owned()][..]));
+    /// assert!(matches!(flats.examples.targets, Targets::Numbers { .. }));
+    /// ```
+    pub fn source(&self, name: &str, target: Option<&str>, classes: Option<bool>) -> Result<Source, Error> {
+        let target = target.unwrap_or("-1");
+        let place = self.place(target)?;
+        let features = Features::of(self, target)?;
+        let inputs = features.apply(self)?;
+        let examples = if classes.unwrap_or_else(|| self.columns[place].is_categorical()) {
+            let (indices, names) = self.categories(target)?;
+            Labelled::classes(inputs, Tensor::from(indices), names)?
+        } else {
+            let numbers = self.numbers(target)?;
+            if let Some(row) = numbers.iter().position(|number| number.is_nan()) {
+                let error = self.error_at(row, place, "the value to be learnt is missing".to_owned());
+                return Err(error.help("drop the rows in which something is missing"));
+            }
+            let values = Tensor::new(&numbers, [self.rows(), 1]);
+            Labelled::numbers(inputs, values, vec![self.names[place].clone()])?
+        };
+        let title = format!("{} rows, {} from {} features", self.rows(), self.names[place], features.names().len());
+        Ok(Source { name: name.to_owned(), title, feature_names: features.names(), examples, test: None })
+    }
+}

@@ -1,0 +1,153 @@
+//! Arrays of NumPy. The files are written by `bench/golden/numpy_files.py`.
+
+use std::path::PathBuf;
+
+use glassgrad::Tensor;
+use glassgrad::array::{Array, Buffer};
+use glassgrad::data::files::{npy_from_bytes, npy_to_bytes, npz_from_bytes, read_npy, read_npz};
+use glassgrad::shape::Shape;
+
+use super::damage::damaged;
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/numpy").join(name)
+}
+
+fn numbers(element: impl Fn(i64) -> Buffer) -> Array {
+    let mut all = element(0);
+    (1..24).for_each(|k| match (&mut all, element(k)) {
+        (Buffer::F32(all), Buffer::F32(one)) => all.extend(one),
+        (Buffer::F64(all), Buffer::F64(one)) => all.extend(one),
+        (Buffer::I64(all), Buffer::I64(one)) => all.extend(one),
+        (Buffer::Bool(all), Buffer::Bool(one)) => all.extend(one),
+        _ => panic!("elements are of one type"),
+    });
+    Array::new(Shape::from([2, 3, 4]), all)
+}
+
+#[test]
+fn all_kinds_are_read_stored_and_deflated() {
+    for name in ["stored.npz", "deflated.npz"] {
+        let arrays = read_npz(golden(name)).unwrap();
+        let eighths = numbers(|k| Buffer::F64(vec![k as f64 / 8.0]));
+        let expected = [
+            ("bool", numbers(|k| Buffer::Bool(vec![k % 3 == 0]))),
+            ("f32", numbers(|k| Buffer::F32(vec![k as f32 / 4.0]))),
+            ("f64", eighths.clone()),
+            ("fortran", eighths),
+            ("i32", numbers(|k| Buffer::I64(vec![k - 12]))),
+            ("i64", numbers(|k| Buffer::I64(vec![k - (1 << 40)]))),
+            ("none", Array::new(Shape::from([0, 3]), Buffer::F32(vec![]))),
+            ("scalar", Array::new(Shape::from(()), Buffer::F64(vec![2.5]))),
+            ("u8", numbers(|k| Buffer::I64(vec![k * 10]))),
+        ];
+        assert_eq!(arrays.len(), expected.len());
+        for ((name, array), (expected_name, expected)) in arrays.iter().zip(expected) {
+            assert_eq!((name.as_str(), array), (expected_name, &expected));
+        }
+    }
+}
+
+#[test]
+fn all_versions_are_read() {
+    for version in 1..=3 {
+        let array = read_npy(golden(&format!("version{version}.npy"))).unwrap();
+        assert_eq!(array, numbers(|k| Buffer::I64(vec![k - 12])));
+    }
+    let told = read_npy(golden("big_endian.npy")).unwrap_err().to_string();
+    assert!(told.contains("big_endian.npy: elements of the type \">f8\" are not read"), "{told}");
+}
+
+#[test]
+fn what_is_written_reads_back_and_is_what_numpy_writes() {
+    let arrays = [
+        Tensor::from([[1.5_f32, -0.0], [f32::INFINITY, 1e-45]]).eval().unwrap(),
+        Tensor::from([0.1, 0.2, 0.3]).eval().unwrap(),
+        Tensor::from(i64::MIN).eval().unwrap(),
+        Tensor::from([[true, false]]).eval().unwrap(),
+        Tensor::zeros([3, 0]).eval().unwrap(),
+    ];
+    for array in arrays {
+        let bytes = npy_to_bytes(&array);
+        assert_eq!(npy_from_bytes(&bytes).unwrap(), array);
+        let header = bytes.len() - array.buffer().len() * array.dtype().bytes();
+        assert_eq!((header % 64, bytes[header - 1]), (0, b'\n'));
+    }
+    // The arrays of NumPy's own files, written again, are these files, where tensors have the type; `fortran` is `f64` by rows.
+    let stored = std::fs::read(golden("stored.npz")).unwrap();
+    for (name, array) in npz_from_bytes(&stored).unwrap() {
+        let bytes = npy_to_bytes(&array);
+        let is_there = stored.windows(bytes.len()).any(|window| window == bytes);
+        assert_eq!(is_there, !["i32", "u8"].contains(&name.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn wrong_files_are_refused_with_the_reason() {
+    let with_header = |header: &str| {
+        [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat()
+    };
+    let cases: [(Vec<u8>, &str); 10] = [
+        (b"".to_vec(), "does not begin as a file of NumPy does"),
+        (b"\x93NUMPY\x07\x00\x00\x00".to_vec(), "byte 6 tells of version 7"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff{".to_vec(), "it ends at byte 13, within its header"),
+        (with_header("nothing"), "its header has no braces"),
+        (with_header("{'descr': '<f8', 'shape': (1,)}"), "no fortran_order"),
+        (with_header("{'descr': '<f8', 'fortran_order': False, 'shape': 1}"), "no shape in parentheses"),
+        (with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}"), "no shape of whole numbers"),
+        (with_header("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}"), "no type of elements"),
+        (
+            with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (4000000000, 4000000000)}"),
+            "that is more than any file has, and 8 follow",
+        ),
+        (
+            with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000,)}"),
+            "the header tells of [1000000000], that is 8000000000 bytes, and 8 follow behind byte 74",
+        ),
+    ];
+    for (bytes, reason) in cases {
+        let told = npy_from_bytes(&bytes).unwrap_err().to_string();
+        assert!(told.contains(reason), "{told}, not {reason}");
+    }
+    // Sizes that no machine multiplies, beside a zero.
+    let huge = with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 9000000000000000000, 9)}");
+    assert!(npy_from_bytes(&huge[..huge.len() - 8]).is_err());
+}
+
+#[test]
+fn archives_that_lie_are_refused() {
+    let deflated = std::fs::read(golden("deflated.npz")).unwrap();
+    let list = deflated.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    let with = |place: usize, bytes: &[u8]| {
+        let mut copy = deflated.clone();
+        copy[list + place..][..bytes.len()].copy_from_slice(bytes);
+        npz_from_bytes(&copy).unwrap_err().to_string()
+    };
+    let told = with(24, &[255, 255, 255, 100]);
+    assert!(told.contains("\"f32.npy\": 1694498815 bytes are more than the archive can hold"), "{told}");
+    assert!(with(24, &[9, 0, 0, 0]).contains("its length or its checksum is not that of the list"));
+    assert!(with(16, &[0; 4]).contains("its length or its checksum"));
+    assert!(with(10, &[12]).contains("it is packed by the method 12"));
+    assert!(with(42, &[0, 0, 0, 99]).contains("nothing is where it should be"));
+    assert!(with(20, &[255; 4]).contains("is damaged"));
+    assert!(with(0, b"XX").contains("member 0 of the list, at byte"));
+}
+
+#[test]
+fn damage_is_refused_or_read() {
+    let small = npy_to_bytes(&Tensor::from([[1.0_f32, 2.0], [3.0, 4.0]]).eval().unwrap());
+    damaged(&small, 1, |bytes| match npy_from_bytes(bytes) {
+        Ok(array) => assert!(array.buffer().len() <= bytes.len()),
+        Err(error) => assert!(error.to_string().starts_with("npy: ")),
+    });
+    for (name, seed) in [("stored.npz", 2), ("deflated.npz", 3)] {
+        let bytes = std::fs::read(golden(name)).unwrap();
+        damaged(&bytes, seed, |bytes| match npz_from_bytes(bytes) {
+            Ok(arrays) => {
+                let elements: usize = arrays.values().map(|array| array.buffer().len()).sum();
+                assert!(elements <= 1032 * bytes.len());
+            }
+            Err(error) => assert!(error.to_string().starts_with("np"), "{error}"),
+        });
+    }
+}
