@@ -72,7 +72,7 @@ fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
 }
 
 /// Every tag that is opened is closed, in order; nothing of a hostile name has become a tag.
-fn is_sound(html: &str) {
+pub(super) fn is_sound(html: &str) {
     assert!(html.len() < 3_000_000, "{} bytes", html.len());
     assert!(!html.contains("<script") && !html.contains("<img src=x"), "a name has become a tag");
     let mut open: Vec<&str> = Vec::new();
@@ -156,6 +156,19 @@ fn every_kind_of_network() {
             assert!(html.contains(&format!("<section id=\"{id}\"")), "{model:?} has no {id}");
         }
     }
+}
+
+#[test]
+fn a_text_is_gone_on_with() {
+    let mut settings = datasets::suited("a.txt", Some(Model::Gru)).unwrap_or_else(|failure| panic!("{failure}"));
+    (settings.layers, settings.context, settings.data) = (vec![4], 8, hostile(0));
+    let task = Task::of_text(&hostile(1), &"<b>a & b</b>\n".repeat(60), &settings)
+        .unwrap_or_else(|failure| panic!("{failure}"));
+    let study = Study::new(settings, task).unwrap_or_else(|failure| panic!("{failure}"));
+    let html = made(&study, &outcome(&study, 1, 0.5));
+    let verse =
+        html.split("<pre id=\"verse\"><b>").nth(1).and_then(|rest| rest.split("</pre>").next()).expect("a text");
+    assert!(verse.len() >= 600 && !html.contains("could not be made"), "{verse}");
 }
 
 #[test]
