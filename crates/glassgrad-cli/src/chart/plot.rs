@@ -116,7 +116,8 @@ impl Plot {
                     text.join(" ")
                 );
             }
-            if piece.len() <= FEW {
+            // A line that is only there to compare with has no points of its own.
+            if piece.len() <= FEW && class == "curve" {
                 for (x, y) in &piece {
                     let _ = writeln!(
                         self.marks,

@@ -64,6 +64,7 @@ fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
     Outcome {
         network: study.start.clone(),
         history: History { parameters, epochs: (1..=epochs).map(seen).collect() },
+        linear: None,
         training: judged(&study.task.training),
         test: judged(&study.task.test),
         steps: epochs,
