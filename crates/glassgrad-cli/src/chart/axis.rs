@@ -71,7 +71,7 @@ impl Axis {
         let (low, high) = ends(numbers.filter(|number| *number > 0.0)).unwrap_or((0.1, 1.0));
         let (low, high) = if high / low < 2.0 { (low / 1.5, high * 1.5) } else { (low, high) };
         let margin = 10_f64.powf(0.04 * (high.log10() - low.log10()));
-        let (low, high) = ((low / margin).max(f64::MIN_POSITIVE), (high * margin).min(LARGEST));
+        let (low, high) = ((low / margin).max(f64::from_bits(1)), (high * margin).min(LARGEST));
         let decades = high.log10() - low.log10();
         let every = (decades / TICKS).ceil().max(1.0) as i32;
         let digits: &[f64] = match decades {
@@ -80,21 +80,18 @@ impl Axis {
             _ => &[1.0],
         };
         let exponents = (low.log10().floor() as i32..=high.log10().ceil() as i32).filter(|k| k.rem_euclid(every) == 0);
-        let ticks = exponents
+        let mut ticks: Vec<f64> = exponents
             .flat_map(|exponent| digits.iter().map(move |digit| digit * 10_f64.powi(exponent)))
             .filter(|tick| (low..=high).contains(tick))
-            .map(|tick| (tick, number(tick)))
             .collect();
-        Axis { name: name.to_owned(), low, high, is_logarithmic: true, ticks }
-    }
-
-    /// The same axis with other words for its numbers; where there are none, the number is left out.
-    pub(crate) fn worded(mut self, word: impl Fn(f64) -> String) -> Axis {
-        for (tick, label) in &mut self.ticks {
-            *label = word(*tick);
+        // Within a small factor the round numbers are those of equal steps.
+        if ticks.len() < 3 {
+            let step = round_step((high - low) / TICKS);
+            let first = (low / step).ceil();
+            ticks = (0..=10).map(|k| (first + f64::from(k)) * step).take_while(|tick| *tick <= high).collect();
         }
-        self.ticks.retain(|(_, label)| !label.is_empty());
-        self
+        let ticks = ticks.into_iter().map(|tick| (tick, number(tick))).collect();
+        Axis { name: name.to_owned(), low, high, is_logarithmic: true, ticks }
     }
 
     pub(crate) fn ends(&self) -> (f64, f64) {
@@ -216,7 +213,8 @@ mod tests {
         assert_eq!(labels(&Axis::counted("", [1.0, 2.0].into_iter())), ["1", "2"]);
         assert_eq!(labels(&Axis::counted("", [1.0].into_iter())), ["1"]);
         assert_eq!(labels(&Axis::logarithmic("", [1e-4, 1.0].into_iter())), ["10⁻⁴", "0.001", "0.01", "0.1", "1"]);
-        assert_eq!(labels(&Axis::logarithmic("", [2.0, 30.0].into_iter())), ["2", "3", "5", "7", "10", "20", "30"]);
+        assert_eq!(labels(&Axis::logarithmic("", [2.0, 30.0].into_iter())), ["2", "5", "10", "20"]);
+        assert_eq!(labels(&Axis::logarithmic("", [1.7, 1.8].into_iter())), ["1.5", "2", "2.5"]);
     }
 
     #[test]
@@ -239,11 +237,8 @@ mod tests {
             &[1e300, 1e-300],
         ];
         for list in lists {
-            for make in
-                [Axis::fitting, |name: &str, list| Axis::linear(name, list), |name, list| Axis::counted(name, list)]
-                    as [fn(&str, std::iter::Copied<std::slice::Iter<'_, f64>>) -> Axis; 3]
-            {
-                let axis = make("", list.iter().copied());
+            let numbers = || list.iter().copied();
+            for axis in [Axis::fitting("", numbers()), Axis::linear("", numbers()), Axis::counted("", numbers())] {
                 let (low, high) = axis.ends();
                 assert!(low < high && (high - low).is_finite(), "{list:?}: {axis:?}");
                 assert!(axis.ticks().len() <= 25, "{list:?}: {axis:?}");

@@ -9,15 +9,19 @@ use crate::lab::datasets;
 use crate::lab::settings::Settings;
 
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
-    let settings = &subject.study.settings;
-    let json = serde_json::to_string_pretty(settings).map_err(|error| Error::new("settings", error.to_string()))?;
+    Ok(Some(told(&subject.study.settings)))
+}
+
+/// The command and all settings.
+pub(super) fn told(settings: &Settings) -> String {
+    let json = serde_json::to_string_pretty(settings).unwrap_or_else(|error| error.to_string());
     let about = "Everything random follows from the seed: on a machine of the same kind the same numbers come out.";
-    Ok(Some(format!(
+    format!(
         "{}<pre id=\"command\">{}</pre>\n<details><summary>All settings, as in settings.json</summary>\n<pre id=\"settings\">{}</pre></details>",
         note(about),
         escaped(&command(settings)),
         escaped(&json)
-    )))
+    )
 }
 
 /// The command line: the data, and all options that are not what suits it anyway.

@@ -4,7 +4,7 @@ use glassgrad::error::Error;
 use glassgrad::glass::{Cut, Finding, Verdict, audit};
 
 use super::Subject;
-use super::html::{Cell, escaped, note, table};
+use super::html::{Cell, escaped, name_of, note, table};
 use crate::lab::network::Network;
 
 const MOST_ROWS: usize = 100;
@@ -39,8 +39,8 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
             Cell::Path(finding.name.clone()),
             Cell::Path(finding.described.clone()),
             Cell::Html(class, escaped(finding.verdict.word())),
-            Cell::Text(format!("{gradient}{zeros}")),
-            Cell::Text(cuts.join("; ")),
+            Cell::Html("wide", name_of(&format!("{gradient}{zeros}"), 200)),
+            Cell::Html("wide", name_of(&cuts.join("; "), 400)),
         ]
     };
     let rows: Vec<Vec<Cell>> = findings.iter().take(MOST_ROWS).map(row).collect();

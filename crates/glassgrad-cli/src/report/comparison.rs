@@ -95,33 +95,27 @@ fn results(contestants: &[Contestant], best: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::datasets;
     use crate::lab::history::History;
-    use crate::lab::task::{Kind, Scale, View};
+    use crate::lab::task::View;
+    use crate::report::tests;
 
     #[test]
     fn failures_and_hostile_names_make_a_page() {
-        let about = Description {
-            name: "<script>alert(1)</script>".to_owned(),
-            title: "x".repeat(5000),
-            view: View::Row { numbers: 2 },
-            kind: Kind::Classes { names: vec![] },
-            features: vec![],
-            scale: Scale { mean: vec![0.0], deviation: vec![1.0] },
-        };
+        let study = tests::study(tests::classes(20, 2, 2), View::Row { numbers: 2 }, |_| {});
+        let about = &study.task.about;
         let contestant = |name: &str, part: f64, trouble: Option<&str>| Contestant {
             name: name.to_owned(),
-            settings: datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}")),
+            settings: study.settings.clone(),
             history: History::default(),
             test: Some(Score { loss: f64::NAN, measure: Measure::Accuracy(part) }),
             trouble: trouble.map(str::to_owned),
         };
         let three =
             [contestant("a", f64::NAN, Some("<i>no</i>")), contestant("b", 0.5, None), contestant("c", 0.9, None)];
-        let page = page(&about, &three);
+        let page = page(about, &three);
         assert_eq!(best(&three), Some(2));
         assert!(!page.contains("<script") && !page.contains("<i>no") && page.contains("<strong>c</strong>"));
         assert!(page.len() < 100_000);
-        assert!(super::page(&about, &[]).contains("None of them"));
+        assert!(super::page(about, &[]).contains("None of them"));
     }
 }

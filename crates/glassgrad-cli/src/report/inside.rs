@@ -12,18 +12,21 @@ use crate::lab::network::Network;
 /// So many examples are in the loss.
 const EXAMPLES: usize = 8;
 /// A graph with more boxes is folded further.
-const READABLE: usize = 14;
+const READABLE: usize = 16;
 /// A graph with more boxes is not drawn whole.
 const DRAWABLE: usize = 120;
 /// A picture with more characters is left out.
 const LARGEST: usize = 600_000;
 
+/// A way of folding a graph.
+type Fold = fn(Graph) -> Graph;
+
 /// The ways of folding, from the finest on.
-const FOLDS: [(&str, fn(Graph) -> Graph); 5] = [
+const FOLDS: [(&str, Fold); 5] = [
     ("every operation is a box", |graph| graph),
     ("operations that belong to a layer are one box", |graph| graph.collapse_to_depth(2)),
-    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
     ("operations that belong to a part of the network are one box", |graph| graph.collapse_to_depth(1)),
+    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
     ("parts of the network, and what one line of the program makes, are one box each", |graph| {
         graph.collapse_to_depth(1).collapse_lines()
     }),
@@ -55,13 +58,12 @@ pub(super) fn folded(whole: &Graph, title: &str) -> String {
         fewest = fewest.min(boxes);
         let Some(svg) = drawn(&folded).filter(|_| boxes <= READABLE) else { continue };
         let mut html = note(&format!("{}; {nodes} nodes in all.", capitalised(about))) + &graph(&svg, title);
-        if boxes < nodes && nodes <= DRAWABLE {
-            if let Some(svg) = drawn(whole) {
-                html += &format!(
-                    "<details><summary>The whole graph: {nodes} nodes</summary>\n{}</details>\n",
-                    graph(&svg, title)
-                );
-            }
+        if boxes < nodes
+            && nodes <= DRAWABLE
+            && let Some(svg) = drawn(whole)
+        {
+            let whole = graph(&svg, title);
+            html += &format!("<details><summary>The whole graph: {nodes} nodes</summary>\n{whole}</details>\n");
         }
         return html;
     }

@@ -2,7 +2,7 @@
 //!
 //! [`page`] tells one experiment from its result inwards: how it learnt, what it learnt, its weights, the graph of its
 //! loss, one step of one weight, which parameters the loss reaches, and how to make it again. [`comparison`] shows several
-//! side by side. A part that cannot be made says why, and the others stand.
+//! side by side, [`tuning`] what a search has tried. A part that cannot be made says why, and the others stand.
 
 mod again;
 mod audit;
@@ -12,6 +12,9 @@ mod head;
 mod html;
 mod inside;
 mod learnt;
+#[cfg(test)]
+mod tests;
+mod tuning;
 mod update;
 mod weights;
 
@@ -20,6 +23,7 @@ use glassgrad::error::Error;
 use crate::failure::Failure;
 use crate::lab::history::History;
 use crate::lab::objective::{Judge, Score};
+use crate::lab::search::Trial;
 use crate::lab::settings::Settings;
 use crate::lab::study::{Outcome, Study};
 use crate::lab::task::Description;
@@ -87,12 +91,6 @@ pub(crate) fn comparison(about: &Description, contestants: &[Contestant]) -> Str
 }
 
 /// The page of a search for settings.
-pub(crate) fn tuning(
-    about: &Description,
-    trials: &[crate::lab::search::Trial],
-    best: &Settings,
-    test: Score,
-) -> String {
-    let _ = (about, trials, best, test);
-    String::new()
+pub(crate) fn tuning(about: &Description, trials: &[Trial], best: &Settings, test: Score) -> String {
+    tuning::page(about, trials, best, test)
 }

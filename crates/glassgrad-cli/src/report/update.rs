@@ -193,16 +193,17 @@ fn graph_of(study: &Study, step: &OneStep) -> Result<Option<Graph>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::datasets::{self, Places};
     use crate::lab::settings::{Optimizer, Schedule};
     use crate::lab::study::Conduct;
+    use crate::lab::task::View;
+    use crate::report::tests::{self, classes};
 
+    /// Sixty points of a plane, of which half are learnt, in one epoch.
     fn study(change: impl FnOnce(&mut Settings)) -> Study {
-        let mut settings = datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}"));
-        (settings.points, settings.epochs) = (60, 1);
-        change(&mut settings);
-        let task = datasets::load(&settings, &Places::default()).unwrap_or_else(|failure| panic!("{failure}"));
-        Study::new(settings, task).unwrap_or_else(|failure| panic!("{failure}"))
+        tests::study(classes(60, 2, 3), View::Row { numbers: 2 }, |settings| {
+            settings.epochs = 1;
+            change(settings);
+        })
     }
 
     #[test]

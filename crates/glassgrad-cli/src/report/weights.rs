@@ -140,11 +140,7 @@ fn slopes(history: &History, leaves: &[&(String, Tensor)]) -> String {
     let shown: Vec<&String> = layers.iter().step_by(layers.len().div_ceil(MOST_LAYERS).max(1)).collect();
     let size = |seen: &Seen, layer: &str| {
         let members = leaves.iter().zip(&seen.sizes).filter(|((path, _), _)| layer_of(path) == layer);
-        let (sum, count) = members.fold((0.0, 0.0), |(sum, count), ((_, leaf), sizes)| {
-            let numbers = leaf.shape().elements() as f64;
-            (sum + numbers * sizes.slope * sizes.slope, count + numbers)
-        });
-        (sum / count).sqrt()
+        joined(members.map(|((_, leaf), sizes)| (leaf.shape().elements() as f64, sizes.slope)))
     };
     let curve = |layer: &String| history.curve(|seen| (seen.sizes.len() == leaves.len()).then(|| size(seen, layer)));
     let curves: Vec<(&str, Vec<(f64, f64)>)> = shown.iter().map(|layer| (layer.as_str(), curve(layer))).collect();
@@ -159,6 +155,13 @@ fn slopes(history: &History, leaves: &[&(String, Tensor)]) -> String {
     // Layers differ by factors, and so do epochs.
     let all = curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
     chart_over("Gradients by layer", &about, Axis::logarithmic("size", all), &curves)
+}
+
+/// The size of several tensors together, from how many numbers each has and its own size.
+fn joined(tensors: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let (squares, count) = tensors
+        .fold((0.0, 0.0), |(squares, count), (numbers, size)| (squares + numbers * size * size, count + numbers));
+    (squares / count).sqrt()
 }
 
 fn histogram(path: &str, weights: &[f64]) -> String {
@@ -192,13 +195,14 @@ mod tests {
 
     #[test]
     fn layers_join_their_parameters() {
-        let leaves = [("a.weight".to_owned(), Tensor::ones([3])), ("a.bias".to_owned(), Tensor::ones([1]))];
-        let sizes = [(2.0, 0.0), (0.0, 0.0)].map(|(slope, number)| Sizes { slope, number });
-        let seen = |epoch| Seen { epoch, loss: 1.0, rate: 1.0, test: None, sizes: sizes.to_vec(), seconds: 0.0 };
+        // √((3·2² + 1·0²)/4)
+        assert_eq!(joined([(3.0, 2.0), (1.0, 0.0)].into_iter()), 3.0_f64.sqrt());
+        let leaves = ["a.weight", "a.bias", "b.weight"].map(|name| (name.to_owned(), Tensor::ones([3])));
+        let sizes = vec![Sizes { slope: 2.0, number: 0.0 }; 3];
+        let seen = |epoch| Seen { epoch, loss: 1.0, rate: 1.0, test: None, sizes: sizes.clone(), seconds: 0.0 };
         let history = History { parameters: Vec::new(), epochs: vec![seen(1), seen(2)] };
         let html = slopes(&history, &leaves.iter().collect::<Vec<_>>());
-        // √((3·4 + 1·0)/4) = √3: one curve, and the axis is around it.
-        assert_eq!(html.matches("<polyline").count(), 1);
-        assert!(html.contains("1.7"), "{html}");
+        assert_eq!(html.matches("<polyline").count(), 2, "{html}");
+        assert!(html.contains("data-name=\"a\"") && html.contains("data-name=\"b\""));
     }
 }

@@ -116,12 +116,37 @@ fn pages_show_what_was_learnt() {
     let Some(program) = chromium() else { return };
     let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-profile-{}", std::process::id()));
     let browser = &mut Browser::start(&program, &profile);
+    of_a_bad_one(browser);
     of_points(browser);
     of_images(browser);
     of_flowers(browser);
     of_a_function(browser);
     of_nothing(browser);
     of_optimisers(browser);
+}
+
+/// A page that does what a report must not is found out, or the checks of the others would mean nothing.
+fn of_a_bad_one(browser: &mut Browser) {
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("browser-bad.html");
+    let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:\">";
+    let image = "<img src=\"elsewhere.png\">";
+    for (html, complains, asks) in [
+        // What a policy forbids is told of too.
+        (format!("<!DOCTYPE html>{policy}{image}"), true, true),
+        (format!("<!DOCTYPE html>{image}"), true, true),
+        ("<!DOCTYPE html><script>console.log('hello')</script>".to_owned(), true, false),
+        ("<!DOCTYPE html><script>throw 1</script>".to_owned(), true, false),
+        ("<!DOCTYPE html><p>quiet</p>".to_owned(), false, false),
+    ] {
+        std::fs::write(&page, &html).expect("a file is written");
+        let visit = browser.visit(&page, 390, "light");
+        assert_eq!(!visit.complaints.is_empty(), complains, "{html}: {:?}", visit.complaints);
+        assert_eq!(!visit.requests.is_empty(), asks, "{html}: {:?}", visit.requests);
+    }
+    let wide = "<!DOCTYPE html><meta name=viewport content='width=device-width'><div style='width:900px'>wide</div>";
+    std::fs::write(&page, wide).expect("a file is written");
+    browser.visit(&page, 390, "light");
+    assert!(browser.evaluate("document.documentElement.scrollWidth").as_u64() >= Some(900));
 }
 
 fn of_points(browser: &mut Browser) {
@@ -203,8 +228,7 @@ fn of_optimisers(browser: &mut Browser) {
     let compared =
         Experiment::run("compared", &["moons", "--epochs", "6", "--points", "200", "--compare", "sgd,momentum,adam"]);
     is_well_behaved(browser, &compared.page("comparison.html"));
-    let three = [["sgd", "6"], ["momentum", "6"], ["adam", "6"]]
-        .map(|[name, count]| json!([name, count.parse::<u64>().unwrap_or(0)]));
-    assert_eq!(points(browser, "curves"), json!([three, three, three].concat()));
+    let three = ["sgd", "momentum", "adam"].map(|name| json!([name, 6]));
+    assert_eq!(points(browser, "curves"), Value::from(vec![three; 3].concat()));
     assert_eq!(browser.evaluate("document.querySelectorAll('#results tbody tr').length"), 3);
 }

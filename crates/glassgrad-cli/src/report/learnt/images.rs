@@ -7,7 +7,7 @@ use crate::chart::{Bitmap, escaped};
 use crate::report::Subject;
 use crate::report::html::{name_of, note};
 
-/// So many images are shown, and at most so many of them wrong.
+/// So many images are shown, and of them so many wrong ones at most, if there are enough that are right.
 const MOST_TILES: usize = 60;
 const MOST_WRONG: usize = 40;
 
@@ -21,7 +21,7 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], [height, width]: [us
     let mut right: Vec<usize> = (0..told.len()).filter(|place| told[*place].is_right()).collect();
     right.sort_by(|a, b| told[*a].share.total_cmp(&told[*b].share));
     let mistakes = wrong.len();
-    wrong.truncate(MOST_WRONG);
+    wrong.truncate(MOST_WRONG.max(MOST_TILES.saturating_sub(right.len())));
     right.truncate(MOST_TILES - wrong.len());
     let shown: Vec<usize> = wrong.iter().chain(&right).copied().collect();
     let finite = || {

@@ -6,6 +6,7 @@ pub(super) mod confusion;
 mod fitted;
 mod images;
 mod truth;
+mod verse;
 
 use glassgrad::data::Dataset as _;
 use glassgrad::dtype::DType;
@@ -27,7 +28,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
         }
         (_, Kind::Classes { names }) => confidence::part(subject, names).map(Some),
         (_, Kind::Numbers { names, scale }) => truth::part(subject, names, scale).map(Some),
-        (_, Kind::Text { .. }) => Ok(None),
+        (_, Kind::Text { alphabet }) => verse::part(subject, alphabet),
     }
 }
 
