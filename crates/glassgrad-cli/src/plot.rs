@@ -27,7 +27,9 @@ pub(crate) fn plot(title: &str, curves: &[Curve], colour: bool) -> String {
         return String::new();
     }
     let ends = |of: fn(&(f64, f64)) -> f64| {
-        points().map(of).fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+        points()
+            .map(of)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
     };
     let ((left, right), (low, high)) = (ends(|point| point.0), ends(|point| point.1));
     let is_logarithmic = low > 0.0 && high / low > DECADES;

@@ -72,7 +72,8 @@ pub(crate) struct Fetching {
 impl Fetching {
     pub(crate) fn new() -> Fetching {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:24.cyan/dim} {bytes} of {total_bytes}, {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:24.cyan/dim} {bytes} of {total_bytes}, {eta} left")
+        {
             bar.set_style(style.progress_chars("━╸─"));
         }
         Fetching { bar }

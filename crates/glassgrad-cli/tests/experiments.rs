@@ -23,7 +23,11 @@ fn succeeds(arguments: &[&str]) -> String {
 fn refused(arguments: &[&str], words: &str) {
     let output = glassgrad(arguments);
     let told = text(&output.stderr);
-    assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{arguments:?}: {:?} {told}", output.status);
+    assert!(
+        output.status.code().is_some_and(|code| code == 1 || code == 2),
+        "{arguments:?}: {:?} {told}",
+        output.status
+    );
     assert!(told.contains(words) && !told.contains("panicked"), "{arguments:?}: {told}");
 }
 
@@ -71,7 +75,10 @@ fn a_directory_holds_all_that_came_of_it() {
     assert_eq!(csv.lines().next(), Some("epoch,loss,learning_rate,seconds,test_loss,test_accuracy"));
     let settings: Value =
         serde_json::from_slice(&std::fs::read(Path::new(&out).join("settings.json")).expect("settings")).expect("JSON");
-    assert_eq!((&settings["data"], &settings["epochs"], &settings["model"]), (&"moons".into(), &5.into(), &"mlp".into()));
+    assert_eq!(
+        (&settings["data"], &settings["epochs"], &settings["model"]),
+        (&"moons".into(), &5.into(), &"mlp".into())
+    );
     refused(&["train", "moons", "--epochs", "5", "--out", &out], "holds an experiment already");
     refused(&["train", "moons", "--out", &out, "--resume", "--lr", "0.5"], "begun with other settings");
     refused(&["train", "iris", "--out", &out, "--resume"], "begun with other settings");
@@ -127,7 +134,10 @@ fn control_c_saves_and_says_how_to_go_on() {
     assert!(interrupted.success());
     let output = child.wait_with_output().expect("it ends");
     let told = text(&output.stdout);
-    assert!(output.status.success() && told.contains(&format!("glassgrad train moons --out {ended} --resume")), "{told}");
+    assert!(
+        output.status.success() && told.contains(&format!("glassgrad train moons --out {ended} --resume")),
+        "{told}"
+    );
     succeeds(&["train", "moons", "--out", &ended, "--resume"]);
     assert_eq!(weights(Path::new(&whole)), weights(Path::new(&ended)));
 }
@@ -226,7 +236,8 @@ fn models_that_lie_are_refused() {
     let header = String::from_utf8_lossy(&bytes).into_owned();
     assert!(header.contains("[10]"));
     // A width of sixteen digits, in place of as many characters of the seed's field.
-    for (from, to) in [("\\\"layers\\\":[10]", "\\\"layers\\\":[99]"), ("mlp", "cnn"), ("mlp", "xyz"), ("tanh", "hnat")] {
+    for (from, to) in [("\\\"layers\\\":[10]", "\\\"layers\\\":[99]"), ("mlp", "cnn"), ("mlp", "xyz"), ("tanh", "hnat")]
+    {
         let text = from.as_bytes();
         let Some(place) = bytes.windows(text.len()).position(|window| window == text) else { panic!("{from}") };
         let mut changed = bytes.clone();
@@ -243,7 +254,8 @@ fn models_that_lie_are_refused() {
 #[test]
 fn optimisers_are_compared_and_settings_are_sought() {
     let place = Place::new("compare");
-    let told = succeeds(&["train", "moons", "--epochs", "3", "--compare", "sgd,momentum,adam", "--out", &place.told("c")]);
+    let told =
+        succeeds(&["train", "moons", "--epochs", "3", "--compare", "sgd,momentum,adam", "--out", &place.told("c")]);
     for name in ["sgd", "momentum", "adam", "comparison.html"] {
         assert!(told.contains(name), "{told}");
     }
@@ -254,9 +266,13 @@ fn optimisers_are_compared_and_settings_are_sought() {
         let trials = json["trials"].as_array().expect("a list");
         assert_eq!(trials.len(), if search == "halving" { 15 } else { 8 }, "{search}");
         assert!(json["command"].as_str().is_some_and(|command| command.starts_with("glassgrad train moons --lr ")));
-        assert_eq!(succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), ""), succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), ""));
+        assert_eq!(
+            succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), ""),
+            succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), "")
+        );
     }
-    let told = succeeds(&["tune", "moons", "--points", "200", "--epochs", "2", "--trials", "3", "--out", &place.told("t")]);
+    let told =
+        succeeds(&["tune", "moons", "--points", "200", "--epochs", "2", "--trials", "3", "--out", &place.told("t")]);
     assert!(told.contains("tuning.html") && told.contains("glassgrad train moons --lr"), "{told}");
     for (arguments, words) in [
         (&["--rates", "1,0.1"][..], "--rates"),
@@ -301,7 +317,8 @@ fn a_text_is_learnt_and_gone_on_with() {
     let path = place.file("song.txt");
     std::fs::write(&path, "row, row, row your boat\n".repeat(60)).expect("a text");
     let (path, out) = (path.to_str().expect("a path").to_owned(), place.told("out"));
-    let arguments = ["train", &path, "--context", "16", "--layers", "32", "--lr", "0.02", "--epochs", "12", "--dropout", "0"];
+    let arguments =
+        ["train", &path, "--context", "16", "--layers", "32", "--lr", "0.02", "--epochs", "12", "--dropout", "0"];
     let told = succeeds(&[&arguments[..], &["--out", &out]].concat());
     assert!(told.contains("bits/character on text not seen") && told.contains("interpolated n-grams"), "{told}");
     let json: Value = serde_json::from_str(&succeeds(&[&arguments[..], &["--json"]].concat())).expect("JSON");
@@ -310,7 +327,8 @@ fn a_text_is_learnt_and_gone_on_with() {
     assert_eq!(told, "row, row, row your boat\n\n");
     refused(&["predict", &out, "--prompt", "Zebra"], "does not occur");
     refused(&["predict", &out], "--prompt is missing");
-    let transformer = ["train", &path, "--model", "transformer", "--context", "16", "--layers", "16,16", "--epochs", "2"];
+    let transformer =
+        ["train", &path, "--model", "transformer", "--context", "16", "--layers", "16,16", "--epochs", "2"];
     assert!(succeeds(&transformer).contains("bits/character"));
     let short = place.file("short.txt");
     std::fs::write(&short, "abc").expect("a text");

@@ -64,8 +64,21 @@ fn the_json_object_has_all_fields() {
     let mut fields: Vec<&str> = object.keys().map(String::as_str).collect();
     fields.sort_unstable();
     let expected = [
-        "dataset", "epochs", "linear_test_accuracy", "linear_train_accuracy", "losses", "seed", "settings", "steps", "stopped", "test_accuracy", "test_loss", "test_losses",
-        "train_accuracy", "train_loss", "train_seconds",
+        "dataset",
+        "epochs",
+        "linear_test_accuracy",
+        "linear_train_accuracy",
+        "losses",
+        "seed",
+        "settings",
+        "steps",
+        "stopped",
+        "test_accuracy",
+        "test_loss",
+        "test_losses",
+        "train_accuracy",
+        "train_loss",
+        "train_seconds",
     ];
     assert_eq!(fields, expected);
     assert_eq!((&result["dataset"], &result["seed"], &result["epochs"]), (&"iris".into(), &4.into(), &3.into()));
@@ -91,7 +104,10 @@ fn a_seed_gives_the_same_numbers_always() {
 fn people_get_a_curve_and_what_came_of_it() {
     let output = glassgrad(&["train", "iris", "--epochs", "20"]);
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success() && text.contains("\nmlp 4-10-3 tanh, 83 parameters; sgd lr 1, batch 120, seed 0;"), "{text}");
+    assert!(
+        output.status.success() && text.contains("\nmlp 4-10-3 tanh, 83 parameters; sgd lr 1, batch 120, seed 0;"),
+        "{text}"
+    );
     assert!(text.contains("loss by epoch: o training   x test"), "{text}");
     assert!(text.contains("% in training") && text.contains("% on examples not seen"), "{text}");
     assert!(text.contains("s for 20 steps"), "{text}");
@@ -233,7 +249,9 @@ fn losses_and_gradients_are_those_of_pytorch() {
     // The program itself, from the same weights, over ten steps; rounding grows with them.
     let weights = std::env::temp_dir().join(format!("glassgrad-iris-{}.safetensors", std::process::id()));
     let Network { hidden_weight, hidden_bias, output_weight, output_bias } = first_weights(0);
-    let layer = |weight: Tensor, bias: &Tensor| [("weight".to_owned(), weight), ("bias".to_owned(), bias.reshape([bias.shape()[1]]))];
+    let layer = |weight: Tensor, bias: &Tensor| {
+        [("weight".to_owned(), weight), ("bias".to_owned(), bias.reshape([bias.shape()[1]]))]
+    };
     let layers = [layer(hidden_weight, &hidden_bias), layer(output_weight, &output_bias)];
     let named = BTreeMap::from([("layers".to_owned(), layers.map(BTreeMap::from).to_vec())]);
     save::save(&weights, &named, &[]).expect("weights are written");

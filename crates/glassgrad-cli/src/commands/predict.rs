@@ -117,7 +117,8 @@ impl Predict {
             temperature: self.temperature,
             key: Key::new(self.seed),
         };
-        let text = verse::write(&model.network, alphabet, prompt, how).map_err(|error| Failure::Input(error.to_string()))?;
+        let text =
+            verse::write(&model.network, alphabet, prompt, how).map_err(|error| Failure::Input(error.to_string()))?;
         match self.json {
             true => print(&format!("{}\n", json!({ "model": model.task.name, "prompt": prompt, "text": text }))),
             false => print(&format!("{prompt}{text}\n")),

@@ -19,8 +19,8 @@ use crate::lab::settings::{Optimizer, Settings};
 use crate::lab::study::{Conduct, Mishap, Outcome, Study};
 use crate::lab::{model, objective::Measure};
 use crate::progress::Progress;
-use crate::sources::Place;
 use crate::report;
+use crate::sources::Place;
 
 /// Train a network on data and see how it learns
 #[derive(Args)]
@@ -94,8 +94,7 @@ fn after_help() -> String {
 
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let places =
-            Place { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
+        let places = Place { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
         if let Some(optimizers) = &self.compare {
             return compare::run(&self, optimizers, &places);
         }
@@ -119,8 +118,12 @@ impl Train {
         let conduct =
             Conduct { run: folder.as_ref().map(|folder| folder.file(folder::RUN)), history, within: self.within };
         let steps = study.settings.epochs * study.batches();
-        let mut progress =
-            Progress::new(&study.task.about.name, steps, !self.json && std::io::stderr().is_terminal(), folder.as_ref());
+        let mut progress = Progress::new(
+            &study.task.about.name,
+            steps,
+            !self.json && std::io::stderr().is_terminal(),
+            folder.as_ref(),
+        );
         let outcome = study.run(conduct, &mut progress);
         drop(progress);
         let outcome = outcome.map_err(|mishap| spoiled(mishap, &study, folder.as_ref()))?;

@@ -19,8 +19,8 @@ use crate::lab::settings::name_of;
 use crate::lab::study::{Conduct, Mishap, Study};
 use crate::lab::task::{Part, Task};
 use crate::progress::Progress;
-use crate::sources::Place;
 use crate::report;
+use crate::sources::Place;
 use crate::table::Table;
 
 /// Search for a learning rate and layers that suit some data
@@ -146,7 +146,8 @@ impl Tune {
         if let Some(folder) = &folder {
             folder.write_settings(&study.settings)?;
             folder.write("trials.csv", csv(&trials).as_bytes())?;
-            folder.write("tuning.html", report::tuning(&study.task.about, &trials, &study.settings, test).as_bytes())?;
+            folder
+                .write("tuning.html", report::tuning(&study.task.about, &trials, &study.settings, test).as_bytes())?;
         }
         let layers: Vec<String> = best.candidate.layers.iter().map(usize::to_string).collect();
         let command = format!(
@@ -215,7 +216,11 @@ fn csv(trials: &[Trial]) -> String {
             None => [String::new(), String::new()],
         };
         let Trial { number, round, epochs, seconds, .. } = trial;
-        text += &format!("{number},{round},{},{},{epochs},{seconds},{loss},{measure}\n", trial.candidate.lr, layers.join(" "));
+        text += &format!(
+            "{number},{round},{},{},{epochs},{seconds},{loss},{measure}\n",
+            trial.candidate.lr,
+            layers.join(" ")
+        );
     }
     text
 }

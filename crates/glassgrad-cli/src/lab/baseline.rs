@@ -72,5 +72,9 @@ pub(crate) fn fit(study: &Study) -> Result<Option<Baseline>, Error> {
         let part = Arc::new(Examples::new((inputs.cast(DType::F64), targets))?);
         Ok(Judge::new(&objective, &part).judge(&network)?.score)
     };
-    Ok(Some(Baseline { training: judged(&study.task.training)?, test: judged(&study.task.test)?, rounds: minimum.rounds.len() }))
+    Ok(Some(Baseline {
+        training: judged(&study.task.training)?,
+        test: judged(&study.task.test)?,
+        rounds: minimum.rounds.len(),
+    }))
 }

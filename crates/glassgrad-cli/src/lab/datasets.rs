@@ -9,7 +9,9 @@ use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::rng::Key;
 
-use super::settings::{Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings};
+use super::settings::{
+    Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings,
+};
 use super::task::{Scaling, Task, View};
 use crate::failure::Failure;
 use crate::sources::{self, Place, Progress};
@@ -278,7 +280,8 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
         Data::Table(path) => {
             let table = settings.missing.treated(Table::read(path).map_err(wrong)?).map_err(wrong)?;
             let target = settings.target.as_deref();
-            let name = path.file_name().map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
+            let name =
+                path.file_name().map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
             let classes = settings.answers.is_classes();
             let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(wrong)?;
             let numbers = source.feature_names.len();
@@ -293,7 +296,8 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
         }
         Data::Text(path) => {
             let text = text(path)?;
-            let name = path.file_stem().map_or_else(|| settings.data.clone(), |stem| stem.to_string_lossy().into_owned());
+            let name =
+                path.file_stem().map_or_else(|| settings.data.clone(), |stem| stem.to_string_lossy().into_owned());
             Task::of_text(&name, &text, settings)
         }
     }
@@ -309,9 +313,8 @@ fn text(path: &Path) -> Result<String, Failure> {
         return Err(failed(format!("it has {size} bytes, and a text of at most {LARGEST_TEXT} can be learnt")));
     }
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| {
-        failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to()))
-    })
+    String::from_utf8(bytes)
+        .map_err(|error| failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to())))
 }
 
 /// What the arrays of a file of NumPy's are called: features, and targets.
@@ -325,7 +328,8 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
         let found = names.iter().find_map(|name| arrays.get(*name));
         found.cloned().map(Tensor::from).ok_or_else(|| {
             let held: Vec<&str> = arrays.keys().map(String::as_str).collect();
-            let message = format!("{} has none of the arrays {}; it has {}", path.display(), names.join(", "), held.join(", "));
+            let message =
+                format!("{} has none of the arrays {}; it has {}", path.display(), names.join(", "), held.join(", "));
             Error::new("data", message)
         })
     };
@@ -334,7 +338,10 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
         [_, numbers] => View::Row { numbers },
         [_, height, width] | [_, 1, height, width] => View::Image { height, width },
         _ => {
-            let message = format!("features of the shape {}; rows are [examples, numbers], images [examples, height, width]", features.shape());
+            let message = format!(
+                "features of the shape {}; rows are [examples, numbers], images [examples, height, width]",
+                features.shape()
+            );
             return Err(Error::new("data", message));
         }
     };

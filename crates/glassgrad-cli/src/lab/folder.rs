@@ -35,7 +35,8 @@ impl Folder {
         let folder = Folder::locked(path)?;
         if folder.file(SETTINGS).exists() {
             let shown = path.display();
-            let message = format!("{shown} holds an experiment already: go on with it by --resume, or choose another --out");
+            let message =
+                format!("{shown} holds an experiment already: go on with it by --resume, or choose another --out");
             return Err(Failure::Input(message));
         }
         Ok(folder)

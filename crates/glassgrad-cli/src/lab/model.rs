@@ -41,7 +41,9 @@ pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
     let file = File::read(path).map_err(|error| failed(error.to_string()))?;
     let shown = path.display();
     let Some(note) = file.notes.get(NOTE) else {
-        return Err(failed(format!("{shown} was not written by glassgrad train: it does not say what network it holds")));
+        return Err(failed(format!(
+            "{shown} was not written by glassgrad train: it does not say what network it holds"
+        )));
     };
     let note: Note = serde_json::from_str(note)
         .map_err(|error| failed(format!("{shown}: what it says of its network cannot be read: {error}")))?;

@@ -1,11 +1,11 @@
 //! What a network is trained for, and how well it does.
 
+use glassgrad::data::Dataset as _;
 use glassgrad::dist::{Distribution as _, Normal};
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, s};
 use glassgrad::nn::Layer as _;
 use glassgrad::{Tensor, compile, loss};
-use glassgrad::data::Dataset as _;
 use serde::{Deserialize, Serialize};
 
 use super::history::number;
@@ -125,9 +125,7 @@ impl Objective {
             Loss::Hinge => loss::hinge(outputs, &(wanted() * 2.0 - 1.0)).sum_over(-1),
             Loss::Mse => loss::mse(outputs, &wanted()).sum_over(-1),
             Loss::Huber => loss::huber(outputs, targets, 1.0).sum_over(-1),
-            Loss::Normal => {
-                normal(outputs).loss(targets).sum_over(-1)
-            }
+            Loss::Normal => normal(outputs).loss(targets).sum_over(-1),
         }
     }
 
@@ -210,7 +208,8 @@ impl<'j> Judge<'j> {
         let (counted, measure) = match &self.objective.kind {
             Kind::Classes { names } => {
                 let classes = targets.to_vec::<i64>()?;
-                let right = told_classes(&outputs, names.len()).zip(&classes).filter(|(told, class)| told == *class).count();
+                let right =
+                    told_classes(&outputs, names.len()).zip(&classes).filter(|(told, class)| told == *class).count();
                 (count, Measure::Accuracy(right as f64 / count as f64))
             }
             Kind::Numbers { names, scale } => {
@@ -229,9 +228,12 @@ impl<'j> Judge<'j> {
 /// The class that each row of outputs tells.
 pub(crate) fn told_classes(outputs: &[f64], classes: usize) -> impl Iterator<Item = i64> + '_ {
     outputs.chunks(classes.max(1)).map(|row| {
-        let best = row.iter().enumerate().fold((0, f64::NEG_INFINITY), |best, (class, z)| {
-            if *z > best.1 { (class, *z) } else { best }
-        });
+        let best = row.iter().enumerate().fold(
+            (0, f64::NEG_INFINITY),
+            |best, (class, z)| {
+                if *z > best.1 { (class, *z) } else { best }
+            },
+        );
         best.0 as i64
     })
 }

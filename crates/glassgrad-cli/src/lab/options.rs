@@ -3,7 +3,9 @@
 use clap::Args;
 
 use super::datasets;
-use super::settings::{Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings};
+use super::settings::{
+    Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings,
+};
 use super::task::{Description, Kind};
 use crate::failure::Failure;
 

@@ -47,7 +47,9 @@ pub(crate) fn optimiser(settings: &Settings, steps: u64) -> Result<Optimiser, Fa
         Schedule::Constant => optim::Schedule::Constant,
         Schedule::Linear => optim::Schedule::Linear { from: 1.0, to: lr_end, changes: epochs, every: steps },
         Schedule::Cosine => optim::Schedule::Cosine { steps: all, least: lr_end },
-        Schedule::Exponential => optim::Schedule::Exponential { factor: lr_end.powf(1.0 / epochs as f64), every: steps },
+        Schedule::Exponential => {
+            optim::Schedule::Exponential { factor: lr_end.powf(1.0 / epochs as f64), every: steps }
+        }
     };
     Ok(optimiser.schedule(match settings.warmup {
         0 => then,

@@ -25,7 +25,11 @@ pub(super) fn check(study: &Study) -> Result<(), Failure> {
     let Network::Dense(dense) = &study.start else {
         return refuse(format!("it trains --model mlp, not {}", name_of(settings.model)));
     };
-    if settings.optimizer != Optimizer::Sgd || settings.momentum > 0.0 || settings.weight_decay > 0.0 || settings.clip > 0.0 {
+    if settings.optimizer != Optimizer::Sgd
+        || settings.momentum > 0.0
+        || settings.weight_decay > 0.0
+        || settings.clip > 0.0
+    {
         return refuse("it knows --optimizer sgd without momentum, decay and clipping".to_owned());
     }
     if settings.dropout > 0.0 {
@@ -37,7 +41,9 @@ pub(super) fn check(study: &Study) -> Result<(), Failure> {
     let products: usize = dense.layers.iter().map(|layer| layer.weight.shape().elements()).sum();
     let nodes = 2 * products * study.batch();
     if nodes > MOST_NODES {
-        return refuse(format!("a step would have {nodes} nodes, and at most {MOST_NODES} are kept; try a smaller --batch"));
+        return refuse(format!(
+            "a step would have {nodes} nodes, and at most {MOST_NODES} are kept; try a smaller --batch"
+        ));
     }
     Ok(())
 }

@@ -121,7 +121,13 @@ pub(crate) fn ranked(trials: &[Trial]) -> Vec<&Trial> {
 pub(crate) type Try<'t> = dyn FnMut(&Candidate, u64, usize) -> Result<Option<Trial>, Failure> + 't;
 
 /// Draws so many candidates and tries each of them.
-pub(crate) fn random(space: &Space, count: usize, epochs: u64, key: Key, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+pub(crate) fn random(
+    space: &Space,
+    count: usize,
+    epochs: u64,
+    key: Key,
+    attempt: &mut Try<'_>,
+) -> Result<Vec<Trial>, Failure> {
     let mut trials = Vec::new();
     for number in 0..count {
         match attempt(&space.draw(key.fold(number as u64)), epochs, 0)? {
@@ -133,7 +139,13 @@ pub(crate) fn random(space: &Space, count: usize, epochs: u64, key: Key, attempt
 }
 
 /// Draws so many candidates, gives each a few epochs, and the better half twice as many, until one has had all of them.
-pub(crate) fn halving(space: &Space, count: usize, epochs: u64, key: Key, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+pub(crate) fn halving(
+    space: &Space,
+    count: usize,
+    epochs: u64,
+    key: Key,
+    attempt: &mut Try<'_>,
+) -> Result<Vec<Trial>, Failure> {
     let rounds = count.max(1).ilog2() as usize;
     let mut alive: Vec<Candidate> = (0..count).map(|number| space.draw(key.fold(number as u64))).collect();
     let mut all = Vec::new();
@@ -160,7 +172,13 @@ pub(crate) fn halving(space: &Space, count: usize, epochs: u64, key: Key, attemp
 const POPULATION: usize = 6;
 
 /// Candidates near the best so far follow each other: of two that are met by chance, the better one has a child.
-pub(crate) fn evolution(space: &Space, count: usize, epochs: u64, key: Key, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+pub(crate) fn evolution(
+    space: &Space,
+    count: usize,
+    epochs: u64,
+    key: Key,
+    attempt: &mut Try<'_>,
+) -> Result<Vec<Trial>, Failure> {
     let mut trials: Vec<Trial> = Vec::new();
     for number in 0..count {
         let key = key.fold(number as u64);
@@ -230,7 +248,8 @@ mod tests {
     fn halving_gives_the_better_ones_more() {
         let mut seen = Vec::new();
         let trials = halving(&space(), 16, 32, Key::new(3), &mut world(&mut seen)).unwrap();
-        let counts: Vec<usize> = (0..5).map(|round| trials.iter().filter(|trial| trial.round == round).count()).collect();
+        let counts: Vec<usize> =
+            (0..5).map(|round| trials.iter().filter(|trial| trial.round == round).count()).collect();
         assert_eq!(counts, [16, 8, 4, 2, 1]);
         let last = trials.last().unwrap();
         assert_eq!((last.epochs, last.score.unwrap().loss), (32, ranked(&trials)[0].score.unwrap().loss));

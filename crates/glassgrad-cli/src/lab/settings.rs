@@ -269,7 +269,8 @@ pub(crate) fn name_of<E: ValueEnum>(value: E) -> String {
 impl Settings {
     /// A line about the network: what it is and how wide.
     pub(crate) fn network(&self, inputs: usize, outputs: usize) -> String {
-        let widths: Vec<String> = [&[inputs], &self.layers[..], &[outputs]].concat().iter().map(usize::to_string).collect();
+        let widths: Vec<String> =
+            [&[inputs], &self.layers[..], &[outputs]].concat().iter().map(usize::to_string).collect();
         let between = match self.model {
             Model::Mlp | Model::Sparse | Model::Cnn => format!(" {}", name_of(self.activation)),
             _ => String::new(),

@@ -48,7 +48,10 @@ pub(crate) struct Outcome {
 pub(crate) enum Mishap {
     Failed(Failure),
     /// The loss was not a number; the last good network is there.
-    Spoiled { message: String, last_good: Box<Network> },
+    Spoiled {
+        message: String,
+        last_good: Box<Network>,
+    },
 }
 
 impl From<Failure> for Mishap {
@@ -156,7 +159,8 @@ impl Study {
         watch: Observer<'_>,
     ) -> Result<(Network, u64, bool, History), Mishap> {
         let optimiser = recipe::optimiser(&self.settings, self.batches())?;
-        let loss = |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
+        let loss =
+            |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
         let mut training = Training::new(loss, optimiser)
             .epochs(self.settings.epochs)
             .batch_size(self.batch())
@@ -199,7 +203,8 @@ pub(super) struct Observer<'o> {
 
 impl<'o> Observer<'o> {
     fn new(study: &'o Study, history: History, spectator: &'o mut dyn Spectator) -> Result<Observer<'o>, Error> {
-        let parameters = study.start.leaves().iter().filter(|(_, leaf)| leaf.is_float()).map(|(path, _)| path.to_string()).collect();
+        let parameters =
+            study.start.leaves().iter().filter(|(_, leaf)| leaf.is_float()).map(|(path, _)| path.to_string()).collect();
         let sample = study.sample()?;
         let slopes = compile(|(network, batch): &(Network, (Tensor, Tensor))| {
             let slope = grad(|network: &Network| study.objective.of_batch_plainly(network, batch))(network);

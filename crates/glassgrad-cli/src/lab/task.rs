@@ -132,7 +132,9 @@ impl Task {
         }
         let scale = match scaling {
             Scaling::None => Scale { mean: vec![0.0], deviation: vec![1.0] },
-            Scaling::Columns => Scale::of(&Standard::of(&training.features.cast(DType::F64)).map_err(wrong)?).map_err(wrong)?,
+            Scaling::Columns => {
+                Scale::of(&Standard::of(&training.features.cast(DType::F64)).map_err(wrong)?).map_err(wrong)?
+            }
             Scaling::Whole => {
                 let all = training.features.reshape([training.features.shape().elements()]);
                 Scale::of(&Standard::of(&all).map_err(wrong)?).map_err(wrong)?
@@ -147,8 +149,15 @@ impl Task {
         };
         // Columns of numbers, until a table says otherwise.
         let columns = source.feature_names.iter().map(|name| (name.clone(), None)).collect();
-        let about =
-            Description { name: source.name, title: source.title, view, kind, features: source.feature_names, columns, scale };
+        let about = Description {
+            name: source.name,
+            title: source.title,
+            view,
+            kind,
+            features: source.feature_names,
+            columns,
+            scale,
+        };
         let part = |part: &Labelled| -> Result<Part, Error> {
             let inputs = about.inputs(&part.features, settings);
             let targets = match (&about.kind, &part.targets) {

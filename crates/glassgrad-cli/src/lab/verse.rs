@@ -1,10 +1,10 @@
 //! Text that a network writes: one character after another, each drawn by the probabilities that it tells.
 
+use glassgrad::compile;
 use glassgrad::error::Error;
 use glassgrad::expr::{Tensor, s};
 use glassgrad::nn::Layer as _;
 use glassgrad::rng::Key;
-use glassgrad::compile;
 
 use super::network::Network;
 

@@ -14,8 +14,8 @@ use crate::lab::settings::{Optimizer, Settings, name_of};
 use crate::lab::study::{Conduct, Study};
 use crate::plot::{Curve, plot};
 use crate::progress::Progress;
-use crate::sources::Place;
 use crate::report::{self, Contestant};
+use crate::sources::Place;
 use crate::table::Table;
 
 /// What each optimiser is usually given, where no learning rate is asked for.
@@ -39,8 +39,7 @@ pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Place) -> Re
         let lr = train.options.lr.unwrap_or_else(|| usual_rate(*optimizer, &settings));
         let study = Study::new(Settings { optimizer: *optimizer, lr, ..settings.clone() }, task.clone())?;
         let visible = !train.json && std::io::stderr().is_terminal();
-        let mut progress =
-            Progress::new(&name_of(*optimizer), study.settings.epochs * study.batches(), visible, None);
+        let mut progress = Progress::new(&name_of(*optimizer), study.settings.epochs * study.batches(), visible, None);
         let outcome = study.run(Conduct { within: train.within, ..Conduct::default() }, &mut progress);
         drop(progress);
         let name = name_of(*optimizer);

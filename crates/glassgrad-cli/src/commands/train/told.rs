@@ -8,12 +8,12 @@ use glassgrad::tree::Tree as _;
 
 use crate::lab::folder::Folder;
 use crate::lab::ngram;
-use crate::lab::verse::{self, Writing};
 use crate::lab::objective::Judge;
 use crate::lab::objective::told_classes;
 use crate::lab::settings::name_of;
 use crate::lab::study::{Outcome, Study};
 use crate::lab::task::Kind;
+use crate::lab::verse::{self, Writing};
 use crate::plot::{Curve, plot};
 use crate::table::Table;
 

@@ -26,7 +26,9 @@ pub(crate) struct Convolutional {
 impl Family for Convolutional {
     fn build(key: Key, settings: &Settings, ends: &Ends) -> Result<Convolutional, Failure> {
         let View::Image { height, width } = ends.view else {
-            return Err(Failure::Input("--model cnn: only images (digits, mnist, fashion) have neighbours to see".to_owned()));
+            return Err(Failure::Input(
+                "--model cnn: only images (digits, mnist, fashion) have neighbours to see".to_owned(),
+            ));
         };
         let Some((hidden, channels)) = settings.layers.split_last().filter(|(_, channels)| !channels.is_empty()) else {
             let message = "--layers: a cnn has the channels of one or more convolutions and the width of a last layer, as in 16,32,128";
@@ -44,7 +46,14 @@ impl Family for Convolutional {
             }
             // As large as before: a kernel of three, and one zero around the image.
             let how = Convolution::default().padding(1);
-            convolutions.push(Conv2d::drawn(key.fold(number as u64), before, *outputs, 3, how, settings.initial.drawn()));
+            convolutions.push(Conv2d::drawn(
+                key.fold(number as u64),
+                before,
+                *outputs,
+                3,
+                how,
+                settings.initial.drawn(),
+            ));
             (before, rows, columns) = (*outputs, rows / 2, columns / 2);
         }
         let linear = |number: u64, inputs: usize, outputs: usize| {

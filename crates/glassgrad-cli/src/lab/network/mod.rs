@@ -51,7 +51,10 @@ impl Network {
     pub(crate) fn build(settings: &Settings, ends: &Ends) -> Result<Network, Failure> {
         let key = Key::new(settings.seed).fold(1);
         if let Some(place) = settings.layers.iter().position(|width| *width == 0) {
-            return Err(Failure::Input(format!("--layers: layer {} is 0 wide; a layer has at least one unit", place + 1)));
+            return Err(Failure::Input(format!(
+                "--layers: layer {} is 0 wide; a layer has at least one unit",
+                place + 1
+            )));
         }
         let network = match settings.model {
             Model::Mlp => Network::Dense(Family::build(key, settings, ends)?),

@@ -50,9 +50,8 @@ impl<C: Cell + Drawn + glassgrad::tree::Tree> Family for Reader<C> {
             View::Row { .. } => (None, Some(1)),
         };
         let widths = [&[step.unwrap_or(*first)], &settings.layers[..]].concat();
-        let layer = |(number, ends): (usize, &[usize])| {
-            Recurrent::new(C::drawn(key.fold(1 + number as u64), ends[0], ends[1]))
-        };
+        let layer =
+            |(number, ends): (usize, &[usize])| Recurrent::new(C::drawn(key.fold(1 + number as u64), ends[0], ends[1]));
         let last = settings.layers[settings.layers.len() - 1];
         Ok(Reader {
             embedding,

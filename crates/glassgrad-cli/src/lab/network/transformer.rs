@@ -34,13 +34,16 @@ impl Family for Transformer {
             return Err(Failure::Input("--layers: a transformer has at least one block".to_owned()));
         };
         if settings.layers.iter().any(|other| *other != width) {
-            return Err(Failure::Input("--layers: the blocks of a transformer are equally wide, as in 64,64".to_owned()));
+            return Err(Failure::Input(
+                "--layers: the blocks of a transformer are equally wide, as in 64,64".to_owned(),
+            ));
         }
         if settings.heads == 0 || !width.is_multiple_of(settings.heads) {
             let message = format!("--heads {}: heads share the width of {width} evenly", settings.heads);
             return Err(Failure::Input(message));
         }
-        let small = |key: Key, shape: [usize; 2]| Initial::Normal(0.02).draw(key, shape, Reach::of_matrix(shape[0], shape[1]));
+        let small =
+            |key: Key, shape: [usize; 2]| Initial::Normal(0.02).draw(key, shape, Reach::of_matrix(shape[0], shape[1]));
         let (input, places, is_text) = match ends.view {
             View::Text { symbols } => {
                 (Input::Symbols(Embedding { weight: small(key.fold(0), [symbols, width]) }), settings.context, true)
@@ -71,9 +74,7 @@ impl Transformer {
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
         let vectors = match &self.input {
             Input::Symbols(embedding) => embedding.apply(x),
-            Input::Numbers(linear, step) => {
-                linear.apply(&x.reshape([x.shape()[0], x.shape()[1] / step, *step]))
-            }
+            Input::Numbers(linear, step) => linear.apply(&x.reshape([x.shape()[0], x.shape()[1] / step, *step])),
         };
         let count = vectors.shape()[1] as isize;
         let x = vectors + self.places.slice(&[(..count).into()]);
