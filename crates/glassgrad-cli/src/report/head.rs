@@ -19,7 +19,7 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
         true => "<p class=\"trouble\">It was ended early.</p>\n",
         false => "",
     };
-    let pairs = [
+    let mut pairs = vec![
         ("Network", settings.network(ends.view.numbers(), ends.outputs)),
         ("Parameters", thousands(study.start.element_count())),
         ("Optimiser", optimiser(settings)),
@@ -33,6 +33,9 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
         ("Time", format!("{} for {} steps", duration(outcome.history.seconds()), thousands(outcome.steps as usize))),
         ("Seed", settings.seed.to_string()),
     ];
+    if let Some(linear) = &outcome.linear {
+        pairs.push(("A linear model", linear.test.measure.to_string()));
+    }
     format!(
         "<p class=\"brand\">glassgrad · report of an experiment</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n\
          <p class=\"verdict\"><strong>{large}</strong> {rest}</p>\n{ended}{}",
