@@ -84,7 +84,7 @@ struct Noisy {
 type Pairs = (Tensor, Tensor);
 type Loss = fn(&Noisy, &Pairs, &Keys) -> Tensor;
 
-fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<Noisy, Loss>) {
+fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<'static, Noisy, Loss>) {
     let x = Tensor::uniform(Key::new(8), [90, 3]).detach().unwrap();
     let y = x.sum_over(1).square().unsqueeze(1).detach().unwrap();
     let key = Key::new(5);

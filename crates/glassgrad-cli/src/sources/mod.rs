@@ -18,6 +18,7 @@ mod tests {
     use glassgrad::data::Targets;
     use glassgrad::rng::Key;
 
+    use super::made::names;
     use super::*;
 
     #[test]
