@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn evolution_comes_nearer_than_chance() {
-        let best = |search: fn(&Space, usize, u64, Key, &mut Try<'_>) -> Result<Vec<Trial>, Failure>| {
+        type Search = fn(&Space, usize, u64, Key, &mut Try<'_>) -> Result<Vec<Trial>, Failure>;
+        let best = |search: Search| {
             let mut sum = 0.0;
             for seed in 0..20 {
                 let mut seen = Vec::new();

@@ -189,12 +189,15 @@ impl Study {
     }
 }
 
+/// From a network to the sizes of its slopes and numbers.
+type Look<'o> = dyn Fn(&Network) -> Result<Vec<Sizes>, Error> + 'o;
+
 /// Keeps the history, and passes on what it sees.
 pub(super) struct Observer<'o> {
     history: History,
     spectator: &'o mut dyn Spectator,
     judge: Judge<'o>,
-    sizes: Box<dyn Fn(&Network) -> Result<Vec<Sizes>, Error> + 'o>,
+    sizes: Box<Look<'o>>,
     rate: f64,
     epochs: u64,
     /// When the epoch began, not counting what was spent on looking.
