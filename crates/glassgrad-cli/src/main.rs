@@ -14,6 +14,7 @@ mod progress;
 mod question;
 mod report;
 mod sources;
+mod studio;
 mod table;
 
 use std::io::{IsTerminal, Write as _};
@@ -60,6 +61,7 @@ commands! {
     Predict predict,
     Tune tune,
     Bench bench,
+    Studio studio,
     Completions complete,
     Man complete,
 }

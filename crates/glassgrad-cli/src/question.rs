@@ -2,7 +2,7 @@
 
 use clap::Args;
 use glassgrad::lang::{Expression, Span, parse};
-use glassgrad::scalar::{NodeId, Tape, Var};
+use glassgrad::scalar::{Matrix, NodeId, Tape, Var, derivatives, hessian};
 use glassgrad::trace::{Trace, short};
 
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ impl Question {
                 .split_once('=')
                 .ok_or_else(|| Failure::Input(format!("--at {pair}: a name and a value are needed, as in x=2")))?;
             let (name, value) =
-                (name.trim(), number(text).map_err(|reason| Failure::Input(format!("--at {pair}: {reason}")))?);
+                (name.trim(), number_of(text).map_err(|reason| Failure::Input(format!("--at {pair}: {reason}")))?);
             if matches!(name, "e" | "pi") {
                 return Err(Failure::Input(format!(
                     "--at {pair}: {name} is a constant; give the variable another name"
@@ -73,7 +73,7 @@ impl Question {
 }
 
 /// A number, or an expression without variables.
-fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number_of(text: &str) -> Result<f64, String> {
     if let Ok(number) = text.trim().parse::<f64>() {
         return Ok(number);
     }
@@ -130,6 +130,24 @@ impl Problem {
         results.into_iter().map(|result| result.recorded_on(tape).into()).collect()
     }
 
+    /// The derivatives of a result, counted from 0, in one variable, from order 0 to this order.
+    pub(crate) fn derivatives(&self, result: usize, variable: usize, order: usize) -> Vec<f64> {
+        derivatives(
+            |x| {
+                let mut inputs: Vec<_> = self.point.iter().map(|value| glassgrad::c(*value)).collect();
+                inputs[variable] = x;
+                self.expression.evaluate(&inputs)[result]
+            },
+            self.point[variable],
+            order,
+        )
+    }
+
+    /// The second derivatives of a result, counted from 0.
+    pub(crate) fn hessian(&self, result: usize) -> Matrix<f64> {
+        hessian(|x| self.expression.evaluate(x)[result], &self.point)
+    }
+
     /// The point as text, such as "x1 = 2, x2 = 5".
     pub(crate) fn point_text(&self) -> String {
         let pairs = self.expression.variables().iter().zip(&self.point);
@@ -149,7 +167,7 @@ impl Problem {
         }
         if let Some(node) = trace.first_not_finite(output) {
             let (label, value) = (trace.label(node), tape.value(node));
-            let place = self.place(node, tape);
+            let place = self.place(node);
             let inputs = trace.numbers(node);
             let began = match tape.node(node).operands.is_empty() {
                 true => format!("the input {label} is {value}"),
@@ -159,7 +177,7 @@ impl Problem {
         }
         let (node, step) = trace.first_adjoint_not_finite(output)?;
         let partials = tape.node(node).parents().map(|(_, partial)| short(partial)).collect::<Vec<_>>().join(" and ");
-        let place = self.place(node, tape);
+        let place = self.place(node);
         let (label, expression) = (trace.label(node), trace.expression(node));
         Some(Failure::Result(format!(
             "the gradient is not finite: the adjoint of {} becomes {} at {label} = {expression}, whose local partial is {partials}{place}",
@@ -168,13 +186,18 @@ impl Problem {
     }
 
     /// The text from which a node was recorded, underlined.
-    fn place(&self, node: NodeId, tape: &Tape<f64>) -> String {
+    fn place(&self, node: NodeId) -> String {
+        let found = self.spans().into_iter().find(|(recorded, _)| *recorded == node);
+        found.map_or(String::new(), |(_, span)| format!("\n{}", underlined(&self.expression, span)))
+    }
+
+    /// The nodes of the tape with the text from which each was recorded.
+    pub(crate) fn spans(&self) -> Vec<(NodeId, Span)> {
         // Recording once more tells which node of the expression became which node of the tape.
         let again = Tape::new();
         let variables: Vec<Var<'_>> = self.point.iter().map(|value| again.input(*value)).collect();
         let recorded = self.expression.formula().evaluate_all(&variables);
-        debug_assert!(again.len() <= tape.len());
-        let found = recorded.iter().position(|number| number.id() == Some(node));
-        found.map_or(String::new(), |found| format!("\n{}", underlined(&self.expression, self.expression.span(found))))
+        let numbered = recorded.iter().enumerate();
+        numbered.filter_map(|(node, number)| Some((number.id()?, self.expression.span(node)))).collect()
     }
 }

@@ -65,6 +65,8 @@ pub struct ReverseStep {
     pub node: NodeId,
     /// Its label.
     pub label: String,
+    /// The node through which the contribution comes; none for the seed.
+    pub through: Option<NodeId>,
     /// The rule, in labels; `seed` for the output itself.
     pub rule: String,
     /// The same with numbers in place of labels.
@@ -289,6 +291,7 @@ impl<'t> Trace<'t> {
         let mut steps = vec![ReverseStep {
             node: output,
             label: self.label(output).to_owned(),
+            through: None,
             rule: seed,
             numbers: String::new(),
             adjoint: 1.0,
@@ -307,6 +310,7 @@ impl<'t> Trace<'t> {
                 steps.push(ReverseStep {
                     node: parent,
                     label: self.label(parent).to_owned(),
+                    through: Some(id),
                     rule: sum_of(earlier.map(|_| own).into_iter().chain([contribution])),
                     numbers: sum_of(earlier.map(short).into_iter().chain([contribution_numbers])),
                     adjoint: total,

@@ -46,24 +46,13 @@ struct Growth {
 impl Check {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let problem = self.question.understand()?;
-        if problem.point.is_empty() {
-            return Err(Failure::Input("the expression has no variable, so there is nothing to check".to_owned()));
-        }
-        let tape = Tape::new();
-        let outputs = problem.record(&tape);
-        if let Some(failure) = problem.not_finite(&Trace::new(&tape), outputs[0]) {
-            return Err(failure);
-        }
-        let certificate = certify(|x| problem.expression.evaluate(x)[0], &problem.point, self.seed);
-        let automatic = gradient(|x| problem.expression.evaluate(x)[0], &problem.point);
-        let differences = differences(&problem, automatic[0]);
-        let growth = growth(&problem);
+        let compared = Comparison::of(&problem, self.seed)?;
         if self.json {
-            let object = as_json(&problem, &certificate, &automatic, &differences, &growth);
-            print(&format!("{object}\n"))?;
+            print(&format!("{}\n", compared.as_json(&problem)))?;
         } else {
-            print(&as_text(&problem, &tape, &certificate, &automatic, &differences, &growth))?;
+            print(&as_text(&problem, &compared))?;
         }
+        let certificate = &compared.certificate;
         if certificate.holds() {
             return Ok(());
         }
@@ -72,6 +61,70 @@ impl Check {
             "the derivatives are not certified at this point; a kink near it is the usual reason{}",
             blame.concat()
         )))
+    }
+}
+
+/// The three ways to differentiate the first result, side by side.
+pub(crate) struct Comparison {
+    certificate: Certificate,
+    automatic: Vec<f64>,
+    differences: Vec<Difference>,
+    growth: Vec<Growth>,
+    operations: usize,
+}
+
+impl Comparison {
+    /// Differentiates in all ways, where there is something to differentiate and it is finite.
+    pub(crate) fn of(problem: &Problem, seed: u64) -> Result<Comparison, Failure> {
+        if problem.point.is_empty() {
+            return Err(Failure::Input("the expression has no variable, so there is nothing to check".to_owned()));
+        }
+        let tape = Tape::new();
+        let outputs = problem.record(&tape);
+        if let Some(failure) = problem.not_finite(&Trace::new(&tape), outputs[0]) {
+            return Err(failure);
+        }
+        let automatic = gradient(|x| problem.expression.evaluate(x)[0], &problem.point);
+        Ok(Comparison {
+            certificate: certify(|x| problem.expression.evaluate(x)[0], &problem.point, seed),
+            differences: differences(problem, automatic[0]),
+            growth: growth(problem),
+            operations: tape.len() - problem.point.len(),
+            automatic,
+        })
+    }
+
+    pub(crate) fn as_json(&self, problem: &Problem) -> Value {
+        let Comparison { certificate, automatic, differences, growth, .. } = self;
+        let slope = |slope: Option<f64>| slope.map(json_number);
+        let ways: Vec<Value> = symbolic_values(problem)
+            .into_iter()
+            .enumerate()
+            .map(|(variable, (formula, value))| {
+                json!({ "variable": problem.name(variable), "finite_difference": json_number(best_central(problem, variable)),
+                        "symbolic": json_number(value), "formula": formula, "automatic": json_number(automatic[variable]) })
+            })
+            .collect();
+        let errors: Vec<Value> = differences
+            .iter()
+            .map(|row| json!({ "h": row.step, "forward_error": json_number(row.forward_error), "central_error": json_number(row.central_error) }))
+            .collect();
+        let sizes: Vec<Value> = growth
+            .iter()
+            .map(|row| json!({ "order": row.order, "written_out": json_number(row.written_out), "shared": row.shared }))
+            .collect();
+        json!({
+            "expression": problem.expression.source(),
+            "certified": certificate.holds(),
+            "adjoint_gap": json_number(certificate.adjoint_gap),
+            "symmetry_gap": json_number(certificate.symmetry_gap),
+            "first_order_slope": slope(certificate.first_order_slope),
+            "second_order_slope": slope(certificate.second_order_slope),
+            "blame": certificate.blame.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "derivatives": ways,
+            "finite_difference_errors": errors,
+            "symbolic_growth": sizes,
+        })
     }
 }
 
@@ -157,14 +210,8 @@ fn certificate_table(certificate: &Certificate) -> Table {
     table
 }
 
-fn as_text(
-    problem: &Problem,
-    tape: &Tape<f64>,
-    certificate: &Certificate,
-    automatic: &[f64],
-    differences: &[Difference],
-    growth: &[Growth],
-) -> String {
+fn as_text(problem: &Problem, compared: &Comparison) -> String {
+    let Comparison { certificate, automatic, differences, growth, operations } = compared;
     let mut text = format!("f = {}\nat {}\n\nCertificate\n", problem.expression.source(), problem.point_text());
     text += &certificate_table(certificate).render();
     text += "\nThree ways to differentiate\n";
@@ -202,48 +249,9 @@ fn as_text(
         table.row([row.order.to_string(), short(row.written_out), row.shared.to_string()]);
     }
     text += &table.render();
-    let operations = tape.len() - problem.point.len();
     text += &format!(
         "\nAutomatic: exact to rounding; a tape of {operations} operations, one reverse sweep for all {} derivatives\n",
         automatic.len()
     );
     text
-}
-
-fn as_json(
-    problem: &Problem,
-    certificate: &Certificate,
-    automatic: &[f64],
-    differences: &[Difference],
-    growth: &[Growth],
-) -> Value {
-    let slope = |slope: Option<f64>| slope.map(json_number);
-    let ways: Vec<Value> = symbolic_values(problem)
-        .into_iter()
-        .enumerate()
-        .map(|(variable, (formula, value))| {
-            json!({ "variable": problem.name(variable), "finite_difference": json_number(best_central(problem, variable)),
-                    "symbolic": json_number(value), "formula": formula, "automatic": json_number(automatic[variable]) })
-        })
-        .collect();
-    let errors: Vec<Value> = differences
-        .iter()
-        .map(|row| json!({ "h": row.step, "forward_error": json_number(row.forward_error), "central_error": json_number(row.central_error) }))
-        .collect();
-    let sizes: Vec<Value> = growth
-        .iter()
-        .map(|row| json!({ "order": row.order, "written_out": json_number(row.written_out), "shared": row.shared }))
-        .collect();
-    json!({
-        "expression": problem.expression.source(),
-        "certified": certificate.holds(),
-        "adjoint_gap": json_number(certificate.adjoint_gap),
-        "symmetry_gap": json_number(certificate.symmetry_gap),
-        "first_order_slope": slope(certificate.first_order_slope),
-        "second_order_slope": slope(certificate.second_order_slope),
-        "blame": certificate.blame.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "derivatives": ways,
-        "finite_difference_errors": errors,
-        "symbolic_growth": sizes,
-    })
 }

@@ -168,7 +168,7 @@ fn ledger(steps: &[Step]) -> String {
 }
 
 /// What disagrees with the derivative, if anything does.
-fn disagreement(derived: &Derived) -> Option<String> {
+pub(crate) fn disagreement(derived: &Derived) -> Option<String> {
     let agreement = derived.agreement;
     let worst_step = derived.steps.iter().map(|step| step.deviation).fold(0.0, f64::max);
     let found = [
@@ -186,7 +186,7 @@ fn disagreement(derived: &Derived) -> Option<String> {
     Some(format!("the derivative and {what} deviate by {deviation:.0e}; the point may be near a kink or a singularity"))
 }
 
-fn as_json(derived: &Derived) -> Value {
+pub(crate) fn as_json(derived: &Derived) -> Value {
     let steps: Vec<Value> = derived.steps.iter().map(step_json).collect();
     let sizes: serde_json::Map<String, Value> =
         derived.sizes.iter().map(|(name, number)| (name.clone(), Value::from(*number))).collect();

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use glassgrad::formula::number;
-use glassgrad::scalar::{Dual, Matrix, NodeId, Tape, derivatives, hessian};
+use glassgrad::scalar::{Dual, Matrix, NodeId, Tape};
 use glassgrad::trace::{Trace, adjoint_of, json_number, short, tangent_of};
 use serde_json::{Map, Value, json};
 
@@ -127,7 +127,7 @@ impl Grad {
             value: tape.value(output),
             gradient,
             hessian: self.hessian.then(|| {
-                let whole = hessian(|x| problem.expression.evaluate(x)[index], &problem.point);
+                let whole = problem.hessian(index);
                 Matrix::from_fn(variables.len(), variables.len(), |i, j| whole[(variables[i], variables[j])])
             }),
             derivatives: self.order.map(|order| self.derivatives(problem, order)).transpose()?,
@@ -144,16 +144,7 @@ impl Grad {
             let message = format!("--order {order}: choose one of the variables {names} with --wrt");
             return Err(Failure::Input(message));
         };
-        let series = derivatives(
-            |x| {
-                let mut inputs: Vec<_> = problem.point.iter().map(|value| glassgrad::c(*value)).collect();
-                inputs[variable] = x;
-                problem.expression.evaluate(&inputs)[self.output - 1]
-            },
-            problem.point[variable],
-            order,
-        );
-        Ok((variable, series))
+        Ok((variable, problem.derivatives(self.output - 1, variable, order)))
     }
 
     fn as_text(&self, work: &Work<'_>) -> String {

@@ -8,5 +8,6 @@ pub(crate) mod grad;
 pub(crate) mod graph;
 pub(crate) mod operations;
 pub(crate) mod predict;
+pub(crate) mod studio;
 pub(crate) mod train;
 pub(crate) mod tune;

@@ -15,6 +15,27 @@ use serde_json::{Value, json};
 /// No answer takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The browser's path, or nothing after it was told that the test is skipped.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    let is_required = std::env::var("GLASSGRAD_BROWSER").is_ok_and(|value| value == "required");
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/chromium");
+    let found = Command::new(&tool).args(is_required.then_some("--install")).output();
+    match found {
+        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().into()),
+        other => {
+            let why = match other {
+                Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+                Err(error) => format!("{}: {error}", tool.display()),
+            };
+            assert!(!is_required, "GLASSGRAD_BROWSER=required, and there is no browser: {why}");
+            // Tests that pass have their output kept from people; this is written past it.
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "SKIPPED: pages are not looked at: {why}");
+            None
+        }
+    }
+}
+
 /// A running browser with one page.
 pub(crate) struct Browser {
     process: Child,
@@ -108,14 +129,13 @@ impl Browser {
         }
     }
 
-    /// Opens a file in a window so many pixels wide, by day or by night.
-    pub(crate) fn visit(&mut self, file: &Path, width: u32, scheme: &str) -> Visit {
+    /// Opens an address in a window so many pixels wide, by day or by night.
+    pub(crate) fn visit(&mut self, address: &str, width: u32, scheme: &str) -> Visit {
         let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
         self.events.clear();
-        let address = format!("file://{}", file.display());
         let answer = self.call("Page.navigate", json!({ "url": address }));
         assert!(answer["errorText"].is_null(), "{address}: {answer}");
         if !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
@@ -124,13 +144,50 @@ impl Browser {
         }
         // What a page complains about while it is laid out has come before the answer to this.
         self.evaluate("document.documentElement.getBoundingClientRect().width");
-        let of = |method: &'static str| self.events.iter().filter(move |event| event["method"] == method);
-        let spoken = of("Runtime.consoleAPICalled").chain(of("Runtime.exceptionThrown")).chain(of("Log.entryAdded"));
-        let asked = of("Network.requestWillBeSent").filter_map(|event| event["params"]["request"]["url"].as_str());
+        let asked = self.events_of("Network.requestWillBeSent");
+        let asked = asked.filter_map(|event| event["params"]["request"]["url"].as_str());
         let is_foreign = |url: &&str| !url.starts_with("data:") && *url != address;
-        Visit {
-            complaints: spoken.map(|event| event["params"].to_string()).collect(),
-            requests: asked.filter(is_foreign).map(str::to_owned).collect(),
+        Visit { requests: asked.filter(is_foreign).map(str::to_owned).collect(), complaints: self.complaints() }
+    }
+
+    fn events_of(&self, method: &'static str) -> impl Iterator<Item = &Value> {
+        self.events.iter().filter(move |event| event["method"] == method)
+    }
+
+    /// What the page has complained about since it was opened.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let methods = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"];
+        let spoken = methods.into_iter().flat_map(|method| self.events_of(method));
+        spoken.map(|event| event["params"].to_string()).collect()
+    }
+
+    /// Presses a key, as a keyboard does.
+    #[allow(dead_code, reason = "pages that are only read need no keys")]
+    pub(crate) fn press(&mut self, key: &str) {
+        let (code, text) = match key {
+            "Tab" => (9, None),
+            "Enter" => (13, Some("\r")),
+            "End" => (35, None),
+            "Home" => (36, None),
+            "ArrowLeft" => (37, None),
+            "ArrowRight" => (39, None),
+            letter => (letter.to_uppercase().bytes().next().map_or(0, u32::from), Some(letter)),
+        };
+        let mut event = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
+        if let Some(text) = text {
+            event["text"] = text.into();
+        }
+        self.call("Input.dispatchKeyEvent", event);
+        self.call("Input.dispatchKeyEvent", json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }));
+    }
+
+    /// Waits until an expression on the page is true.
+    #[allow(dead_code, reason = "pages that are only read are whole when they are loaded")]
+    pub(crate) fn until(&mut self, expression: &str) {
+        let begin = Instant::now();
+        while self.evaluate(expression) != true {
+            assert!(begin.elapsed() < PATIENCE, "it never came to be: {expression}");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -8,29 +8,8 @@ mod devtools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use devtools::Browser;
+use devtools::{Browser, chromium};
 use serde_json::{Value, json};
-
-/// The browser's path, or nothing after it was told that the test is skipped.
-fn chromium() -> Option<PathBuf> {
-    let is_required = std::env::var("GLASSGRAD_BROWSER").is_ok_and(|value| value == "required");
-    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/chromium");
-    let found = Command::new(&tool).args(is_required.then_some("--install")).output();
-    match found {
-        Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().into()),
-        other => {
-            let why = match other {
-                Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
-                Err(error) => format!("{}: {error}", tool.display()),
-            };
-            assert!(!is_required, "GLASSGRAD_BROWSER=required, and there is no browser: {why}");
-            // Tests that pass have their output kept from people; this is written past it.
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "SKIPPED: pages are not looked at: {why}");
-            None
-        }
-    }
-}
 
 /// An experiment that was run, with its page.
 struct Experiment {
@@ -58,12 +37,17 @@ impl Experiment {
     }
 }
 
+/// The address of a file.
+fn address(file: &Path) -> String {
+    format!("file://{}", file.display())
+}
+
 /// Opens a page wide and narrow, by day and by night: it is quiet, asks for nothing, and never has to be moved sideways.
 fn is_well_behaved(browser: &mut Browser, page: &Path) {
     let size = std::fs::metadata(page).expect("a page").len();
     assert!(size < 3_000_000, "{} has {size} bytes", page.display());
     for (width, scheme) in [(390, "dark"), (360, "light"), (1280, "light")] {
-        let visit = browser.visit(page, width, scheme);
+        let visit = browser.visit(&address(page), width, scheme);
         assert!(visit.complaints.is_empty(), "{} at {width}: {:#?}", page.display(), visit.complaints);
         assert!(visit.requests.is_empty(), "{} asks for {:?}", page.display(), visit.requests);
         let wide = browser.evaluate("document.documentElement.scrollWidth");
@@ -76,7 +60,7 @@ fn is_well_behaved(browser: &mut Browser, page: &Path) {
         assert_eq!(browser.evaluate(spoiled), false, "{}", page.display());
     }
     // Letters are large enough on a telephone: those beside an axis are drawn at least nine pixels high.
-    browser.visit(page, 390, "light");
+    browser.visit(&address(page), 390, "light");
     let small = "Math.min(...[...document.querySelectorAll('svg.chart .tick')].map(letter => letter.getBoundingClientRect().height))";
     let smallest = browser.evaluate(small).as_f64().unwrap_or(f64::INFINITY);
     assert!(smallest >= 9.0, "{}: letters of {smallest} pixels", page.display());

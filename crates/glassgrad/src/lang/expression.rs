@@ -69,6 +69,20 @@ impl Expression {
         &self.formula.outputs
     }
 
+    /// The program with only one of its results, counted from 0, if it has that many.
+    ///
+    /// ```
+    /// use glassgrad::lang::parse;
+    /// let both = parse("x + 1; x^2").unwrap();
+    /// assert_eq!(both.result(1).map(|square| square.evaluate(&[3.0])), Some(vec![9.0]));
+    /// assert!(both.result(2).is_none());
+    /// ```
+    pub fn result(&self, number: usize) -> Option<Expression> {
+        let output = *self.formula.outputs.get(number)?;
+        let formula = Formula { outputs: vec![output], ..self.formula.clone() };
+        Some(Expression { formula, ..self.clone() })
+    }
+
     /// Evaluates all results. There must be one input for each variable.
     pub fn evaluate<T: Algebra>(&self, inputs: &[T]) -> Vec<T> {
         self.formula.evaluate(inputs)

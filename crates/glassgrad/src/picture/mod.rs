@@ -7,6 +7,7 @@
 
 mod diagram;
 mod layout;
+mod plan;
 mod svg;
 
 use std::fmt::Write as _;
@@ -90,6 +91,40 @@ pub fn svg(trace: &Trace<'_>, output: NodeId, title: &str) -> Result<String, Too
         _ => diagram(trace, output).svg(title),
     }
 }
+
+/// Where everything of the picture stands, for those who draw it themselves: boxes and paths, as JSON.
+///
+/// It depends on the names and the structure alone, not on any number, so that a picture whose numbers change stays where
+/// it is. `nodes` are in the order of the tape, with `left`, `top`, `width`, `height` and `role`; `edges` go `from` one node
+/// `to` another along a `path` in the language of SVG, with the local `partial` and a place for it.
+///
+/// ```
+/// use glassgrad::{picture, scalar::Tape, trace::Trace};
+/// let plan = |value: f64| {
+///     let tape = Tape::new();
+///     let x = tape.input(value).named("x");
+///     let y = x.sin();
+///     picture::plan(&Trace::new(&tape), y.into()).unwrap()
+/// };
+/// assert_eq!(plan(0.0)["nodes"], plan(-1.23456e-7)["nodes"]);
+/// assert_eq!(plan(0.0)["edges"][0]["partial"], "1");
+/// ```
+pub fn plan(trace: &Trace<'_>, output: NodeId) -> Result<serde_json::Value, TooLarge> {
+    let nodes = trace.tape().ids().count();
+    if nodes > LARGEST_PICTURE {
+        return Err(TooLarge { nodes });
+    }
+    let mut diagram = diagram(trace, output);
+    for (card, id) in diagram.cards.iter_mut().zip(trace.tape().ids()) {
+        let longest = format!("{} = {}", adjoint_of(trace.label(id)), "0".repeat(LONGEST_NUMBER));
+        card.lines.truncate(1);
+        card.lines.extend([(Ink::Value, "0".repeat(LONGEST_NUMBER)), (Ink::Adjoint, longest)]);
+    }
+    Ok(diagram.plan())
+}
+
+/// How many characters a number takes at most as `short` writes it.
+const LONGEST_NUMBER: usize = "-1.23456e-308".len();
 
 fn diagram(trace: &Trace<'_>, output: NodeId) -> Diagram {
     let adjoints = trace.tape().reverse(output);

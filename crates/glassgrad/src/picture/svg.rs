@@ -58,15 +58,15 @@ impl Diagram {
 }
 
 /// A diagram with places for its cards, and the diagrams inside of them with places for theirs.
-struct Placed<'d> {
-    diagram: &'d Diagram,
+pub(super) struct Placed<'d> {
+    pub(super) diagram: &'d Diagram,
     inside: Vec<Option<Placed<'d>>>,
-    sizes: Vec<(f64, f64)>,
-    layout: Layout,
+    pub(super) sizes: Vec<(f64, f64)>,
+    pub(super) layout: Layout,
 }
 
 impl<'d> Placed<'d> {
-    fn new(diagram: &'d Diagram) -> Placed<'d> {
+    pub(super) fn new(diagram: &'d Diagram) -> Placed<'d> {
         let inside: Vec<Option<Placed<'d>>> =
             diagram.cards.iter().map(|card| card.inside.as_ref().map(Placed::new)).collect();
         let size = |(card, inside): (&Card, &Option<Placed<'_>>)| {
@@ -165,25 +165,40 @@ fn draw_card(svg: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), 
 }
 
 fn draw_edge(svg: &mut String, path: &[(f64, f64)], ends: (f64, f64), edge: &Edge) {
-    let mut points = path.to_vec();
-    let last = points.len() - 1;
-    points[0].0 += ends.0;
-    points[last].0 -= ends.1;
-    let mut line = format!("M{:.1} {:.1}", points[0].0, points[0].1);
-    for pair in points.windows(2) {
-        let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
-        let middle = (x1 + x2) / 2.0;
-        let _ = write!(line, " C{middle:.1} {y1:.1} {middle:.1} {y2:.1} {x2:.1} {y2:.1}");
-    }
+    let drawn = Drawn::new(path, ends);
+    let line = &drawn.line;
     let class = if edge.passes { "edge" } else { "edge pale" };
     let _ = writeln!(svg, "<path class=\"{class}\" d=\"{line}\" marker-end=\"url(#arrow)\"/>");
     if edge.label.is_empty() {
         return;
     }
-    // In the middle of the last stretch, edges of one parent and edges of one child are apart.
-    let ((x1, y1), (x2, y2)) = (points[last - 1], points[last]);
-    let (x, y) = ((x1 + x2) / 2.0, (y1 + y2) / 2.0 + BASELINE);
+    let (x, y) = (drawn.label.0, drawn.label.1 + BASELINE);
     let _ = writeln!(svg, "<text class=\"partial\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(&edge.label));
+}
+
+/// The line of an edge in the language of SVG, and the middle of its label.
+pub(super) struct Drawn {
+    pub(super) line: String,
+    pub(super) label: (f64, f64),
+}
+
+impl Drawn {
+    /// The line along a path between two boxes of which the half widths are given.
+    pub(super) fn new(path: &[(f64, f64)], ends: (f64, f64)) -> Drawn {
+        let mut points = path.to_vec();
+        let last = points.len() - 1;
+        points[0].0 += ends.0;
+        points[last].0 -= ends.1;
+        let mut line = format!("M{:.1} {:.1}", points[0].0, points[0].1);
+        for pair in points.windows(2) {
+            let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
+            let middle = (x1 + x2) / 2.0;
+            let _ = write!(line, " C{middle:.1} {y1:.1} {middle:.1} {y2:.1} {x2:.1} {y2:.1}");
+        }
+        // In the middle of the last stretch, edges of one parent and edges of one child are apart.
+        let ((x1, y1), (x2, y2)) = (points[last - 1], points[last]);
+        Drawn { line, label: ((x1 + x2) / 2.0, (y1 + y2) / 2.0) }
+    }
 }
 
 pub(crate) fn escaped(text: &str) -> String {

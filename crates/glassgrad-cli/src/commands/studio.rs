@@ -1,0 +1,40 @@
+//! `glassgrad studio`: a local web page in which expressions are taken apart.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::studio::{Settings, serve};
+
+/// Open a local page in which any expression can be taken apart and watched step by step
+///
+/// The page and everything it needs are in this program; nothing is fetched from anywhere. Only this machine can reach it,
+/// unless --host names another address: then everyone who opens the page needs the token that is printed with the address.
+#[derive(Args)]
+pub(crate) struct Studio {
+    /// The port to listen at; 0 takes any that is free
+    #[arg(long, default_value_t = 7777)]
+    port: u16,
+
+    /// The address to listen at; 0.0.0.0 is every address of this machine
+    #[arg(long, default_value = "127.0.0.1", value_parser = address)]
+    host: IpAddr,
+
+    /// Print the address only, and leave the browser alone
+    #[arg(long)]
+    no_open: bool,
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    if text == "localhost" {
+        return Ok(Ipv4Addr::LOCALHOST.into());
+    }
+    text.parse().map_err(|_| "an address of this machine is needed, such as 127.0.0.1, ::1 or 0.0.0.0".to_owned())
+}
+
+impl Studio {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        serve(&Settings { host: self.host, port: self.port, opens_browser: !self.no_open })
+    }
+}

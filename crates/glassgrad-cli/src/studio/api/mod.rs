@@ -1,0 +1,128 @@
+//! Answers to questions about expressions, as JSON.
+//!
+//! An expression that cannot be read is a question with an answer: what is wrong, where, and what to do. It comes with the
+//! status 200 and the field `error`. Other statuses are for requests that are no questions: not JSON, too large, unknown.
+
+mod compare;
+mod explore;
+mod matrix;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use glassgrad::lang::SyntaxError;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::gallery;
+use crate::failure::Failure;
+
+/// The longest expression, in bytes.
+const LONGEST_EXPRESSION: usize = 4096;
+/// The longest time that a question may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The desks at which questions are worked on.
+pub(super) type Desks = Arc<Semaphore>;
+type Asked<T> = Result<Json<T>, JsonRejection>;
+
+/// Why there is no answer: what is wrong, where in the expression, and what to do.
+#[derive(Debug)]
+struct Refusal {
+    message: String,
+    place: Option<(usize, usize)>,
+    help: Option<String>,
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>) -> Refusal {
+        Refusal { message: message.into(), place: None, help: None }
+    }
+
+    fn as_json(&self) -> Value {
+        json!({ "error": { "message": self.message, "start": self.place.map(|(start, _)| start),
+                           "end": self.place.map(|(_, end)| end), "help": self.help } })
+    }
+}
+
+impl From<SyntaxError> for Refusal {
+    fn from(error: SyntaxError) -> Refusal {
+        let place = units(&error.source, error.span.start, error.span.end);
+        Refusal { place: Some(place), message: error.message, help: error.help }
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal::new(failure.to_string())
+    }
+}
+
+/// A range of bytes of a text in the units in which a browser counts: code units of UTF-16.
+fn units(source: &str, start: usize, end: usize) -> (usize, usize) {
+    let before = |byte: usize| source.get(..byte.min(source.len())).unwrap_or(source).encode_utf16().count();
+    (before(start), before(end))
+}
+
+/// Refuses an expression that is too long to be looked at.
+fn short_enough(expression: &str) -> Result<(), Refusal> {
+    match expression.len() {
+        0..=LONGEST_EXPRESSION => Ok(()),
+        length => Err(Refusal::new(format!(
+            "the expression has {length} bytes, and the studio reads {LONGEST_EXPRESSION}; the command line reads longer ones"
+        ))),
+    }
+}
+
+pub(super) async fn explore(State(desks): State<Desks>, asked: Asked<explore::Asked>) -> Response {
+    answered(desks, asked, explore::answer).await
+}
+
+pub(super) async fn compare(State(desks): State<Desks>, asked: Asked<explore::Asked>) -> Response {
+    answered(desks, asked, compare::answer).await
+}
+
+pub(super) async fn derive(State(desks): State<Desks>, asked: Asked<matrix::Asked>) -> Response {
+    answered(desks, asked, matrix::answer).await
+}
+
+pub(super) async fn gallery() -> Json<Value> {
+    Json(gallery::as_json())
+}
+
+/// Works on a question beside the server, at one of the desks, for a limited time.
+async fn answered<T: Send + 'static>(
+    desks: Desks,
+    asked: Asked<T>,
+    answer: fn(&T) -> Result<Value, Refusal>,
+) -> Response {
+    let refused = |status: StatusCode, message: &str| (status, Json(Refusal::new(message).as_json())).into_response();
+    let question = match asked {
+        Ok(Json(question)) => question,
+        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    };
+    let busy = "the studio is busy with other questions; ask again";
+    let Ok(Ok(desk)) = tokio::time::timeout(PATIENCE, desks.acquire_owned()).await else {
+        return refused(StatusCode::SERVICE_UNAVAILABLE, busy);
+    };
+    let work = tokio::task::spawn_blocking(move || {
+        // The desk is taken until the work is done, also when nobody waits any more.
+        let _desk = desk;
+        answer(&question)
+    });
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(Ok(Ok(value))) => Json(value).into_response(),
+        Ok(Ok(Err(refusal))) => Json(refusal.as_json()).into_response(),
+        Ok(Err(_)) => {
+            refused(StatusCode::INTERNAL_SERVER_ERROR, "this question made the studio stumble; others it can answer")
+        }
+        Err(_) => {
+            refused(StatusCode::SERVICE_UNAVAILABLE, "the question takes too long; ask about a smaller expression")
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The files of the page, in the program itself.
+
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+
+/// A file: the path it is asked for by, its type, its text.
+type File = (&'static str, &'static str, &'static str);
+
+macro_rules! file {
+    ($path:literal, $kind:literal) => {
+        (concat!("/", $path), $kind, include_str!(concat!("../../studio/", $path)))
+    };
+}
+
+const FILES: &[File] = &[
+    ("/", "text/html; charset=utf-8", include_str!("../../studio/index.html")),
+    file!("icon.svg", "image/svg+xml"),
+    file!("css/studio.css", "text/css; charset=utf-8"),
+    file!("js/api.js", "text/javascript; charset=utf-8"),
+    file!("js/chart.js", "text/javascript; charset=utf-8"),
+    file!("js/dom.js", "text/javascript; charset=utf-8"),
+    file!("js/explore.js", "text/javascript; charset=utf-8"),
+    file!("js/gallery.js", "text/javascript; charset=utf-8"),
+    file!("js/graph.js", "text/javascript; charset=utf-8"),
+    file!("js/main.js", "text/javascript; charset=utf-8"),
+    file!("js/matrix.js", "text/javascript; charset=utf-8"),
+    file!("js/state.js", "text/javascript; charset=utf-8"),
+    file!("js/steps.js", "text/javascript; charset=utf-8"),
+    file!("js/tables.js", "text/javascript; charset=utf-8"),
+    file!("js/theme.js", "text/javascript; charset=utf-8"),
+    file!("js/values.js", "text/javascript; charset=utf-8"),
+];
+
+/// The file that an address names.
+pub(super) async fn serve(uri: Uri) -> Response {
+    match FILES.iter().find(|(path, ..)| *path == uri.path()) {
+        Some((_, kind, text)) => ([(header::CONTENT_TYPE, *kind)], *text).into_response(),
+        None => (StatusCode::NOT_FOUND, "there is nothing here; the page is at /\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::FILES;
+
+    fn below(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.flat_map(|path| if path.is_dir() { below(&path) } else { vec![path] }).collect()
+    }
+
+    #[test]
+    fn the_page_is_small_and_whole() {
+        let bytes: usize = FILES.iter().map(|(.., text)| text.len()).sum();
+        assert!(bytes < 200_000, "the page has {bytes} bytes");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("studio");
+        assert_eq!(below(&folder).len(), FILES.len(), "a file of the folder is not served");
+    }
+
+    #[test]
+    fn the_page_asks_nobody_else() {
+        for (path, _, text) in FILES {
+            let foreign = text.replace("http://www.w3.org/", "");
+            assert!(!foreign.contains("http://") && !foreign.contains("https://"), "{path} names another place");
+        }
+    }
+}

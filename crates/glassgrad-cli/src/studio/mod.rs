@@ -1,0 +1,16 @@
+//! The studio: a server on this machine, and the page that it serves.
+//!
+//! - `server` listens, and gives every request a limit in time and company;
+//! - `security` says who may ask, and what the page may do;
+//! - `api/` answers questions about expressions, with what the library says;
+//! - `gallery` holds examples, `assets` the files of the page, which lie in the folder `studio/` of this package.
+//!
+//! The page computes no derivative and no value: it draws what it is told here.
+
+mod api;
+mod assets;
+mod gallery;
+mod security;
+mod server;
+
+pub(crate) use server::{Settings, serve};
