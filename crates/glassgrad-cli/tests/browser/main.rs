@@ -123,13 +123,13 @@ fn of_a_bad_one(browser: &mut Browser) {
         ("<!DOCTYPE html><p>quiet</p>".to_owned(), false, false),
     ] {
         std::fs::write(&page, &html).expect("a file is written");
-        let visit = browser.visit(&page, 390, "light");
+        let visit = browser.visit(&address(&page), 390, "light");
         assert_eq!(!visit.complaints.is_empty(), complains, "{html}: {:?}", visit.complaints);
         assert_eq!(!visit.requests.is_empty(), asks, "{html}: {:?}", visit.requests);
     }
     let wide = "<!DOCTYPE html><meta name=viewport content='width=device-width'><div style='width:900px'>wide</div>";
     std::fs::write(&page, wide).expect("a file is written");
-    browser.visit(&page, 390, "light");
+    browser.visit(&address(&page), 390, "light");
     assert!(browser.evaluate("document.documentElement.scrollWidth").as_u64() >= Some(900));
 }
 
