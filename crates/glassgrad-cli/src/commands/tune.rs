@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::failure::{Failure, print};
 use crate::interrupt;
+use crate::lab::command::command;
 use crate::lab::datasets;
 use crate::lab::folder::Folder;
 use crate::lab::options::Options;
@@ -149,15 +150,7 @@ impl Tune {
             folder
                 .write("tuning.html", report::tuning(&study.task.about, &trials, &study.settings, test).as_bytes())?;
         }
-        let layers: Vec<String> = best.candidate.layers.iter().map(usize::to_string).collect();
-        let command = format!(
-            "glassgrad train {} --lr {} --layers {} --epochs {} --seed {}",
-            settings.data,
-            best.candidate.lr,
-            layers.join(","),
-            settings.epochs,
-            settings.seed
-        );
+        let command = command(&study.settings);
         if self.json {
             let object = json!({
                 "dataset": study.task.about.name, "search": name_of(self.search), "trials": trials, "best": best,

@@ -5,6 +5,7 @@
 //! [`history`]; [`folder`] is where it lies.
 
 pub(crate) mod baseline;
+pub(crate) mod command;
 pub(crate) mod datasets;
 pub(crate) mod folder;
 pub(crate) mod history;

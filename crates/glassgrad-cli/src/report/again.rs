@@ -1,11 +1,10 @@
 //! The command and the settings that make an experiment again.
 
 use glassgrad::error::Error;
-use serde_json::Value;
 
 use super::Subject;
 use super::html::{escaped, note};
-use crate::lab::datasets;
+use crate::lab::command::command;
 use crate::lab::settings::Settings;
 
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
@@ -22,74 +21,4 @@ pub(super) fn told(settings: &Settings) -> String {
         escaped(&command(settings)),
         escaped(&json)
     )
-}
-
-/// The command line: the data, and all options that are not what suits it anyway.
-fn command(settings: &Settings) -> String {
-    let mut words = vec!["glassgrad".to_owned(), "train".to_owned(), quoted(&settings.data)];
-    let usual = datasets::suited(&settings.data, None).ok();
-    let is_usual_model = usual.as_ref().is_some_and(|usual| usual.model == settings.model);
-    let usual = if is_usual_model { usual } else { datasets::suited(&settings.data, Some(settings.model)).ok() };
-    let pairs = |settings: &Settings| match serde_json::to_value(settings) {
-        Ok(Value::Object(pairs)) => pairs,
-        _ => serde_json::Map::new(),
-    };
-    let usual = usual.as_ref().map(pairs).unwrap_or_default();
-    for (name, value) in pairs(settings) {
-        let is_usual = usual.get(&name) == Some(&value) && (name != "model" || is_usual_model);
-        if name == "data" || is_usual || value.is_null() {
-            continue;
-        }
-        words.push(format!("--{}", name.replace('_', "-")));
-        words.push(quoted(&plain(&value)));
-    }
-    words.join(" ")
-}
-
-/// A value as the command line takes it.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
-    }
-}
-
-/// A word that a shell takes for one.
-fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_alphanumeric() || "._,-+=/:@%".contains(character);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lab::settings::{Model, Optimizer};
-
-    #[test]
-    fn only_what_was_asked_for_is_told() {
-        let mut settings = datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(command(&settings), "glassgrad train moons");
-        settings.layers = vec![8, 4];
-        settings.optimizer = Optimizer::Sgd;
-        settings.lr = 0.5;
-        settings.weight_decay = 1e-3;
-        assert_eq!(
-            command(&settings),
-            "glassgrad train moons --layers 8,4 --lr 0.5 --optimizer sgd --weight-decay 0.001"
-        );
-        let other = datasets::suited("digits", Some(Model::Cnn)).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(command(&other), "glassgrad train digits --model cnn");
-    }
-
-    #[test]
-    fn words_are_quoted_for_the_shell() {
-        assert_eq!(
-            ["a.csv", "my file.csv", "it's", "", "$(x)"].map(quoted),
-            ["a.csv", "'my file.csv'", r"'it'\''s'", "''", "'$(x)'"]
-        );
-    }
 }

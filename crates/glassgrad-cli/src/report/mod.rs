@@ -1,8 +1,8 @@
 //! Pages about experiments, each in one file that needs nothing else.
 //!
 //! [`page`] tells one experiment from its result inwards: how it learnt, what it learnt, its weights, the graph of its
-//! loss, one step of one weight, which parameters the loss reaches, and how to make it again. [`comparison`] shows several
-//! side by side, [`tuning`] what a search has tried. A part that cannot be made says why, and the others stand.
+//! loss, one step of one weight, which parameters the loss reaches, and how to make it again. [`comparison()`] shows several
+//! side by side, [`tuning()`] what a search has tried. A part that cannot be made says why, and the others stand.
 
 mod again;
 mod audit;

@@ -96,8 +96,9 @@ impl Set {
                 None if place.download => self.fetch(file, &folder, place.mirror.as_deref(), progress)?,
                 None => {
                     let message = format!("there is no {} or {}.gz in {}", file.name, file.name, folder.display());
-                    return Err(Error::new(self.name, message)
-                        .help("name the folder that has the four files, or let them be downloaded"));
+                    return Err(Error::new(self.name, message).help(
+                        "name the folder that has the four files by --data DIR, or let them be fetched by --download",
+                    ));
                 }
             });
         }
