@@ -77,7 +77,7 @@ fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |rest: u32, byte| divided((rest ^ u32::from(*byte)) & 0xff) ^ (rest >> 8))
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use glassgrad::data::files::{Column, Features, Idx, Table, read_npy};
-use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::nn::Layer as _;
 use glassgrad::rng::Key;
@@ -17,9 +16,10 @@ use crate::failure::{Failure, print};
 use crate::lab::folder::MODEL;
 use crate::lab::model::{self, Model};
 use crate::lab::network::Network;
-use crate::lab::objective::{normal, told_classes};
+use crate::lab::objective::told_classes;
 use crate::lab::settings::Loss;
 use crate::lab::task::{Kind, View};
+use crate::lab::told::Numbers;
 use crate::lab::verse::{self, Writing};
 
 /// Use a trained network: labels and probabilities for rows, or a text that goes on
@@ -216,15 +216,7 @@ fn told(model: &Model, features: &Tensor) -> Result<Told, Error> {
         Kind::Numbers { names, scale } => {
             let width = outputs.len() / count.max(1);
             let table = Tensor::new(&outputs, [count, width]);
-            let (means, deviations) = match model.settings.loss {
-                Loss::Normal => {
-                    let normal = normal(&table);
-                    let scale = Tensor::from(scale.deviation.clone());
-                    (normal.mean, Some((normal.log_deviation.exp() * scale).to_f64_vec()?))
-                }
-                _ => (table, None),
-            };
-            let means = scale.invert(&means.cast(DType::F64)).to_f64_vec()?;
+            let Numbers { means, deviations } = Numbers::of(model.settings.loss, scale, &table)?;
             let column = |numbers: &[f64], place: usize| {
                 Column::Numbers(numbers.iter().skip(place).step_by(names.len()).copied().collect())
             };

@@ -11,7 +11,8 @@ use super::head::thousands;
 use super::html::{Cell, figure, note, table};
 use crate::chart::{Axis, Bitmap, Plot, colour, number};
 use crate::lab::history::{History, Seen, Sizes};
-use crate::lab::task::View;
+use crate::lab::told::Histogram;
+use crate::lab::units::Units;
 
 const MOST_UNITS: usize = 64;
 const MOST_HISTOGRAMS: usize = 12;
@@ -21,43 +22,24 @@ const BINS: usize = 40;
 
 /// What the units of the first layer look for, as images: blue speaks against, orange for it.
 pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
-    let View::Image { height, width } = subject.study.task.about.view else { return Ok(None) };
-    let leaf = |name: &str| {
-        subject.outcome.network.leaves().into_iter().find(|(path, _)| path.to_string() == name).map(|(_, leaf)| leaf)
-    };
-    let (tiles, wide, what) = match (leaf("layers.0.weight"), leaf("convolutions.0.weight")) {
-        // A column for each unit.
-        (Some(weight), _) if weight.shape().first() == Some(&(height * width)) && weight.shape().len() == 2 => {
-            (rows(&weight.transpose())?, width, "units")
-        }
-        (_, Some(kernels)) if kernels.shape().len() == 4 && kernels.shape()[1] == 1 => {
-            (rows(&kernels)?, kernels.shape()[3], "kernels")
-        }
-        _ => return Ok(None),
-    };
-    let shown = tiles.len().min(MOST_UNITS);
+    let view = subject.study.task.about.view;
+    let Some(units) = Units::of(view, &subject.outcome.network, MOST_UNITS)? else { return Ok(None) };
     let tile = |(place, weights): (usize, &Vec<f64>)| {
         let largest =
             weights.iter().filter(|weight| weight.is_finite()).fold(0.0, |most: f64, weight| most.max(weight.abs()));
         let pixel =
             |weight: &f64| colour::diverging(if largest > 0.0 && weight.is_finite() { weight / largest } else { 0.0 });
-        let address = Bitmap::new(wide, weights.iter().map(pixel).collect()).address();
+        let address = Bitmap::new(units.width, weights.iter().map(pixel).collect()).address();
         format!("<figure class=\"tile\"><img alt=\"weights of number {}\" src=\"{address}\"></figure>\n", place + 1)
     };
-    let tiles: String = tiles.iter().take(shown).enumerate().map(tile).collect();
-    let all = if what == "units" { subject.study.settings.layers.first().copied().unwrap_or(shown) } else { shown };
+    let tiles: String = units.tiles.iter().enumerate().map(tile).collect();
     let about = format!(
-        "{shown} of {} {what}: ink where a tile is orange speaks for a unit, where it is blue against it; each tile has its own scale.",
-        all.max(shown)
+        "{} of {} {}: ink where a tile is orange speaks for a unit, where it is blue against it; each tile has its own scale.",
+        units.tiles.len(),
+        units.all,
+        units.what
     );
     Ok(Some(format!("{}<div class=\"tiles units\">\n{tiles}</div>", note(&about))))
-}
-
-/// The numbers of a tensor, a list for each place of its first axis.
-fn rows(tensor: &Tensor) -> Result<Vec<Vec<f64>>, Error> {
-    let count = tensor.shape().first().copied().unwrap_or(0);
-    let numbers = tensor.cast(DType::F64).to_vec::<f64>()?;
-    Ok(numbers.chunks((numbers.len() / count.max(1)).max(1)).map(<[f64]>::to_vec).collect())
 }
 
 /// Sizes of weights and gradients by layer, and how the weights are spread.
@@ -165,18 +147,15 @@ fn joined(tensors: impl Iterator<Item = (f64, f64)>) -> f64 {
 }
 
 fn histogram(path: &str, weights: &[f64]) -> String {
-    let finite: Vec<f64> = weights.iter().copied().filter(|weight| weight.is_finite()).collect();
-    let across = Axis::linear("", finite.iter().copied());
+    let across = Axis::linear("", weights.iter().copied().filter(|weight| weight.is_finite()));
     let (low, high) = across.ends();
     let edge = |place: usize| low + (high - low) * place as f64 / BINS as f64;
-    let mut counts = vec![0.0; BINS];
-    for weight in &finite {
-        counts[(((weight - low) / (high - low) * BINS as f64) as usize).min(BINS - 1)] += 1.0;
-    }
+    let counted = Histogram::between(weights, BINS, low, high);
+    let counts: Vec<f64> = counted.counts.iter().map(|count| *count as f64).collect();
     let up = Axis::between("", 0.0, 1.05 * counts.iter().copied().fold(1.0, f64::max));
     let mut plot = Plot::flat(&format!("How the numbers of {path} are spread"), across, up);
     plot.bars("var(--c0)", &(0..=BINS).map(edge).collect::<Vec<_>>(), &counts);
-    let lost = weights.len() - finite.len();
+    let lost = counted.lost;
     let about = if lost > 0 { format!("{lost} of {} are not finite", weights.len()) } else { String::new() };
     figure(path, &about, &plot)
 }

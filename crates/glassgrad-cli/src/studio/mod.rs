@@ -3,6 +3,7 @@
 //! - `server` listens, and gives every request a limit in time and company;
 //! - `security` says who may ask, and what the page may do;
 //! - `api/` answers questions about expressions, with what the library says;
+//! - `views/` are what can be watched while a network learns, `written` is how their numbers are written;
 //! - `gallery` holds examples, `assets` the files of the page, which lie in the folder `studio/` of this package.
 //!
 //! The page computes no derivative and no value: it draws what it is told here.
@@ -12,5 +13,9 @@ mod assets;
 mod gallery;
 mod security;
 mod server;
+#[allow(dead_code, reason = "the runner of experiments is the one that asks")]
+mod views;
+#[allow(dead_code, reason = "so do its numbers")]
+mod written;
 
 pub(crate) use server::{Settings, serve};

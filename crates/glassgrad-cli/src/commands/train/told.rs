@@ -13,6 +13,7 @@ use crate::lab::objective::told_classes;
 use crate::lab::settings::name_of;
 use crate::lab::study::{Outcome, Study};
 use crate::lab::task::Kind;
+use crate::lab::told::counts;
 use crate::lab::verse::{self, Writing};
 use crate::plot::{Curve, plot};
 use crate::table::Table;
@@ -104,15 +105,13 @@ fn confusions(study: &Study, outcome: &Outcome) -> Option<String> {
     }
     let outputs = Judge::new(&study.objective, &study.task.test).judge(&outcome.network).ok()?.outputs;
     let classes = study.task.test.tensors().1.to_vec::<i64>().ok()?;
-    let mut counts = vec![vec![0_usize; names.len()]; names.len()];
-    for (told, class) in told_classes(&outputs, names.len()).zip(&classes) {
-        counts[*class as usize][told as usize] += 1;
-    }
+    let pairs = classes.iter().zip(told_classes(&outputs, names.len()));
+    let counts = counts(pairs.map(|(class, told)| (*class as usize, told as usize)));
     let header: Vec<String> = std::iter::once("is \\ told".to_owned()).chain(names.iter().cloned()).collect();
     let mut table = Table::of(header);
-    for (name, row) in names.iter().zip(&counts) {
-        let cell = |count: &usize| if *count == 0 { "·".to_owned() } else { count.to_string() };
-        table.push(std::iter::once(name.clone()).chain(row.iter().map(cell)).collect());
+    for (class, name) in names.iter().enumerate() {
+        let cell = |told: usize| counts.get(&(class, told)).map_or_else(|| "·".to_owned(), usize::to_string);
+        table.push(std::iter::once(name.clone()).chain((0..names.len()).map(cell)).collect());
     }
     Some(table.render())
 }

@@ -2,8 +2,10 @@
 
 use glassgrad::error::Error;
 
-use super::{Told, answers, are_probabilities, features, shares, spread, told_of_test, told_of_training};
+use super::{answers, told_of_test, told_of_training};
 use crate::chart::{Axis, Bitmap, Dot, Plot, colour};
+use crate::lab::plane::Plane;
+use crate::lab::told::{Told, are_probabilities, features, lead, spread};
 use crate::report::Subject;
 use crate::report::html::{figure, note};
 
@@ -22,8 +24,8 @@ const STRONGEST: f64 = 150.0;
 pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Error> {
     let (study, task) = (subject.study, &subject.study.task);
     let parts = [
-        (features(subject, &task.training)?, told_of_training(subject, names.len())?),
-        (features(subject, &task.test)?, told_of_test(subject, names.len())?),
+        (features(&task.about, &task.training)?, told_of_training(subject, names.len())?),
+        (features(&task.about, &task.test)?, told_of_test(subject, names.len())?),
     ];
     let column =
         |column: usize| parts.iter().flat_map(move |(numbers, _)| numbers.iter().skip(column).step_by(2).copied());
@@ -66,26 +68,14 @@ fn points(numbers: &[f64], told: &[Told], fits: impl Fn(&Told) -> bool) -> Vec<(
     pairs.map(|(pair, _)| (pair[0], pair[1])).collect()
 }
 
-/// The network asked once for the whole plane; the top row is the first of the picture.
+/// The network asked once for the whole plane.
 fn map(subject: &Subject<'_>, classes: usize, across: &Axis, up: &Axis) -> Result<Bitmap, Error> {
-    let middle = |place: usize, (low, high): (f64, f64)| low + (high - low) * (place as f64 + 0.5) / PLACES as f64;
-    let mut grid = Vec::with_capacity(2 * PLACES * PLACES);
-    for row in (0..PLACES).rev() {
-        for column in 0..PLACES {
-            grid.extend([middle(column, across.ends()), middle(row, up.ends())]);
-        }
-    }
-    let outputs = answers(subject, &grid)?.to_vec::<f64>()?;
-    let even = 1.0 / classes.max(1) as f64;
+    let plane = Plane { across: across.ends(), up: up.ends(), places: PLACES };
+    let outputs = answers(subject, &plane.points())?.to_vec::<f64>()?;
     let pixel = |row: &[f64]| {
-        let shares = shares(subject.study.settings.loss, row);
-        let (class, share) = shares
-            .iter()
-            .enumerate()
-            .fold((0, 0.0), |best, (class, share)| if *share > best.1 { (class, *share) } else { best });
+        let (class, lead) = lead(subject.study.settings.loss, row);
         let [red, green, blue] = colour::rgb(class);
-        let lead = if even < 1.0 { (share - even) / (1.0 - even) } else { 1.0 };
-        [red, green, blue, (STRONGEST * lead.clamp(0.0, 1.0)).round() as u8]
+        [red, green, blue, (STRONGEST * lead).round() as u8]
     };
     Ok(Bitmap::new(PLACES, outputs.chunks(classes.max(1)).map(pixel).collect()))
 }

@@ -2,8 +2,9 @@
 
 use glassgrad::error::Error;
 
-use super::{Told, are_probabilities, told_of_test};
+use super::told_of_test;
 use crate::chart::{Axis, Dot, Plot, number};
+use crate::lab::told::{Told, are_probabilities};
 use crate::report::Subject;
 use crate::report::html::{Cell, figure, note, table};
 

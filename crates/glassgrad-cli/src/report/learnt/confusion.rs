@@ -8,6 +8,7 @@ use glassgrad::error::Error;
 use super::told_of_test;
 use crate::chart::{Bitmap, colour};
 use crate::lab::task::Kind;
+use crate::lab::told::{Counts, counts};
 use crate::report::Subject;
 use crate::report::html::{Cell, caption, name_of, note, scroll, table};
 
@@ -17,15 +18,9 @@ const MOST_IN_A_TABLE: usize = 20;
 const MOST_IN_A_PICTURE: usize = 400;
 const MOST_IN_A_LIST: usize = 15;
 
-/// How many examples of a class are told to be of a class; those that do not occur are not there.
-type Counts = BTreeMap<(usize, usize), usize>;
-
 pub(in crate::report) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let Kind::Classes { names } = &subject.study.task.about.kind else { return Ok(None) };
-    let mut counts = Counts::new();
-    for told in told_of_test(subject, names.len())? {
-        *counts.entry((told.class, told.told)).or_default() += 1;
-    }
+    let counts = counts(told_of_test(subject, names.len())?.iter().map(|told| (told.class, told.told)));
     let about = note(
         "Each row is a class of the test part, each column a class that it is told to be; on the diagonal, it is right.",
     );

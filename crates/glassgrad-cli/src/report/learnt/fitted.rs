@@ -1,14 +1,11 @@
 //! One feature with numbers: the curve that was fitted, over the examples.
 
-use glassgrad::data::Dataset as _;
-use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 
-use super::{answers, features, spread};
+use super::answers;
 use crate::chart::{Axis, Dot, Plot};
-use crate::lab::objective::normal;
-use crate::lab::settings::Loss;
 use crate::lab::task::Scale;
+use crate::lab::told::{Numbers, column as column_of, features, spread, wanted};
 use crate::report::Subject;
 use crate::report::html::{figure, note};
 
@@ -22,17 +19,16 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
     let task = &subject.study.task;
     let mut parts = Vec::new();
     for part in [&task.training, &task.test] {
-        let wanted = part.tensors().1.reshape([part.len(), names.len()]).cast(DType::F64);
-        parts.push((features(subject, part)?, scale.invert(&wanted).to_vec::<f64>()?));
+        parts.push((features(&task.about, part)?, wanted(part, names.len(), scale)?));
     }
     let name = task.about.features.first().map_or("", String::as_str);
     let across = Axis::linear(name, parts.iter().flat_map(|(xs, _)| xs.iter().copied()));
     let (low, high) = across.ends();
     let xs: Vec<f64> = (0..PLACES).map(|k| low + (high - low) * k as f64 / (PLACES - 1) as f64).collect();
-    let told = Curves::of(subject, &xs, scale)?;
+    let told = Numbers::of(subject.study.settings.loss, scale, &answers(subject, &xs)?)?;
     let mut charts = String::new();
     for (column, name) in names.iter().enumerate().take(MOST_NUMBERS) {
-        let every = |numbers: &[f64]| numbers.iter().skip(column).step_by(names.len()).copied().collect::<Vec<f64>>();
+        let every = |numbers: &[f64]| column_of(numbers, column, names.len());
         let means = every(&told.means);
         let deviations = told.deviations.as_deref().map(every);
         let points = |place: usize| -> Vec<(f64, f64)> {
@@ -62,26 +58,4 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
         None => "What the network tells between and beside the examples it has seen.",
     };
     Ok(format!("{}<div class=\"charts\" id=\"fitted\">{charts}</div>", note(about)))
-}
-
-/// What the network tells along the axis, in the units of the data.
-struct Curves {
-    means: Vec<f64>,
-    deviations: Option<Vec<f64>>,
-}
-
-impl Curves {
-    fn of(subject: &Subject<'_>, xs: &[f64], scale: &Scale) -> Result<Curves, Error> {
-        let outputs = answers(subject, xs)?;
-        if subject.study.settings.loss != Loss::Normal {
-            return Ok(Curves { means: scale.invert(&outputs).to_vec::<f64>()?, deviations: None });
-        }
-        let told = normal(&outputs);
-        let deviations = told.log_deviation.exp().to_vec::<f64>()?;
-        let units = scale.deviation.iter().copied().cycle();
-        Ok(Curves {
-            means: scale.invert(&told.mean).to_vec::<f64>()?,
-            deviations: Some(deviations.into_iter().zip(units).map(|(deviation, unit)| deviation * unit).collect()),
-        })
-    }
 }

@@ -2,8 +2,9 @@
 
 use glassgrad::error::Error;
 
-use super::{Told, are_probabilities, features, told_of_test};
+use super::told_of_test;
 use crate::chart::{Bitmap, escaped};
+use crate::lab::told::{Told, are_probabilities, features};
 use crate::report::Subject;
 use crate::report::html::{name_of, note};
 
@@ -13,7 +14,7 @@ const MOST_WRONG: usize = 40;
 
 pub(super) fn part(subject: &Subject<'_>, names: &[String], [height, width]: [usize; 2]) -> Result<String, Error> {
     let told = told_of_test(subject, names.len())?;
-    let pixels = features(subject, &subject.study.task.test)?;
+    let pixels = features(&subject.study.task.about, &subject.study.task.test)?;
     let images: Vec<&[f64]> = pixels.chunks_exact(height * width).collect();
     // The surest mistakes and the least sure successes tell the most.
     let mut wrong: Vec<usize> = (0..told.len()).filter(|place| !told[*place].is_right()).collect();

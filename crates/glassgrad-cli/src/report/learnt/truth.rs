@@ -1,13 +1,12 @@
 //! Numbers told against numbers wanted.
 
 use glassgrad::data::Dataset as _;
-use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 
-use super::spread;
 use crate::chart::{Axis, Dot, Plot};
 use crate::lab::objective::Judge;
 use crate::lab::task::{Part, Scale};
+use crate::lab::told::{column as column_of, spread, wanted};
 use crate::report::Subject;
 use crate::report::html::{figure, note};
 
@@ -44,16 +43,9 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
 
 /// Numbers wanted and told, in the units of the data.
 fn pairs(part: &Part, outputs: &[f64], column: usize, columns: usize, scale: &Scale) -> Result<Vec<(f64, f64)>, Error> {
-    let wanted = part.tensors().1.cast(DType::F64).to_vec::<f64>()?;
-    let width = outputs.len() / part.len().max(1);
-    let told = outputs.iter().skip(column).step_by(width.max(1));
+    let wanted = column_of(&wanted(part, columns, scale)?, column, columns);
+    // The first columns of the outputs are the predictions.
+    let told = column_of(outputs, column, outputs.len() / part.len().max(1));
     let (mean, deviation) = (scale.mean[column], scale.deviation[column]);
-    let unscaled = |number: &f64| number * deviation + mean;
-    Ok(wanted
-        .iter()
-        .skip(column)
-        .step_by(columns)
-        .zip(told)
-        .map(|(wanted, told)| (unscaled(wanted), unscaled(told)))
-        .collect())
+    Ok(wanted.into_iter().zip(told.iter().map(|told| told * deviation + mean)).collect())
 }

@@ -1,0 +1,84 @@
+//! Which classes of the test part are taken for which.
+//!
+//! ```text
+//! fixed: { "names": [class, …], "examples": count, "all": count }
+//! live:  { "counts": [[class, told, count], …], "right": count }
+//! ```
+//!
+//! Pairs that do not occur are left out. At most 2,000 examples are looked at, evenly spread over the `all` of the part.
+
+use glassgrad::data::Dataset as _;
+use glassgrad::error::Error;
+use glassgrad::tree::Tree as _;
+use serde_json::{Value, json};
+
+use super::{Asked, Look, asked};
+use crate::lab::network::Network;
+use crate::lab::objective::told_classes;
+use crate::lab::study::Study;
+use crate::lab::task::Kind;
+use crate::lab::told::{counts, spread};
+
+const MOST_EXAMPLES: usize = 2000;
+
+struct Confusion<'s> {
+    names: &'s [String],
+    /// The classes of the examples that are looked at.
+    classes: Vec<i64>,
+    all: usize,
+    asked: Asked,
+}
+
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+    let Kind::Classes { names } = &study.task.about.kind else { return Ok(None) };
+    let all = study.task.test.len();
+    let places = spread(&(0..all).collect::<Vec<usize>>(), MOST_EXAMPLES);
+    let (inputs, classes) = study.task.test.batch(&places)?;
+    let asked = asked(inputs.realise()?);
+    Ok(Some(Box::new(Confusion { names, classes: classes.to_vec::<i64>()?, all, asked })))
+}
+
+impl Look for Confusion<'_> {
+    fn fixed(&self) -> Result<Value, Error> {
+        Ok(json!({ "names": self.names, "examples": self.classes.len(), "all": self.all }))
+    }
+
+    fn look(&mut self, network: &Network) -> Result<Value, Error> {
+        let outputs = (self.asked)(network)?.to_f64_vec()?;
+        let pairs = self.classes.iter().zip(told_classes(&outputs, self.names.len()));
+        let counts = counts(pairs.map(|(class, told)| (*class as usize, told as usize)));
+        let right: usize = counts.iter().filter(|((class, told), _)| class == told).map(|(_, count)| count).sum();
+        let triples: Vec<[usize; 3]> = counts.iter().map(|((class, told), count)| [*class, *told, *count]).collect();
+        Ok(json!({ "counts": triples, "right": right }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lab::objective::{Judge, Measure};
+    use crate::lab::settings::Number;
+    use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
+
+    #[test]
+    fn what_is_right_is_the_accuracy_of_the_judge() {
+        for (data, dtype) in [("iris", Number::F64), ("digits", Number::F32)] {
+            let study = suited(data, |settings| settings.dtype = dtype);
+            let (fixed, live) = live_and_fixed("confusion", &study, &study.start);
+            let judged = Judge::new(&study.objective, &study.task.test).judge(&study.start).expect("a verdict");
+            let Measure::Accuracy(part) = judged.score.measure else { panic!("an accuracy") };
+            let examples = fixed["examples"].as_f64().expect("a count");
+            assert_eq!(live["right"].as_f64().expect("a count"), (part * examples).round());
+            let triples = live["counts"].as_array().expect("counts");
+            let sum: u64 = triples.iter().filter_map(|triple| triple[2].as_u64()).sum();
+            assert_eq!(sum as f64, examples);
+        }
+    }
+
+    #[test]
+    fn large_parts_are_looked_at_in_part_and_spoiled_weights_tell_the_first_class() {
+        let study = suited("moons", |settings| settings.points = 9000);
+        let (fixed, live) = live_and_fixed("confusion", &study, &spoiled(&study.start));
+        assert_eq!((fixed["examples"].as_u64(), fixed["all"].as_u64()), (Some(1500), Some(4500)));
+        assert!(live["counts"].as_array().expect("counts").iter().all(|triple| triple[1] == 0));
+    }
+}

@@ -1,0 +1,90 @@
+//! Numbers told against numbers wanted, on examples of the test part.
+//!
+//! ```text
+//! fixed: { "names": [name, …], "true": [[number for each example] for each name], "all": count }
+//! live:  { "told": [[number for each example] for each name], "deviation": the same or null }
+//! ```
+//!
+//! All numbers are in the units of the data; there are at most 300 examples and four names.
+
+use glassgrad::data::Dataset as _;
+use glassgrad::error::Error;
+use glassgrad::tree::Tree as _;
+use serde_json::{Value, json};
+
+use super::{Asked, Look, asked};
+use crate::lab::network::Network;
+use crate::lab::study::Study;
+use crate::lab::task::{Kind, Scale};
+use crate::lab::told::{Numbers, column, spread, wanted};
+use crate::studio::written::list;
+
+const MOST_EXAMPLES: usize = 300;
+const MOST_NUMBERS: usize = 4;
+
+struct Errors<'s> {
+    study: &'s Study,
+    names: &'s [String],
+    scale: &'s Scale,
+    places: Vec<usize>,
+    asked: Asked,
+}
+
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+    let Kind::Numbers { names, scale } = &study.task.about.kind else { return Ok(None) };
+    let places = spread(&(0..study.task.test.len()).collect::<Vec<usize>>(), MOST_EXAMPLES);
+    let asked = asked(study.task.test.batch(&places)?.0.realise()?);
+    Ok(Some(Box::new(Errors { study, names, scale, places, asked })))
+}
+
+impl Errors<'_> {
+    /// The shown columns of a table, each as a list.
+    fn columns(&self, table: &[f64]) -> Value {
+        let columns = self.names.len();
+        (0..columns.min(MOST_NUMBERS)).map(|place| list(&column(table, place, columns))).collect()
+    }
+}
+
+impl Look for Errors<'_> {
+    fn fixed(&self) -> Result<Value, Error> {
+        let (part, columns) = (&self.study.task.test, self.names.len());
+        let wanted = wanted(part, columns, self.scale)?;
+        let rows: Vec<f64> =
+            self.places.iter().flat_map(|place| wanted[place * columns..][..columns].iter().copied()).collect();
+        let names = &self.names[..columns.min(MOST_NUMBERS)];
+        Ok(json!({ "names": names, "true": self.columns(&rows), "all": part.len() }))
+    }
+
+    fn look(&mut self, network: &Network) -> Result<Value, Error> {
+        let told = Numbers::of(self.study.settings.loss, self.scale, &(self.asked)(network)?)?;
+        Ok(json!({
+            "told": self.columns(&told.means),
+            "deviation": told.deviations.map(|deviations| self.columns(&deviations)),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lab::objective::{Judge, Measure};
+    use crate::lab::settings::{Loss, Number};
+    use crate::studio::views::tests::{live_and_fixed, suited};
+
+    #[test]
+    fn errors_are_those_of_the_judge() {
+        for (dtype, loss) in [(Number::F32, Loss::Mse), (Number::F64, Loss::Normal)] {
+            let study = suited("function", |settings| (settings.dtype, settings.loss) = (dtype, loss));
+            let (fixed, live) = live_and_fixed("errors", &study, &study.start);
+            let numbers = |list: &serde_json::Value| -> Vec<f64> {
+                list[0].as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
+            };
+            let (wanted, told) = (numbers(&fixed["true"]), numbers(&live["told"]));
+            let squares: f64 = wanted.iter().zip(&told).map(|(wanted, told)| (wanted - told).powi(2)).sum();
+            let judged = Judge::new(&study.objective, &study.task.test).judge(&study.start).expect("a verdict");
+            let Measure::Error { rmse, .. } = judged.score.measure else { panic!("an error") };
+            assert_eq!((wanted.len(), told.len()), (100, 100));
+            assert!(((squares / 100.0).sqrt() - rmse).abs() < 1e-4 * rmse);
+            assert_eq!(live["deviation"].is_array(), loss == Loss::Normal);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! One feature with numbers: the curve that is told, and the examples.
+//!
+//! ```text
+//! fixed: { "feature": name, "names": [name, …], "x": [number, …],
+//!          "training": { "x": [number, …], "y": [[number, …] for each name], "all": count }, "test": the same }
+//! live:  { "told": [[number for each x] for each name], "deviation": [[number, …], …] or null }
+//! ```
+//!
+//! All numbers are in the units of the data; there are at most four names and 500 points of each part.
+
+use glassgrad::error::Error;
+use serde_json::{Value, json};
+
+use super::{Asked, Look, asked};
+use crate::chart::Axis;
+use crate::lab::network::Network;
+use crate::lab::study::Study;
+use crate::lab::task::{Kind, Part, Scale, View};
+use crate::lab::told::{Numbers, column, features, inputs_of, spread, wanted};
+use crate::studio::written::list;
+
+/// The curve is looked at in so many places.
+const PLACES: usize = 200;
+const MOST_POINTS: usize = 500;
+const MOST_NUMBERS: usize = 4;
+
+struct Fitted<'s> {
+    study: &'s Study,
+    names: &'s [String],
+    scale: &'s Scale,
+    x: Vec<f64>,
+    asked: Asked,
+}
+
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+    let task = &study.task;
+    let (View::Row { numbers: 1 }, Kind::Numbers { names, scale }) = (task.about.view, &task.about.kind) else {
+        return Ok(None);
+    };
+    let all = [features(&task.about, &task.training)?, features(&task.about, &task.test)?].concat();
+    let (low, high) = Axis::linear("", all.into_iter()).ends();
+    let x: Vec<f64> = (0..PLACES).map(|k| low + (high - low) * k as f64 / (PLACES - 1) as f64).collect();
+    let asked = asked(inputs_of(study, &x)?);
+    Ok(Some(Box::new(Fitted { study, names, scale, x, asked })))
+}
+
+impl Fitted<'_> {
+    /// The shown columns of a table, each as a list.
+    fn columns(&self, table: &[f64]) -> Value {
+        let columns = self.names.len();
+        (0..columns.min(MOST_NUMBERS)).map(|place| list(&column(table, place, columns))).collect()
+    }
+
+    fn points(&self, part: &Part) -> Result<Value, Error> {
+        let x = features(&self.study.task.about, part)?;
+        let y = wanted(part, self.names.len(), self.scale)?;
+        let rows: Vec<&[f64]> = y.chunks(self.names.len().max(1)).collect();
+        let y = spread(&rows, MOST_POINTS).concat();
+        Ok(json!({ "x": list(&spread(&x, MOST_POINTS)), "y": self.columns(&y), "all": x.len() }))
+    }
+}
+
+impl Look for Fitted<'_> {
+    fn fixed(&self) -> Result<Value, Error> {
+        let task = &self.study.task;
+        Ok(json!({
+            "feature": task.about.features.first(),
+            "names": &self.names[..self.names.len().min(MOST_NUMBERS)],
+            "x": list(&self.x),
+            "training": self.points(&task.training)?,
+            "test": self.points(&task.test)?,
+        }))
+    }
+
+    fn look(&mut self, network: &Network) -> Result<Value, Error> {
+        let told = Numbers::of(self.study.settings.loss, self.scale, &(self.asked)(network)?)?;
+        Ok(json!({
+            "told": self.columns(&told.means),
+            "deviation": told.deviations.map(|deviations| self.columns(&deviations)),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassgrad::expr::Tensor;
+    use glassgrad::nn::Layer as _;
+
+    use crate::lab::settings::{Loss, Number};
+    use crate::lab::task::Kind;
+    use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
+
+    #[test]
+    fn the_curve_is_what_the_network_tells_in_units_of_the_data() {
+        for (dtype, loss) in [(Number::F32, Loss::Mse), (Number::F64, Loss::Normal)] {
+            let study = suited("function", |settings| (settings.dtype, settings.loss) = (dtype, loss));
+            let (fixed, live) = live_and_fixed("fitted", &study, &study.start);
+            let Kind::Numbers { scale, .. } = &study.task.about.kind else { panic!("numbers") };
+            let inputs = &study.task.about.scale;
+            for place in [0, 77, 199] {
+                let x = fixed["x"][place].as_f64().expect("a place");
+                let point = Tensor::from([[(x - inputs.mean[0]) / inputs.deviation[0]]]).cast(dtype.dtype());
+                let told = study.start.apply(&point).to_f64_vec().expect("outputs");
+                let close = |shown: &serde_json::Value, wanted: f64| {
+                    let shown = shown.as_f64().expect("a number");
+                    assert!((shown - wanted).abs() <= 1e-4 * (1.0 + wanted.abs()), "{shown} and {wanted}");
+                };
+                close(&live["told"][0][place], told[0] * scale.deviation[0] + scale.mean[0]);
+                match loss {
+                    Loss::Normal => close(&live["deviation"][0][place], told[1].exp() * scale.deviation[0]),
+                    _ => assert!(live["deviation"].is_null()),
+                }
+            }
+            assert_eq!(fixed["training"]["x"].as_array().map(Vec::len), Some(300));
+            assert_eq!(fixed["test"]["y"][0].as_array().map(Vec::len), Some(100));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_a_word() {
+        let study = suited("function", |_| {});
+        let (_, live) = live_and_fixed("fitted", &study, &spoiled(&study.start));
+        assert_eq!(live["told"][0][0], "NaN");
+    }
+}

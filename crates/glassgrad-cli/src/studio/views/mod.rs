@@ -1,0 +1,64 @@
+//! What can be watched while a network learns: a file and a row for each view.
+//!
+//! A view is made once for a run, with its program and its examples, and then looks at one network after another. What
+//! does not change between looks is told once, by [`Look::fixed`]. How bytes are written stands in [`super::written`].
+
+mod boundary;
+mod confusion;
+mod errors;
+mod fitted;
+mod histograms;
+mod images;
+pub(in crate::studio) mod surface;
+#[cfg(test)]
+pub(in crate::studio) mod tests;
+mod weights;
+
+use glassgrad::compile;
+use glassgrad::error::Error;
+use glassgrad::expr::Tensor;
+use glassgrad::nn::Layer as _;
+use serde_json::Value;
+
+use crate::lab::network::Network;
+use crate::lab::study::Study;
+
+/// Someone who looks at networks.
+pub(in crate::studio) trait Look {
+    /// What is the same at every look.
+    fn fixed(&self) -> Result<Value, Error> {
+        Ok(Value::Null)
+    }
+
+    /// What a network shows.
+    fn look(&mut self, network: &Network) -> Result<Value, Error>;
+}
+
+/// What makes a view of an experiment, or tells that it does not fit.
+type Make = for<'s> fn(&'s Study) -> Result<Option<Box<dyn Look + 's>>, Error>;
+
+/// A view, by its name.
+pub(in crate::studio) struct View {
+    pub(in crate::studio) name: &'static str,
+    pub(in crate::studio) make: Make,
+}
+
+/// All views, in the order in which a page shows them.
+pub(in crate::studio) const VIEWS: &[View] = &[
+    View { name: "boundary", make: boundary::make },
+    View { name: "fitted", make: fitted::make },
+    View { name: "images", make: images::make },
+    View { name: "errors", make: errors::make },
+    View { name: "confusion", make: confusion::make },
+    View { name: "weights", make: weights::make },
+    View { name: "histograms", make: histograms::make },
+];
+
+/// What networks tell of inputs that stay the same.
+type Asked = Box<dyn Fn(&Network) -> Result<Tensor, Error>>;
+
+/// Asks networks about these inputs, by a program that is made once.
+fn asked(inputs: Tensor) -> Asked {
+    let program = compile(|(network, inputs): &(Network, Tensor)| network.apply(inputs));
+    Box::new(move |network| program.call(&(network.clone(), inputs.clone())))
+}
