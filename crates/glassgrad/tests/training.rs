@@ -84,6 +84,14 @@ struct Noisy {
 type Pairs = (Tensor, Tensor);
 type Loss = fn(&Noisy, &Pairs, &Keys) -> Tensor;
 
+fn noisy_loss(network: &Noisy, (x, y): &Pairs, key: &Keys) -> Tensor {
+    loss::mse(&network.layers.apply_noisy(x, key), y).mean()
+}
+
+fn noisy_optimiser() -> Optimiser {
+    Optimiser::adam(0.01).clip_norm(1.0).schedule(Schedule::Cosine { steps: 60, least: 0.1 })
+}
+
 fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<'static, Noisy, Loss>) {
     let x = Tensor::uniform(Key::new(8), [90, 3]).detach().unwrap();
     let y = x.sum_over(1).square().unsqueeze(1).detach().unwrap();
@@ -91,11 +99,7 @@ fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<'static, Noisy, Lo
     let network = Noisy {
         layers: (Linear::new(key.fold(0), 3, 8), Activation::Relu, Dropout::new(0.25), Linear::new(key.fold(1), 8, 1)),
     };
-    fn wrong(network: &Noisy, (x, y): &Pairs, key: &Keys) -> Tensor {
-        loss::mse(&network.layers.apply_noisy(x, key), y).mean()
-    }
-    let optimiser = Optimiser::adam(0.01).clip_norm(1.0).schedule(Schedule::Cosine { steps: 60, least: 0.1 });
-    let training = Training::new(wrong as Loss, optimiser).epochs(6).batch_size(8).seed(3);
+    let training = Training::new(noisy_loss as Loss, noisy_optimiser()).epochs(6).batch_size(8).seed(3);
     (network, Arc::new(Examples::new((x, y)).unwrap()), training)
 }
 
@@ -120,6 +124,55 @@ fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
         let second = noisy_training().2.checkpoint(&path, 5).run(&network, &examples).unwrap();
         assert_eq!(bits(&second.parameters), bits(&whole.parameters), "stopped after {stop}");
         assert_eq!(second.losses, whole.losses, "stopped after {stop}");
+    }
+}
+
+/// A rate that is changed between steps counts from the next step on, is saved with the run, and a step that was made can be
+/// made again whatever has changed since.
+#[test]
+fn a_session_is_a_run_that_someone_else_leads() {
+    let (network, examples, training) = noisy_training();
+    let whole = noisy_training().2.run(&network, &examples).unwrap();
+    let mut session = training.session(&network, &examples).unwrap();
+    let rate = noisy_optimiser().rate();
+    while session.step().unwrap().is_some() {
+        // The same rate, told again, changes nothing.
+        session.set_rate(rate).unwrap();
+        let before = bits(session.parameters());
+        let last = session.last().unwrap().expect("a step was made");
+        assert_eq!(last.number, session.steps());
+        let (_, slope) =
+            value_and_grad(|network: &Noisy| noisy_loss(network, &last.batch, &last.key))(&last.parameters);
+        let (next, _) = noisy_optimiser().update(&last.parameters, &slope, &last.state);
+        for ((path, made), (_, again)) in session.parameters().leaves().into_iter().zip(next.leaves()) {
+            let gap = (made - again).abs().max().item().unwrap();
+            assert!(gap < 1e-6, "{path} differs by {gap} in step {}", last.number);
+        }
+        assert_eq!(bits(session.parameters()), before, "looking back changes nothing");
+    }
+    assert_eq!((bits(session.parameters()), session.losses()), (bits(&whole.parameters), &whole.losses[..]));
+    assert!(session.is_over() && session.step().unwrap().is_none());
+
+    // Another rate: it counts from the next step on, for what is saved too.
+    let training = noisy_training().2;
+    let mut session = training.session(&network, &examples).unwrap();
+    for _ in 0..20 {
+        session.step().unwrap();
+    }
+    session.set_rate(0.0).unwrap();
+    let (before, saved) = (bits(session.parameters()), session.run());
+    let made = session.step().unwrap().unwrap();
+    assert_eq!((made.rate, bits(session.parameters())), (0.0, before));
+    assert_eq!(saved.optimiser.factor.item().unwrap(), 0.0);
+    let path = folder("rate").join("run.safetensors");
+    save::save(&path, &saved, &[]).unwrap();
+    let training = noisy_training().2.checkpoint(&path, 1000);
+    let mut resumed = training.session(&network, &examples).unwrap();
+    assert_eq!((resumed.steps(), resumed.rate()), (20, 0.0));
+    resumed.step().unwrap();
+    assert_eq!(bits(resumed.parameters()), bits(session.parameters()));
+    for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+        assert!(resumed.set_rate(wrong).is_err());
     }
 }
 

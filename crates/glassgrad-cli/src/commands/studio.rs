@@ -1,13 +1,16 @@
-//! `glassgrad studio`: a local web page in which expressions are taken apart.
+//! `glassgrad studio`: a local web page in which expressions are taken apart and networks learn.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::sources::Place;
 use crate::studio::{Settings, serve};
 
-/// Open a local page in which any expression can be taken apart and watched step by step
+/// Open a local page in which any expression can be taken apart, and any network watched while it learns
 ///
 /// The page and everything it needs are in this program; nothing is fetched from anywhere. Only this machine can reach it,
 /// unless --host names another address: then everyone who opens the page needs the token that is printed with the address.
@@ -24,6 +27,14 @@ pub(crate) struct Studio {
     /// Print the address only, and leave the browser alone
     #[arg(long)]
     no_open: bool,
+
+    /// The directory with the files of mnist or fashion, which can be learnt then
+    #[arg(long = "data", value_name = "DIR")]
+    directory: Option<PathBuf>,
+
+    /// For how many seconds a run stays when no page shows it and it is not kept
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    linger: u64,
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -35,6 +46,8 @@ fn address(text: &str) -> Result<IpAddr, String> {
 
 impl Studio {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        serve(&Settings { host: self.host, port: self.port, opens_browser: !self.no_open })
+        let linger = Duration::from_secs(self.linger);
+        let places = Place { folder: self.directory, ..Place::default() };
+        serve(&Settings { host: self.host, port: self.port, opens_browser: !self.no_open, places, linger })
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Row {
     pub(crate) about: &'static str,
     /// What is changed of the usual settings.
     suit: fn(&mut Settings),
+    /// Whether it is at hand without fetching anything.
+    pub(crate) is_there: fn(&Place) -> bool,
     load: fn(&Settings, &Place) -> Result<Task, Failure>,
 }
 
@@ -39,6 +41,7 @@ pub(crate) const ROWS: &[Row] = &[
             settings.epochs = 100;
             settings.dtype = Number::F64;
         },
+        is_there: |_| true,
         load: |settings, _| {
             let view = View::Row { numbers: 4 };
             Task::of(sources::iris().map_err(sourced)?, view, Scaling::Columns, settings)
@@ -48,12 +51,14 @@ pub(crate) const ROWS: &[Row] = &[
         name: "moons",
         about: "points of two half-moons that reach into each other (made)",
         suit: |settings| settings.noise = 0.1,
+        is_there: |_| true,
         load: |settings, _| made(settings, &settings.data),
     },
     Row {
         name: "circles",
         about: "points of two circles, one inside the other (made)",
         suit: |settings| settings.noise = 0.05,
+        is_there: |_| true,
         load: |settings, _| made(settings, &settings.data),
     },
     Row {
@@ -64,12 +69,14 @@ pub(crate) const ROWS: &[Row] = &[
             settings.layers = vec![32, 32];
             settings.epochs = 200;
         },
+        is_there: |_| true,
         load: |settings, _| made(settings, &settings.data),
     },
     Row {
         name: "blobs",
         about: "points around three centres (made)",
         suit: |settings| settings.noise = 0.1,
+        is_there: |_| true,
         load: |settings, _| made(settings, &settings.data),
     },
     Row {
@@ -85,6 +92,7 @@ pub(crate) const ROWS: &[Row] = &[
             settings.lr_end = 0.01;
             settings.epochs = 40;
         },
+        is_there: |_| true,
         load: |settings, _| {
             let view = View::Image { height: 8, width: 8 };
             Task::of(sources::digits().map_err(sourced)?, view, Scaling::Whole, settings)
@@ -94,12 +102,14 @@ pub(crate) const ROWS: &[Row] = &[
         name: "mnist",
         about: "70,000 handwritten digits of 28×28 pixels (--data DIR, or --download)",
         suit: large_images,
+        is_there: sources::has_mnist,
         load: |settings, places| images(settings, places, sources::mnist),
     },
     Row {
         name: "fashion",
         about: "70,000 pieces of clothing of 28×28 pixels (--data DIR, or --download)",
         suit: large_images,
+        is_there: sources::has_fashion_mnist,
         load: |settings, places| images(settings, places, sources::fashion_mnist),
     },
     Row {
@@ -115,6 +125,7 @@ pub(crate) const ROWS: &[Row] = &[
             settings.lr = 5e-3;
             settings.epochs = 400;
         },
+        is_there: |_| true,
         load: |settings, _| made(settings, &settings.function),
     },
 ];
@@ -277,18 +288,7 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
     let wrong = |error: Error| Failure::Input(error.to_string());
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),
-        Data::Table(path) => {
-            let table = settings.missing.treated(Table::read(path).map_err(wrong)?).map_err(wrong)?;
-            let target = settings.target.as_deref();
-            let name =
-                path.file_name().map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
-            let classes = settings.answers.is_classes();
-            let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(wrong)?;
-            let numbers = source.feature_names.len();
-            let mut task = Task::of(source, View::Row { numbers }, Scaling::Columns, settings)?;
-            task.about.columns = Features::of(&table, target.unwrap_or("-1")).map_err(wrong)?.columns;
-            Ok(task)
-        }
+        Data::Table(path) => of_table(Table::read(path).map_err(wrong)?, settings),
         Data::Arrays(path) => {
             let (source, view) = arrays(path, settings).map_err(wrong)?;
             let scaling = if matches!(view, View::Image { .. }) { Scaling::Whole } else { Scaling::Columns };
@@ -301,6 +301,21 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
             Task::of_text(&name, &text, settings)
         }
     }
+}
+
+/// What the columns of a table make of one of them; the name of the table is that of the data in the settings.
+pub(crate) fn of_table(table: Table, settings: &Settings) -> Result<Task, Failure> {
+    let wrong = |error: Error| Failure::Input(error.to_string());
+    let table = settings.missing.treated(table).map_err(wrong)?;
+    let target = settings.target.as_deref();
+    let name = Path::new(&settings.data).file_name();
+    let name = name.map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
+    let classes = settings.answers.is_classes();
+    let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(wrong)?;
+    let numbers = source.feature_names.len();
+    let mut task = Task::of(source, View::Row { numbers }, Scaling::Columns, settings)?;
+    task.about.columns = Features::of(&table, target.unwrap_or("-1")).map_err(wrong)?.columns;
+    Ok(task)
 }
 
 /// Larger texts would take longer than anyone waits for.

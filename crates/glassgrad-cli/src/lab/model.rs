@@ -28,18 +28,37 @@ pub(crate) struct Model {
     pub(crate) network: Network,
 }
 
+/// The note of a network.
+fn note(study: &Study) -> Result<String, Failure> {
+    let note = Note { settings: study.settings.clone(), task: study.task.about.clone() };
+    serde_json::to_string(&note).map_err(|error| Failure::Result(error.to_string()))
+}
+
 /// Writes a network, whole or not at all.
 pub(crate) fn write(path: &Path, study: &Study, network: &Network) -> Result<(), Failure> {
-    let note = Note { settings: study.settings.clone(), task: study.task.about.clone() };
-    let note = serde_json::to_string(&note).map_err(|error| Failure::Result(error.to_string()))?;
-    save::save(path, network, &[(NOTE, &note)]).map_err(|error| Failure::Result(error.to_string()))
+    save::save(path, network, &[(NOTE, &note(study)?)]).map_err(|error| Failure::Result(error.to_string()))
+}
+
+/// The bytes of the file that [`write`] writes.
+pub(crate) fn to_bytes(study: &Study, network: &Network) -> Result<Vec<u8>, Failure> {
+    let mut file = File::of(network).map_err(|error| Failure::Result(error.to_string()))?;
+    file.notes.insert(NOTE.to_owned(), note(study)?);
+    file.to_bytes().map_err(|error| Failure::Result(error.to_string()))
 }
 
 /// Reads a network.
 pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
+    let file = File::read(path).map_err(|error| Failure::Input(error.to_string()))?;
+    of_file(&file, &path.display().to_string())
+}
+
+/// Reads a network from the bytes of a file that is called by a name.
+pub(crate) fn from_bytes(bytes: &[u8], name: &str) -> Result<Model, Failure> {
+    of_file(&File::from_bytes(bytes).map_err(|error| Failure::Input(error.to_string()))?, name)
+}
+
+fn of_file(file: &File, shown: &str) -> Result<Model, Failure> {
     let failed = |message: String| Failure::Input(message);
-    let file = File::read(path).map_err(|error| failed(error.to_string()))?;
-    let shown = path.display();
     let Some(note) = file.notes.get(NOTE) else {
         return Err(failed(format!(
             "{shown} was not written by glassgrad train: it does not say what network it holds"

@@ -1,6 +1,7 @@
 //! The settings of an experiment as options of the command line.
 
 use clap::Args;
+use serde::Deserialize;
 
 use super::datasets;
 use super::settings::{
@@ -9,8 +10,9 @@ use super::settings::{
 use super::task::{Description, Kind};
 use crate::failure::Failure;
 
-/// What a person asks for; what is left open is chosen to suit the data.
-#[derive(Args, Clone, Debug, Default)]
+/// What a person asks for, on the command line or in the studio; what is left open is chosen to suit the data.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Options {
     /// The kind of network
     #[arg(long, value_enum, help_heading = "Network")]

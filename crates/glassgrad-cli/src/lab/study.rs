@@ -152,19 +152,24 @@ impl Study {
         Ok(Outcome { network, history, training, test, linear, steps, stopped })
     }
 
+    /// How the network is trained, by nobody yet.
+    pub(crate) fn training<'s>(
+        &'s self,
+    ) -> Result<Training<'s, Network, impl Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>, Failure> {
+        let optimiser = recipe::optimiser(&self.settings, self.batches())?;
+        let loss =
+            |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
+        let training = Training::new(loss, optimiser);
+        Ok(training.epochs(self.settings.epochs).batch_size(self.batch()).seed(self.settings.seed))
+    }
+
     fn run_tensors(
         &self,
         run: Option<PathBuf>,
         within: Option<usize>,
         watch: Observer<'_>,
     ) -> Result<(Network, u64, bool, History), Mishap> {
-        let optimiser = recipe::optimiser(&self.settings, self.batches())?;
-        let loss =
-            |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
-        let mut training = Training::new(loss, optimiser)
-            .epochs(self.settings.epochs)
-            .batch_size(self.batch())
-            .seed(self.settings.seed);
+        let mut training = self.training()?;
         if let Some(path) = run {
             training = training.checkpoint_after(path, BETWEEN_SAVES);
         }

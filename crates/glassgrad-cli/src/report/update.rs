@@ -86,7 +86,7 @@ impl OneStep {
             let leaves = remembered.leaves.iter().map(pick).collect::<Result<_, Error>>()?;
             memories.push(Remembered { leaves, numbers: remembered.numbers.clone() });
         }
-        let state = State { count: state.count.clone(), memories };
+        let state = State { count: state.count.clone(), factor: state.factor.clone(), memories };
         Ok(Some(OneStep { number, name, weight: pick(&network)?, rate: optimiser.rate_at(number), parts, state }))
     }
 }
@@ -185,7 +185,14 @@ fn graph_of(study: &Study, step: &OneStep) -> Result<Option<Graph>, Error> {
                 numbers: one.numbers.clone(),
             })
             .collect();
-        optimiser.update(&inputs[0], &inputs[1], &State { count: count.clone(), memories }).0.named("next weight")
+        optimiser
+            .update(
+                &inputs[0],
+                &inputs[1],
+                &State { count: count.clone(), factor: step.state.factor.clone(), memories },
+            )
+            .0
+            .named("next weight")
     };
     Graph::trace(update, &inputs).with_gradients().map(Some)
 }

@@ -40,6 +40,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     PLANES.iter().map(|(name, ..)| *name).chain(CURVES.iter().map(|curve| curve.name))
 }
 
+/// The functions of one number among it.
+pub(crate) fn function_names() -> Vec<&'static str> {
+    CURVES.iter().map(|curve| curve.name).collect()
+}
+
 fn source(name: &str, title: String, features: &[&str], examples: Labelled) -> Source {
     let feature_names = features.iter().map(|name| (*name).to_owned()).collect();
     Source { name: name.to_owned(), title, feature_names, examples, test: None }

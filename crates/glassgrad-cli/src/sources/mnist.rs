@@ -83,12 +83,27 @@ pub(crate) fn fashion_mnist(place: &Place, progress: &mut dyn FnMut(&Progress)) 
     FASHION.source(place, progress)
 }
 
+/// Whether the files of MNIST are in a place.
+pub(crate) fn has_mnist(place: &Place) -> bool {
+    MNIST.is_in(place)
+}
+
+/// Whether those of Fashion-MNIST are.
+pub(crate) fn has_fashion_mnist(place: &Place) -> bool {
+    FASHION.is_in(place)
+}
+
 impl Set {
+    fn folder(&self, place: &Place) -> Result<PathBuf, Error> {
+        place.folder.clone().map_or_else(|| cache::folder(self.name), Ok)
+    }
+
+    fn is_in(&self, place: &Place) -> bool {
+        self.folder(place).is_ok_and(|folder| self.files.iter().all(|file| found(&folder, file.name).is_some()))
+    }
+
     fn source(&self, place: &Place, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
-        let folder = match &place.folder {
-            Some(folder) => folder.clone(),
-            None => cache::folder(self.name)?,
-        };
+        let folder = self.folder(place)?;
         let mut paths = Vec::new();
         for file in &self.files {
             paths.push(match found(&folder, file.name) {

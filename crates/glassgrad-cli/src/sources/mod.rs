@@ -10,8 +10,8 @@ mod mnist;
 pub(crate) use digits::digits;
 pub(crate) use download::Progress;
 pub(crate) use iris::{IRIS, iris};
-pub(crate) use made::made;
-pub(crate) use mnist::{Place, fashion_mnist, mnist};
+pub(crate) use made::{function_names, made};
+pub(crate) use mnist::{Place, fashion_mnist, has_fashion_mnist, has_mnist, mnist};
 
 #[cfg(test)]
 mod tests {

@@ -1,21 +1,22 @@
 //! The studio: a server on this machine, and the page that it serves.
 //!
-//! - `server` listens, and gives every request a limit in time and company;
+//! - `server` listens, and gives every request a limit in time and company; `connections` lets in only so many;
 //! - `security` says who may ask, and what the page may do;
 //! - `api/` answers questions about expressions, with what the library says;
-//! - `views/` are what can be watched while a network learns, `written` is how their numbers are written;
+//! - `train/` lets networks learn, `views/` says what is seen of them meanwhile, `inside/` what is asked about them, and
+//!   `written` how their numbers are written;
 //! - `gallery` holds examples, `assets` the files of the page, which lie in the folder `studio/` of this package.
 //!
 //! The page computes no derivative and no value: it draws what it is told here.
 
 mod api;
 mod assets;
+mod connections;
 mod gallery;
 mod security;
 mod server;
-#[allow(dead_code, reason = "the runner of experiments is the one that asks")]
+mod train;
 mod views;
-#[allow(dead_code, reason = "so do its numbers")]
 mod written;
 
 pub(crate) use server::{Settings, serve};

@@ -14,9 +14,12 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
+use super::connections::Door;
 use super::security::{Guard, guarded};
+use super::train::{self, Hall};
 use super::{api, assets};
 use crate::failure::{Failure, print};
+use crate::sources::Place;
 
 /// The longest request, in bytes.
 const LARGEST_REQUEST: usize = 64 * 1024;
@@ -32,6 +35,10 @@ pub(crate) struct Settings {
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
     pub(crate) opens_browser: bool,
+    /// Where large data sets are looked for.
+    pub(crate) places: Place,
+    /// How long a run stays when no page shows it.
+    pub(crate) linger: Duration,
 }
 
 /// Serves the studio until someone presses Ctrl-C.
@@ -49,7 +56,7 @@ pub(crate) fn serve(settings: &Settings) -> Result<(), Failure> {
 }
 
 async fn listen(settings: &Settings) -> Result<(), Failure> {
-    let Settings { host, port, opens_browser } = *settings;
+    let Settings { host, port, opens_browser, .. } = *settings;
     let listener = TcpListener::bind(SocketAddr::new(host, port)).await.map_err(|error| {
         Failure::Input(format!(
             "cannot listen at {}: {error}\n  = help: choose another port with --port, or --port 0",
@@ -58,6 +65,8 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     })?;
     let at = listener.local_addr().map_err(|error| Failure::Result(format!("the server has no address: {error}")))?;
     let guard = Guard::new(host)?;
+    let hall = Hall::new(settings.places.clone(), settings.linger);
+    tokio::spawn(Arc::clone(&hall).look_after());
     // Whoever reads the address may press Ctrl-C at once, so that it is listened for before anything is printed.
     let asked_to_end = Arc::new(Notify::new());
     let heard = Arc::clone(&asked_to_end);
@@ -70,7 +79,7 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
         open_browser(&address);
     }
     tokio::select! {
-        ended = axum::serve(listener, router(guard)).into_future() => {
+        ended = axum::serve(Door::new(listener), router(guard, Arc::clone(&hall))).into_future() => {
             ended.map_err(|error| Failure::Result(format!("the server ended: {error}")))
         }
         () = asked_to_end.notified() => Ok(()),
@@ -83,7 +92,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     if at.ip().is_unspecified() { SocketAddr::new(own, at.port()) } else { at }
 }
 
-fn router(guard: Guard) -> Router {
+fn router(guard: Guard, hall: Arc<Hall>) -> Router {
     let desks = Arc::new(Semaphore::new(AT_ONCE));
     Router::new()
         .route("/api/explore", post(api::explore))
@@ -91,8 +100,9 @@ fn router(guard: Guard) -> Router {
         .route("/api/derive", post(api::derive))
         .route("/api/gallery", get(api::gallery))
         .fallback(get(assets::serve))
-        .with_state(desks)
+        .with_state(Arc::clone(&desks))
         .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
+        .merge(train::routes(hall, desks))
         .layer(from_fn(in_time))
         .layer(from_fn_with_state(guard, guarded))
 }

@@ -9,18 +9,27 @@ async function request(path, init) {
   return { error: { message: (await response.text()).trim() || `the server answers ${response.status}` } };
 }
 
+const isAway = { error: { message: "the studio does not answer; is it still running?" } };
+
+const posted = (body, kind = "application/json") => ({ method: "POST", headers: { "content-type": kind }, body });
+
 // The answer, or null where another question has come in between.
 export async function ask(path, question) {
   running.get(path)?.abort();
   const control = new AbortController();
   running.set(path, control);
   try {
-    const body = JSON.stringify(question);
-    return await request(path, { method: "POST", headers: { "content-type": "application/json" }, body, signal: control.signal });
+    return await request(path, { ...posted(JSON.stringify(question)), signal: control.signal });
   } catch (error) {
-    if (error.name === "AbortError") return null;
-    return { error: { message: "the studio does not answer; is it still running?" } };
+    return error.name === "AbortError" ? null : isAway;
   }
 }
 
-export const fetchGallery = () => request("/api/gallery").catch(() => ({ examples: [] }));
+// The answer to something that is told, whatever else is told besides.
+export const tell = (path, told) => request(path, posted(JSON.stringify(told))).catch(() => isAway);
+
+export const send = (path, bytes) => request(path, posted(bytes, "application/octet-stream")).catch(() => isAway);
+
+export const get = (path) => request(path).catch(() => isAway);
+
+export const fetchGallery = () => get("/api/gallery");

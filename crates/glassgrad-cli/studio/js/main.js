@@ -1,12 +1,14 @@
 // The pages, and which of them is shown.
 
+import * as draw from "./draw.js";
 import * as explore from "./explore.js";
 import * as gallery from "./gallery.js";
 import * as matrix from "./matrix.js";
+import * as train from "./train.js";
 import { byId } from "./dom.js";
 import { read } from "./state.js";
 
-const pages = { explore, matrix, gallery };
+const pages = { explore, matrix, train, draw, gallery };
 let shown = null;
 
 function show() {

@@ -170,7 +170,10 @@ impl Browser {
             "End" => (35, None),
             "Home" => (36, None),
             "ArrowLeft" => (37, None),
+            "ArrowUp" => (38, None),
             "ArrowRight" => (39, None),
+            "ArrowDown" => (40, None),
+            "Backspace" => (8, None),
             letter => (letter.to_uppercase().bytes().next().map_or(0, u32::from), Some(letter)),
         };
         let mut event = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });

@@ -3,8 +3,11 @@
 #[path = "../browser/devtools.rs"]
 mod devtools;
 mod hostile;
+mod learning;
 mod page;
 mod server;
+mod socket;
+mod training;
 
 use std::process::Command;
 

@@ -10,13 +10,13 @@ use crate::server::Studio;
 const READY: &str = "document.getElementById('work').getAttribute('aria-busy') === 'false' && document.querySelectorAll('#ways tbody tr').length > 0";
 
 /// A studio with a browser, or nothing where there is no browser.
-fn visited(name: &str) -> Option<(Studio, Browser)> {
+pub(crate) fn visited(name: &str) -> Option<(Studio, Browser)> {
     let program = chromium()?;
     let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("studio-{name}-{}", std::process::id()));
     Some((Studio::start(&[]), Browser::start(&program, &profile)))
 }
 
-fn open(browser: &mut Browser, studio: &Studio, hash: &str, width: u32, scheme: &str) {
+pub(crate) fn open(browser: &mut Browser, studio: &Studio, hash: &str, width: u32, scheme: &str) {
     // From another place, so that the page is loaded and not only its hash changed.
     browser.visit("about:blank", width, scheme);
     let own = studio.address("");
@@ -25,13 +25,13 @@ fn open(browser: &mut Browser, studio: &Studio, hash: &str, width: u32, scheme: 
     assert!(visit.requests.iter().all(|url| url.starts_with(&own)), "asked elsewhere: {:?}", visit.requests);
 }
 
-fn is_quiet(browser: &mut Browser) {
+pub(crate) fn is_quiet(browser: &mut Browser) {
     browser.evaluate("1");
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
-fn text(browser: &mut Browser, selector: &str) -> String {
+pub(crate) fn text(browser: &mut Browser, selector: &str) -> String {
     let found = browser.evaluate(&format!("document.querySelector({})?.textContent ?? null", json!(selector)));
     found.as_str().unwrap_or_else(|| panic!("there is no {selector}")).to_owned()
 }
@@ -184,7 +184,7 @@ fn what_is_typed_is_answered_or_explained() {
 }
 
 /// The smallest ratio of contrast between text and what is behind it.
-const CONTRAST: &str = "(() => {
+pub(crate) const CONTRAST: &str = "(() => {
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
   const light = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, k) => sum + c * [0.2126, 0.7152, 0.0722][k], 0);

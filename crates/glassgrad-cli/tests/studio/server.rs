@@ -49,13 +49,37 @@ impl Studio {
 
     /// Sends bytes, and reads whatever comes back until the end.
     pub(crate) fn send(&self, bytes: &[u8]) -> String {
+        String::from_utf8_lossy(&self.exchange(bytes)).into_owned()
+    }
+
+    fn exchange(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(&self.host).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
         // It may have answered and gone before all is sent.
         let _ = stream.write_all(bytes);
         let mut text = Vec::new();
         let _ = stream.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
+        text
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn bytes(&self, path: &str) -> Vec<u8> {
+        let answer =
+            self.exchange(format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.host).as_bytes());
+        let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..head]));
+        answer[head + 4..].to_vec()
+    }
+
+    /// Sends a file, and reads the answer.
+    pub(crate) fn send_bytes(&self, path: &str, bytes: &[u8]) -> Value {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+            self.host,
+            bytes.len()
+        );
+        let answer = self.send(&[head.as_bytes(), bytes].concat());
+        serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
     }
 
     /// A request with these headers, of which `Host` and the type of the body have defaults.

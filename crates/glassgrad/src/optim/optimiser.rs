@@ -102,12 +102,16 @@ pub struct Step<'s> {
 /// use glassgrad::{Tensor, optim::Optimiser, tree::Tree};
 /// let state = Optimiser::adam(0.1).start(&(Tensor::ones([2]), Tensor::ones([3])));
 /// let names: Vec<String> = state.leaves().iter().map(|(path, _)| path.to_string()).collect();
-/// assert_eq!(names, ["count", "memories.0.leaves.0.0", "memories.0.leaves.0.1", "memories.0.leaves.1.0", "memories.0.leaves.1.1"]);
+/// assert_eq!(names[..3], ["count", "factor", "memories.0.leaves.0.0"]);
+/// assert_eq!(names[3..], ["memories.0.leaves.0.1", "memories.0.leaves.1.0", "memories.0.leaves.1.1"]);
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct State<X> {
     /// How many steps were made, 64-bit.
     pub count: Tensor,
+    /// What the rate is multiplied with besides its schedule, 64-bit: 1 until someone changes it. It is part of the state, so
+    /// that the rate can be changed while a program trains, without planning it again.
+    pub factor: Tensor,
     /// What each link remembers.
     pub memories: Vec<Remembered<X>>,
 }
@@ -236,6 +240,16 @@ impl Optimiser {
         self.links.iter().map(|link| link.name()).collect()
     }
 
+    /// The rate without its schedule.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimiser;
+    /// assert_eq!(Optimiser::adam(1e-3).rate(), 1e-3);
+    /// ```
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
     /// The rate of a step, from 1 on.
     ///
     /// ```
@@ -262,7 +276,7 @@ impl Optimiser {
             let Memory { leaves, numbers } = link.start(&trained.leaves);
             Remembered { leaves: leaves.into_iter().map(|list| trained.grown(parameters, list)).collect(), numbers }
         });
-        State { count: Tensor::from(0.0), memories: memories.collect() }
+        State { count: Tensor::from(0.0), factor: Tensor::from(1.0), memories: memories.collect() }
     }
 
     /// The parameters and the state after a step.
@@ -307,8 +321,8 @@ impl Optimiser {
             let leaves = leaves.iter().map(|list| trained.grown(parameters, list.clone())).collect();
             memories.push(Remembered { leaves, numbers: numbers.clone() });
         });
-        let moved = self.moved(&trained, &updates, &count);
-        (trained.replaced(parameters, moved), State { count, memories })
+        let moved = self.moved(&trained, &updates, &count, &state.factor);
+        (trained.replaced(parameters, moved), State { count, factor: state.factor.clone(), memories })
     }
 
     /// A step taken apart: the gradient, then what each link makes of it, with its name; then the next parameters. What
@@ -329,7 +343,7 @@ impl Optimiser {
         let (updates, count) = self.run(&trained, gradient, None, state, |name, updates, _| {
             parts.push((name, trained.grown(parameters, updates.to_vec())));
         });
-        let moved = self.moved(&trained, &updates, &count);
+        let moved = self.moved(&trained, &updates, &count, &state.factor);
         parts.push(("parameters", trained.replaced(parameters, moved)));
         parts
     }
@@ -358,8 +372,8 @@ impl Optimiser {
 
     /// The trained leaves after their updates.
     #[track_caller]
-    fn moved(&self, trained: &Trained, updates: &[Tensor], count: &Tensor) -> Vec<Tensor> {
-        let rate = self.schedule.factor(count) * self.rate;
+    fn moved(&self, trained: &Trained, updates: &[Tensor], count: &Tensor, factor: &Tensor) -> Vec<Tensor> {
+        let rate = self.schedule.factor(count) * self.rate * factor;
         let mut moved = Vec::with_capacity(updates.len());
         for ((leaf, update), path) in trained.leaves.iter().zip(updates).zip(&trained.paths) {
             let own = self.factors.iter().rev().find(|(prefix, _)| path.starts_with(prefix));

@@ -4,6 +4,7 @@
 //! runs, and goes on from them with the same bits as if nothing had happened. When the loss is not a number any more it finds
 //! the operation and the line where that began, and returns the last parameters that were good. [`inspect`] looks at a step
 //! for what does not show in the loss: slopes that vanish or explode, units that never fire, parameters that nothing reaches.
+//! A [`Session`] is training that makes a step when it is told to.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,10 +24,12 @@
 
 mod concerns;
 mod run;
+mod session;
 mod trouble;
 mod watch;
 
 pub use concerns::{Concern, inspect};
 pub use run::{Run, Trained, Training};
+pub use session::{Last, Session};
 pub use trouble::Trouble;
 pub use watch::{EarlyStopping, Epoch, Flow, Step, Watch};

@@ -6,37 +6,33 @@ use std::time::{Duration, Instant};
 
 use super::concerns::inspect;
 use super::trouble::Trouble;
-use super::watch::{Epoch, Flow, Step, Watch};
+use super::watch::{Epoch, Flow, Watch};
 use crate::Tree;
-use crate::compile::compile;
-use crate::data::{Batches, Dataset, Position, Prefetch};
-use crate::diff::{Within as _, scan, value_and_grad};
+use crate::data::{Dataset, Position};
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
-use crate::glass::explain_non_finite;
 use crate::optim::{Optimiser, State};
-use crate::rng::Key;
 use crate::save::{self, File};
 use crate::tree::Tree;
 
 /// How parameters are trained: a loss of a batch, an optimiser, how often everything is seen.
 pub struct Training<'w, X, F> {
-    loss: F,
-    optimiser: Optimiser,
-    epochs: u64,
-    size: usize,
-    parts: usize,
-    whole_only: bool,
-    seed: u64,
-    checkpoint: Option<(PathBuf, Due)>,
-    budget: Option<usize>,
+    pub(super) loss: F,
+    pub(super) optimiser: Optimiser,
+    pub(super) epochs: u64,
+    pub(super) size: usize,
+    pub(super) parts: usize,
+    pub(super) whole_only: bool,
+    pub(super) seed: u64,
+    pub(super) checkpoint: Option<(PathBuf, Due)>,
+    pub(super) budget: Option<usize>,
     inspections: Option<u64>,
     watches: Vec<Box<dyn Watch<X> + 'w>>,
 }
 
 /// When a run is saved.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+pub(super) enum Due {
     /// After every so many steps, and at the end of every epoch.
     Steps(u64),
     /// At the end of a step when so much time has passed since the last time, and when training is over.
@@ -92,7 +88,7 @@ impl<X: Tree> Run<X> {
     }
 
     /// Reads a run from a file; one before its first step says what is expected.
-    fn read(path: &Path, start: &Run<X>) -> Result<Run<X>, Error> {
+    pub(super) fn read(path: &Path, start: &Run<X>) -> Result<Run<X>, Error> {
         let file = File::read(path)?;
         // There is a loss for each epoch so far: as many as the file says, if it is a list.
         let losses = file.tensors.get("losses").filter(|losses| losses.rank() == 1 && losses.is_float());
@@ -100,7 +96,7 @@ impl<X: Tree> Run<X> {
         file.tree(&Run { losses, ..start.map(Tensor::clone) })
     }
 
-    fn position(&self) -> Result<Position, Error> {
+    pub(super) fn position(&self) -> Result<Position, Error> {
         match self.position.to_vec::<i64>()?[..] {
             [epoch, batch] if epoch >= 0 && batch >= 0 => Ok(Position { epoch: epoch as u64, batch: batch as u64 }),
             ref other => Err(Error::new("resume", format!("{other:?} is no position in the data"))),
@@ -180,12 +176,6 @@ impl<'w, X, F> Training<'w, X, F> {
     }
 }
 
-/// What a step changes: the parameters, and what the optimiser remembers.
-type Moment<X> = (X, State<X>);
-
-/// So many steps lie at most between two moments that are remembered, for when something goes wrong.
-const REMEMBERED: u64 = 64;
-
 impl<X: Tree + Clone, F> Training<'_, X, F> {
     /// Trains parameters on examples.
     pub fn run<D>(mut self, start: &X, dataset: &Arc<D>) -> Result<Trained<X>, Trouble<X>>
@@ -193,183 +183,42 @@ impl<X: Tree + Clone, F> Training<'_, X, F> {
         D: Dataset + 'static,
         F: Fn(&X, &D::Batch, &Keys) -> Tensor,
     {
-        let key = Key::new(self.seed);
-        let batches = Batches::new(self.size, key.fold(0));
-        let batches = if self.whole_only { batches.whole_only() } else { batches };
-        let count = batches.count(dataset);
-        if count == 0 {
-            let message = format!("{} examples make no batch of {}", dataset.len(), self.size);
-            return Err(Error::new("train", message).into());
-        }
-        let begin = Run::start(&self.optimiser, &start.realise()?);
-        let mut run = match &self.checkpoint {
-            Some((path, _)) if path.exists() => Run::read(path, &begin)?,
-            _ => begin,
-        };
-        let mut position = run.position()?;
-        let mut losses = run.losses.to_vec::<f64>()?;
-        let mut sum = losses.pop().unwrap_or(0.0);
-        let mut number = run.optimiser.count.item()? as u64;
-        let key_at = |position: Position| Keys::from(key.fold(1).fold(position.epoch).fold(position.batch));
-        let watches = &mut self.watches;
-        let (loss, optimiser, parts, budget) = (&self.loss, &self.optimiser, self.parts, self.budget);
-        let step = compile(|((parameters, state), (batch, key)): &(Moment<X>, (D::Batch, Keys))| {
-            let (value, slope) = accumulated(loss, parameters, batch, key, (parts, budget));
-            let next = optimiser.update_knowing(parameters, &slope, Some(&value), state);
-            (next, value)
-        });
-        let mut state = (run.parameters.clone(), run.optimiser.clone());
-        let mut remembered = (position, state.clone());
-        let mut ahead = Prefetch::new(Arc::clone(dataset), batches, position, 2);
-        let mut stopped = false;
-        let mut saved = Instant::now();
-        while position.epoch < self.epochs && !stopped {
-            let Some(next) = ahead.next() else { break };
-            let (_, batch) = next?;
-            if number.is_multiple_of(REMEMBERED) {
-                remembered = (position, state.clone());
+        let mut watches = std::mem::take(&mut self.watches);
+        let mut session = self.session(start, dataset)?;
+        let (mut stopped, mut saved) = (false, Instant::now());
+        while !stopped && let Some(made) = session.step()? {
+            for watch in &mut watches {
+                stopped |= watch.step(&made)? == Flow::Stop;
             }
-            let value = step.update(&mut state, &(batch, key_at(position)))?.item()?;
-            number += 1;
-            if !value.is_finite() {
-                let replayed = |state: &mut Moment<X>, position: Position| -> Result<(), Error> {
-                    let batch = batches.at(dataset, position)?;
-                    step.update(state, &(batch, key_at(position))).map(drop)
-                };
-                let failed = Failed { loss: value, step: number, position };
-                let found = self.explain(failed, remembered, &batches, dataset, key_at, replayed);
-                return Err(found?);
-            }
-            sum += value;
-            if !watches.is_empty() {
-                let made = Step { position, batches: count, number, loss: value, rate: self.optimiser.rate_at(number) };
-                for watch in &mut *watches {
-                    stopped |= watch.step(&made)? == Flow::Stop;
-                }
-            }
-            let before = position;
-            position = batches.after(dataset, position);
-            if position.epoch > before.epoch {
-                losses.push(sum / count as f64);
-                sum = 0.0;
+            let before = made.position;
+            let is_end_of_epoch = session.position().epoch > before.epoch;
+            if is_end_of_epoch {
                 let is_due = |every: u64| before.epoch.is_multiple_of(every);
                 let concerns = match self.inspections.is_some_and(is_due) {
-                    true => inspect(loss, &state.0, &batches.at(dataset, before)?, &key_at(before))?,
+                    true => {
+                        let (batch, key) = session.seen_at(before)?;
+                        inspect(&self.loss, session.parameters(), &batch, &key)?
+                    }
                     false => Vec::new(),
                 };
-                let mean = losses[losses.len() - 1];
-                let seen = Epoch { number: before.epoch, loss: mean, parameters: &state.0, concerns: &concerns };
-                for watch in &mut *watches {
+                let loss = session.losses().last().copied().unwrap_or(f64::NAN);
+                let seen = Epoch { number: before.epoch, loss, parameters: session.parameters(), concerns: &concerns };
+                for watch in &mut watches {
                     stopped |= watch.epoch(&seen)? == Flow::Stop;
                 }
             }
-            let is_last = stopped || position.epoch >= self.epochs;
             let is_due = |due: Due| match due {
-                Due::Steps(every) => number.is_multiple_of(every) || position.epoch > before.epoch,
+                Due::Steps(every) => made.number.is_multiple_of(every) || is_end_of_epoch,
                 Due::Time(time) => saved.elapsed() >= time,
             };
             if let Some((path, due)) = &self.checkpoint
-                && (is_last || is_due(*due))
+                && (stopped || session.is_over() || is_due(*due))
             {
                 saved = Instant::now();
-                let all: Vec<f64> = losses.iter().copied().chain([sum]).collect();
-                let place = [position.epoch as i64, position.batch as i64];
-                run = Run {
-                    parameters: state.0.clone(),
-                    optimiser: state.1.clone(),
-                    position: Tensor::from(place),
-                    losses: Tensor::from(all),
-                };
-                save::save(path, &run, &[("what", "a run of training")])?;
+                save::save(path, &session.run(), &[("what", "a run of training")])?;
             }
         }
-        Ok(Trained { parameters: state.0, losses, steps: number, stopped })
+        let Run { parameters, .. } = session.run();
+        Ok(Trained { parameters, losses: session.losses().to_vec(), steps: session.steps(), stopped })
     }
-
-    /// What made the loss infinite: the steps since the last remembered moment are made again.
-    fn explain<D>(
-        &self,
-        failed: Failed,
-        (mut position, mut state): (Position, Moment<X>),
-        batches: &Batches,
-        dataset: &Arc<D>,
-        key_at: impl Fn(Position) -> Keys,
-        replayed: impl Fn(&mut Moment<X>, Position) -> Result<(), Error>,
-    ) -> Result<Trouble<X>, Error>
-    where
-        D: Dataset + 'static,
-        F: Fn(&X, &D::Batch, &Keys) -> Tensor,
-    {
-        let Failed { loss, step, position: end } = failed;
-        // The last two moments before the failure, with finite parameters if there are some.
-        let mut before = (position, state.clone());
-        while position < end {
-            before = (position, state.clone());
-            replayed(&mut state, position)?;
-            position = batches.after(dataset, position);
-        }
-        let is_good = |parameters: &X| -> Result<bool, Error> {
-            let mut good = true;
-            for leaf in parameters.flatten().iter().filter(|leaf| leaf.is_float()) {
-                good &= leaf.is_finite().all().item()? == 1.0;
-            }
-            Ok(good)
-        };
-        let (steps_before, (at, parameters)) = match is_good(&state.0)? || before.0 == end {
-            true => (0, (position, state.0)),
-            false => (1, (before.0, before.1.0)),
-        };
-        let batch = batches.at(dataset, at)?;
-        let key = key_at(at);
-        let explanation = explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key), &parameters)?;
-        let checkpoint = self.checkpoint.as_ref().map(|(path, _)| path.clone()).filter(|path| path.exists());
-        Ok(Trouble::NotFinite {
-            loss,
-            step,
-            position: end,
-            steps_before,
-            explanation: explanation.map(Box::new),
-            last_good: Box::new(parameters),
-            checkpoint,
-        })
-    }
-}
-
-/// The loss of a batch and its gradient, as means over parts of the batch; each part draws with a key of its own.
-fn accumulated<X: Tree, B: Tree>(
-    loss: impl Fn(&X, &B, &Keys) -> Tensor,
-    parameters: &X,
-    batch: &B,
-    key: &Keys,
-    (parts, budget): (usize, Option<usize>),
-) -> (Tensor, X) {
-    let sloped = |batch: &B, key: &Keys| {
-        let function = value_and_grad(|parameters: &X| loss(parameters, batch, key));
-        match budget {
-            Some(bytes) => function.within(bytes)(parameters),
-            None => function(parameters),
-        }
-    };
-    let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
-    if parts == 1 || !batch.flatten().iter().all(divides) {
-        return sloped(batch, key);
-    }
-    let divided = batch.map(|leaf| {
-        let count = leaf.shape()[0] / parts;
-        leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
-    });
-    let one = |sums: &X, (part, key): &(B, Keys)| {
-        let (value, slope) = sloped(part, key);
-        (sums.add(&slope), value)
-    };
-    let (sums, values) = scan(one, &Tree::zeros_like(parameters), &(divided, key.split(parts)));
-    let share = |sum: &Tensor| if sum.is_float() { sum * (1.0 / parts as f64) } else { sum.clone() };
-    (values.mean(), sums.map(share))
-}
-
-/// A step whose loss was not finite.
-struct Failed {
-    loss: f64,
-    step: u64,
-    position: Position,
 }

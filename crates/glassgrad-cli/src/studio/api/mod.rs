@@ -25,26 +25,26 @@ use crate::failure::Failure;
 /// The longest expression, in bytes.
 const LONGEST_EXPRESSION: usize = 4096;
 /// The longest time that a question may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The desks at which questions are worked on.
 pub(super) type Desks = Arc<Semaphore>;
-type Asked<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
 
 /// Why there is no answer: what is wrong, where in the expression, and what to do.
 #[derive(Debug)]
-struct Refusal {
+pub(super) struct Refusal {
     message: String,
     place: Option<(usize, usize)>,
     help: Option<String>,
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>) -> Refusal {
+    pub(super) fn new(message: impl Into<String>) -> Refusal {
         Refusal { message: message.into(), place: None, help: None }
     }
 
-    fn as_json(&self) -> Value {
+    pub(super) fn as_json(&self) -> Value {
         json!({ "error": { "message": self.message, "start": self.place.map(|(start, _)| start),
                            "end": self.place.map(|(_, end)| end), "help": self.help } })
     }
@@ -95,16 +95,25 @@ pub(super) async fn gallery() -> Json<Value> {
     Json(gallery::as_json())
 }
 
+/// The answer to a request that is no question.
+pub(super) fn refused(status: StatusCode, message: impl Into<String>) -> Response {
+    (status, Json(Refusal::new(message).as_json())).into_response()
+}
+
+/// The question of a request, or the answer to one that has none.
+pub(super) fn question_of<T>(asked: Asked<T>) -> Result<T, Response> {
+    asked.map(|Json(question)| question).map_err(|rejection| refused(rejection.status(), rejection.body_text()))
+}
+
 /// Works on a question beside the server, at one of the desks, for a limited time.
-async fn answered<T: Send + 'static>(
+pub(super) async fn answered<T: Send + 'static>(
     desks: Desks,
     asked: Asked<T>,
-    answer: fn(&T) -> Result<Value, Refusal>,
+    answer: impl FnOnce(&T) -> Result<Value, Refusal> + Send + 'static,
 ) -> Response {
-    let refused = |status: StatusCode, message: &str| (status, Json(Refusal::new(message).as_json())).into_response();
-    let question = match asked {
-        Ok(Json(question)) => question,
-        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    let question = match question_of(asked) {
+        Ok(question) => question,
+        Err(response) => return response,
     };
     let busy = "the studio is busy with other questions; ask again";
     let Ok(Ok(desk)) = tokio::time::timeout(PATIENCE, desks.acquire_owned()).await else {

@@ -1,0 +1,257 @@
+//! Requests about runs.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use clap::ValueEnum;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::asked::{self, Asked};
+use super::hall::Hall;
+use super::looking;
+use super::runner::{Desk, Order};
+use super::stream;
+use crate::lab::objective::Judge;
+use crate::lab::study::Outcome;
+use crate::lab::{baseline, datasets, model, settings};
+use crate::report;
+use crate::studio::api::{self, Desks, PATIENCE, Refusal};
+
+/// The largest table and the largest model that are taken, in bytes.
+const LARGEST_UPLOAD: usize = 32 << 20;
+
+/// What requests share.
+#[derive(Clone)]
+struct Room {
+    hall: Arc<Hall>,
+    desks: Desks,
+}
+
+/// The requests about runs.
+pub(in crate::studio) fn routes(hall: Arc<Hall>, desks: Desks) -> Router {
+    Router::new()
+        .route("/api/train", get(catalogue))
+        .route("/api/train/settings", post(suited))
+        .route("/api/runs", get(list).post(begin))
+        .route("/api/models", post(load))
+        .route("/api/runs/{id}", get(seen).delete(free))
+        .route("/api/runs/{id}/order", post(order))
+        .route("/api/runs/{id}/stream", get(watch))
+        .route("/api/runs/{id}/look", post(look))
+        .route("/api/runs/{id}/model", get(export))
+        .route("/api/runs/{id}/report", get(reported))
+        .route("/api/runs/{id}/history", get(history))
+        .layer(DefaultBodyLimit::max(LARGEST_UPLOAD))
+        .with_state(Room { hall, desks })
+}
+
+/// What can be chosen, by name, with what is said about it.
+fn choices<E: ValueEnum>() -> Value {
+    let one = |value: &E| {
+        let value = value.to_possible_value()?;
+        Some(json!([value.get_name(), value.get_help().map(ToString::to_string)]))
+    };
+    E::value_variants().iter().filter_map(one).collect()
+}
+
+async fn catalogue(State(room): State<Room>) -> Json<Value> {
+    let task = |row: &datasets::Row| json!({ "name": row.name, "about": row.about, "is_there": (row.is_there)(&room.hall.places) });
+    let tasks: Vec<Value> = datasets::ROWS.iter().map(task).collect();
+    Json(json!({
+        "tasks": tasks,
+        "functions": crate::sources::function_names(),
+        "choices": {
+            "model": choices::<settings::Model>(), "activation": choices::<settings::Activation>(),
+            "initial": choices::<settings::Initial>(), "loss": choices::<settings::Loss>(),
+            "optimizer": choices::<settings::Optimizer>(), "schedule": choices::<settings::Schedule>(),
+            "dtype": choices::<settings::Number>(), "missing": choices::<settings::Missing>(),
+            "answers": choices::<settings::Answers>(), "reduce": choices::<settings::Reduce>(),
+        },
+    }))
+}
+
+async fn suited(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
+    api::answered(room.desks, asked, |asked: &Asked| Ok(json!({ "settings": asked.settings()? }))).await
+}
+
+async fn begin(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
+    let hall = Arc::clone(&room.hall);
+    api::answered(room.desks, asked, move |asked: &Asked| {
+        let study = asked.study(&hall.places)?;
+        let id = hall.begin(study, asked.pace, asked.paused).map_err(Refusal::new)?;
+        Ok(json!({ "id": id }))
+    })
+    .await
+}
+
+async fn load(State(room): State<Room>, bytes: Bytes) -> Response {
+    let hall = Arc::clone(&room.hall);
+    api::answered(room.desks, Ok(Json(bytes)), move |bytes: &Bytes| {
+        let study = asked::loaded(bytes, &hall.places)?;
+        Ok(json!({ "id": hall.begin(study, None, true).map_err(Refusal::new)? }))
+    })
+    .await
+}
+
+async fn list(State(room): State<Room>) -> Json<Value> {
+    Json(room.hall.list())
+}
+
+async fn seen(State(room): State<Room>, Path(id): Path<u64>) -> Response {
+    match room.hall.board(id) {
+        Some(board) => Json(board.all()).into_response(),
+        None => gone(id),
+    }
+}
+
+async fn free(State(room): State<Room>, Path(id): Path<u64>) -> Response {
+    if room.hall.free(id) { Json(json!({ "freed": id })).into_response() } else { gone(id) }
+}
+
+fn gone(id: u64) -> Response {
+    api::refused(StatusCode::NOT_FOUND, format!("there is no run {id}; it was freed, or the studio was started anew"))
+}
+
+/// What a run is told.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, tag = "do", rename_all = "kebab-case")]
+enum Told {
+    Go { steps: Option<u64> },
+    Pause,
+    Stop,
+    Rate { rate: f64 },
+    Pace { pace: Option<f64> },
+    Keep { kept: bool },
+}
+
+async fn order(State(room): State<Room>, Path(id): Path<u64>, told: api::Asked<Told>) -> Response {
+    let told = match api::question_of(told) {
+        Ok(told) => told,
+        Err(response) => return response,
+    };
+    let order = match told {
+        Told::Go { steps } => {
+            if !room.hall.has_room() && room.hall.board(id).is_some_and(|board| !board.is_running()) {
+                return Json(Refusal::new("other networks are learning; pause one of them").as_json()).into_response();
+            }
+            Order::Go { steps }
+        }
+        Told::Pause => Order::Pause,
+        Told::Stop => Order::Stop,
+        Told::Rate { rate } if rate.is_finite() && rate >= 0.0 => Order::Rate(rate),
+        Told::Rate { rate } => {
+            let told = format!("{rate}: a learning rate is a number that is not below zero");
+            return Json(Refusal::new(told).as_json()).into_response();
+        }
+        Told::Pace { pace } => Order::Pace(pace.filter(|pace| pace.is_finite() && *pace > 0.0)),
+        Told::Keep { kept } => {
+            return if room.hall.keep(id, kept) { Json(json!({ "kept": kept })).into_response() } else { gone(id) };
+        }
+    };
+    if room.hall.order(id, order) { Json(json!({ "id": id })).into_response() } else { gone(id) }
+}
+
+async fn watch(State(room): State<Room>, Path(id): Path<u64>, upgrade: WebSocketUpgrade) -> Response {
+    let Some(board) = room.hall.board(id) else { return gone(id) };
+    // Nothing is expected of a page but its end.
+    upgrade.max_message_size(1024).on_upgrade(move |socket| stream::serve(socket, board.watcher()))
+}
+
+async fn look(State(room): State<Room>, Path(id): Path<u64>, asked: api::Asked<looking::Asked>) -> Response {
+    let asked = match api::question_of(asked) {
+        Ok(asked) => asked,
+        Err(response) => return response,
+    };
+    match ask(&room, id, move |desk| looking::answer(desk, &asked)).await {
+        Ok(Ok(value)) => Json(value).into_response(),
+        Ok(Err(error)) => Json(Refusal::new(error.to_string()).as_json()).into_response(),
+        Err(response) => response,
+    }
+}
+
+/// Asks a run between two of its steps, and waits for the answer.
+async fn ask<T: Send + 'static>(
+    room: &Room,
+    id: u64,
+    question: impl FnOnce(&Desk<'_>) -> T + Send + 'static,
+) -> Result<T, Response> {
+    let (send, receive) = oneshot::channel();
+    let question = move |desk: &Desk<'_>| {
+        // Who asked may have gone away.
+        let _ = send.send(question(desk));
+    };
+    if !room.hall.order(id, Order::Ask(Box::new(question))) {
+        return Err(gone(id));
+    }
+    let busy = |told: &str| api::refused(StatusCode::SERVICE_UNAVAILABLE, told);
+    match tokio::time::timeout(PATIENCE, receive).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(busy("the run has ended, or stumbled over this question")),
+        Err(_) => Err(busy("the question takes too long")),
+    }
+}
+
+async fn export(State(room): State<Room>, Path(id): Path<u64>) -> Response {
+    let bytes = ask(&room, id, |desk| (file_name(desk), model::to_bytes(desk.study, desk.network))).await;
+    saved(bytes, "safetensors", "application/octet-stream")
+}
+
+async fn reported(State(room): State<Room>, Path(id): Path<u64>) -> Response {
+    let page = ask(&room, id, |desk| {
+        let made = || -> Result<Vec<u8>, crate::failure::Failure> {
+            let failed = |error: glassgrad::error::Error| crate::failure::Failure::Result(error.to_string());
+            let study = desk.study;
+            let judged = |part| Ok(Judge::new(&study.objective, part).judge(desk.network).map_err(failed)?.score);
+            let outcome = Outcome {
+                network: desk.network.clone(),
+                history: desk.history.clone(),
+                training: judged(&study.task.training)?,
+                test: judged(&study.task.test)?,
+                linear: baseline::fit(study).unwrap_or_default(),
+                steps: desk.session.steps(),
+                stopped: !desk.session.is_over(),
+            };
+            Ok(report::page(study, &outcome)?.into_bytes())
+        };
+        (file_name(desk), made())
+    })
+    .await;
+    saved(page, "html", "application/octet-stream")
+}
+
+async fn history(State(room): State<Room>, Path(id): Path<u64>) -> Response {
+    let table = ask(&room, id, |desk| (file_name(desk), Ok(desk.history.csv().into_bytes()))).await;
+    saved(table, "csv", "text/csv; charset=utf-8")
+}
+
+fn file_name(desk: &Desk<'_>) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    let name: String = desk.study.task.about.name.chars().take(40).map(plain).collect();
+    format!("{name}-{}", settings::name_of(desk.study.settings.model))
+}
+
+/// A file that the browser saves.
+fn saved(
+    made: Result<(String, Result<Vec<u8>, crate::failure::Failure>), Response>,
+    ending: &str,
+    kind: &str,
+) -> Response {
+    match made {
+        Ok((name, Ok(bytes))) => {
+            let disposition = format!("attachment; filename=\"{name}.{ending}\"");
+            ([(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_DISPOSITION, disposition)], bytes)
+                .into_response()
+        }
+        Ok((_, Err(failure))) => api::refused(StatusCode::INTERNAL_SERVER_ERROR, failure.to_string()),
+        Err(response) => response,
+    }
+}

@@ -1,0 +1,58 @@
+//! Questions about the inside of a network, between two of its steps.
+
+use glassgrad::error::Error;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::runner::Desk;
+use crate::lab::update::LastStep;
+use crate::studio::inside;
+use crate::studio::views::surface;
+
+/// What is asked about.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, tag = "at", rename_all = "kebab-case")]
+pub(in crate::studio) enum Asked {
+    /// The last update of one weight.
+    Weight { path: String, place: Vec<usize> },
+    /// One example on its way through the network, and its gradient on the way back.
+    Sample { part: String, index: usize },
+    /// The graph of the loss, folded.
+    Graph { level: Option<usize> },
+    /// What the optimiser of programs makes of a step.
+    Passes,
+    /// Which parameters the loss reaches.
+    Audit,
+    /// The loss around the way that training has taken.
+    Surface,
+    /// What the network makes of a drawing, ink from 0 to 255 row by row.
+    Drawn { ink: Vec<u8>, from: [usize; 2], class: Option<usize> },
+}
+
+pub(super) fn answer(desk: &Desk<'_>, asked: &Asked) -> Result<Value, Error> {
+    let Desk { study, network, .. } = *desk;
+    match asked {
+        Asked::Weight { path, place } => {
+            let none = || Error::new("weight", "no step was made yet").help("let it make a step");
+            let last = desk.session.last()?.ok_or_else(none)?;
+            let last = LastStep {
+                number: last.number,
+                network: last.parameters,
+                state: last.state,
+                batch: last.batch,
+                noise: last.key,
+                rate: last.rate,
+            };
+            inside::weight::weight(study, desk.optimiser, &last, path, place)
+        }
+        Asked::Sample { part, index } => inside::sample::sample(study, network, part, *index),
+        Asked::Graph { level } => inside::graph::graph(study, network, *level),
+        Asked::Passes => inside::passes::passes(study, network),
+        Asked::Audit => inside::audit::audit(study, network),
+        Asked::Surface => surface::surface(study, desk.way),
+        Asked::Drawn { ink, from, class } => {
+            let ink: Vec<f64> = ink.iter().map(|level| f64::from(*level) / 255.0).collect();
+            inside::drawn::drawn(study, network, &inside::prepared(study, &ink, *from)?, *class)
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! The thread of one run: it makes steps, obeys orders, and looks at the network as often as time allows.
+//!
+//! Looking takes at most [`SHARE`] of the time that steps take, so that a run is hardly slower for being watched; when it
+//! waits, because someone has paused it or wants it slow, looking costs nothing and is done at once.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use glassgrad::data::{Dataset as _, Examples};
+use glassgrad::error::Error;
+use glassgrad::expr::Tensor;
+use glassgrad::optim::Optimiser;
+use glassgrad::trace::json_number;
+use glassgrad::train::{Session, Trouble};
+use glassgrad::tree::Tree as _;
+use serde_json::{Value, json};
+
+use super::board::Board;
+use super::curve::Curve;
+use crate::lab::history::{History, Seen};
+use crate::lab::network::Network;
+use crate::lab::objective::{Judge, Score};
+use crate::lab::recipe;
+use crate::lab::study::Study;
+use crate::studio::views::{self, Look};
+
+/// The part of the time of the steps that may be spent on looking.
+const SHARE: f64 = 0.03;
+/// Between two looks of the same kind.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
+/// Between two messages about the state: sixty a second.
+const BETWEEN_STATES: Duration = Duration::from_micros(16_600);
+/// Between two messages about the curves, which are longer.
+const BETWEEN_CURVES: Duration = Duration::from_millis(120);
+/// The stack of the thread of a run.
+const STACK: usize = 16 << 20;
+/// So many networks of the way so far are kept, if they are small enough.
+const WAY: usize = 40;
+const MOST_NUMBERS_OF_WAY: usize = 4_000_000;
+/// So many epochs are remembered one by one.
+const MOST_EPOCHS: usize = 2000;
+
+/// How many steps a second are made at most; as many as possible without a number.
+pub(super) type Pace = Option<f64>;
+
+/// A question about a run, asked between two steps.
+pub(super) type Question = Box<dyn FnOnce(&Desk<'_>) + Send>;
+
+/// What a run can be told.
+pub(super) enum Order {
+    /// To go on: until the end, or for so many steps.
+    Go {
+        steps: Option<u64>,
+    },
+    Pause,
+    /// To end here: it can still be looked at.
+    Stop,
+    Rate(f64),
+    Pace(Pace),
+    Ask(Question),
+}
+
+/// What a question sees.
+pub(super) struct Desk<'d> {
+    pub(super) study: &'d Study,
+    pub(super) optimiser: &'d Optimiser,
+    pub(super) session: &'d Session<'d, Network, Examples<(Tensor, Tensor)>>,
+    /// The network as it is, or the last one that was good.
+    pub(super) network: &'d Network,
+    pub(super) history: &'d History,
+    /// Networks of the way so far, from the first on.
+    pub(super) way: &'d [Network],
+}
+
+/// What a run is doing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Paused,
+    Finished,
+    Stopped,
+    /// The loss was not finite, or something could not be computed.
+    Failed,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::Running => "running",
+            Phase::Paused => "paused",
+            Phase::Finished => "finished",
+            Phase::Stopped => "stopped",
+            Phase::Failed => "failed",
+        }
+    }
+}
+
+/// Starts the thread of a run, which ends when the other end of its orders is dropped.
+pub(super) fn start(study: Study, board: Arc<Board>, pace: Pace, paused: bool) -> Result<Sender<Order>, String> {
+    let (orders, received) = channel();
+    let work = move || {
+        if let Err(error) = work(&study, &board, &received, pace, paused) {
+            board.set_running(false);
+            board.post("state", &json!({ "phase": Phase::Failed.name(), "trouble": { "message": error.to_string() } }));
+            // Questions go unanswered from here on: who asked is told by the end of the thread.
+        }
+    };
+    let thread = std::thread::Builder::new().name("run".to_owned()).stack_size(STACK);
+    thread.spawn(work).map_err(|error| format!("no thread for it: {error}"))?;
+    Ok(orders)
+}
+
+fn work(study: &Study, board: &Board, orders: &Receiver<Order>, pace: Pace, paused: bool) -> Result<(), Error> {
+    let failed = |failure: crate::failure::Failure| Error::new("train", failure.to_string());
+    let optimiser = recipe::optimiser(&study.settings, study.batches()).map_err(failed)?;
+    let training = study.training().map_err(failed)?;
+    let session = training.session(&study.start, &study.task.training)?;
+    let mut run = Run {
+        study,
+        board,
+        optimiser: &optimiser,
+        judge: Judge::new(&study.objective, &study.task.test),
+        looks: Vec::new(),
+        phase: if paused { Phase::Paused } else { Phase::Running },
+        left: None,
+        pace,
+        trouble: Value::Null,
+        last_good: None,
+        loss: f64::NAN,
+        losses: Curve::new(),
+        history: History::default(),
+        way: vec![session.parameters().clone()],
+        way_every: 1,
+        trained: Duration::ZERO,
+        looked: Duration::ZERO,
+        rested: Duration::ZERO,
+        speed: Speed::new(),
+        posted: Instant::now(),
+        drawn: Instant::now(),
+        session,
+    };
+    run.post_beginning()?;
+    run.look_at_all()?;
+    run.go(orders)
+}
+
+/// A run in the hands of its thread.
+struct Run<'r> {
+    study: &'r Study,
+    board: &'r Board,
+    optimiser: &'r Optimiser,
+    session: Session<'r, Network, Examples<(Tensor, Tensor)>>,
+    judge: Judge<'r>,
+    looks: Vec<Looking<'r>>,
+    phase: Phase,
+    /// How many steps are left until it pauses by itself.
+    left: Option<u64>,
+    pace: Pace,
+    trouble: Value,
+    last_good: Option<Network>,
+    loss: f64,
+    losses: Curve,
+    history: History,
+    way: Vec<Network>,
+    way_every: u64,
+    /// The time that went into steps, into looking, and into waiting for the next step because someone wants it slow.
+    trained: Duration,
+    looked: Duration,
+    rested: Duration,
+    speed: Speed,
+    /// When the state was last put up, and the curves.
+    posted: Instant,
+    drawn: Instant,
+}
+
+/// Something that is looked at now and then.
+struct Looking<'r> {
+    name: &'static str,
+    look: Box<dyn Look + 'r>,
+    /// The step after which it was last looked at, and when.
+    step: Option<u64>,
+    at: Instant,
+}
+
+impl<'r> Run<'r> {
+    /// What does not change is told first.
+    fn post_beginning(&mut self) -> Result<(), Error> {
+        let about = &self.study.task.about;
+        let parameters: Vec<Value> = self.study.start.leaves().iter().map(|(path, leaf)| {
+            json!({ "path": path.to_string(), "shape": leaf.shape().to_vec(), "trained": leaf.is_float() })
+        }).collect();
+        let mut fixed = serde_json::Map::new();
+        for view in views::VIEWS {
+            if let Some(look) = (view.make)(self.study)? {
+                fixed.insert(view.name.to_owned(), look.fixed()?);
+                self.looks.push(Looking { name: view.name, look, step: None, at: Instant::now() });
+            }
+        }
+        let command = crate::lab::command::command(&self.study.settings);
+        self.board.post(
+            "about",
+            &json!({
+                "settings": self.study.settings, "name": about.name, "title": about.title, "kind": about.kind,
+                "view": about.view, "features": about.features,
+                "examples": { "training": self.study.task.training.len(), "test": self.study.task.test.len() },
+                "batches": self.study.batches(), "steps": self.study.batches() * self.study.settings.epochs,
+                "links": self.optimiser.names(), "command": command,
+                "numbers": self.study.start.element_count(), "parameters": parameters, "views": fixed,
+            }),
+        );
+        Ok(())
+    }
+
+    fn go(&mut self, orders: &Receiver<Order>) -> Result<(), Error> {
+        loop {
+            // Orders first, and all of them; where nothing is to be done, until one comes.
+            loop {
+                let order = match self.phase == Phase::Running {
+                    true => match orders.try_recv() {
+                        Ok(order) => order,
+                        Err(TryRecvError::Empty) => break,
+                        Err(TryRecvError::Disconnected) => return Ok(()),
+                    },
+                    false => match orders.recv() {
+                        Ok(order) => order,
+                        Err(_) => return Ok(()),
+                    },
+                };
+                self.obey(order)?;
+            }
+            let begin = Instant::now();
+            let before = self.phase;
+            self.step()?;
+            self.trained += begin.elapsed();
+            if before != self.phase {
+                // It has come to an end: whatever there is to see is looked at once more.
+                self.look_at_all()?;
+                continue;
+            }
+            if begin.duration_since(self.posted) >= BETWEEN_STATES {
+                self.post_state();
+            }
+            if self.has_time_to_look() {
+                self.look_at_one()?;
+            }
+            // A step is due so long after the one before it.
+            let due = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace.clamp(0.1, 1e9)));
+            let rest = due.saturating_sub(begin.elapsed());
+            if rest > Duration::ZERO {
+                self.rested += rest;
+                if rest > BETWEEN_STATES {
+                    self.post_state();
+                }
+                match orders.recv_timeout(rest) {
+                    Ok(order) => self.obey(order)?,
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Whether a look is within its share of the time; half of the time without work may be used for it too.
+    fn has_time_to_look(&self) -> bool {
+        self.looked.as_secs_f64() < SHARE * self.trained.as_secs_f64() + 0.5 * self.rested.as_secs_f64()
+    }
+
+    fn obey(&mut self, order: Order) -> Result<(), Error> {
+        let is_at_an_end = matches!(self.phase, Phase::Finished | Phase::Stopped | Phase::Failed);
+        match order {
+            Order::Go { steps } if !is_at_an_end => (self.phase, self.left) = (Phase::Running, steps),
+            Order::Pause if !is_at_an_end => {
+                self.phase = Phase::Paused;
+                self.look_at_all()?;
+            }
+            Order::Stop if !is_at_an_end => {
+                self.phase = Phase::Stopped;
+                self.look_at_all()?;
+            }
+            Order::Rate(rate) => self.session.set_rate(rate)?,
+            Order::Pace(pace) => self.pace = pace,
+            Order::Ask(question) => {
+                question(&Desk {
+                    study: self.study,
+                    optimiser: self.optimiser,
+                    session: &self.session,
+                    network: self.last_good.as_ref().unwrap_or(self.session.parameters()),
+                    history: &self.history,
+                    way: &self.way,
+                });
+                return Ok(());
+            }
+            Order::Go { .. } | Order::Pause | Order::Stop => {}
+        }
+        self.post_state();
+        Ok(())
+    }
+
+    /// Makes one step, and keeps what is to be kept of it.
+    fn step(&mut self) -> Result<(), Error> {
+        let made = match self.session.step() {
+            Ok(Some(made)) => made,
+            Ok(None) => {
+                self.phase = Phase::Finished;
+                return Ok(());
+            }
+            Err(trouble) => {
+                self.phase = Phase::Failed;
+                let message = trouble.to_string();
+                if let Trouble::NotFinite { explanation, last_good, step, steps_before, .. } = trouble {
+                    let origin = explanation.as_ref().map(|found| found.to_string());
+                    self.trouble =
+                        json!({ "message": message, "step": step, "steps_before": steps_before, "origin": origin });
+                    self.last_good = Some(*last_good);
+                } else {
+                    self.trouble = json!({ "message": message });
+                }
+                return Ok(());
+            }
+        };
+        self.loss = made.loss;
+        self.losses.push(made.number, made.loss);
+        self.speed.made(made.number);
+        if self.session.position().epoch > made.position.epoch {
+            self.see_epoch(made.position.epoch, made.rate)?;
+        }
+        if made.number.is_multiple_of(self.way_every) {
+            self.remember_way();
+        }
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        if self.session.is_over() {
+            self.phase = Phase::Finished;
+        } else if self.left == Some(0) {
+            (self.phase, self.left) = (Phase::Paused, None);
+        }
+        Ok(())
+    }
+
+    /// Keeps the network, and every second one only when there are too many.
+    fn remember_way(&mut self) {
+        let room = MOST_NUMBERS_OF_WAY / self.study.start.element_count().max(1);
+        if room < 4 {
+            return;
+        }
+        self.way.push(self.session.parameters().clone());
+        if self.way.len() >= WAY.min(room) {
+            let mut place = 0;
+            self.way.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.way_every *= 2;
+        }
+    }
+
+    /// Writes an epoch down; whether the test part is judged too is a matter of time.
+    fn see_epoch(&mut self, epoch: u64, rate: f64) -> Result<(), Error> {
+        let loss = self.session.losses().last().copied().unwrap_or(f64::NAN);
+        let test = if self.has_time_to_look() { Some(self.score()?) } else { None };
+        let seen = Seen { epoch: epoch + 1, loss, rate, test, sizes: Vec::new(), seconds: 0.0 };
+        self.history.epochs.push(seen);
+        if self.history.epochs.len() >= MOST_EPOCHS {
+            // Every second epoch stays, and the last.
+            self.history.epochs.retain(|seen| seen.epoch % 2 == (epoch + 1) % 2);
+        }
+        Ok(())
+    }
+
+    fn score(&mut self) -> Result<Score, Error> {
+        let begin = Instant::now();
+        let score = self.judge.judge(self.network())?.score;
+        self.looked += begin.elapsed();
+        Ok(score)
+    }
+
+    fn network(&self) -> &Network {
+        self.last_good.as_ref().unwrap_or(self.session.parameters())
+    }
+
+    /// Looks at what was not looked at for longest, if it has changed and was not looked at just now.
+    fn look_at_one(&mut self) -> Result<(), Error> {
+        if !self.board.is_watched() {
+            return Ok(());
+        }
+        let steps = self.session.steps();
+        let due = |looking: &&mut Looking<'_>| looking.step != Some(steps) && looking.at.elapsed() >= BETWEEN_LOOKS;
+        let network = self.last_good.clone().unwrap_or_else(|| self.session.parameters().clone());
+        let Some(looking) = self.looks.iter_mut().filter(due).min_by_key(|looking| looking.at) else { return Ok(()) };
+        let begin = Instant::now();
+        self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
+        (looking.step, looking.at) = (Some(steps), Instant::now());
+        self.looked += begin.elapsed();
+        Ok(())
+    }
+
+    /// Looks at everything, for when the run stands still.
+    fn look_at_all(&mut self) -> Result<(), Error> {
+        let (steps, network) = (self.session.steps(), self.network().clone());
+        if let Some(last) = self.history.epochs.last()
+            && last.test.is_none()
+            && self.session.position().batch == 0
+        {
+            let score = self.score()?;
+            if let Some(last) = self.history.epochs.last_mut() {
+                last.test = Some(score);
+            }
+        }
+        for looking in &mut self.looks {
+            if looking.step != Some(steps) || self.phase == Phase::Failed {
+                self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
+                (looking.step, looking.at) = (Some(steps), Instant::now());
+            }
+        }
+        self.post_state();
+        Ok(())
+    }
+
+    fn post_state(&mut self) {
+        self.posted = Instant::now();
+        self.board.set_running(self.phase == Phase::Running);
+        let position = self.session.position();
+        let test = self.history.epochs.iter().rev().find_map(|seen| seen.test);
+        let score = test.map(|score| {
+            json!({ "loss": json_number(score.loss), "name": score.measure.name(), "number": json_number(score.measure.number()),
+                    "shown": score.measure.to_string() })
+        });
+        self.board.post("state", &json!({
+            "phase": self.phase.name(), "step": self.session.steps(), "epoch": position.epoch, "batch": position.batch,
+            "loss": json_number(self.loss), "rate": json_number(self.session.rate()), "speed": self.speed.a_second(),
+            "pace": self.pace, "test": score, "trouble": self.trouble,
+        }));
+        if self.phase != Phase::Running || self.drawn.elapsed() >= BETWEEN_CURVES {
+            self.drawn = Instant::now();
+            self.post_curves();
+        }
+    }
+
+    fn post_curves(&self) {
+        let tested = || self.history.epochs.iter().filter_map(|seen| Some((seen.epoch, seen.test?)));
+        let batches = self.session.batches();
+        let every = tested().count().div_ceil(400).max(1);
+        let spread = || tested().enumerate().filter(|(place, _)| place % every == 0).map(|(_, seen)| seen);
+        self.board.post(
+            "curves",
+            &json!({
+                "training": self.losses.as_json(),
+                "test": { "at": spread().map(|(epoch, _)| epoch * batches).collect::<Vec<_>>(),
+                          "loss": spread().map(|(_, score)| json_number(score.loss)).collect::<Vec<_>>(),
+                          "measure": spread().map(|(_, score)| json_number(score.measure.number())).collect::<Vec<_>>(),
+                          "name": tested().next().map(|(_, score)| score.measure.name()) },
+            }),
+        );
+    }
+}
+
+/// What was seen, and after which step.
+fn seen_after(steps: u64, seen: Value) -> Value {
+    json!({ "step": steps, "seen": seen })
+}
+
+/// Steps a second, over the last second or so.
+struct Speed {
+    since: Instant,
+    step: u64,
+    last: u64,
+    a_second: f64,
+}
+
+impl Speed {
+    fn new() -> Speed {
+        Speed { since: Instant::now(), step: 0, last: 0, a_second: 0.0 }
+    }
+
+    fn made(&mut self, step: u64) {
+        self.last = step;
+        let passed = self.since.elapsed().as_secs_f64();
+        if passed >= 0.5 {
+            self.a_second = (step - self.step) as f64 / passed;
+            (self.since, self.step) = (Instant::now(), step);
+        }
+    }
+
+    fn a_second(&self) -> f64 {
+        if self.a_second > 0.0 {
+            self.a_second
+        } else {
+            self.last as f64 / self.since.elapsed().as_secs_f64().max(1e-9)
+        }
+    }
+}

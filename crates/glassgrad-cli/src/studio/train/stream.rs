@@ -1,0 +1,64 @@
+//! What happens in a run, as it happens, over a web socket.
+
+use std::time::Duration;
+
+use axum::extract::ws::{Message, WebSocket};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::board::Watcher;
+
+/// At most sixty times a second something is sent.
+const BETWEEN: Duration = Duration::from_micros(16_600);
+/// Whoever does not take what is sent for so long has gone away.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often someone who hears nothing is asked whether they are still there.
+const PULSE: Duration = Duration::from_secs(10);
+
+/// Sends the latest of each kind, until the page or the run is gone.
+pub(super) async fn serve(mut socket: WebSocket, mut watcher: Watcher) {
+    let mut version = 0;
+    let mut due = Instant::now();
+    loop {
+        let (now, messages) = watcher.board.since(version);
+        version = now;
+        for message in messages {
+            // A copy for each page: what the board holds stays as it is.
+            let sent = socket.send(Message::Text(message.as_ref().into()));
+            if !matches!(timeout(PATIENCE, sent).await, Ok(Ok(()))) {
+                return;
+            }
+        }
+        if watcher.board.is_closed() {
+            let _ = timeout(PATIENCE, socket.send(Message::Close(None))).await;
+            return;
+        }
+        due = (due + BETWEEN).max(Instant::now());
+        // What a page says is only listened to for its end.
+        let mut pulse = Instant::now() + PULSE;
+        let changed = async {
+            sleep_until(due).await;
+            watcher.version.changed().await
+        };
+        tokio::pin!(changed);
+        loop {
+            tokio::select! {
+                news = &mut changed => {
+                    if news.is_err() {
+                        return;
+                    }
+                    break;
+                }
+                heard = socket.recv() => match heard {
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                    Some(Ok(_)) => {}
+                },
+                () = sleep_until(pulse) => {
+                    pulse = Instant::now() + PULSE;
+                    if !matches!(timeout(PATIENCE, socket.send(Message::Ping(Vec::new().into()))).await, Ok(Ok(()))) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

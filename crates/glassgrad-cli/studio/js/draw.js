@@ -1,0 +1,166 @@
+// Draw a digit, and see what a network makes of it.
+
+import { get, tell } from "./api.js";
+import { byId, h, options, setText } from "./dom.js";
+import { write } from "./state.js";
+import { bars } from "./train/inside.js";
+import { bitmap, bytes, grey, onTheme, signed } from "./train/paint.js";
+import { short } from "./train/plot.js";
+import { Run, runs } from "./train/run.js";
+
+const SIDE = 112;
+const pad = byId("draw-pad");
+const context = pad.getContext("2d", { willReadFrequently: true });
+const select = byId("draw-run");
+const shown = byId("draw-class");
+
+let run = null;
+let isAsking = false;
+let isChanged = false;
+let answer = null;
+// Where the pen is, for those who draw with keys, and whether it is down.
+let pen = { x: SIDE / 2, y: SIDE / 4, isDown: false };
+
+export async function open(given) {
+  const fitting = (await runs()).filter((one) => ["digits", "mnist", "fashion"].includes(one.settings.data));
+  const known = fitting.map((one) => [String(one.id), `run ${one.id}: ${one.settings.data}, ${one.settings.model} ${one.state?.test?.shown ?? ""}`]);
+  const wanted = String(given.run ?? run?.id ?? known[0]?.[0] ?? "");
+  if (known.some(([id]) => id === wanted)) attach(Number(wanted));
+  else await train();
+  options(select, known.length ? known : [[String(run?.id ?? ""), "a new network"]], String(run?.id ?? ""));
+}
+
+// A small network that learns in a moment, for those who come to draw.
+async function train() {
+  const started = await tell("/api/runs", { data: "digits", options: { epochs: 25 } });
+  setText(byId("draw-problem"), started.error?.message ?? "");
+  if (!started.error) {
+    attach(started.id);
+    options(select, [[String(started.id), `run ${started.id}: digits, learning now`]], String(started.id));
+  }
+}
+
+function attach(id) {
+  if (run?.id === id) return;
+  run?.leave();
+  run = new Run(id, (fresh, latest) => {
+    if (!fresh.has("state")) return;
+    const { state } = latest;
+    setText(byId("draw-state"), `${state.phase}, step ${state.step}${state.test ? `, ${state.test.shown} of the test part right` : ""}`);
+    // While it learns, its opinion changes.
+    question();
+  });
+  write("draw", { run: id });
+  question();
+}
+
+// One question at a time; what is drawn meanwhile is asked about next.
+async function question() {
+  if (!run) return;
+  if (isAsking) { isChanged = true; return; }
+  isAsking = true;
+  isChanged = false;
+  const pixels = context.getImageData(0, 0, SIDE, SIDE).data;
+  const ink = Array.from({ length: SIDE * SIDE }, (_, k) => pixels[4 * k + 3]);
+  const got = await run.look({ at: "drawn", ink, from: [SIDE, SIDE], class: shown.value === "" ? null : Number(shown.value) });
+  isAsking = false;
+  if (got && !got.error) show(got);
+  setText(byId("draw-problem"), got?.error?.message ?? "");
+  if (isChanged) question();
+}
+
+function show(got) {
+  answer = got;
+  options(shown, [["", "the one that is told"], ...got.names.map((name, k) => [String(k), name])], shown.value);
+  const isEmpty = bytes(got.pixels).every((level) => level === 0);
+  setText(byId("draw-told"), isEmpty ? "–" : got.names[got.told]);
+  byId("draw-shares").replaceChildren(bars(got.names, got.shares, got.told));
+  byId("draw-seen").replaceChildren(bitmap(got.width, got.height, grey(bytes(got.pixels)), { role: "img", "aria-label": "What the network sees" }));
+  byId("draw-slope").replaceChildren(bitmap(got.width, got.height, signed(bytes(got.gradients)), { role: "img", "aria-label": "The gradient in the pixels" }));
+  setText(byId("draw-about"), `Blue: ink there would make “${got.names[got.class]}” more likely; orange: less. The largest gradient is ${short(got.scale)}.`);
+}
+
+function ink(x, y, from = null) {
+  context.strokeStyle = context.fillStyle = getComputedStyle(pad).color;
+  context.lineWidth = 10;
+  context.lineCap = context.lineJoin = "round";
+  context.beginPath();
+  context.moveTo(from?.x ?? x, from?.y ?? y);
+  context.lineTo(x + 0.01, y);
+  context.stroke();
+  question();
+}
+
+function place(event) {
+  const box = pad.getBoundingClientRect();
+  return { x: ((event.clientX - box.left) / box.width) * SIDE, y: ((event.clientY - box.top) / box.height) * SIDE };
+}
+
+let last = null;
+pad.addEventListener("pointerdown", (event) => {
+  pad.setPointerCapture(event.pointerId);
+  last = place(event);
+  ink(last.x, last.y);
+});
+pad.addEventListener("pointermove", (event) => {
+  if (!last) return;
+  const next = place(event);
+  ink(next.x, next.y, last);
+  last = next;
+});
+for (const end of ["pointerup", "pointercancel"]) pad.addEventListener(end, () => { last = null; });
+
+pad.addEventListener("keydown", (event) => {
+  const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+  if (event.key === " ") {
+    pen.isDown = !pen.isDown;
+    if (pen.isDown) ink(pen.x, pen.y);
+  } else if (event.key === "Backspace" || event.key === "Delete") clear();
+  else if (way) {
+    const from = { ...pen };
+    pen = { ...pen, x: Math.min(Math.max(pen.x + 6 * way[0], 6), SIDE - 6), y: Math.min(Math.max(pen.y + 6 * way[1], 6), SIDE - 6) };
+    if (pen.isDown) ink(pen.x, pen.y, from);
+  } else return;
+  event.preventDefault();
+  event.stopPropagation();
+  mark();
+});
+
+// Where the pen of the keys is.
+function mark() {
+  const dot = byId("draw-pen");
+  dot.hidden = document.activeElement !== pad;
+  dot.classList.toggle("down", pen.isDown);
+  dot.style.left = `${(100 * pen.x) / SIDE}%`;
+  dot.style.top = `${(100 * pen.y) / SIDE}%`;
+}
+pad.addEventListener("focus", mark);
+pad.addEventListener("blur", mark);
+
+function clear() {
+  context.clearRect(0, 0, SIDE, SIDE);
+  pen = { x: SIDE / 2, y: SIDE / 4, isDown: false };
+  mark();
+  question();
+}
+
+byId("draw-clear").addEventListener("click", clear);
+byId("draw-example").addEventListener("click", async () => {
+  const { about } = await get(`/api/runs/${run.id}`);
+  const { examples, width, height } = about.views.images;
+  const { pixels } = examples[Math.floor(Math.random() * examples.length)];
+  const own = bytes(pixels);
+  context.clearRect(0, 0, SIDE, SIDE);
+  context.fillStyle = getComputedStyle(pad).color;
+  const cell = SIDE / Math.max(width, height);
+  own.forEach((level, k) => {
+    context.globalAlpha = level / 255;
+    context.fillRect((k % width) * cell, Math.floor(k / width) * cell, cell, cell);
+  });
+  context.globalAlpha = 1;
+  question();
+});
+byId("draw-train").addEventListener("click", train);
+select.addEventListener("change", () => attach(Number(select.value)));
+shown.addEventListener("change", question);
+onTheme(() => answer && show(answer));

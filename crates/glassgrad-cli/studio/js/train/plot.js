@@ -1,0 +1,73 @@
+// Curves, dots and bars over two axes with round numbers.
+
+import { h, svg } from "../dom.js";
+
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [520, 270, 56, 12, 10, 36];
+
+// About as many round numbers between two ends.
+export function ticks(low, high, about = 5) {
+  const span = high - low;
+  if (!(span > 0) || !Number.isFinite(span)) return [low];
+  const rough = span / about;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) || 10);
+  const found = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-9; tick += step) found.push(Math.abs(tick) < step * 1e-9 ? 0 : tick);
+  return found;
+}
+
+// A number as short as it can be told.
+export function short(number) {
+  if (typeof number !== "number") return String(number);
+  const size = Math.abs(number);
+  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? number.toExponential(1).replace("e+", "e") : String(Number(number.toPrecision(3)));
+  return text.replace("-", "−");
+}
+
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+
+function extent(lists) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const list of lists) for (const value of list) if (isNumber(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+// curves: { name, colour, at, value, dashed }; dots: { at, value, colour }; bands: { at, low, high, colour }.
+export function plot({ label, across = "step", up = "", curves = [], dots = [], bands = [], log = false, zero = false }) {
+  const scaled = (value) => (log ? (isNumber(value) && value > 0 ? Math.log10(value) : null) : isNumber(value) ? value : null);
+  let [left, right] = extent([...curves, ...dots, ...bands].map((one) => one.at));
+  if (left === right) right = left + 1;
+  let [low, high] = extent([...curves.map((one) => one.value), ...dots.map((one) => one.value), ...bands.flatMap((one) => [one.low, one.high])].map((list) => list.map(scaled)));
+  if (zero && !log) low = Math.min(low, 0);
+  if (high - low < 1e-12 * Math.max(1, Math.abs(high))) [low, high] = [low - 0.5, high + 0.5];
+  const x = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
+  const y = (value) => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
+  const parts = [];
+  for (const tick of ticks(low, high)) {
+    parts.push(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(tick), y2: y(tick) }));
+    parts.push(svg("text", { class: "tick", x: LEFT - 7, y: y(tick) + 4, "text-anchor": "end" }, short(log ? 10 ** tick : tick)));
+  }
+  for (const tick of ticks(left, right)) parts.push(svg("text", { class: "tick", x: x(tick), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle" }, short(tick)));
+  parts.push(svg("text", { class: "axis", x: WIDTH - RIGHT, y: HEIGHT - 3, "text-anchor": "end" }, across));
+  if (up) parts.push(svg("text", { class: "axis", x: LEFT + 4, y: TOP + 12 }, up));
+  const path = (at, value) => {
+    let isDrawing = false;
+    return at.map((place, k) => {
+      const level = scaled(value[k]);
+      if (level === null) { isDrawing = false; return ""; }
+      const command = isDrawing ? "L" : "M";
+      isDrawing = true;
+      return `${command}${x(place).toFixed(1)} ${y(level).toFixed(1)}`;
+    }).join("");
+  };
+  for (const { at, low: under, high: over, colour } of bands) {
+    const there = at.map((place, k) => `${x(place).toFixed(1)},${y(over[k]).toFixed(1)}`);
+    const back = at.map((place, k) => `${x(place).toFixed(1)},${y(under[k]).toFixed(1)}`).reverse();
+    parts.push(svg("polygon", { class: `band k${colour}`, points: [...there, ...back].join(" ") }));
+  }
+  for (const { at, value, colour } of dots) for (let k = 0; k < at.length; k += 1) if (scaled(value[k]) !== null) parts.push(svg("circle", { class: `dot k${colour}`, cx: x(at[k]).toFixed(1), cy: y(scaled(value[k])).toFixed(1), r: 2.2 }));
+  for (const { at, value, colour, dashed } of curves) parts.push(svg("path", { class: `line k${colour}${dashed ? " dashed" : ""}`, d: path(at, value) }));
+  return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label }, ...parts);
+}
+
+export const key = (pairs) => h("ul", { class: "legend" }, ...pairs.map(([colour, name]) => h("li", { class: `k${colour}` }, name)));

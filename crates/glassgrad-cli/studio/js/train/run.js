@@ -1,0 +1,56 @@
+// A run on the server: what it sends, and what it is told.
+
+import { ask, get, tell } from "../api.js";
+
+// Everything that was sent last, by kind; whoever listens is told once a frame what has changed.
+export class Run {
+  constructor(id, changed) {
+    this.id = id;
+    this.latest = {};
+    this.changed = changed;
+    this.fresh = new Set();
+    this.frame = null;
+    this.isLeft = false;
+    this.connect();
+  }
+
+  connect() {
+    const own = new URL(`/api/runs/${this.id}/stream`, location.href);
+    own.protocol = own.protocol.replace("http", "ws");
+    this.socket = new WebSocket(own);
+    this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
+    this.socket.onclose = () => {
+      if (this.isLeft || this.latest.freed !== undefined) return;
+      // The server may only have been out of reach for a moment.
+      setTimeout(() => this.isLeft || this.connect(), 1000);
+    };
+  }
+
+  take({ kind, data }) {
+    this.latest[kind] = data;
+    this.fresh.add(kind);
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      const fresh = this.fresh;
+      this.fresh = new Set();
+      if (!this.isLeft) this.changed(fresh, this.latest);
+    });
+  }
+
+  order(told) {
+    return tell(`/api/runs/${this.id}/order`, told);
+  }
+
+  look(asked) {
+    return ask(`/api/runs/${this.id}/look`, asked);
+  }
+
+  leave() {
+    this.isLeft = true;
+    this.socket.close();
+  }
+}
+
+export const free = (id) => fetch(`/api/runs/${id}`, { method: "DELETE" }).catch(() => null);
+
+export const runs = async () => (await get("/api/runs")).runs || [];

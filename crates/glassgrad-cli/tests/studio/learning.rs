@@ -1,0 +1,282 @@
+//! The pages on which networks learn, in a real Chromium.
+//!
+//! The pictures of the documentation are made here: with `GLASSGRAD_SCREENSHOTS=DIR` they are written there.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::devtools::Browser;
+use crate::page::{CONTRAST, is_quiet, open, text, visited};
+use crate::server::Studio;
+
+/// The form is filled, and nothing is left to come.
+const READY: &str = "document.getElementById('train-lr')?.value.length > 0";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned()
+}
+
+/// Keeps a picture of what is seen now, where pictures are wanted.
+fn picture(browser: &mut Browser, name: &str) {
+    let Some(folder) = std::env::var_os("GLASSGRAD_SCREENSHOTS") else { return };
+    let taken = browser.call("Page.captureScreenshot", json!({ "format": "png" }));
+    let bytes = decoded(taken["data"].as_str().expect("a picture"));
+    std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("the picture is written");
+}
+
+fn decoded(base64: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let value = |letter: u8| LETTERS.iter().position(|own| *own == letter).map(|place| place as u32);
+    let mut bytes = Vec::new();
+    for four in base64.as_bytes().chunks(4) {
+        let digits: Vec<u32> = four.iter().filter_map(|letter| value(*letter)).collect();
+        let whole = digits.iter().fold(0, |sum, digit| sum << 6 | digit) << (6 * (4 - digits.len()));
+        bytes.extend_from_slice(&whole.to_be_bytes()[1..digits.len().max(1)]);
+    }
+    bytes
+}
+
+/// Chooses a value as a person does, so that the page hears of it.
+fn choose(browser: &mut Browser, id: &str, value: &str) {
+    let told = format!(
+        "(() => {{ const own = document.getElementById({}); own.value = {}; own.dispatchEvent(new Event('change', {{ bubbles: true }})); return own.value; }})()",
+        json!(id),
+        json!(value)
+    );
+    assert_eq!(browser.evaluate(&told), value, "{id}");
+}
+
+fn click(browser: &mut Browser, selector: &str) {
+    browser.evaluate(&format!("document.querySelector({}).click()", json!(selector)));
+}
+
+fn run_of(browser: &mut Browser) -> u64 {
+    let number = browser.evaluate("Number(new URLSearchParams(location.hash.split('?')[1]).get('run'))");
+    number.as_u64().filter(|number| *number > 0).expect("the address names the run")
+}
+
+fn sent(studio: &Studio, run: u64) -> Value {
+    studio.request("GET", &format!("/api/runs/{run}"), &[], "").json()
+}
+
+fn steps(browser: &mut Browser) -> u64 {
+    text(browser, "#state-step").parse().expect("a number")
+}
+
+#[test]
+fn a_network_learns_while_it_is_watched() {
+    let Some((studio, mut browser)) = visited("learning") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/train", 1280, "light");
+    browser.until(READY);
+    choose(browser, "train-speed", "50");
+    // From here on by keys alone: space starts, pauses and goes on, a point makes one step.
+    browser.press(" ");
+    browser.until("Number(document.getElementById('state-step').textContent) > 3");
+    browser.press(" ");
+    browser.until("document.getElementById('state-phase').textContent === 'paused'");
+    let paused = steps(browser);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(steps(browser), paused, "what is paused stands still");
+    browser.press(".");
+    browser.until(&format!("document.getElementById('state-step').textContent === '{}'", paused + 1));
+    browser.until("document.getElementById('state-phase').textContent === 'paused'");
+    let places = "JSON.stringify(['train-loss', 'view-boundary', 'view-confusion', 'view-weights'].map(id => document.getElementById(id).getBoundingClientRect().top))";
+    browser.until("document.getElementById('view-histograms') !== null && document.getElementById('view-weights') !== null");
+    let before = browser.evaluate(places);
+    // Another learning rate, while it waits.
+    choose(browser, "train-rate", "0.02");
+    browser.until("document.getElementById('state-rate').textContent === '0.02'");
+    choose(browser, "train-rate", "0.01");
+    browser.until("document.getElementById('state-rate').textContent === '0.01'");
+    choose(browser, "train-speed", "");
+    browser.press(" ");
+    browser.until("document.getElementById('state-phase').textContent === 'finished'");
+    assert_eq!(browser.evaluate(places), before, "nothing jumps while data streams");
+
+    // What the page shows is what the library says.
+    let run = run_of(browser);
+    let told = sent(&studio, run);
+    assert_eq!(text(browser, "#state-test"), told["state"]["test"]["shown"].as_str().expect("a text"));
+    assert!(told["state"]["test"]["number"].as_f64() >= Some(0.99), "{}", told["state"]);
+    let right = told["confusion"]["seen"]["right"].as_u64().expect("a count");
+    assert_eq!(text(browser, "#view-confusion caption"), format!("{right} of 500 right"));
+    assert_eq!(browser.evaluate("document.querySelectorAll('#view-boundary circle').length"), 1000);
+    // The boundary is seen: the two corners that belong to different moons have different colours.
+    let corners = browser.evaluate(
+        "(() => { const canvas = document.querySelector('#view-boundary canvas'); const colour = (x, y) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data]; return [colour(2, 2), colour(canvas.width - 3, canvas.height - 3)]; })()",
+    );
+    assert_ne!(corners[0], corners[1], "{corners}");
+    click(browser, "#train-look");
+    browser.until("document.querySelector('#train-surface .way') !== null");
+    picture(browser, "studio-train");
+
+    // A weight, by a click on its picture: its last update is the one of the library.
+    browser.evaluate("document.querySelector('#view-weights canvas.matrix').dispatchEvent(new MouseEvent('click', { clientX: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().left + 2, clientY: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().top + 2 }))");
+    browser.until("document.querySelector('#inside .chain .last b') !== null");
+    let question = json!({ "at": "weight", "path": "layers.0.weight", "place": [0, 0] });
+    let weight = studio.ask(&format!("/api/runs/{run}/look"), &question);
+    assert_eq!(text(browser, "#inside .chain .last b"), weight["shown"]["after"].as_str().expect("a text"));
+    assert_eq!(text(browser, "#inside .chain .first b"), weight["shown"]["gradient"].as_str().expect("a text"));
+    // The tabs, by keys.
+    browser.evaluate("document.getElementById('inside-weight').focus()");
+    for (name, arrived) in [
+        ("sample", "document.querySelector('#inside table') !== null && document.querySelector('#inside .bars') !== null"),
+        ("graph", "document.querySelectorAll('#inside .node').length > 3"),
+        ("passes", "document.querySelectorAll('#inside tbody tr').length > 3 && document.querySelector('#inside details') !== null"),
+        ("audit", "document.querySelector('#inside .verdict.right') !== null"),
+    ] {
+        browser.press("ArrowRight");
+        assert_eq!(browser.evaluate("document.activeElement.id"), format!("inside-{name}"));
+        browser.until(arrived);
+        if name == "graph" {
+            browser.evaluate("document.getElementById('inside').scrollIntoView()");
+            picture(browser, "studio-inside");
+        }
+    }
+    // The same address shows the same run.
+    let hash = browser.evaluate("location.hash");
+    open(browser, &studio, hash.as_str().expect("a hash"), 1280, "dark");
+    browser.until("document.getElementById('state-phase').textContent === 'finished' && document.querySelector('#view-boundary canvas') !== null");
+    is_quiet(browser);
+}
+
+#[test]
+fn what_goes_wrong_is_told() {
+    let Some((studio, mut browser)) = visited("wrong") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/train?data=function&layers=8,0", 1280, "light");
+    browser.until(READY);
+    click(browser, "#train-start");
+    browser.until("document.getElementById('train-problem').textContent.includes('0 wide')");
+    choose(browser, "train-layers", "8");
+    choose(browser, "train-optimizer", "sgd");
+    choose(browser, "train-lr", "1e30");
+    browser.until("document.getElementById('train-problem').textContent === ''");
+    click(browser, "#train-start");
+    // Where it began opens by itself.
+    browser.until("!document.getElementById('train-trouble').hidden && document.getElementById('train-trouble').offsetParent !== null");
+    assert!(text(browser, "#train-trouble-text").contains("the loss is"));
+    assert_eq!(text(browser, "#state-phase"), "failed");
+    // A run that is gone is told, and can be made again.
+    open(browser, &studio, "#/train?data=moons&run=99", 1280, "light");
+    browser.until("document.getElementById('train-problem').textContent.includes('Run 99 was freed')");
+    is_quiet(browser);
+}
+
+#[test]
+fn models_are_kept_exported_loaded_and_compared() {
+    let Some((studio, mut browser)) = visited("models") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/train?data=iris&epochs=30", 1280, "light");
+    browser.until(READY);
+    choose(browser, "train-speed", "");
+    click(browser, "#train-start");
+    browser.until("document.getElementById('state-phase').textContent === 'finished'");
+    let first = run_of(browser);
+    browser.until(&format!("document.querySelector('#train-runs a[href=\"/api/runs/{first}/model\"]') !== null"));
+    let path = folder().join(format!("exported-{}.safetensors", std::process::id()));
+    std::fs::write(&path, studio.bytes(&format!("/api/runs/{first}/model"))).expect("a file");
+    // The file is chosen as a person does.
+    let root = browser.call("DOM.getDocument", json!({}))["root"]["nodeId"].clone();
+    let input = browser.call("DOM.querySelector", json!({ "nodeId": root, "selector": "#train-load" }))["nodeId"].clone();
+    browser.call("DOM.setFileInputFiles", json!({ "nodeId": input, "files": [path] }));
+    browser.until(&format!("Number(new URLSearchParams(location.hash.split('?')[1]).get('run')) > {first}"));
+    browser.until("document.getElementById('state-phase').textContent === 'paused'");
+    let second = run_of(browser);
+    let [weights, loaded] = [first, second].map(|run| sent(&studio, run)["weights"]["seen"].clone());
+    assert_eq!(weights, loaded, "the network is the one that left");
+    // Keep the first, and draw its curves beside those of the second.
+    browser.until("document.querySelectorAll('#train-runs > li').length === 2");
+    let button = |row: usize, name: &str| {
+        format!("[...document.querySelectorAll('#train-runs > li')[{row}].querySelectorAll('button')].find(own => own.textContent === '{name}')")
+    };
+    browser.evaluate(&format!("{}.click()", button(0, "Keep")));
+    browser.until(&format!("{} !== undefined", button(0, "Kept")));
+    assert_eq!(studio.request("GET", "/api/runs", &[], "").json()["runs"][0]["kept"], true);
+    browser.press(".");
+    browser.until("document.getElementById('state-step').textContent === '1'");
+    browser.evaluate(&format!("{}.click()", button(0, "Beside")));
+    browser.until("document.querySelectorAll('#train-loss path.line').length === 3");
+    // And back to it.
+    browser.evaluate(&format!("{}.click()", button(0, "Open")));
+    browser.until("document.getElementById('state-phase').textContent === 'finished'");
+    assert_eq!(run_of(browser), first);
+    browser.evaluate(&format!("{}.click()", button(1, "Free")));
+    browser.until("document.querySelectorAll('#train-runs > li').length === 1");
+    is_quiet(browser);
+}
+
+#[test]
+fn a_digit_is_drawn_and_told() {
+    let Some((studio, mut browser)) = visited("drawing") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/draw", 1280, "light");
+    browser.until("document.querySelectorAll('#draw-shares li').length === 10");
+    browser.until("document.getElementById('draw-state').textContent.startsWith('finished')");
+    let run = run_of(browser);
+    assert!(sent(&studio, run)["state"]["test"]["number"].as_f64() > Some(0.95));
+    // A one, with a pointer.
+    let place = browser.evaluate("(() => { const box = document.getElementById('draw-pad').getBoundingClientRect(); return [box.left, box.top, box.width]; })()");
+    let [left, top, width] = [0, 1, 2].map(|k| place[k].as_f64().expect("a number"));
+    let mut mouse = |browser: &mut Browser, kind: &str, x: f64, y: f64| {
+        let event = json!({ "type": kind, "x": left + x * width, "y": top + y * width, "button": "left", "buttons": 1, "clickCount": 1 });
+        browser.call("Input.dispatchMouseEvent", event);
+    };
+    mouse(browser, "mousePressed", 0.5, 0.12);
+    for part in 1..=20 {
+        mouse(browser, "mouseMoved", 0.5, 0.12 + 0.76 * f64::from(part) / 20.0);
+    }
+    mouse(browser, "mouseReleased", 0.5, 0.88);
+    browser.until("document.getElementById('draw-told').textContent === '1'");
+    // The same drawing, asked by a script: the page has computed nothing of its own.
+    let ink = browser.evaluate("(() => { const pad = document.getElementById('draw-pad'); const data = pad.getContext('2d').getImageData(0, 0, 112, 112).data; return Array.from({ length: 112 * 112 }, (_, k) => data[4 * k + 3]); })()");
+    let drawn = studio.ask(&format!("/api/runs/{run}/look"), &json!({ "at": "drawn", "ink": ink, "from": [112, 112] }));
+    let told = drawn["told"].as_u64().expect("a class") as usize;
+    assert_eq!(drawn["names"][told], "1");
+    let share = format!("{:.1} %", 100.0 * drawn["shares"][told].as_f64().expect("a share"));
+    browser.until(&format!("document.querySelector('#draw-shares .told b').textContent === '{share}'"));
+    picture(browser, "studio-draw");
+    // The gradient of another class is another.
+    let slopes = "document.querySelector('#draw-slope canvas').toDataURL()";
+    let before = browser.evaluate(slopes);
+    choose(browser, "draw-class", "8");
+    browser.until(&format!("{slopes} !== {before} && document.getElementById('draw-about').textContent.includes('“8”')"));
+    // With keys alone: clear, and a stroke downwards.
+    browser.evaluate("document.getElementById('draw-pad').focus()");
+    browser.press("Backspace");
+    browser.until("document.getElementById('draw-told').textContent === '–'");
+    browser.press(" ");
+    for _ in 0..10 {
+        browser.press("ArrowDown");
+    }
+    browser.press(" ");
+    browser.until("document.getElementById('draw-told').textContent === '1'");
+    is_quiet(browser);
+}
+
+#[test]
+fn the_pages_of_learning_fit_and_can_be_read() {
+    let Some((studio, mut browser)) = visited("fits") else { return };
+    let browser = &mut browser;
+    let begin = |question: Value| studio.ask("/api/runs", &question)["id"].as_u64().expect("a run");
+    let moons = begin(json!({ "data": "moons", "options": { "epochs": 10 } }));
+    let digits = begin(json!({ "data": "digits", "options": { "epochs": 3 } }));
+    let pages = [
+        (format!("#/train?run={moons}"), "document.querySelector('#view-histograms') !== null && document.querySelector('#train-loss svg') !== null"),
+        (format!("#/train?run={digits}"), "document.querySelectorAll('#view-images .digit').length === 20 && document.querySelector('#view-confusion') !== null"),
+        (format!("#/draw?run={digits}"), "document.querySelectorAll('#draw-shares li').length === 10"),
+    ];
+    for (hash, condition) in &pages {
+        for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (360, "dark")] {
+            open(browser, &studio, hash, width, scheme);
+            browser.until(condition);
+            let wide = browser.evaluate("document.documentElement.scrollWidth");
+            assert_eq!(wide, width, "{hash} is {wide} wide in a window of {width}");
+            let worst = browser.evaluate(CONTRAST);
+            assert!(worst[0].as_f64() >= Some(4.5), "{hash} at {width}, {scheme}: contrast {worst}");
+            is_quiet(browser);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Training that is told when to go on: a step at a time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::run::{Run, Training};
+use super::trouble::Trouble;
+use super::watch::Step;
+use crate::compile::compile;
+use crate::data::{Batches, Dataset, Position, Prefetch};
+use crate::diff::{Within as _, scan, value_and_grad};
+use crate::error::Error;
+use crate::expr::{Keys, Tensor};
+use crate::glass::explain_non_finite;
+use crate::optim::{Optimiser, State};
+use crate::rng::Key;
+use crate::tree::Tree;
+
+/// What a step changes: the parameters, and what the optimiser remembers.
+type Moment<X> = (X, State<X>);
+/// A step: the next moment in the place of this one, and the loss before it.
+type Advance<'s, X, B> = dyn Fn(&mut Moment<X>, &(B, Keys)) -> Result<Tensor, Error> + 's;
+/// The loss of a batch.
+type Loss<'s, X, B> = dyn Fn(&X, &B, &Keys) -> Tensor + 's;
+
+/// So many steps lie at most between two moments that are remembered, for when something goes wrong or is asked about.
+const REMEMBERED: u64 = 64;
+
+/// Training in the middle: it makes a step when it is told to, and can be looked at between steps.
+///
+/// [`Training::run`] is a loop over it. Who needs another loop, with pauses, with a rate that someone changes, with questions
+/// between the steps, writes that loop.
+///
+/// ```
+/// use std::sync::Arc;
+/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+/// let examples = Arc::new(Examples::new(Tensor::from([1.0, 3.0])).unwrap());
+/// let loss = |x: &Tensor, batch: &Tensor, _: &Keys| (x - batch).square().mean();
+/// let training = Training::new(loss, Optimiser::sgd(0.25)).epochs(3);
+/// let mut session = training.session(&Tensor::from(0.0), &examples).unwrap();
+/// let first = session.step().unwrap().unwrap();
+/// assert_eq!((first.number, first.loss, session.parameters().item().unwrap()), (1, 5.0, 1.0));
+/// // Half as fast from here on.
+/// session.set_rate(0.125).unwrap();
+/// assert_eq!(session.step().unwrap().unwrap().rate, 0.125);
+/// assert_eq!(session.parameters().item().unwrap(), 1.25);
+/// // The step that was made last can be made again.
+/// assert_eq!(session.last().unwrap().unwrap().parameters.item().unwrap(), 1.0);
+/// while session.step().unwrap().is_some() {}
+/// assert_eq!(session.steps(), 3);
+/// ```
+pub struct Session<'s, X, D: Dataset> {
+    advance: Box<Advance<'s, X, D::Batch>>,
+    loss: &'s Loss<'s, X, D::Batch>,
+    optimiser: &'s Optimiser,
+    checkpoint: Option<PathBuf>,
+    dataset: Arc<D>,
+    batches: Batches,
+    key: Key,
+    epochs: u64,
+    ahead: Prefetch<D::Batch>,
+    /// The batch that comes next.
+    position: Position,
+    state: Moment<X>,
+    /// A moment not long ago, from which later ones can be made again.
+    remembered: (Position, Moment<X>),
+    /// The factor of the rate, and another that someone wants from the next step on.
+    factor: f64,
+    wanted: Option<f64>,
+    steps: u64,
+    losses: Vec<f64>,
+    /// The sum of the losses of this epoch.
+    sum: f64,
+}
+
+/// The moment before a step, and what the step saw.
+///
+/// ```
+/// use std::sync::Arc;
+/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+/// let examples = Arc::new(Examples::new(Tensor::from([2.0])).unwrap());
+/// let loss = |x: &Tensor, batch: &Tensor, _: &Keys| (x * batch).sum();
+/// let training = Training::new(loss, Optimiser::sgd(0.5));
+/// let mut session = training.session(&Tensor::from(5.0), &examples).unwrap();
+/// session.step().unwrap();
+/// let last = session.last().unwrap().unwrap();
+/// assert_eq!((last.number, last.batch.to_string(), last.rate), (1, "[2]".to_owned(), 0.5));
+/// assert_eq!((last.parameters.item().unwrap(), session.parameters().item().unwrap()), (5.0, 4.0));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Last<X, B> {
+    /// The number of the step, from 1 on.
+    pub number: u64,
+    /// The parameters before it.
+    pub parameters: X,
+    /// What the optimiser remembered before it.
+    pub state: State<X>,
+    /// The examples that it saw.
+    pub batch: B,
+    /// What its loss drew with.
+    pub key: Keys,
+    /// Its rate.
+    pub rate: f64,
+}
+
+impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
+    /// Training before its first step, or where a checkpoint was saved. Nobody watches it but who makes its steps.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+    /// let none = Arc::new(Examples::new(Tensor::zeros([0])).unwrap());
+    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimiser::sgd(0.1));
+    /// let refused = training.session(&Tensor::from(1.0), &none).err().unwrap();
+    /// assert!(refused.to_string().contains("0 examples make no batch of 32"));
+    /// ```
+    pub fn session<'s, D>(&'s self, start: &X, dataset: &Arc<D>) -> Result<Session<'s, X, D>, Error>
+    where
+        D: Dataset + 'static,
+        F: Fn(&X, &D::Batch, &Keys) -> Tensor,
+        'w: 's,
+        X: 's,
+    {
+        let key = Key::new(self.seed);
+        let batches = Batches::new(self.size, key.fold(0));
+        let batches = if self.whole_only { batches.whole_only() } else { batches };
+        if batches.count(dataset) == 0 {
+            let message = format!("{} examples make no batch of {}", dataset.len(), self.size);
+            return Err(Error::new("train", message));
+        }
+        let begin = Run::start(&self.optimiser, &start.realise()?);
+        let checkpoint = self.checkpoint.as_ref().map(|(path, _)| path.clone());
+        let run = match &checkpoint {
+            Some(path) if path.exists() => Run::read(path, &begin)?,
+            _ => begin,
+        };
+        let position = run.position()?;
+        let mut losses = run.losses.to_vec::<f64>()?;
+        let sum = losses.pop().unwrap_or(0.0);
+        let steps = run.optimiser.count.item()? as u64;
+        let factor = run.optimiser.factor.item()?;
+        let (loss, optimiser, parts, budget) = (&self.loss, &self.optimiser, self.parts, self.budget);
+        let step = compile(move |((parameters, state), (batch, key)): &(Moment<X>, (D::Batch, Keys))| {
+            let (value, slope) = accumulated(loss, parameters, batch, key, (parts, budget));
+            let next = optimiser.update_knowing(parameters, &slope, Some(&value), state);
+            (next, value)
+        });
+        let state = (run.parameters, run.optimiser);
+        Ok(Session {
+            advance: Box::new(move |state, data| step.update(state, data)),
+            loss,
+            optimiser,
+            checkpoint,
+            dataset: Arc::clone(dataset),
+            batches,
+            key,
+            epochs: self.epochs,
+            ahead: Prefetch::new(Arc::clone(dataset), batches, position, 2),
+            position,
+            remembered: (position, state.clone()),
+            state,
+            factor,
+            wanted: None,
+            steps,
+            losses,
+            sum,
+        })
+    }
+}
+
+impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
+    /// Makes a step; nothing comes back when all epochs are over.
+    ///
+    /// A loss that is not finite is an error, with the operation in which that began.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::{Training, Trouble}};
+    /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
+    /// let training = Training::new(|x: &Tensor, batch: &Tensor, _: &Keys| (x.ln() * batch).sum(), Optimiser::sgd(2.0));
+    /// let mut session = training.session(&Tensor::from(1.0), &examples).unwrap();
+    /// assert!(session.step().is_ok());
+    /// assert!(matches!(session.step(), Err(Trouble::NotFinite { step: 2, .. })));
+    /// ```
+    pub fn step(&mut self) -> Result<Option<Step>, Trouble<X>> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        let Some(next) = self.ahead.next() else { return Ok(None) };
+        let (_, batch) = next?;
+        let is_changed = self.wanted.is_some();
+        if let Some(factor) = self.wanted.take() {
+            self.factor = factor;
+            self.state.1.factor = Tensor::from(factor);
+        }
+        if is_changed || self.steps.is_multiple_of(REMEMBERED) {
+            self.remembered = (self.position, self.state.clone());
+        }
+        let position = self.position;
+        let seen = (batch, self.key_at(position));
+        let loss = (self.advance)(&mut self.state, &seen)?.item()?;
+        self.steps += 1;
+        if !loss.is_finite() {
+            return Err(self.explain(loss, position)?);
+        }
+        self.sum += loss;
+        self.position = self.batches.after(&self.dataset, position);
+        if self.position.epoch > position.epoch {
+            self.losses.push(self.sum / self.batches() as f64);
+            self.sum = 0.0;
+        }
+        let rate = self.optimiser.rate_at(self.steps) * self.factor;
+        Ok(Some(Step { position, batches: self.batches(), number: self.steps, loss, rate }))
+    }
+
+    /// Whether all epochs are over.
+    pub fn is_over(&self) -> bool {
+        self.position.epoch >= self.epochs
+    }
+
+    /// How many batches an epoch has.
+    pub fn batches(&self) -> u64 {
+        self.batches.count(&self.dataset)
+    }
+
+    /// How many steps were made in all, those before a resumption included.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The batch that comes next.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The parameters as they are now.
+    pub fn parameters(&self) -> &X {
+        &self.state.0
+    }
+
+    /// What the optimiser remembers now.
+    pub fn state(&self) -> &State<X> {
+        &self.state.1
+    }
+
+    /// The mean losses of the epochs that are over.
+    pub fn losses(&self) -> &[f64] {
+        &self.losses
+    }
+
+    /// The rate of the next step.
+    pub fn rate(&self) -> f64 {
+        self.optimiser.rate_at(self.steps + 1) * self.wanted.unwrap_or(self.factor)
+    }
+
+    /// Changes the rate from the next step on: what it would be without its schedule.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+    /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
+    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimiser::sgd(0.1));
+    /// let mut session = training.session(&Tensor::from(1.0), &examples).unwrap();
+    /// session.set_rate(0.25).unwrap();
+    /// assert_eq!(session.rate(), 0.25);
+    /// assert!(session.set_rate(f64::NAN).is_err());
+    /// ```
+    pub fn set_rate(&mut self, rate: f64) -> Result<(), Error> {
+        let factor = rate / self.optimiser.rate();
+        if !(rate >= 0.0 && factor.is_finite()) {
+            return Err(Error::new("rate", format!("a rate is a number that is not below zero, and not {rate}")));
+        }
+        self.wanted = Some(factor);
+        Ok(())
+    }
+
+    /// The moment before the step that was made last: steps since a moment that is remembered are made again.
+    pub fn last(&self) -> Result<Option<Last<X, D::Batch>>, Error> {
+        let (mut position, mut state) = self.remembered.clone();
+        if position >= self.position {
+            return Ok(None);
+        }
+        loop {
+            let next = self.batches.after(&self.dataset, position);
+            let batch = self.batches.at(&self.dataset, position)?;
+            let key = self.key_at(position);
+            if next >= self.position {
+                let rate = self.optimiser.rate_at(self.steps) * self.factor;
+                let (parameters, state) = state;
+                return Ok(Some(Last { number: self.steps, parameters, state, batch, key, rate }));
+            }
+            (self.advance)(&mut state, &(batch, key))?;
+            position = next;
+        }
+    }
+
+    /// All of it, as it is saved and gone on from.
+    pub fn run(&self) -> Run<X> {
+        let losses: Vec<f64> = self.losses.iter().copied().chain([self.sum]).collect();
+        let mut optimiser = self.state.1.clone();
+        optimiser.factor = Tensor::from(self.wanted.unwrap_or(self.factor));
+        Run {
+            parameters: self.state.0.clone(),
+            optimiser,
+            position: Tensor::from([self.position.epoch as i64, self.position.batch as i64]),
+            losses: Tensor::from(losses),
+        }
+    }
+
+    /// The batch at a position, and what its loss draws with.
+    pub(super) fn seen_at(&self, position: Position) -> Result<(D::Batch, Keys), Error> {
+        Ok((self.batches.at(&self.dataset, position)?, self.key_at(position)))
+    }
+
+    fn key_at(&self, position: Position) -> Keys {
+        Keys::from(self.key.fold(1).fold(position.epoch).fold(position.batch))
+    }
+
+    /// What made the loss infinite: the steps since the last remembered moment are made again.
+    fn explain(&self, loss: f64, end: Position) -> Result<Trouble<X>, Error> {
+        let (mut position, mut state) = self.remembered.clone();
+        // The last two moments before the failure, with finite parameters if there are some.
+        let mut before = (position, state.clone());
+        while position < end {
+            before = (position, state.clone());
+            (self.advance)(&mut state, &self.seen_at(position)?)?;
+            position = self.batches.after(&self.dataset, position);
+        }
+        let is_good = |parameters: &X| -> Result<bool, Error> {
+            let mut good = true;
+            for leaf in parameters.flatten().iter().filter(|leaf| leaf.is_float()) {
+                good &= leaf.is_finite().all().item()? == 1.0;
+            }
+            Ok(good)
+        };
+        let (steps_before, (at, parameters)) = match is_good(&state.0)? || before.0 == end {
+            true => (0, (position, state.0)),
+            false => (1, (before.0, before.1.0)),
+        };
+        let (batch, key) = self.seen_at(at)?;
+        let explanation = explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key), &parameters)?;
+        Ok(Trouble::NotFinite {
+            loss,
+            step: self.steps,
+            position: end,
+            steps_before,
+            explanation: explanation.map(Box::new),
+            last_good: Box::new(parameters),
+            checkpoint: self.checkpoint.clone().filter(|path| path.exists()),
+        })
+    }
+}
+
+/// The loss of a batch and its gradient, as means over parts of the batch; each part draws with a key of its own.
+fn accumulated<X: Tree, B: Tree>(
+    loss: impl Fn(&X, &B, &Keys) -> Tensor,
+    parameters: &X,
+    batch: &B,
+    key: &Keys,
+    (parts, budget): (usize, Option<usize>),
+) -> (Tensor, X) {
+    let sloped = |batch: &B, key: &Keys| {
+        let function = value_and_grad(|parameters: &X| loss(parameters, batch, key));
+        match budget {
+            Some(bytes) => function.within(bytes)(parameters),
+            None => function(parameters),
+        }
+    };
+    let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
+    if parts == 1 || !batch.flatten().iter().all(divides) {
+        return sloped(batch, key);
+    }
+    let divided = batch.map(|leaf| {
+        let count = leaf.shape()[0] / parts;
+        leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
+    });
+    let one = |sums: &X, (part, key): &(B, Keys)| {
+        let (value, slope) = sloped(part, key);
+        (sums.add(&slope), value)
+    };
+    let (sums, values) = scan(one, &Tree::zeros_like(parameters), &(divided, key.split(parts)));
+    let share = |sum: &Tensor| if sum.is_float() { sum * (1.0 / parts as f64) } else { sum.clone() };
+    (values.mean(), sums.map(share))
+}
