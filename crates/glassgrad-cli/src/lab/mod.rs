@@ -2,12 +2,14 @@
 //!
 //! [`settings`] says what an experiment is, [`options`] how it is asked for, [`datasets`] which data has a name; [`task`] is
 //! what is learnt, [`network`] what learns it, [`objective`] what for, [`recipe`] how; [`study`] runs it and keeps a
-//! [`history`]; [`folder`] is where it lies.
+//! [`history`]; [`folder`] is where it lies. What reports and the studio show of it is computed here too: [`told`], [`plane`],
+//! [`units`], [`update`], [`graph`].
 
 pub(crate) mod baseline;
 pub(crate) mod command;
 pub(crate) mod datasets;
 pub(crate) mod folder;
+pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod model;
 pub(crate) mod network;
@@ -24,4 +26,5 @@ pub(crate) mod task;
 mod text;
 pub(crate) mod told;
 pub(crate) mod units;
+pub(crate) mod update;
 pub(crate) mod verse;

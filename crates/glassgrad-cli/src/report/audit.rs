@@ -1,19 +1,16 @@
 //! Which parameters the loss reaches, and what cuts off the others.
 
 use glassgrad::error::Error;
-use glassgrad::glass::{Cut, Finding, Verdict, audit};
+use glassgrad::glass::{Cut, Finding, Verdict};
 
 use super::Subject;
 use super::html::{Cell, escaped, name_of, note, table};
-use crate::lab::network::Network;
+use crate::lab::graph::audit;
 
 const MOST_ROWS: usize = 100;
 
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
-    let study = subject.study;
-    let sample = study.sample()?;
-    let report =
-        audit(|network: &Network| study.objective.of_batch_plainly(network, &sample), &subject.outcome.network)?;
+    let report = audit(subject.study, &subject.outcome.network)?;
     let floats: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.verdict != Verdict::NotDifferentiable).collect();
     let reached = floats.iter().filter(|finding| finding.verdict == Verdict::Reached).count();

@@ -2,49 +2,28 @@
 
 use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
-use glassgrad::expr::Tensor;
 use glassgrad::glass::Graph;
 
 use super::Subject;
 use super::html::{graph, note};
-use crate::lab::network::Network;
+use crate::lab::graph::{FOLDS, READABLE, of_loss};
 
 /// So many examples are in the loss.
 const EXAMPLES: usize = 8;
-/// A graph with more boxes is folded further.
-const READABLE: usize = 16;
 /// A graph with more boxes is not drawn whole.
 const DRAWABLE: usize = 120;
 /// A picture with more characters is left out.
 const LARGEST: usize = 600_000;
 
-/// A way of folding a graph.
-type Fold = fn(Graph) -> Graph;
-
-/// The ways of folding, from the finest on.
-const FOLDS: [(&str, Fold); 5] = [
-    ("every operation is a box", |graph| graph),
-    ("operations that belong to a layer are one box", |graph| graph.collapse_to_depth(2)),
-    ("operations that belong to a part of the network are one box", |graph| graph.collapse_to_depth(1)),
-    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
-    ("parts of the network, and what one line of the program makes, are one box each", |graph| {
-        graph.collapse_to_depth(1).collapse_lines()
-    }),
-];
-
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let study = subject.study;
-    let places: Vec<usize> = (0..study.task.training.len().min(EXAMPLES)).collect();
-    let (inputs, targets) = study.task.training.batch(&places)?;
-    let batch: (Tensor, Tensor) = (inputs.named("inputs"), targets.named("targets"));
-    let loss = |network: &Network| study.objective.of_batch_plainly(network, &batch).named("loss");
-    let whole = Graph::trace(loss, &subject.outcome.network).with_gradients()?;
+    let examples = study.task.training.len().min(EXAMPLES);
+    let whole = of_loss(study, &subject.outcome.network, examples)?;
     let about = format!(
-        "The loss of {} examples of the training part. Below each name stand the values, in red the gradient of the loss with \
-         respect to it, and the line that made it.",
-        places.len()
+        "The loss of {examples} examples of the training part. Below each name stand the values, in red the gradient of the loss with \
+         respect to it, and the line that made it."
     );
-    Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {} examples", places.len()))))
+    Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {examples} examples"))))
 }
 
 /// A graph as it can be read, and behind a fold as it is.

@@ -13,7 +13,7 @@ mod html;
 mod inside;
 mod learnt;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tuning;
 mod update;
 mod weights;

@@ -23,13 +23,13 @@ fn names(count: usize) -> Vec<String> {
 }
 
 /// Examples with classes that go round.
-pub(super) fn classes(examples: usize, features: usize, classes: usize) -> Labelled {
+pub(crate) fn classes(examples: usize, features: usize, classes: usize) -> Labelled {
     let drawn = Tensor::uniform(Key::new(5), [examples, features]);
     let indices: Vec<i64> = (0..examples).map(|place| (place % classes) as i64).collect();
     Labelled { features: drawn, targets: Targets::Classes { indices: Tensor::from(indices), names: names(classes) } }
 }
 
-fn numbers(examples: usize, features: usize, columns: usize) -> Labelled {
+pub(crate) fn numbers(examples: usize, features: usize, columns: usize) -> Labelled {
     let drawn = |key: u64, columns: usize| Tensor::uniform(Key::new(key), [examples, columns]);
     Labelled {
         features: drawn(5, features),
@@ -37,7 +37,7 @@ fn numbers(examples: usize, features: usize, columns: usize) -> Labelled {
     }
 }
 
-pub(super) fn study(examples: Labelled, view: View, change: impl FnOnce(&mut Settings)) -> Study {
+pub(crate) fn study(examples: Labelled, view: View, change: impl FnOnce(&mut Settings)) -> Study {
     let told = |failure: crate::failure::Failure| -> Study { panic!("{failure}") };
     let mut settings = datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}"));
     (settings.layers, settings.batch, settings.data) = (vec![4], 0, hostile(0));

@@ -13,6 +13,7 @@ mod api;
 mod assets;
 mod connections;
 mod gallery;
+mod inside;
 mod security;
 mod server;
 mod train;

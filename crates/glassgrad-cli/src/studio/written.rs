@@ -21,11 +21,6 @@ pub(super) fn list(numbers: &[f64]) -> Value {
     numbers.iter().copied().map(rounded).collect()
 }
 
-/// Numbers with all their digits.
-pub(super) fn exact(numbers: &[f64]) -> Value {
-    numbers.iter().copied().map(json_number).collect()
-}
-
 /// Bytes, in base64.
 pub(super) fn bytes(bytes: impl Iterator<Item = u8>) -> Value {
     base64(&bytes.collect::<Vec<u8>>()).into()

@@ -11,7 +11,7 @@ use crate::page::{CONTRAST, is_quiet, open, text, visited};
 use crate::server::Studio;
 
 /// The form is filled, and nothing is left to come.
-const READY: &str = "document.getElementById('train-lr')?.value.length > 0";
+const READY: &str = "document.getElementById('set-lr')?.value.length > 0";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned()
@@ -83,7 +83,9 @@ fn a_network_learns_while_it_is_watched() {
     browser.until(&format!("document.getElementById('state-step').textContent === '{}'", paused + 1));
     browser.until("document.getElementById('state-phase').textContent === 'paused'");
     let places = "JSON.stringify(['train-loss', 'view-boundary', 'view-confusion', 'view-weights'].map(id => document.getElementById(id).getBoundingClientRect().top))";
-    browser.until("document.getElementById('view-histograms') !== null && document.getElementById('view-weights') !== null");
+    browser.until(
+        "document.getElementById('view-histograms') !== null && document.getElementById('view-weights') !== null",
+    );
     let before = browser.evaluate(places);
     // Another learning rate, while it waits.
     choose(browser, "train-rate", "0.02");
@@ -122,9 +124,15 @@ fn a_network_learns_while_it_is_watched() {
     // The tabs, by keys.
     browser.evaluate("document.getElementById('inside-weight').focus()");
     for (name, arrived) in [
-        ("sample", "document.querySelector('#inside table') !== null && document.querySelector('#inside .bars') !== null"),
+        (
+            "sample",
+            "document.querySelector('#inside table') !== null && document.querySelector('#inside .bars') !== null",
+        ),
         ("graph", "document.querySelectorAll('#inside .node').length > 3"),
-        ("passes", "document.querySelectorAll('#inside tbody tr').length > 3 && document.querySelector('#inside details') !== null"),
+        (
+            "passes",
+            "document.querySelectorAll('#inside tbody tr').length > 3 && document.querySelector('#inside details') !== null",
+        ),
         ("audit", "document.querySelector('#inside .verdict.right') !== null"),
     ] {
         browser.press("ArrowRight");
@@ -150,9 +158,9 @@ fn what_goes_wrong_is_told() {
     browser.until(READY);
     click(browser, "#train-start");
     browser.until("document.getElementById('train-problem').textContent.includes('0 wide')");
-    choose(browser, "train-layers", "8");
-    choose(browser, "train-optimizer", "sgd");
-    choose(browser, "train-lr", "1e30");
+    choose(browser, "set-layers", "8");
+    choose(browser, "set-optimizer", "sgd");
+    choose(browser, "set-lr", "1e30");
     browser.until("document.getElementById('train-problem').textContent === ''");
     click(browser, "#train-start");
     // Where it began opens by itself.
@@ -180,7 +188,8 @@ fn models_are_kept_exported_loaded_and_compared() {
     std::fs::write(&path, studio.bytes(&format!("/api/runs/{first}/model"))).expect("a file");
     // The file is chosen as a person does.
     let root = browser.call("DOM.getDocument", json!({}))["root"]["nodeId"].clone();
-    let input = browser.call("DOM.querySelector", json!({ "nodeId": root, "selector": "#train-load" }))["nodeId"].clone();
+    let input =
+        browser.call("DOM.querySelector", json!({ "nodeId": root, "selector": "#train-load" }))["nodeId"].clone();
     browser.call("DOM.setFileInputFiles", json!({ "nodeId": input, "files": [path] }));
     browser.until(&format!("Number(new URLSearchParams(location.hash.split('?')[1]).get('run')) > {first}"));
     browser.until("document.getElementById('state-phase').textContent === 'paused'");
@@ -190,7 +199,9 @@ fn models_are_kept_exported_loaded_and_compared() {
     // Keep the first, and draw its curves beside those of the second.
     browser.until("document.querySelectorAll('#train-runs > li').length === 2");
     let button = |row: usize, name: &str| {
-        format!("[...document.querySelectorAll('#train-runs > li')[{row}].querySelectorAll('button')].find(own => own.textContent === '{name}')")
+        format!(
+            "[...document.querySelectorAll('#train-runs > li')[{row}].querySelectorAll('button')].find(own => own.textContent === '{name}')"
+        )
     };
     browser.evaluate(&format!("{}.click()", button(0, "Keep")));
     browser.until(&format!("{} !== undefined", button(0, "Kept")));
@@ -220,7 +231,7 @@ fn a_digit_is_drawn_and_told() {
     // A one, with a pointer.
     let place = browser.evaluate("(() => { const box = document.getElementById('draw-pad').getBoundingClientRect(); return [box.left, box.top, box.width]; })()");
     let [left, top, width] = [0, 1, 2].map(|k| place[k].as_f64().expect("a number"));
-    let mut mouse = |browser: &mut Browser, kind: &str, x: f64, y: f64| {
+    let mouse = |browser: &mut Browser, kind: &str, x: f64, y: f64| {
         let event = json!({ "type": kind, "x": left + x * width, "y": top + y * width, "button": "left", "buttons": 1, "clickCount": 1 });
         browser.call("Input.dispatchMouseEvent", event);
     };
@@ -242,7 +253,8 @@ fn a_digit_is_drawn_and_told() {
     let slopes = "document.querySelector('#draw-slope canvas').toDataURL()";
     let before = browser.evaluate(slopes);
     choose(browser, "draw-class", "8");
-    browser.until(&format!("{slopes} !== {before} && document.getElementById('draw-about').textContent.includes('“8”')"));
+    browser
+        .until(&format!("{slopes} !== {before} && document.getElementById('draw-about').textContent.includes('“8”')"));
     // With keys alone: clear, and a stroke downwards.
     browser.evaluate("document.getElementById('draw-pad').focus()");
     browser.press("Backspace");
@@ -264,8 +276,14 @@ fn the_pages_of_learning_fit_and_can_be_read() {
     let moons = begin(json!({ "data": "moons", "options": { "epochs": 10 } }));
     let digits = begin(json!({ "data": "digits", "options": { "epochs": 3 } }));
     let pages = [
-        (format!("#/train?run={moons}"), "document.querySelector('#view-histograms') !== null && document.querySelector('#train-loss svg') !== null"),
-        (format!("#/train?run={digits}"), "document.querySelectorAll('#view-images .digit').length === 20 && document.querySelector('#view-confusion') !== null"),
+        (
+            format!("#/train?run={moons}"),
+            "document.querySelector('#view-histograms') !== null && document.querySelector('#train-loss svg') !== null",
+        ),
+        (
+            format!("#/train?run={digits}"),
+            "document.querySelectorAll('#view-images .digit').length === 20 && document.querySelector('#view-confusion') !== null",
+        ),
         (format!("#/draw?run={digits}"), "document.querySelectorAll('#draw-shares li').length === 10"),
     ];
     for (hash, condition) in &pages {

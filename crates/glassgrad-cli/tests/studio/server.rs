@@ -64,8 +64,8 @@ impl Studio {
 
     /// The bytes of a file.
     pub(crate) fn bytes(&self, path: &str) -> Vec<u8> {
-        let answer =
-            self.exchange(format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.host).as_bytes());
+        let answer = self
+            .exchange(format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.host).as_bytes());
         let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a head");
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..head]));
         answer[head + 4..].to_vec()

@@ -17,16 +17,21 @@ fn state(studio: &Studio, id: u64) -> Value {
     studio.request("GET", &format!("/api/runs/{id}"), &[], "").json()["state"].clone()
 }
 
-fn until(studio: &Studio, id: u64, phase: &str) -> Value {
+/// Waits until something about the state is so.
+fn until_it(studio: &Studio, id: u64, is_so: impl Fn(&Value) -> bool) -> Value {
     let begin = Instant::now();
     loop {
         let state = state(studio, id);
-        if state["phase"] == phase {
+        if is_so(&state) {
             return state;
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "never {phase}: {state}");
+        assert!(begin.elapsed() < Duration::from_secs(60), "it never came to be: {state}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn until(studio: &Studio, id: u64, phase: &str) -> Value {
+    until_it(studio, id, |state| state["phase"] == phase)
 }
 
 fn tell(studio: &Studio, id: u64, order: &Value) -> Value {
@@ -50,7 +55,7 @@ fn a_run_learns_what_the_command_learns() {
     let end = until(&studio, id, "finished");
     let told = trained(&["moons", "--epochs", "30", "--seed", "3"]);
     assert_eq!(end["step"], told["steps"]);
-    assert_eq!(end["test"]["loss"], told["test"]["loss"], "bit for bit");
+    assert_eq!(end["test"]["loss"], told["test_loss"], "bit for bit");
     assert!(end["test"]["number"].as_f64() >= Some(0.99), "{end}");
     let all = studio.request("GET", &format!("/api/runs/{id}"), &[], "").json();
     assert_eq!(all["about"]["command"], "glassgrad train moons --epochs 30 --seed 3");
@@ -70,19 +75,14 @@ fn a_run_is_paused_stepped_slowed_and_stopped() {
     let early = look(&studio, id, &json!({ "at": "weight", "path": "layers.0.weight", "place": [0, 0] }));
     assert!(early["error"]["message"].as_str().is_some_and(|told| told.contains("no step")), "{early}");
     tell(&studio, id, &json!({ "do": "go", "steps": 5 }));
-    let begin_waiting = Instant::now();
-    while state(&studio, id)["step"] != 5 {
-        assert!(begin_waiting.elapsed() < Duration::from_secs(30));
-    }
-    assert_eq!(until(&studio, id, "paused")["step"], 5);
+    until_it(&studio, id, |state| state["step"] == 5 && state["phase"] == "paused");
     // Another rate counts from the next step on, and its decomposition says so.
     tell(&studio, id, &json!({ "do": "rate", "rate": 0.5 }));
-    assert_eq!(until(&studio, id, "paused")["rate"], 0.5);
+    until_it(&studio, id, |state| state["rate"] == 0.5);
     let before = look(&studio, id, &json!({ "at": "weight", "path": "layers.1.weight", "place": [2, 3] }));
     assert_eq!((&before["step"], &before["rate"]), (&json!(5), &json!(0.02)));
     tell(&studio, id, &json!({ "do": "go", "steps": 1 }));
-    while state(&studio, id)["step"] != 6 {}
-    until(&studio, id, "paused");
+    until_it(&studio, id, |state| state["step"] == 6 && state["phase"] == "paused");
     let after = look(&studio, id, &json!({ "at": "weight", "path": "layers.1.weight", "place": [2, 3] }));
     assert_eq!((&after["step"], &after["rate"]), (&json!(6), &json!(0.5)));
     assert_eq!(after["before"], before["after"], "one step begins where the other ended");
@@ -142,7 +142,7 @@ fn every_question_about_the_inside_is_answered() {
     }
     let drawn = look(&studio, id, &json!({ "at": "drawn", "ink": ink, "from": [64, 64] }));
     let shares: f64 = drawn["shares"].as_array().expect("shares").iter().filter_map(Value::as_f64).sum();
-    assert!((shares - 1.0).abs() < 1e-6, "{drawn}");
+    assert!((shares - 1.0).abs() < 1e-4, "{drawn}");
     for wrong in [
         json!({ "at": "weight", "path": "layers.9.weight", "place": [0] }),
         json!({ "at": "weight", "path": "layers.0.weight", "place": [64, 0] }),
@@ -163,11 +163,13 @@ fn models_leave_and_come_back() {
     let end = until(&studio, id, "finished");
     let bytes = studio.bytes(&format!("/api/runs/{id}/model"));
     // The command line reads it.
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("studio-{}.safetensors", std::process::id()));
+    let path =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("studio-{}.safetensors", std::process::id()));
     std::fs::write(&path, &bytes).expect("a file");
     let table = path.with_extension("csv");
     std::fs::write(&table, "x,y\n0.5,1.0\n0.5,-0.5\n").expect("a file");
-    let told = Command::new(env!("CARGO_BIN_EXE_glassgrad")).arg("predict").arg(&path).arg(&table).output().expect("it runs");
+    let told =
+        Command::new(env!("CARGO_BIN_EXE_glassgrad")).arg("predict").arg(&path).arg(&table).output().expect("it runs");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     // The studio goes on with it.
     let answer = studio.send_bytes("/api/models", &bytes);
@@ -215,8 +217,10 @@ fn what_is_too_much_is_refused() {
     assert!(refused(small).contains("12 runs already"));
     // A table of one's own is learnt.
     let studio = Studio::start(&[]);
-    let rows: String = (0..60).map(|k| format!("{},{},{}\n", k % 7, k % 5, if k % 7 > 3 { "high" } else { "low" })).collect();
-    let id = begin(&studio, &json!({ "data": "own.csv", "csv": format!("a,b,c\n{rows}"), "options": { "epochs": 60 } }));
+    let rows: String =
+        (0..60).map(|k| format!("{},{},{}\n", k % 7, k % 5, if k % 7 > 3 { "high" } else { "low" })).collect();
+    let id =
+        begin(&studio, &json!({ "data": "own.csv", "csv": format!("a,b,c\n{rows}"), "options": { "epochs": 60 } }));
     assert!(until(&studio, id, "finished")["test"]["number"].as_f64() > Some(0.9));
 }
 
@@ -228,7 +232,8 @@ fn those_who_watch_see_it_happen_and_those_who_leave_free_it() {
     assert_eq!(Socket::open(&studio, &path, Some("http://evil.example")).err(), Some(403));
     assert_eq!(Socket::open(&studio, "/api/runs/99/stream", None).err(), Some(404));
     // Ten pages at once, and each sees all of it.
-    let mut sockets: Vec<Socket> = (0..10).map(|_| Socket::open(&studio, &path, None).ok().expect("a stream")).collect();
+    let mut sockets: Vec<Socket> =
+        (0..10).map(|_| Socket::open(&studio, &path, None).ok().expect("a stream")).collect();
     for socket in &mut sockets {
         socket.until("about", |about| about["numbers"] == 354);
         let first = socket.until("state", |_| true)["step"].as_u64();

@@ -43,6 +43,27 @@ pub struct Graph {
     folds: Vec<Fold>,
 }
 
+/// A node or a group of nodes of a graph, with all its numbers, see [`Graph::shown`].
+///
+/// ```
+/// use glassgrad::{Tensor, glass::Graph};
+/// let graph = Graph::of(&[&(Tensor::from(2.0).named("x") * 3.0)]).with_values().unwrap();
+/// let product = &graph.shown()[1];
+/// assert_eq!((product.is_input, product.value.as_ref().map(|value| value.buffer().get(0))), (false, Some(6.0)));
+/// assert!(product.gradient.is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its label.
+    pub name: String,
+    /// Whether nothing stands behind it.
+    pub is_input: bool,
+    /// Its value, if values were asked for.
+    pub value: Option<Array>,
+    /// The gradient of the output with respect to it, if gradients were asked for and one arrives here.
+    pub gradient: Option<Array>,
+}
+
 impl std::fmt::Debug for Graph {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.text())
@@ -254,6 +275,43 @@ impl Graph {
     /// ```
     pub fn svg(&self, title: &str) -> Result<String, TooLarge> {
         diagram(&self.items()).svg(title)
+    }
+
+    /// Where everything of the picture stands and what is written in it, for those who draw it themselves.
+    ///
+    /// `nodes` are in the order of [`Graph::labels`], with `left`, `top`, `width`, `height` and `role` (`input`, `inner`,
+    /// `output` or `group`), with `lines` of a `kind` (`name`, `value`, `adjoint` or `note`) and a `text`, and with the
+    /// body of a loop `inside`, a plan of the same kind with its `left` and `top`; `edges` go `from` one node `to` another
+    /// along a `path` in the language of SVG.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let plan = Graph::trace(|x: &Tensor| x.sin(), &Tensor::from(1.0)).plan().unwrap();
+    /// assert_eq!(plan["nodes"][1]["lines"][0]["text"], "v1 = sin(x)");
+    /// assert_eq!((&plan["edges"][0]["from"], &plan["edges"][0]["to"]), (&0.into(), &1.into()));
+    /// ```
+    pub fn plan(&self) -> Result<Value, TooLarge> {
+        diagram(&self.items()).plan_with_lines()
+    }
+
+    /// Everything that is shown, in the order of [`Graph::labels`], with all numbers of its value and its gradient.
+    /// A group has those of its last node, which is what it hands on.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, glass::Graph};
+    /// let graph = Graph::trace(|x: &Tensor| x.square().sum(), &Tensor::from([1.0, 2.0])).with_gradients().unwrap();
+    /// let shown = graph.shown();
+    /// let gradient = shown[0].gradient.clone().map(Tensor::from).unwrap();
+    /// assert_eq!((shown[0].name.as_str(), gradient.to_string()), ("x", "[2, 4]".into()));
+    /// ```
+    pub fn shown(&self) -> Vec<Shown> {
+        let shown = |item: Item| Shown {
+            value: self.values.get(&(Vec::new(), item.id)).cloned(),
+            gradient: self.gradients.get(&item.id).cloned(),
+            is_input: item.role == Role::Input,
+            name: item.label,
+        };
+        self.items().into_iter().map(shown).collect()
     }
 
     /// The graph as JSON: the nodes with names, operations, types, lines, values, gradients, inputs and bodies.

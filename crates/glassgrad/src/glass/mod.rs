@@ -23,7 +23,7 @@ mod search;
 mod summary;
 
 pub use audit::{Audit, Cut, Finding, Verdict, Warning, audit, independent};
-pub use graph::Graph;
+pub use graph::{Graph, Shown};
 pub(crate) use labels::Labels;
 pub(crate) use level::Level;
 pub use provenance::{Carrier, NonFinite, Provenance, Wanted, explain_non_finite, non_finite_in};

@@ -39,6 +39,18 @@ pub(crate) enum Ink {
     Note,
 }
 
+impl Ink {
+    /// What it is called in pictures and in plans.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Ink::Name => "name",
+            Ink::Value => "value",
+            Ink::Adjoint => "adjoint",
+            Ink::Note => "note",
+        }
+    }
+}
+
 /// An arrow between cards, by their numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Edge {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::diagram::{Card, Diagram, Edge, Ink, Role};
+use super::diagram::{Card, Diagram, Edge, Role};
 use super::layout::{Graph, Layout, Spacing, layered};
 use super::visible_width;
 
@@ -97,11 +97,17 @@ impl<'d> Placed<'d> {
         for (number, card) in self.diagram.cards.iter().enumerate() {
             let (centre, (width, height)) = (moved(&self.layout.centres[number]), self.sizes[number]);
             draw_card(svg, centre, (width, height), card);
-            if let Some(inside) = &self.inside[number] {
-                let left = centre.0 - inside.layout.width / 2.0;
-                inside.draw(svg, (left, centre.1 + height / 2.0 - inside.layout.height));
+            if let Some((inside, corner)) = self.inside_of(number) {
+                inside.draw(svg, moved(&corner));
             }
         }
+    }
+
+    /// The diagram inside of a card, and the place of its upper left corner: at the bottom of the card.
+    pub(super) fn inside_of(&self, number: usize) -> Option<(&Placed<'d>, (f64, f64))> {
+        let inside = self.inside[number].as_ref()?;
+        let ((x, y), (_, height)) = (self.layout.centres[number], self.sizes[number]);
+        Some((inside, (x - inside.layout.width / 2.0, y + height / 2.0 - inside.layout.height)))
     }
 }
 
@@ -148,12 +154,7 @@ fn draw_card(svg: &mut String, (x, y): (f64, f64), (width, height): (f64, f64), 
         "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height}\" rx=\"8\"/>"
     );
     for (number, (ink, line)) in card.lines.iter().enumerate() {
-        let class = match ink {
-            Ink::Name => "name",
-            Ink::Value => "value",
-            Ink::Adjoint => "adjoint",
-            Ink::Note => "note",
-        };
+        let class = ink.word();
         let middle = top + PADDING / 2.0 + LINE * (number as f64 + 0.5);
         let _ = writeln!(
             svg,

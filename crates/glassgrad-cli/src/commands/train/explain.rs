@@ -1,19 +1,16 @@
 //! One step of training, explained: what is computed, in which order, how long each part takes and what it keeps.
 
+use glassgrad::compile;
 use glassgrad::data::Dataset as _;
-use glassgrad::expr::{Keys, Tensor};
-use glassgrad::optim::State;
+use glassgrad::expr::Keys;
 use glassgrad::rng::Key;
-use glassgrad::{Within as _, compile, value_and_grad};
 
 use super::Train;
 use crate::failure::{Failure, print};
-use crate::lab::network::Network;
 use crate::lab::recipe;
 use crate::lab::settings::Engine;
 use crate::lab::study::Study;
-
-type Moment = (Network, State<Network>);
+use crate::lab::update::{Given, Moment, step};
 
 pub(super) fn run(train: &Train, study: &Study) -> Result<(), Failure> {
     if study.settings.engine == Engine::Scalar {
@@ -23,17 +20,10 @@ pub(super) fn run(train: &Train, study: &Study) -> Result<(), Failure> {
     let optimiser = recipe::optimiser(&study.settings, study.batches())?;
     let places: Vec<usize> = (0..study.batch()).collect();
     let batch = study.task.training.batch(&places).map_err(failed)?;
-    let step = compile(|((network, state), (batch, key)): &(Moment, ((Tensor, Tensor), Keys))| {
-        let slope = value_and_grad(|network: &Network| study.objective.of_batch(network, batch, key));
-        let (loss, slope) = match train.within {
-            Some(bytes) => slope.within(bytes)(network),
-            None => slope(network),
-        };
-        (optimiser.update_knowing(network, &slope, Some(&loss), state), loss)
-    });
+    let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimiser, train.within, moment, given));
     let moment = (study.start.clone(), optimiser.start(&study.start));
     let key = Keys::from(Key::new(study.settings.seed));
-    let explanation = step.explain(&(moment, (batch, key))).map_err(failed)?;
+    let explanation = stepped.explain(&(moment, (batch, key))).map_err(failed)?;
     let title = format!("a training step of the {} network", study.task.about.name);
     if let Some(path) = &train.explain_svg {
         std::fs::write(path, explanation.arena_svg(&title))

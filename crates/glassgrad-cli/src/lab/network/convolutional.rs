@@ -82,7 +82,8 @@ impl Convolutional {
         for convolution in &self.convolutions {
             x = self.pool.apply(&self.activation.apply(&convolution.apply(&x)));
         }
-        x = noisy(Flatten(3).apply(&x), 0);
+        // By its name the last convolution ends here for those who look inside.
+        x = noisy(Flatten(3).apply(&x).named("flattened"), 0);
         x = noisy(self.activation.apply(&self.hidden.apply(&x)), 1);
         self.output.apply(&x)
     }

@@ -52,7 +52,7 @@ pub(super) fn answer(desk: &Desk<'_>, asked: &Asked) -> Result<Value, Error> {
         Asked::Surface => surface::surface(study, desk.way),
         Asked::Drawn { ink, from, class } => {
             let ink: Vec<f64> = ink.iter().map(|level| f64::from(*level) / 255.0).collect();
-            inside::drawn::drawn(study, network, &inside::prepared(study, &ink, *from)?, *class)
+            inside::drawn::drawn(study, network, &inside::prepared::prepared(study, &ink, *from)?, *class)
         }
     }
 }

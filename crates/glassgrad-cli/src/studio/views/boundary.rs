@@ -3,7 +3,8 @@
 //! ```text
 //! fixed: { "features": [name, name], "names": [class, …],
 //!          "across": [low, high], "up": [low, high], "places": 60,
-//!          "training": { "x": [number, …], "y": [number, …], "class": [index, …], "all": count }, "test": the same }
+//!          "training": { "x": [number, …], "y": [number, …], "class": [index, …],
+//!                        "index": [place in the part, …], "all": count }, "test": the same }
 //! live:  { "class": bytes, "certainty": bytes }
 //! ```
 //!
@@ -54,11 +55,12 @@ impl Boundary<'_> {
     fn points(&self, part: &Part) -> Result<Value, Error> {
         let numbers = features(&self.study.task.about, part)?;
         let classes = part.tensors().1.to_vec::<i64>()?;
-        let pairs: Vec<(&[f64], i64)> = numbers.chunks_exact(2).zip(classes).collect();
+        let pairs: Vec<(usize, (&[f64], i64))> = numbers.chunks_exact(2).zip(classes).enumerate().collect();
         let shown = spread(&pairs, MOST_POINTS);
-        let coordinate = |place: usize| list(&shown.iter().map(|(pair, _)| pair[place]).collect::<Vec<f64>>());
-        let classes: Vec<i64> = shown.iter().map(|(_, class)| *class).collect();
-        Ok(json!({ "x": coordinate(0), "y": coordinate(1), "class": classes, "all": pairs.len() }))
+        let coordinate = |place: usize| list(&shown.iter().map(|(_, (pair, _))| pair[place]).collect::<Vec<f64>>());
+        let classes: Vec<i64> = shown.iter().map(|(_, (_, class))| *class).collect();
+        let places: Vec<usize> = shown.iter().map(|(index, _)| *index).collect();
+        Ok(json!({ "x": coordinate(0), "y": coordinate(1), "class": classes, "index": places, "all": pairs.len() }))
     }
 }
 

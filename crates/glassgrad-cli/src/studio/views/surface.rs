@@ -219,12 +219,15 @@ type Question = ((Tensor, Tensor), Plane, (Tensor, Tensor));
 /// A network, and two directions from it.
 type Plane = (Network, (Network, Network));
 
+/// From a question to the loss.
+type Program<'s> = dyn Fn(&Question) -> Result<f64, Error> + 's;
+
 /// The loss of networks that lie on a plane.
 struct PlaneLoss<'s> {
     first: Network,
     axes: (Network, Network),
     sample: (Tensor, Tensor),
-    program: Box<dyn Fn(&Question) -> Result<f64, Error> + 's>,
+    program: Box<Program<'s>>,
 }
 
 impl PlaneLoss<'_> {

@@ -57,8 +57,8 @@ export class Form {
   add(name, title, kind) {
     const choices = kind === "choice" ? this.catalogue.choices[name].map(([value, about]) => [value, value, about]) : kind === "function" ? this.catalogue.functions.map((value) => [value, value]) : null;
     const input = choices
-      ? h("select", { id: `train-${name}` }, ...choices.map(([value, text, about]) => h("option", { value, title: about }, text)))
-      : h("input", { id: `train-${name}`, class: "short", inputmode: kind === "number" ? "decimal" : null, autocomplete: "off", spellcheck: "false" });
+      ? h("select", { id: `set-${name}` }, ...choices.map(([value, text, about]) => h("option", { value, title: about }, text)))
+      : h("input", { id: `set-${name}`, class: "short", inputmode: kind === "number" ? "decimal" : null, autocomplete: "off", spellcheck: "false" });
     const label = h("label", {}, title, input);
     this.inputs.set(name, { input, kind, label });
     byId(MORE.has(name) ? "train-more" : "train-fields").append(label);

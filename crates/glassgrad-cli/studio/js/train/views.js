@@ -25,7 +25,7 @@ export function boundary({ fixed, seen, kept, choose }) {
   kept.canvas = bitmap(places, places, classes(told, certainty), { class: "plane" });
   const [x, y] = [(value) => (1000 * (value - left)) / (right - left), (value) => (1000 * (high - value)) / (high - low)];
   const dot = (part, own, r) => own.x.map((value, k) => svg("circle", {
-    class: `point ${part} k${own.class[k] % 10}`, cx: x(value).toFixed(1), cy: y(own.y[k]).toFixed(1), r, onclick: () => choose?.({ part, index: own.index?.[k] ?? k }),
+    class: `point ${part} k${own.class[k] % 10}`, cx: x(value).toFixed(1), cy: y(own.y[k]).toFixed(1), r, onclick: () => choose?.({ part, index: own.index[k] }),
   }));
   const points = svg("svg", { class: "points", viewBox: "0 0 1000 1000", role: "img", "aria-label": "Points of the training part, and of the test part as rings" },
     ...dot("training", fixed.training, 7), ...dot("test", fixed.test, 7));
@@ -91,7 +91,8 @@ export function weights({ seen, choose }) {
     canvas.style.height = `${Math.max(14, Math.min(14 * rows, 220))}px`;
     const pick = (event) => {
       const box = canvas.getBoundingClientRect();
-      const [row, column] = [Math.floor(((event.clientY - box.top) / box.height) * rows) * step[0], Math.floor(((event.clientX - box.left) / box.width) * columns) * step[1]];
+      const cell = (part, count) => Math.min(Math.max(Math.floor(part * count), 0), count - 1);
+      const [row, column] = [cell((event.clientY - box.top) / box.height, rows) * step[0], cell((event.clientX - box.left) / box.width, columns) * step[1]];
       choose?.({ path, place: placeOf(shape, row, column) });
     };
     canvas.addEventListener("click", pick);

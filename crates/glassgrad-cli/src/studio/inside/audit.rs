@@ -1,0 +1,97 @@
+//! Which parameters the loss reaches, and what else is likely to hinder learning.
+//!
+//! ```text
+//! { "healthy": bool, "reached": count, "floats": count,
+//!   "parameters": [{ "name": text, "type": text, "verdict": text, "reached": bool, "gradient": number, summary or null,
+//!                    "by": [{ "operation", "expression", "file", "line", "column", "zeros", "elements" }, …] }, …],
+//!   "concerns": [{ "kind": "not reached" | "vanishing" | "exploding" | "dead units", "parameter": path or null, "text": text }, …] }
+//! ```
+//!
+//! What is not reached comes first. Both look at the loss of the first examples of the training part, without dropout.
+
+use glassgrad::error::Error;
+use glassgrad::expr::{Keys, Tensor};
+use glassgrad::rng::Key;
+use glassgrad::train::{Concern, inspect};
+use serde_json::{Value, json};
+
+use crate::lab::graph;
+use crate::lab::network::Network;
+use crate::lab::study::Study;
+
+const MOST_PARAMETERS: usize = 200;
+
+pub(in crate::studio) fn audit(study: &Study, network: &Network) -> Result<Value, Error> {
+    let mut answer = graph::audit(study, network)?.to_json();
+    let is = |finding: &Value, verdict: &str| finding["verdict"] == verdict;
+    let mut findings = answer["parameters"].as_array().cloned().unwrap_or_default();
+    let reached = findings.iter().filter(|finding| is(finding, "reached")).count();
+    let floats = findings.iter().filter(|finding| !is(finding, "not differentiable")).count();
+    for finding in &mut findings {
+        finding["reached"] = is(finding, "reached").into();
+    }
+    findings.sort_by_key(|finding| is(finding, "reached"));
+    findings.truncate(MOST_PARAMETERS);
+    (answer["reached"], answer["floats"], answer["parameters"]) = (reached.into(), floats.into(), findings.into());
+    let loss = |network: &Network, batch: &(Tensor, Tensor), _: &Keys| study.objective.of_batch_plainly(network, batch);
+    let concerns = inspect(loss, network, &study.sample()?, &Key::new(study.settings.seed).into())?;
+    answer["concerns"] = concerns.iter().map(told).collect();
+    Ok(answer)
+}
+
+fn told(concern: &Concern) -> Value {
+    let (kind, parameter) = match concern {
+        Concern::NotReached { parameter, .. } => ("not reached", Some(parameter)),
+        Concern::Vanishing { parameter, .. } => ("vanishing", Some(parameter)),
+        Concern::Exploding { parameter, .. } => ("exploding", Some(parameter)),
+        Concern::DeadUnits { .. } => ("dead units", None),
+    };
+    json!({ "kind": kind, "parameter": parameter, "text": concern.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::settings::{Activation, Initial, Model, Number};
+    use crate::studio::views::tests::{of_text, spoiled, suited};
+
+    #[test]
+    fn healthy_networks_are_reached_throughout() {
+        for dtype in [Number::F32, Number::F64] {
+            let study = suited("moons", |settings| settings.dtype = dtype);
+            let answer = audit(&study, &study.start).expect("an audit");
+            assert_eq!(
+                (&answer["healthy"], answer["reached"].as_u64(), answer["floats"].as_u64()),
+                (&true.into(), Some(6), Some(6))
+            );
+            assert_eq!(answer["concerns"], json!([]));
+        }
+    }
+
+    #[test]
+    fn what_hinders_is_told_first() {
+        // Weights of zero: every unit makes zero, and nothing arrives at the first layer.
+        let study = suited("moons", |settings| settings.initial = Initial::Zero);
+        let answer = audit(&study, &study.start).expect("an audit");
+        assert_eq!((&answer["healthy"], &answer["parameters"][0]["reached"]), (&false.into(), &false.into()));
+        assert!(
+            answer["concerns"].as_array().expect("concerns").iter().any(|concern| concern["kind"] == "not reached")
+        );
+        // Many sigmoids: the slopes of the first layers vanish.
+        let deep =
+            suited("moons", |settings| (settings.layers, settings.activation) = (vec![4; 20], Activation::Sigmoid));
+        let answer = audit(&deep, &deep.start).expect("an audit");
+        let vanishes = |concern: &Value| concern["kind"] == "vanishing" && concern["parameter"] == "layers.0.weight";
+        assert!(answer["concerns"].as_array().expect("concerns").iter().any(vanishes), "{}", answer["concerns"]);
+    }
+
+    #[test]
+    fn odd_networks_have_an_audit() {
+        let sparse = suited("moons", |settings| (settings.model, settings.layers) = (Model::Sparse, vec![4]));
+        let answer = audit(&sparse, &sparse.start).expect("an audit");
+        assert!(answer["floats"].as_u64() < answer["parameters"].as_array().map(|all| all.len() as u64));
+        for study in [of_text(|_| {}), suited("function", |settings| settings.layers = Vec::new())] {
+            assert!(audit(&study, &study.start).is_ok() && audit(&study, &spoiled(&study.start)).is_ok());
+        }
+    }
+}
