@@ -18,7 +18,6 @@ mod security;
 mod server;
 #[allow(dead_code, reason = "the runner of experiments is the one that asks")]
 mod views;
-#[allow(dead_code, reason = "so do its numbers")]
 mod written;
 
 pub(crate) use server::{Settings, serve};
