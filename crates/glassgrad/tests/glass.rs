@@ -161,6 +161,18 @@ mod pictures {
         assert!(graph.dot().contains("subgraph cluster_n1 {"));
         assert_eq!(graph.to_json()["nodes"][1]["body"].as_array().unwrap().len(), 6);
         assert_eq!(graph.svg("a loop").unwrap().matches("<rect class=\"box").count(), 10);
+        // The plan has the same boxes, and a loop has its body inside of itself.
+        let plan = graph.plan().unwrap();
+        let boxes = plan["nodes"].as_array().unwrap();
+        let loops: Vec<&serde_json::Value> = boxes.iter().filter(|node| !node["inside"].is_null()).collect();
+        assert_eq!((loops.len(), boxes.len() + loops[0]["inside"]["nodes"].as_array().unwrap().len()), (1, 10));
+        let number = |of: &serde_json::Value, name: &str| of[name].as_f64().unwrap();
+        let (outer, inner) = (loops[0], &loops[0]["inside"]);
+        for (begin, length) in [("left", "width"), ("top", "height")] {
+            assert!(number(inner, begin) >= number(outer, begin));
+            let end = |of: &serde_json::Value| number(of, begin) + number(of, length);
+            assert!(end(inner) <= end(outer) + 0.2, "{inner} in {outer}");
+        }
     }
 
     #[derive(Tree)]

@@ -2,16 +2,17 @@
 //!
 //! The images of MNIST are digits scaled to fit a square of 20 pixels with their proportions, with grey levels from what each pixel
 //! is covered by, and put into a field of 28 by their centre of mass. The small digits of 8×8 pixels fill their field from the top
-//! to the bottom and are cut into blocks of a black and white picture, whose ink is counted. Large fields are made in the first way
-//! and small ones in the second.
+//! to the bottom, have their mass in the middle from left to right, and are cut into blocks of a black and white picture, whose ink
+//! is counted. Large fields are made in the first way and small ones in the second.
 
 use glassgrad::error::Error;
 
 use super::drawn::images;
 use crate::lab::study::Study;
 
-/// Ink that counts as drawn.
-const DRAWN: f64 = 0.1;
+/// Ink that counts as drawn, with grey levels and in black and white.
+const FAINT: f64 = 0.1;
+const BLACK: f64 = 0.5;
 /// The part of a large field that a drawing fills.
 const FILLED: f64 = 20.0 / 28.0;
 /// Fields with shorter sides are small.
@@ -34,8 +35,7 @@ pub(in crate::studio) fn prepared(study: &Study, pixels: &[f64], from: [usize; 2
         let message = format!("pixel {place} is {}; ink goes from 0 to 1", pixels[place]);
         return Err(Error::new("prepared", message));
     }
-    let drawing = Drawing { pixels: pixels.to_vec(), height, width };
-    Ok(drawing.like_images_of(size))
+    Ok(Drawing { pixels: pixels.to_vec(), height, width }.like_images_of(size))
 }
 
 /// Ink in rows.
@@ -49,25 +49,31 @@ struct Drawing {
 type Rectangle = [(f64, f64); 2];
 
 impl Drawing {
-    fn like_images_of(&self, size: [usize; 2]) -> Vec<f64> {
-        let [rows, columns] = size;
+    fn like_images_of(self, size: [usize; 2]) -> Vec<f64> {
+        match size.into_iter().min() {
+            Some(LARGE..) => self.fitted(size, FILLED, true),
+            _ => self.black_and_white().fitted(size, 1.0, false),
+        }
+    }
+
+    fn black_and_white(mut self) -> Drawing {
+        self.pixels.iter_mut().for_each(|ink| *ink = f64::from(u8::from(*ink > BLACK)));
+        self
+    }
+
+    /// The drawing in a part of a field: its mass is in the middle of the field, from the top to the bottom only if that is
+    /// asked for.
+    fn fitted(&self, [rows, columns]: [usize; 2], part: f64, by_mass: bool) -> Vec<f64> {
         let Some([(top, bottom), (left, right)]) = self.drawn() else { return vec![0.0; rows * columns] };
-        let is_large = rows.min(columns) >= LARGE;
-        let part = if is_large { FILLED } else { 1.0 };
         // So many pixels of the drawing become one, along both sides.
         let step = ((bottom - top) / (part * rows as f64)).max((right - left) / (part * columns as f64));
-        let (y, x) = match is_large {
-            true => self.centre_of_mass(),
-            false => (0.5 * (top + bottom), 0.5 * (left + right)),
-        };
+        let (mass, x) = self.centre_of_mass();
+        let y = if by_mass { mass } else { 0.5 * (top + bottom) };
         let ends = |place: usize, count: usize, centre: f64| {
             let begin = centre + (place as f64 - 0.5 * count as f64) * step;
             (begin, begin + step)
         };
-        let pixel = |place: usize| {
-            let inside = [ends(place / columns, rows, y), ends(place % columns, columns, x)];
-            self.covered(inside, !is_large)
-        };
+        let pixel = |place: usize| self.covered([ends(place / columns, rows, y), ends(place % columns, columns, x)]);
         (0..rows * columns).map(pixel).collect()
     }
 
@@ -78,7 +84,7 @@ impl Drawing {
             let last = (0..count).rev().find(|place| has_ink(*place))?;
             Some((first as f64, (last + 1) as f64))
         };
-        let ink = |row: usize, column: usize| self.pixels[row * self.width + column] > DRAWN;
+        let ink = |row: usize, column: usize| self.pixels[row * self.width + column] > FAINT;
         let rows = ends(self.height, &|row| (0..self.width).any(|column| ink(row, column)))?;
         let columns = ends(self.width, &|column| (0..self.height).any(|row| ink(row, column)))?;
         Some([rows, columns])
@@ -94,8 +100,8 @@ impl Drawing {
         (y / sum, x / sum)
     }
 
-    /// The mean ink in a rectangle, which may reach beyond the drawing; black and white, if that is asked for.
-    fn covered(&self, [rows, columns]: Rectangle, is_black_and_white: bool) -> f64 {
+    /// The mean ink in a rectangle, which may reach beyond the drawing.
+    fn covered(&self, [rows, columns]: Rectangle) -> f64 {
         let overlap =
             |place: usize, (low, high): (f64, f64)| (high.min((place + 1) as f64) - low.max(place as f64)).max(0.0);
         let touched = |(low, high): (f64, f64), count: usize| {
@@ -105,9 +111,7 @@ impl Drawing {
         let mut sum = 0.0;
         for row in touched(rows, self.height) {
             for column in touched(columns, self.width) {
-                let ink = self.pixels[row * self.width + column];
-                let ink = if is_black_and_white { f64::from(u8::from(ink > 0.5)) } else { ink };
-                sum += ink * overlap(row, rows) * overlap(column, columns);
+                sum += self.pixels[row * self.width + column] * overlap(row, rows) * overlap(column, columns);
             }
         }
         let area = (rows.1 - rows.0) * (columns.1 - columns.0);
@@ -117,7 +121,10 @@ impl Drawing {
 
 #[cfg(test)]
 mod tests {
+    use glassgrad::data::Dataset as _;
+
     use super::*;
+    use crate::lab::told::unscaled;
     use crate::studio::views::tests::suited;
 
     /// A drawing with full ink in a rectangle.
@@ -165,7 +172,37 @@ mod tests {
     fn ink_is_kept_when_nothing_is_scaled() {
         // A drawing that fits already stays as it is, but for its place.
         let own = bar(28, 4..24, 10..18);
-        assert_eq!(own.like_images_of([28, 28]), own.pixels);
+        let wanted = own.pixels.clone();
+        assert!(own.like_images_of([28, 28]).iter().zip(wanted).all(|(pixel, wanted)| (pixel - wanted).abs() < 1e-9));
+    }
+
+    #[test]
+    fn digits_that_are_drawn_again_are_nearest_to_their_kind() {
+        let study = suited("digits", |_| {});
+        let (inputs, classes) = study.task.test.batch(&(0..60).collect::<Vec<usize>>()).expect("digits");
+        let classes = classes.to_vec::<i64>().expect("classes");
+        let pixels = unscaled(&study.task.about, &inputs, 60).expect("pixels");
+        let digits: Vec<&[f64]> = pixels.chunks(64).collect();
+        let mut found = 0;
+        for (number, digit) in digits.iter().enumerate() {
+            // Somewhere on a canvas, twenty times as large, with soft edges.
+            let ink = |row: f64, column: f64| match (0.0..8.0).contains(&row) && (0.0..8.0).contains(&column) {
+                true => digit[8 * row as usize + column as usize].clamp(0.0, 1.0),
+                false => 0.0,
+            };
+            let soft = |place: usize| {
+                let (y, x) = (((place / 280) as f64 - 60.0) / 20.0 - 0.5, ((place % 280) as f64 - 95.0) / 20.0 - 0.5);
+                let (top, left) = (y.floor(), x.floor());
+                let along = |row: f64| ink(row, left) * (1.0 - (x - left)) + ink(row, left + 1.0) * (x - left);
+                along(top) * (1.0 - (y - top)) + along(top + 1.0) * (y - top)
+            };
+            let canvas: Vec<f64> = (0..280 * 280).map(soft).collect();
+            let again = prepared(&study, &canvas, [280, 280]).expect("an image");
+            let distance = |other: &[f64]| again.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+            let nearest = (0..digits.len()).min_by(|a, b| distance(digits[*a]).total_cmp(&distance(digits[*b])));
+            found += usize::from(nearest.is_some_and(|nearest| classes[nearest] == classes[number]));
+        }
+        assert!(found >= 56, "{found} of 60 are found again");
     }
 
     #[test]
