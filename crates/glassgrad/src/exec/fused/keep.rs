@@ -6,10 +6,11 @@ use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::opt::program::{Combine, Store};
 
-/// Sets what is put together to where it begins.
+/// Sets what is put together to where it begins, and what no element is written to to zero.
 pub(super) fn prepare(store: &Store, target: *mut u8) {
     if let Some(count) = store.clear {
-        fill(target, store.access.dtype, count, beginning(store.combine));
+        let first = behind(target, -store.access.offset, store.access.dtype);
+        fill(first, store.access.dtype, count, beginning(store.combine));
     }
 }
 

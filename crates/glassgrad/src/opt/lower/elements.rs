@@ -19,7 +19,7 @@ use crate::shape::Shape;
 const MOST_TERMS: usize = 48;
 
 /// Leaves axes of size 1 out of the strides of all operands over a space; returns the sizes of the others.
-fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
+pub(super) fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
     if space.contains(&1) {
         operands.iter_mut().for_each(|operand| operand.strides = squeezed_strides(space, &operand.strides));
     }
@@ -224,7 +224,7 @@ impl Lowering<'_> {
         if let Group::Loop(group_loop) = &mut self.groups[place.group] {
             let combine = (!once).then_some(combine);
             let strides = if place.by_row { with_row(&strides) } else { strides };
-            group_loop.stores.push(PendingStore { register, producer, strides, combine, scale, clear });
+            group_loop.stores.push(PendingStore { register, producer, offset: 0, strides, combine, scale, clear });
         }
         Located::whole(producer, &node.shape)
     }

@@ -70,7 +70,8 @@ impl Lowering<'_> {
                     (true, Some((_, outer))) => with_row(&rows(outer)),
                     _ => rows(&group_loop.extents),
                 };
-                let store = PendingStore { register, producer, strides, combine: None, scale: 1.0, clear: false };
+                let store = 
+                    PendingStore { register, producer, offset: 0, strides, combine: None, scale: 1.0, clear: false };
                 group_loop.stores.push(store);
             }
         }
@@ -134,7 +135,8 @@ impl Lowering<'_> {
                 }
             }
             group.loads.iter().for_each(|(load, _)| reads[load.producer] = 0);
-            for store in group.stores.iter().filter(|store| store.combine.is_none() && !store.clear) {
+            let moves = |store: &&PendingStore| store.combine.is_none() && !store.clear && store.offset == 0;
+            for store in group.stores.iter().filter(moves) {
                 let own = lifetimes[store.producer].bytes;
                 let fits = |candidate: &usize| {
                     lifetimes[*candidate].bytes == own
@@ -277,7 +279,7 @@ impl Planned<'_, '_> {
         let code = group.code.iter().map(|code| (renumbered(code.instruction, number), code.dtype));
         let stores = group.stores.iter().map(|store| Store {
             register: number(store.register.encode()),
-            access: self.whole(store.producer, &store.strides),
+            access: Access { offset: store.offset, ..self.whole(store.producer, &store.strides) },
             combine: store.combine,
             scale: store.scale,
             clear: store.clear.then_some(self.lowering.producers[store.producer].elements),

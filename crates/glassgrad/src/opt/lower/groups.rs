@@ -67,6 +67,8 @@ pub(super) fn with_row(strides: &[isize]) -> Few<isize> {
 pub(super) struct PendingStore {
     pub(super) register: Register,
     pub(super) producer: usize,
+    /// The place of the first element.
+    pub(super) offset: isize,
     pub(super) strides: Few<isize>,
     pub(super) combine: Option<Combine>,
     pub(super) scale: f64,

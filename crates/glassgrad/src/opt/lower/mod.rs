@@ -8,7 +8,8 @@
 //! - `groups` decides what runs in one step;
 //! - `elements` writes the instructions of loops, `products` products in Einstein notation, and `whole` what works on
 //!   whole arrays;
-//! - `folds` finds products that are added up at the places of a view;
+//! - `room` puts zeros around what a view reaches over, and `folds` finds products that are added up at the places of
+//!   one;
 //! - `orders` tells in which order of axes something is computed that only products read;
 //! - `loops` gives a loop few axes and few registers;
 //! - `finish` plans memory and writes the steps.
@@ -20,6 +21,7 @@ mod groups;
 mod loops;
 mod orders;
 mod products;
+mod room;
 mod strides;
 mod whole;
 
@@ -188,6 +190,10 @@ impl<'g> Lowering<'g> {
                     axis.steps.iter().for_each(|(along, step)| strides[*along] += step * stride);
                 }
                 Located { producer: at.producer, offset, strides }
+            }
+            Op::Read(view) => {
+                let at = self.at(input(0));
+                self.read_in_room(view, &at).unwrap_or_else(|| self.call(number))
             }
             Op::Einsum(einsum) => self.einsum(number, node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
