@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack, with_row};
+use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack};
 use super::loops::{collapsed, renumbered, with_slots};
 use super::products::ProductAxes;
 use super::strides::{is_rows, rows};
@@ -66,11 +66,8 @@ impl Lowering<'_> {
                 continue;
             };
             if let Group::Loop(group_loop) = &mut self.groups[group] {
-                let strides = match (by_row, group_loop.extents.split_last()) {
-                    (true, Some((_, outer))) => with_row(&rows(outer)),
-                    _ => rows(&group_loop.extents),
-                };
-                let store = 
+                let strides = if by_row { group_loop.row_strides() } else { rows(&group_loop.extents) };
+                let store =
                     PendingStore { register, producer, offset: 0, strides, combine: None, scale: 1.0, clear: false };
                 group_loop.stores.push(store);
             }
@@ -292,6 +289,7 @@ impl Planned<'_, '_> {
             readings: Vec::new(),
             code: code.collect(),
             by_row,
+            along_rows: group.along_rows.map_or_else(Vec::new, |along| along.to_vec()),
             stores: stores.collect(),
             slots: Vec::new(),
             slot_count: 0,

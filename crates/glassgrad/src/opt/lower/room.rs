@@ -5,8 +5,8 @@
 //! transpose adds up in the same room, of which the inside is then taken.
 
 use super::elements::squeeze;
-use super::groups::{Group, PendingStore, with_row};
-use super::strides::{rows, squeezed_strides};
+use super::groups::{Group, PendingStore};
+use super::strides::{rows, split, squeezed_strides};
 use super::{Located, Lowering};
 use crate::few::Few;
 use crate::shape::Shape;
@@ -59,13 +59,14 @@ impl Lowering<'_> {
         let mut operand = [at.clone()];
         let extents = squeeze(&view.input, &mut operand);
         let strides = squeezed_strides(&view.input, &rows(&room.shape));
-        let place = self.loop_over(extents, &operand);
+        let place = self.loop_over(&extents, &mut operand);
+        let strides = split(&extents, &strides, &self.axes_of(place));
         let register = self.register(place, &operand[0]);
         let producer = self.produce(self.producers[at.producer].dtype, room.shape.elements());
         self.producers[producer].group = place.group;
         self.producers[producer].needed = true;
         if let Group::Loop(group_loop) = &mut self.groups[place.group] {
-            let strides = if place.by_row { with_row(&strides) } else { strides };
+            let strides = if place.by_row { group_loop.with_rows(&strides) } else { strides };
             let offset = room.inside;
             let store = PendingStore { register, producer, offset, strides, combine: None, scale: 1.0, clear: true };
             group_loop.stores.push(store);
