@@ -30,6 +30,7 @@ WORKLOADS = {
     "elementwise_1000": "gradient of Σ tanh(x)·y + exp(-x), 1,000 f32",
     "elementwise_1000000": "the same, 1,000,000 f32",
     "lenet": "LeNet-like CNN, Adam, step, batch 64",
+    "cnn": "CNN 16-32-128 with padding and dropout, Adam, step, batch 128",
     "lstm": "LSTM 32→64, T = 50, Adam, step, batch 32",
     "lstm_lengths": "the same, three steps with T = 30, 40, 50",
     "transformer": "Transformer block d = 128, 4 heads, T = 64, batch 16, forwards and backwards",

@@ -87,6 +87,8 @@ class Workloads:
     def lenet():
         raise Refused("Autograd has no fast convolution")
 
+    cnn = lenet
+
     @staticmethod
     def lstm(lengths):
         parameters, batches = data.lstm(lengths)

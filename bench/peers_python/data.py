@@ -47,6 +47,11 @@ class Source:
         bound = 1.0 / np.sqrt(inputs)
         return self.uniform((inputs, outputs), -bound, bound), self.uniform((outputs,), -bound, bound)
 
+    def mask(self, shape, rate):
+        """What dropout multiplies with."""
+        numbers = unit(self.next_stream(), int(np.prod(shape))).reshape(shape)
+        return np.where(numbers < rate, 0.0, 1.0 / (1.0 - rate)).astype(np.float32)
+
     def classes(self, count, classes):
         return (unit(self.next_stream(), count) * classes).astype(np.int64)
 
@@ -78,6 +83,18 @@ def lenet():
         parameters += [source.uniform((outputs, inputs, 5, 5), -bound, bound), source.uniform((outputs,), -bound, bound)]
     parameters += [*source.layer(256, 120), *source.layer(120, 10)]
     return parameters, source.uniform((64, 1, 28, 28), 0.0, 1.0), source.classes(64, 10)
+
+
+def cnn():
+    """The parameters, the images with the mask of each dropout, and the classes."""
+    source = Source()
+    parameters = []
+    for outputs, inputs in [(16, 1), (32, 16)]:
+        bound = 1.0 / np.sqrt(9 * inputs)
+        parameters += [source.uniform((outputs, inputs, 3, 3), -bound, bound), source.uniform((outputs,), -bound, bound)]
+    parameters += [*source.layer(1568, 128), *source.layer(128, 10)]
+    images, classes = source.uniform((128, 1, 28, 28), 0.0, 1.0), source.classes(128, 10)
+    return parameters, [images, source.mask((128, 1568), 0.25), source.mask((128, 128), 0.25)], classes
 
 
 def lstm(lengths):
@@ -140,7 +157,7 @@ def curvature_along(hessian):
 
 def workloads(engine):
     """The workloads of a class by name: its methods, with their sizes filled in."""
-    found = {name: getattr(engine, name) for name in ["iris", "lenet", "transformer", "moons"] if hasattr(engine, name)}
+    found = {name: getattr(engine, name) for name in ["iris", "lenet", "cnn", "transformer", "moons"] if hasattr(engine, name)}
     if "iris" in found:
         found["iris_define_by_run"] = found["iris"]
     sized = [("mnist", "mnist_{}", [(64,), (128,), (512,)]),

@@ -43,6 +43,16 @@ def adam(loss, parameters, batches):
     return run, lambda: float(sum(losses))
 
 
+def convolved(parameters, x, padding):
+    """Twice a convolution with ReLU and pooling; each image as one row."""
+    k1, c1, k2, c2 = parameters
+    windows = (1, 1, 2, 2)
+    for kernel, bias in [(k1, c1), (k2, c2)]:
+        x = jax.lax.conv_general_dilated(x, kernel, (1, 1), padding) + bias[:, None, None]
+        x = jax.lax.reduce_window(np.maximum(x, 0), -np.inf, jax.lax.max, windows, windows, "VALID")
+    return x.reshape(len(x), -1)
+
+
 class Workloads:
     @staticmethod
     def iris():
@@ -91,15 +101,23 @@ class Workloads:
         parameters, x, classes = data.lenet()
 
         def loss(parameters, x, targets):
-            k1, c1, k2, c2, w1, b1, w2, b2 = parameters
-            for kernel, bias in [(k1, c1), (k2, c2)]:
-                x = jax.lax.conv_general_dilated(x, kernel, (1, 1), "VALID") + bias[:, None, None]
-                windows = (1, 1, 2, 2)
-                x = jax.lax.reduce_window(np.maximum(x, 0), -np.inf, jax.lax.max, windows, windows, "VALID")
-            hidden = np.maximum(x.reshape(len(x), -1) @ w1 + b1, 0)
+            *convolutions, w1, b1, w2, b2 = parameters
+            hidden = np.maximum(convolved(convolutions, x, "VALID") @ w1 + b1, 0)
             return formulas.cross_entropy(np, hidden @ w2 + b2, targets)
 
         return adam(loss, parameters, [(np.asarray(x), one_hot(classes, 10))])
+
+    @staticmethod
+    def cnn():
+        parameters, x, classes = data.cnn()
+
+        def loss(parameters, x, targets):
+            *convolutions, w1, b1, w2, b2 = parameters
+            images, first, second = x
+            hidden = np.maximum((convolved(convolutions, images, "SAME") * first) @ w1 + b1, 0)
+            return formulas.cross_entropy(np, (hidden * second) @ w2 + b2, targets)
+
+        return adam(loss, parameters, [(arrays(x), one_hot(classes, 10))])
 
     @staticmethod
     def lstm(lengths):

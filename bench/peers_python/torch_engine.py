@@ -27,8 +27,8 @@ def linear(weight, bias):
     return layer
 
 
-def convolution(kernel, bias):
-    layer = nn.Conv2d(kernel.shape[1], kernel.shape[0], kernel.shape[2])
+def convolution(kernel, bias, padding=0):
+    layer = nn.Conv2d(kernel.shape[1], kernel.shape[0], kernel.shape[2], padding=padding)
     with torch.no_grad():
         layer.weight.copy_(torch.tensor(kernel))
         layer.bias.copy_(torch.tensor(bias))
@@ -105,6 +105,21 @@ class Workloads:
             nn.Flatten(), linear(w1, b1), nn.ReLU(), linear(w2, b2))
         optimizer = torch.optim.Adam(model.parameters())
         return training(model, optimizer, [(torch.tensor(x), torch.tensor(classes))])
+
+    @staticmethod
+    def cnn():
+        (k1, c1, k2, c2, w1, b1, w2, b2), x, classes = data.cnn()
+        convolutions = nn.Sequential(
+            convolution(k1, c1, 1), nn.ReLU(), nn.MaxPool2d(2), convolution(k2, c2, 1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten())
+        hidden, output = nn.Sequential(linear(w1, b1), nn.ReLU()), linear(w2, b2)
+        optimizer = torch.optim.Adam([*convolutions.parameters(), *hidden.parameters(), *output.parameters()])
+
+        def model(x):
+            images, first, second = x
+            return output(hidden(convolutions(images) * first) * second)
+
+        return training(model, optimizer, [([torch.tensor(array) for array in x], torch.tensor(classes))])
 
     @staticmethod
     def lstm(lengths):

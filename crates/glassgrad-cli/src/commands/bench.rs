@@ -3,6 +3,7 @@
 //! Each workload is a file in `bench/`. Its result is checked before it is timed, so that nothing wrong is fast.
 //! `bench/run all` runs the same workloads in other engines, by turns with this program as a server.
 
+mod cnn;
 mod data;
 mod elementwise;
 mod experiments;

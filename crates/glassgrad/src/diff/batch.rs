@@ -107,8 +107,8 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
             let all = all();
             all[0].choose(&all[1], &all[2])
         }
-        Op::Largest(axis) => x.largest(axis + 1, false),
-        Op::LargestPlace(axis) => x.largest(axis + 1, true),
+        Op::Largest(axes) => x.largest(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
+        Op::LargestPlace(axis) => x.largest_place(axis + 1),
         Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
         Op::Leaf

@@ -103,9 +103,10 @@ fn rule(
             only(&|tangent| tangent.scatter_add_at(&inputs[1], lead.len() + axis, node.shape[*axis], node.origin))
         }
         Op::Select => vec![inputs[0].broadcast_to(led(&node.shape)).choose(&or_zeros(1), &or_zeros(2))],
-        Op::Largest(axis) => {
-            let weights = shares(node, &inputs[0], *axis);
-            only(&|tangent| product_with(tangent, &weights, lead, false).sum_over((lead.len() + axis) as isize))
+        Op::Largest(axes) => {
+            let weights = shares(node, &inputs[0], axes);
+            let axes: Vec<isize> = axes.iter().map(|axis| (lead.len() + axis) as isize).collect();
+            only(&|tangent| product_with(tangent, &weights, lead, false).sum_over(&axes[..]))
         }
         Op::Custom(custom) => {
             let output = Tensor::onto(std::sync::Arc::clone(node));

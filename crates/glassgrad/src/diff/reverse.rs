@@ -266,9 +266,9 @@ fn rule(
             let chosen = if number == 1 { condition.choose(g, &zero) } else { condition.choose(&zero, g) };
             return Some((chosen, true));
         }
-        Op::Largest(axis) => {
-            let weights = shares(node, input, *axis);
-            let expanded = g.expand(lead.len() + axis).broadcast_to(led(input.shape()));
+        Op::Largest(axes) => {
+            let weights = shares(node, input, axes);
+            let expanded = g.reshape(led(&kept(input, axes))).broadcast_to(led(input.shape()));
             product_with(&expanded, &weights, lead, masked)
         }
         Op::Custom(custom) => {
@@ -303,9 +303,15 @@ pub(super) fn product_with(tangent: &Tensor, factor: &Tensor, lead: &[usize], st
 }
 
 /// How the derivative of a largest element is shared: evenly among those that equal it.
-pub(super) fn shares(node: &Arc<Node>, input: &Tensor, axis: usize) -> Tensor {
-    let largest = Tensor::onto(Arc::clone(node)).expand(axis).broadcast_to(input.shape());
+pub(super) fn shares(node: &Arc<Node>, input: &Tensor, axes: &[usize]) -> Tensor {
+    let largest = Tensor::onto(Arc::clone(node)).reshape(kept(input, axes)).broadcast_to(input.shape());
     let winners = input.equal(&largest).cast(input.dtype());
-    let count = winners.sum_over(crate::expr::Axes::from(axis).keep());
+    let axes: Vec<isize> = axes.iter().map(|axis| *axis as isize).collect();
+    let count = winners.sum_over(crate::expr::Axes::from(&axes[..]).keep());
     winners / count
+}
+
+/// The shape of a tensor with some axes of size 1.
+fn kept(tensor: &Tensor, axes: &[usize]) -> Shape {
+    tensor.shape().iter().enumerate().map(|(axis, size)| if axes.contains(&axis) { 1 } else { *size }).collect()
 }

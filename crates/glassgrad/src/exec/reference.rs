@@ -66,10 +66,7 @@ pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error>
             let chosen = |k: usize| &inputs[if inputs[0].buffer().get(k) != 0.0 { 1 } else { 2 }];
             Buffer::from_fn_typed(node.dtype, length, |k| chosen(k).buffer().get(k), |k| integer(chosen(k), k))
         }
-        Op::Largest(axis) => {
-            let places = largest_places(&inputs[0], *axis);
-            inputs[0].buffer().pick(places.into_iter().map(|(_, place)| Some(place)))
-        }
+        Op::Largest(axes) => inputs[0].buffer().pick(largest_along(&inputs[0], axes).into_iter()),
         Op::LargestPlace(axis) => {
             Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect())
         }
@@ -449,6 +446,22 @@ fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Task<'_>) -
 }
 
 /// For each line along an axis, the index of its first largest element and that element's place. NaN wins.
+/// For each index of the other axes, the place of the first of the largest elements along some axes.
+fn largest_along(array: &Array, axes: &[usize]) -> Vec<Option<usize>> {
+    let shape = array.shape();
+    let kept: Vec<usize> = (0..shape.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let strides = shape.strides();
+    let mut found = vec![None; kept.iter().map(|axis| shape[*axis]).product()];
+    for place in 0..shape.elements() {
+        let index = |axis: usize| place / strides[axis] % shape[axis];
+        let own = kept.iter().fold(0, |own, axis| own * shape[*axis] + index(*axis));
+        if found[own].is_none_or(|best| array.buffer().exceeds(place, best)) {
+            found[own] = Some(place);
+        }
+    }
+    found
+}
+
 fn largest_places(array: &Array, axis: usize) -> Vec<(usize, usize)> {
     let shape = array.shape();
     let inner: usize = shape[axis + 1..].iter().product();

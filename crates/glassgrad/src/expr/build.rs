@@ -539,26 +539,34 @@ impl Tensor {
         Tensor::node(Op::Select, &references(&aligned), shape, dtype)
     }
 
-    /// The largest element along an axis, which disappears, or the place of the first such element.
+    /// The largest element along some axes, in ascending order, which disappear.
     #[track_caller]
-    pub(crate) fn largest(&self, axis: usize, place: bool) -> Tensor {
-        let name = if place { "argmax" } else { "max" };
+    pub(crate) fn largest(&self, axes: &[usize]) -> Tensor {
+        self.along_filled_axes("max", axes, Op::Largest(axes.to_vec()), self.dtype())
+    }
+
+    /// The place of the first largest element along an axis, which disappears.
+    #[track_caller]
+    pub(crate) fn largest_place(&self, axis: usize) -> Tensor {
+        self.along_filled_axes("argmax", &[axis], Op::LargestPlace(axis), DType::I64)
+    }
+
+    /// An operation that makes one element of all along some axes, of which there must be some.
+    #[track_caller]
+    fn along_filled_axes(&self, name: &str, axes: &[usize], op: Op, dtype: DType) -> Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        if axis >= self.rank() {
-            return Tensor::refused(
-                Error::new(name, format!("there is no axis {axis} in the shape {}", self.shape())),
-                &[self],
-            );
+        let refused = |message: String| Tensor::refused(Error::new(name, message), &[self]);
+        if let Some(axis) = axes.iter().find(|axis| **axis >= self.rank()) {
+            return refused(format!("there is no axis {axis} in the shape {}", self.shape()));
         }
-        if self.shape()[axis] == 0 {
-            return Tensor::refused(Error::new(name, format!("axis {axis} is empty")), &[self]);
+        if let Some(axis) = axes.iter().find(|axis| self.shape()[**axis] == 0) {
+            return refused(format!("axis {axis} is empty"));
         }
-        let mut shape = self.shape().to_vec();
-        shape.remove(axis);
-        let (op, dtype) = if place { (Op::LargestPlace(axis), DType::I64) } else { (Op::Largest(axis), self.dtype()) };
-        Tensor::node(op, &[self], shape.into(), dtype)
+        let kept = (0..self.rank()).filter(|axis| !axes.contains(axis));
+        let shape: Shape = kept.map(|axis| self.shape()[axis]).collect();
+        Tensor::node(op, &[self], shape, dtype)
     }
 
     /// Along a new last axis of `size` places, 1 at the place that each integer names and 0 elsewhere.

@@ -271,7 +271,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max(&self) -> Tensor {
-        self.reshape(self.shape().elements()).largest(0, false)
+        self.reshape(self.shape().elements()).largest(&[0])
     }
 
     /// The largest elements over an axis.
@@ -285,19 +285,9 @@ impl Tensor {
     pub fn max_over(&self, axis: impl Into<Axes>) -> Tensor {
         let axes = axis.into();
         match self.resolved("max", &axes) {
-            Ok(resolved) => {
-                let largest = match &resolved[..] {
-                    [] => self.clone(),
-                    [axis] => self.largest(*axis, false),
-                    // Several axes become one, so that equal elements share evenly across all of them.
-                    several => {
-                        let kept: Vec<usize> = (0..self.rank()).filter(|axis| !several.contains(axis)).collect();
-                        let count =
-                            several.iter().fold(1, |count: usize, axis| count.saturating_mul(self.shape()[*axis]));
-                        let shape: Vec<usize> = kept.iter().map(|axis| self.shape()[*axis]).chain([count]).collect();
-                        self.permute(&[&kept[..], several].concat()).reshape(shape).largest(kept.len(), false)
-                    }
-                };
+            Ok(mut resolved) => {
+                resolved.sort_unstable();
+                let largest = if resolved.is_empty() { self.clone() } else { self.largest(&resolved) };
                 self.put_back(&largest, &axes, &resolved)
             }
             Err(failed) => failed,
@@ -337,7 +327,7 @@ impl Tensor {
     #[track_caller]
     pub fn argmax(&self, axis: isize) -> Tensor {
         match self.resolved("argmax", &Axes::from(axis)) {
-            Ok(resolved) => self.largest(resolved[0], true),
+            Ok(resolved) => self.largest_place(resolved[0]),
             Err(failed) => failed,
         }
     }

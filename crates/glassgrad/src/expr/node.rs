@@ -61,8 +61,8 @@ pub enum Op {
     Logic(Logic),
     /// The second input where the first holds, the third elsewhere.
     Select,
-    /// The largest element along an axis.
-    Largest(usize),
+    /// The largest element along some axes, which are in ascending order.
+    Largest(Vec<usize>),
     /// The place of the first largest element along an axis.
     LargestPlace(usize),
     /// Along a new last axis, 1 at the place that an integer names and 0 elsewhere.
@@ -104,7 +104,10 @@ impl Op {
             Op::Gather(axis) => format!("gather along {axis}"),
             Op::ScatterAdd(axis) => format!("scatter_add along {axis}"),
             Op::Compare(relation) => format!("compare {}", relation.symbol()),
-            Op::Largest(axis) => format!("max along {axis}"),
+            Op::Largest(axes) => {
+                let axes: Vec<String> = axes.iter().map(usize::to_string).collect();
+                format!("max along {}", axes.join(", "))
+            }
             Op::LargestPlace(axis) => format!("argmax along {axis}"),
             Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
             Op::Scan(body) => format!("scan of {} steps", body.length),

@@ -221,7 +221,10 @@ impl Tensor {
             return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
         }
         let padded = self.pad_with(&self.last_axes(&how.padding), f64::NEG_INFINITY);
-        padded.pooled(name, &how.windows()).max_over(-1)
+        match padded.pooled(name, &how.windows()) {
+            Ok((windows, places)) => windows.max_over(places),
+            Err(failed) => failed,
+        }
     }
 
     #[track_caller]
@@ -233,33 +236,41 @@ impl Tensor {
             return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
         }
         let widths = self.last_axes(&how.padding);
-        let mean = self.pad(&widths).pooled(name, &how.windows()).mean_over(-1);
+        let mean = self.pad(&widths).mean_of_windows(name, &how.windows());
         if how.count_padding {
             return mean;
         }
         // The share of each window that lies on the axes is the mean of ones.
-        mean / self.ones_like().pad(&widths).pooled(name, &how.windows()).mean_over(-1)
+        mean / self.ones_like().pad(&widths).mean_of_windows(name, &how.windows())
     }
 
-    /// The places of windows over the last axes as one last axis.
     #[track_caller]
-    fn pooled(&self, name: &str, windows: &[Window]) -> Tensor {
-        if self.error().is_some() {
-            return self.clone();
-        }
-        match super::window::window_view(name, self.shape(), self.rank() - windows.len(), windows) {
-            Ok(view) => {
-                let seen: usize = windows.iter().map(|window| window.size).product();
-                let positions = view.output[..self.rank()].to_vec();
-                let windows = if side_by_side(windows) { self.cut(windows) } else { self.read(view) };
-                windows.reshape([&positions[..], &[seen]].concat())
-            }
-            Err(error) => Tensor::refused(error, &[self]),
+    fn mean_of_windows(&self, name: &str, windows: &[Window]) -> Tensor {
+        match self.pooled(name, windows) {
+            Ok((windows, places)) => windows.mean_over(places),
+            Err(failed) => failed,
         }
     }
 
-    /// What windows see that lie side by side on the last axes. No two of them see the same place, so that they are
-    /// other axes of the same elements, and so is the way back.
+    /// What windows over the last axes see, and the axes of the places inside of them.
+    #[track_caller]
+    fn pooled(&self, name: &str, windows: &[Window]) -> Result<(Tensor, Axes), Tensor> {
+        if self.error().is_some() {
+            return Err(self.clone());
+        }
+        let first = self.rank() - windows.len();
+        let view = match super::window::window_view(name, self.shape(), first, windows) {
+            Ok(view) => view,
+            Err(error) => return Err(Tensor::refused(error, &[self])),
+        };
+        let is_cut = side_by_side(windows);
+        let place = |number: usize| if is_cut { first + 2 * number + 1 } else { self.rank() + number };
+        let places: Vec<isize> = (0..windows.len()).map(|number| place(number) as isize).collect();
+        Ok((if is_cut { self.cut(windows) } else { self.read(view) }, Axes::from(&places[..])))
+    }
+
+    /// What windows see that lie side by side on the last axes: each becomes two, of positions and of places. No two of them
+    /// see the same place, so that they are other axes of the same elements, and so is the way back.
     #[track_caller]
     fn cut(&self, windows: &[Window]) -> Tensor {
         let first = self.rank() - windows.len();
@@ -269,10 +280,7 @@ impl Tensor {
         let view = View::strided(self.shape(), &others.into_iter().chain(seen()).collect::<Vec<_>>());
         let whole = if view.is_identity() { self.clone() } else { self.read(view) };
         let apart = counts().zip(windows).flat_map(|(count, window)| [count, window.size]);
-        let apart: Vec<usize> = self.shape()[..first].iter().copied().chain(apart).collect();
-        let positions = (0..windows.len()).map(|number| first + 2 * number);
-        let order: Vec<usize> = (0..first).chain(positions.clone()).chain(positions.map(|axis| axis + 1)).collect();
-        whole.reshape(apart).permute(&order)
+        whole.reshape(self.shape()[..first].iter().copied().chain(apart).collect::<Vec<usize>>())
     }
 
     /// Why the last `count` axes cannot be pooled, if they cannot.

@@ -76,7 +76,7 @@ impl Fingerprint {
                 return true;
             }
             Op::Select => (16, &[]),
-            Op::Largest(axis) => (17, std::slice::from_ref(axis)),
+            Op::Largest(axes) => (17, axes),
             Op::LargestPlace(axis) => (18, std::slice::from_ref(axis)),
             Op::OneHot => (19, &[]),
             Op::Stop => (20, &[]),

@@ -64,7 +64,7 @@ pub enum Instruction {
     Choose(usize, usize, usize),
     /// Another element type.
     Cast(usize),
-    /// For each row of the loop, along its last axis, all elements put together and multiplied by a factor. The register
+    /// For each row of the loop all elements put together and multiplied by a factor. The register
     /// it makes holds one number for each row.
     Rows(Combine, usize, f64),
     /// For each element, what a register holds for its row.
@@ -130,6 +130,22 @@ pub enum Reading {
     Gathered,
 }
 
+/// How rows lie among each other: as many parts of each as `outer` says, one behind another; in between those of all rows
+/// side by side; each part of `inner` neighbouring elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) outer: usize,
+    pub(crate) side_by_side: usize,
+    pub(crate) inner: usize,
+}
+
+impl Rows {
+    /// The elements of all rows that lie among each other.
+    pub(crate) fn elements(&self) -> usize {
+        self.outer * self.side_by_side * self.inner
+    }
+}
+
 /// A fused loop: registers are first what is loaded, then what instructions make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
@@ -141,9 +157,12 @@ pub struct Loop {
     pub readings: Vec<Reading>,
     /// What is computed.
     pub code: Vec<(Instruction, DType)>,
-    /// For each register, whether it holds one number for each row, along the last axis, and not one for each element.
-    /// Rows of such a loop fit into a block.
+    /// For each register, whether it holds one number for each row, and not one for each element.
     pub by_row: Vec<bool>,
+    /// For each axis, whether rows run along it; none are there if no register is by row. Rows run along the last axis and
+    /// its neighbours, and perhaps along neighbours further in front too, as the windows of pooling do. What lies from the
+    /// first of these axes to the last fits into a block.
+    pub along_rows: Vec<bool>,
     /// What is kept.
     pub stores: Vec<Store>,
     /// For each register, its slot of scratch memory, of as many elements as a block has.
@@ -276,8 +295,24 @@ impl Loop {
     /// How often the instruction at a place of the code runs.
     pub(crate) fn runs(&self, place: usize) -> f64 {
         let by_row = self.by_row[self.loads.len() + place] && !matches!(self.code[place].0, Instruction::Rows(..));
-        let axes = self.extents.len() - usize::from(by_row);
-        self.extents[..axes].iter().map(|extent| *extent as f64).product()
+        let is_counted = |axis: usize| !by_row || !self.along_rows[axis];
+        let counted = self.extents.iter().enumerate().filter(|(axis, _)| is_counted(*axis));
+        counted.map(|(_, extent)| *extent as f64).product()
+    }
+
+    /// The rows that lie among each other at the end of the loop.
+    pub(crate) fn rows(&self) -> Rows {
+        let mut rows = Rows { outer: 1, side_by_side: 1, inner: 1 };
+        for (extent, along) in self.extents.iter().zip(&self.along_rows).rev() {
+            match (along, rows.side_by_side) {
+                (true, 1) => rows.inner *= extent,
+                (true, _) => rows.outer *= extent,
+                (false, _) if rows.outer > 1 => break,
+                (false, _) => rows.side_by_side *= extent,
+            }
+        }
+        // What stands in front of rows along the last axes alone is not among them.
+        if rows.outer == 1 { Rows { side_by_side: 1, ..rows } } else { rows }
     }
 }
 

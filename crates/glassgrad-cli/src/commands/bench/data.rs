@@ -42,6 +42,14 @@ impl Source {
         targets.detach().unwrap_or(targets)
     }
 
+    /// What dropout multiplies with, 32-bit: 0 at this rate, and otherwise what makes up for it.
+    pub(super) fn mask(&mut self, shape: impl Into<Shape>, rate: f64) -> Tensor {
+        let (shape, stream) = (shape.into(), self.next_stream());
+        let kept = (1.0 / (1.0 - rate)) as f32;
+        let factor = |k| if unit(stream, k) < rate { 0.0 } else { kept };
+        Tensor::new(&(0..shape.elements() as u64).map(factor).collect::<Vec<_>>(), shape)
+    }
+
     fn next_stream(&mut self) -> u64 {
         self.streams += 1;
         self.streams

@@ -7,7 +7,7 @@ use glassgrad::error::Error;
 use serde_json::Value;
 
 use super::training::Mode;
-use super::{elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
+use super::{cnn, elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
 use crate::failure::Failure;
 
 /// Work that is done again and again.
@@ -37,7 +37,7 @@ pub(super) trait Workload {
 pub(super) type Make = fn() -> Box<dyn Workload>;
 
 /// All workloads by name.
-pub(super) const WORKLOADS: [(&str, Make); 17] = [
+pub(super) const WORKLOADS: [(&str, Make); 18] = [
     ("iris", || Box::new(iris::workload(Mode::Compiled))),
     ("iris_define_by_run", || Box::new(iris::workload(Mode::DefineByRun))),
     ("mnist_64", || Box::new(mnist::workload(64))),
@@ -46,6 +46,7 @@ pub(super) const WORKLOADS: [(&str, Make); 17] = [
     ("elementwise_1000", || Box::new(elementwise::workload(1_000))),
     ("elementwise_1000000", || Box::new(elementwise::workload(1_000_000))),
     ("lenet", || Box::new(lenet::workload())),
+    ("cnn", || Box::new(cnn::workload())),
     ("lstm", || Box::new(lstm::workload(&[50]))),
     ("lstm_lengths", || Box::new(lstm::workload(&[30, 40, 50]))),
     ("transformer", || Box::new(transformer::workload())),

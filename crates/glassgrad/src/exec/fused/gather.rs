@@ -1,18 +1,18 @@
 //! Reading strided elements of a block into scratch memory.
 
 use super::super::machine::{Frame, elements, elements_mut};
-use super::{behind, pieces, whole_rows};
+use super::{Axes, behind, pieces, whole_rows};
 use crate::dtype::DType;
 use crate::opt::program::Access;
 
 /// Reads the elements of a block.
-pub(super) fn gather(load: &Access, extents: &[usize], frame: &Frame<'_>, start: usize, count: usize, to: *mut u8) {
+pub(super) fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start: usize, count: usize, to: *mut u8) {
     let from = frame.at(load, 0);
     match load.dtype {
-        DType::F32 => typed::<f32>(load, extents, from, start, elements_mut(to, count)),
-        DType::F64 => typed::<f64>(load, extents, from, start, elements_mut(to, count)),
-        DType::I64 => typed::<i64>(load, extents, from, start, elements_mut(to, count)),
-        DType::Bool => typed::<bool>(load, extents, from, start, elements_mut(to, count)),
+        DType::F32 => typed::<f32>(load, axes, from, start, elements_mut(to, count)),
+        DType::F64 => typed::<f64>(load, axes, from, start, elements_mut(to, count)),
+        DType::I64 => typed::<i64>(load, axes, from, start, elements_mut(to, count)),
+        DType::Bool => typed::<bool>(load, axes, from, start, elements_mut(to, count)),
     }
 }
 
@@ -100,8 +100,8 @@ fn tuples<E: Copy, const N: usize>(table: &[isize], to: &mut [E], [place, step]:
     }
 }
 
-fn typed<E: Copy>(load: &Access, extents: &[usize], from: *mut u8, start: usize, to: &mut [E]) {
-    let (count, strides) = (to.len(), &load.strides[..extents.len()]);
+fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: *mut u8, start: usize, to: &mut [E]) {
+    let count = to.len();
     let at = |place: isize| elements::<E>(behind(from, place, load.dtype), 1)[0];
     match whole_rows(extents, strides, start, count) {
         // One element for each row.

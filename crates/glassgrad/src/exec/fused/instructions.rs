@@ -1,4 +1,5 @@
 //! One instruction of a fused loop over a block of elements.
+#![allow(unsafe_code)]
 
 use super::super::level::Level;
 use super::super::machine::{elements, elements_mut};
@@ -8,9 +9,10 @@ use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::{Operation, Relation};
-use crate::opt::program::{Combine, Instruction, Loop};
+use crate::opt::program::{Combine, Instruction, Loop, Rows};
 
-/// Runs one instruction over a block of so many elements, or rows, of rows of some length.
+/// Runs one instruction over a block of so many elements, or rows, by the instructions of a level that this machine has.
+#[allow(clippy::too_many_arguments)]
 pub(super) fn execute(
     level: Level,
     instruction: Instruction,
@@ -18,27 +20,68 @@ pub(super) fn execute(
     fused: &Loop,
     places: &[*mut u8],
     own: *mut u8,
-    sizes: [usize; 2],
+    count: usize,
+    rows: Rows,
 ) {
-    let type_of = |register: usize| match register.checked_sub(fused.loads.len()) {
-        None => fused.loads[register].dtype,
-        Some(place) => fused.code[place].1,
-    };
-    match dtype {
-        DType::F32 => numbers::<f32>(level, instruction, type_of, places, own, sizes),
-        DType::F64 => numbers::<f64>(level, instruction, type_of, places, own, sizes),
-        DType::I64 => integers(instruction, type_of, places, own, sizes),
-        DType::Bool => truths(instruction, type_of, places, own, sizes),
+    let block = Block { level, fused, places, own, count, rows };
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
+        fn wide(block: &Block<'_>, instruction: Instruction, dtype: DType) {
+            block.execute(instruction, dtype);
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn medium(block: &Block<'_>, instruction: Instruction, dtype: DType) {
+            block.execute(instruction, dtype);
+        }
+        match level {
+            // SAFETY: the machine has the instructions of the level at which its programs run.
+            Level::Avx512 => return unsafe { wide(&block, instruction, dtype) },
+            // SAFETY: as above.
+            Level::Avx2 => return unsafe { medium(&block, instruction, dtype) },
+            Level::Baseline => {}
+        }
+    }
+    block.execute(instruction, dtype);
+}
+
+/// A block of a loop on which instructions run: all loops over it are compiled for each level.
+struct Block<'b> {
+    level: Level,
+    fused: &'b Loop,
+    places: &'b [*mut u8],
+    /// Where the register of the instruction is.
+    own: *mut u8,
+    /// The elements or rows of that register.
+    count: usize,
+    rows: Rows,
+}
+
+impl Block<'_> {
+    #[inline(always)]
+    fn execute(&self, instruction: Instruction, dtype: DType) {
+        let Block { level, fused, places, own, count, rows } = *self;
+        let type_of = |register: usize| match register.checked_sub(fused.loads.len()) {
+            None => fused.loads[register].dtype,
+            Some(place) => fused.code[place].1,
+        };
+        match dtype {
+            DType::F32 => numbers::<f32>(level, instruction, type_of, places, own, (count, rows)),
+            DType::F64 => numbers::<f64>(level, instruction, type_of, places, own, (count, rows)),
+            DType::I64 => integers(instruction, type_of, places, own, (count, rows)),
+            DType::Bool => truths(instruction, type_of, places, own, (count, rows)),
+        }
     }
 }
 
+#[inline(always)]
 fn numbers<F: crate::dtype::Element + Vectorised + Combinable>(
     level: Level,
     instruction: Instruction,
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
     own: *mut u8,
-    [count, row]: [usize; 2],
+    (count, rows): (usize, Rows),
 ) {
     let read = |register: usize| elements::<F>(places[register], count);
     let own_elements = elements_mut::<F>(own, count);
@@ -59,9 +102,10 @@ fn numbers<F: crate::dtype::Element + Vectorised + Combinable>(
         Instruction::Choose(condition, a, b) => choose::<F>(places, condition, a, b, own, count),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
         Instruction::Rows(combine, a, scale) => {
-            rows(combine, scale, elements(places[a], count * row), own_elements, row)
+            let from = elements(places[a], count / rows.side_by_side * rows.elements());
+            put_together(combine, scale, from, own_elements, rows)
         }
-        Instruction::Spread(a) => spread::<F>(places[a], own, count, row),
+        Instruction::Spread(a) => spread::<F>(places[a], own, count, rows),
     }
 }
 
@@ -81,28 +125,66 @@ macro_rules! with_length {
 }
 
 /// Puts the elements of each row together.
-fn rows<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F], to: &mut [F], row: usize) {
+#[inline(always)]
+fn put_together<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F], to: &mut [F], rows: Rows) {
+    let row = rows.inner;
     match combine {
-        Combine::Sum => {
-            with_length!(row, short_sums::<F>(from, to), otherwise {
-                for (from, to) in from.chunks_exact(row).zip(&mut *to) {
-                    *to = F::ZERO.plus(F::sum_of(from));
-                }
-            });
-            if scale != 1.0 {
-                let scale = F::literal(scale);
-                to.iter_mut().for_each(|to| *to = *to * scale);
+        Combine::Sum if rows.outer > 1 => among_each_other(from, to, rows, F::ZERO, F::plus),
+        Combine::Sum => with_length!(row, short_sums::<F>(from, to), otherwise {
+            for (from, to) in from.chunks_exact(row).zip(&mut *to) {
+                *to = F::ZERO.plus(F::sum_of(from));
             }
+        }),
+        Combine::Largest if rows.outer > 1 => {
+            among_each_other(from, to, rows, F::literal(f64::NEG_INFINITY), F::larger);
         }
         Combine::Largest => with_length!(row, short_largest::<F>(from, to), otherwise {
-            for (from, to) in from.chunks_exact(row).zip(to) {
+            for (from, to) in from.chunks_exact(row).zip(&mut *to) {
                 *to = from.iter().fold(F::literal(f64::NEG_INFINITY), |largest, own| largest.larger(*own));
             }
         }),
     }
+    if scale != 1.0 && combine == Combine::Sum {
+        let scale = F::literal(scale);
+        to.iter_mut().for_each(|to| *to = *to * scale);
+    }
+}
+
+/// Puts rows together that lie among each other: part by part, for all of them side by side.
+#[inline(always)]
+fn among_each_other<F: Copy>(from: &[F], to: &mut [F], rows: Rows, first: F, both: impl Fn(F, F) -> F + Copy) {
+    let Rows { side_by_side, inner, .. } = rows;
+    for (from, to) in from.chunks_exact(rows.elements()).zip(to.chunks_exact_mut(side_by_side)) {
+        to.fill(first);
+        for part in from.chunks_exact(side_by_side * inner) {
+            match inner {
+                2 => add_parts::<F, 2>(part, to, both),
+                3 => add_parts::<F, 3>(part, to, both),
+                4 => add_parts::<F, 4>(part, to, both),
+                _ => {
+                    for (part, to) in part.chunks_exact(inner).zip(&mut *to) {
+                        *to = part.iter().fold(*to, |own, other| both(own, *other));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Puts one part of each row of one length to what was found before.
+#[inline(always)]
+fn add_parts<F: Copy, const N: usize>(part: &[F], to: &mut [F], both: impl Fn(F, F) -> F) {
+    for (part, to) in part.as_chunks::<N>().0.iter().zip(to) {
+        let mut own = *to;
+        for other in part {
+            own = both(own, *other);
+        }
+        *to = own;
+    }
 }
 
 /// The sums of rows of one length, in the order of [`Combinable::sum_of`].
+#[inline(always)]
 fn short_sums<F: Float + Combinable, const N: usize>(from: &[F], to: &mut [F]) {
     for (from, to) in from.as_chunks::<N>().0.iter().zip(to) {
         *to = F::ZERO.plus(F::sum_of(from));
@@ -110,6 +192,7 @@ fn short_sums<F: Float + Combinable, const N: usize>(from: &[F], to: &mut [F]) {
 }
 
 /// The largest elements of rows of one length.
+#[inline(always)]
 fn short_largest<F: Float + Combinable, const N: usize>(from: &[F], to: &mut [F]) {
     for (from, to) in from.as_chunks::<N>().0.iter().zip(to) {
         let mut largest = F::literal(f64::NEG_INFINITY);
@@ -121,16 +204,30 @@ fn short_largest<F: Float + Combinable, const N: usize>(from: &[F], to: &mut [F]
 }
 
 /// What a register holds for each row, for each element of the row.
-fn spread<E: Copy>(from: *mut u8, to: *mut u8, count: usize, row: usize) {
-    let (from, to) = (elements::<E>(from, count / row), elements_mut::<E>(to, count));
-    with_length!(row, short_spread::<E>(from, to), otherwise {
-        for (from, to) in from.iter().zip(to.chunks_exact_mut(row)) {
+#[inline(always)]
+fn spread<E: Copy>(from: *mut u8, to: *mut u8, count: usize, rows: Rows) {
+    let among = rows.elements();
+    let (from, to) = (elements::<E>(from, count / among * rows.side_by_side), elements_mut::<E>(to, count));
+    if rows.outer == 1 {
+        return each_spread(from, to, rows.inner);
+    }
+    for (from, to) in from.chunks_exact(rows.side_by_side).zip(to.chunks_exact_mut(among)) {
+        to.chunks_exact_mut(rows.side_by_side * rows.inner).for_each(|part| each_spread(from, part, rows.inner));
+    }
+}
+
+/// Each element as often as a number says.
+#[inline(always)]
+fn each_spread<E: Copy>(from: &[E], to: &mut [E], times: usize) {
+    with_length!(times, short_spread::<E>(from, to), otherwise {
+        for (from, to) in from.iter().zip(to.chunks_exact_mut(times)) {
             to.fill(*from);
         }
     });
 }
 
-/// [`spread`] for rows of one length.
+/// [`each_spread`] for one number of times.
+#[inline(always)]
 fn short_spread<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
     for (from, to) in from.iter().zip(to.as_chunks_mut::<N>().0) {
         *to = [*from; N];
@@ -138,6 +235,7 @@ fn short_spread<E: Copy, const N: usize>(from: &[E], to: &mut [E]) {
 }
 
 /// Chooses between elements of a type by their bits, in which nothing hangs on guessing which one it is.
+#[inline(always)]
 fn choose<E>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut u8, count: usize) {
     macro_rules! by_bits {
         ($Bits:ty) => {{
@@ -156,7 +254,9 @@ fn choose<E>(places: &[*mut u8], condition: usize, a: usize, b: usize, own: *mut
     }
 }
 
+#[inline(always)]
 fn cast<E: crate::dtype::Element>(from: *mut u8, dtype: DType, to: &mut [E]) {
+    #[inline(always)]
     fn each<A: crate::dtype::Element, E: crate::dtype::Element>(from: *mut u8, to: &mut [E]) {
         let count = to.len();
         to.iter_mut().zip(elements::<A>(from, count)).for_each(|(y, x)| *y = E::from_f64(x.to_f64()));
@@ -169,12 +269,13 @@ fn cast<E: crate::dtype::Element>(from: *mut u8, dtype: DType, to: &mut [E]) {
     }
 }
 
+#[inline(always)]
 fn integers(
     instruction: Instruction,
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
     own: *mut u8,
-    [count, row]: [usize; 2],
+    (count, rows): (usize, Rows),
 ) {
     let read = |register: usize| elements::<i64>(places[register], count);
     let own_elements = elements_mut::<i64>(own, count);
@@ -198,19 +299,21 @@ fn integers(
             own_elements.iter_mut().zip(read(a)).for_each(|(y, x)| *y = x.wrapping_neg());
         }
         Instruction::Choose(condition, a, b) => choose::<i64>(places, condition, a, b, own, count),
-        Instruction::Spread(a) => spread::<i64>(places[a], own, count, row),
+        Instruction::Spread(a) => spread::<i64>(places[a], own, count, rows),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
         Instruction::Number(_) | Instruction::Compare(..) | Instruction::Logic(..) | Instruction::Rows(..) => {}
     }
 }
 
+#[inline(always)]
 fn truths(
     instruction: Instruction,
     type_of: impl Fn(usize) -> DType,
     places: &[*mut u8],
     own: *mut u8,
-    [count, row]: [usize; 2],
+    (count, rows): (usize, Rows),
 ) {
+    #[inline(always)]
     fn compare<E: PartialOrd + Copy>(relation: Relation, a: *mut u8, b: *mut u8, own: *mut u8, count: usize) {
         let (a, b) = (elements::<E>(a, count), elements::<E>(b, count));
         let own = elements_mut::<bool>(own, count);
@@ -247,7 +350,7 @@ fn truths(
             }
         }
         Instruction::Choose(condition, a, b) => choose::<bool>(places, condition, a, b, own, count),
-        Instruction::Spread(a) => spread::<bool>(places[a], own, count, row),
+        Instruction::Spread(a) => spread::<bool>(places[a], own, count, rows),
         Instruction::Cast(a) => cast(places[a], type_of(a), elements_mut::<bool>(own, count)),
         Instruction::Number(_)
         | Instruction::Unary(..)

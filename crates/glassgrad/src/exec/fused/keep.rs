@@ -1,15 +1,16 @@
 //! Writing blocks of registers to where they belong, element by element or put together.
 
 use super::super::machine::{copy, elements, elements_mut};
-use super::{behind, pieces, whole_rows};
+use super::{Axes, behind, pieces, whole_rows};
 use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::opt::program::{Combine, Store};
 
-/// Sets what is put together to where it begins.
+/// Sets what is put together to where it begins, and what no element is written to to zero.
 pub(super) fn prepare(store: &Store, target: *mut u8) {
     if let Some(count) = store.clear {
-        fill(target, store.access.dtype, count, beginning(store.combine));
+        let first = behind(target, -store.access.offset, store.access.dtype);
+        fill(first, store.access.dtype, count, beginning(store.combine));
     }
 }
 
@@ -63,12 +64,12 @@ pub(super) fn merge(store: &Store, target: *mut u8, found: *mut u8, count: usize
 }
 
 /// Writes a block of a register to where it belongs.
-pub(super) fn keep(store: &Store, extents: &[usize], target: *mut u8, start: usize, count: usize, from: *mut u8) {
+pub(super) fn keep(store: &Store, axes: &Axes, target: *mut u8, start: usize, count: usize, from: *mut u8) {
     match store.access.dtype {
-        DType::F32 => typed::<f32>(store, extents, target, start, elements(from, count)),
-        DType::F64 => typed::<f64>(store, extents, target, start, elements(from, count)),
-        DType::I64 => typed::<i64>(store, extents, target, start, elements(from, count)),
-        DType::Bool => typed::<bool>(store, extents, target, start, elements(from, count)),
+        DType::F32 => typed::<f32>(store, axes, target, start, elements(from, count)),
+        DType::F64 => typed::<f64>(store, axes, target, start, elements(from, count)),
+        DType::I64 => typed::<i64>(store, axes, target, start, elements(from, count)),
+        DType::Bool => typed::<bool>(store, axes, target, start, elements(from, count)),
     }
 }
 
@@ -86,6 +87,7 @@ macro_rules! combinable_floats {
         impl Combinable for $Float {
             const ZERO: Self = 0.0;
             /// Sixteen sums side by side, added up as a tree: the same on every machine.
+            #[inline(always)]
             fn sum_of(elements: &[Self]) -> Self {
                 const LANES: usize = 16;
                 if elements.len() < LANES {
@@ -148,14 +150,14 @@ impl Combinable for bool {
 /// Up to this many sums side by side stay in registers.
 const SIDE_BY_SIDE: usize = 32;
 
-fn typed<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, start: usize, from: &[E]) {
+fn typed<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, start: usize, from: &[E]) {
     let access = &store.access;
     let count = from.len();
     let at = |place: isize| behind(target, place, access.dtype);
     if store.in_order {
         return copy(from, at(start as isize));
     }
-    match (store.combine, whole_rows(extents, &access.strides[..extents.len()], start, count)) {
+    match (store.combine, whole_rows(&axes.extents, &axes.strides, start, count)) {
         // One sum, or largest element, for each row.
         (Some(combine), Some((first, [step, 0], inner))) if step != 0 => {
             for (row, elements) in from.chunks_exact(inner).enumerate() {
@@ -180,15 +182,15 @@ fn typed<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, start
             let own = &mut elements_mut::<E>(at(first), 1)[0];
             *own = own.plus(E::sum_of(from));
         }
-        _ => by_pieces(store, extents, target, start, from),
+        _ => by_pieces(store, axes, target, start, from),
     }
 }
 
-fn by_pieces<E: Combinable>(store: &Store, extents: &[usize], target: *mut u8, start: usize, from: &[E]) {
+fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, start: usize, from: &[E]) {
     let access = &store.access;
     let at = |place: isize| behind(target, place, access.dtype);
     let one = |place: isize| &mut elements_mut::<E>(at(place), 1)[0];
-    let strides = &access.strides[..extents.len()];
+    let Axes { extents, strides } = axes;
     let stride = strides.last().copied().unwrap_or(0);
     pieces(extents, strides, start, from.len(), |begin, length, place| {
         let piece = &from[begin..begin + length];

@@ -10,6 +10,8 @@ mod gather;
 mod instructions;
 mod keep;
 
+use smallvec::SmallVec;
+
 use super::machine::{Frame, elements_mut};
 use crate::dtype::DType;
 use crate::opt::program::{BLOCK, Instruction, Loop, Reading};
@@ -56,6 +58,10 @@ pub(super) fn run(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8) {
 /// How many elements a block of a loop has: whole rows, if they are short.
 fn block_of(fused: &Loop) -> usize {
     match fused.extents[..] {
+        _ if !fused.along_rows.is_empty() => {
+            let among = fused.rows().elements();
+            BLOCK / among * among
+        }
         [_, .., inner] if inner <= BLOCK => BLOCK / inner * inner,
         _ => BLOCK,
     }
@@ -73,10 +79,10 @@ fn blocks(
 ) {
     let block = block_of(fused);
     let loads = fused.loads.len();
-    let row = fused.extents.last().copied().unwrap_or(1);
+    let rows = fused.rows();
+    let among = rows.elements();
     // Elements and places of elements, or of rows where a register holds one number for each row.
-    let level = |by_row: bool, elements: usize| if by_row { elements / row } else { elements };
-    let extents = |by_row: bool| &fused.extents[..fused.extents.len() - usize::from(by_row)];
+    let level = |by_row: bool, elements: usize| if by_row { elements / among * rows.side_by_side } else { elements };
     for (place, slot) in places.iter_mut().zip(&fused.slots) {
         *place = scratch.wrapping_add(slot * SLOT);
     }
@@ -95,7 +101,8 @@ fn blocks(
                 Reading::Once => {}
                 Reading::Gathered => {
                     let (start, count) = (level(by_row, start), level(by_row, count));
-                    gather::gather(load, extents(by_row), frame, start, count, places[number]);
+                    let axes = Axes::of(fused, by_row, &load.strides);
+                    gather::gather(load, &axes, frame, start, count, places[number]);
                 }
             }
         }
@@ -115,16 +122,47 @@ fn blocks(
                     fused,
                     places,
                     places[own],
-                    [level(fused.by_row[own], count), row],
+                    level(fused.by_row[own], count),
+                    rows,
                 ),
             }
         }
         for (store, target) in fused.stores.iter().zip(targets).filter(|(store, _)| !store.direct) {
             let by_row = fused.by_row[store.register];
             let (start, count) = (level(by_row, start), level(by_row, count));
-            keep::keep(store, extents(by_row), *target, start, count, places[store.register]);
+            let axes = Axes::of(fused, by_row, &store.access.strides);
+            keep::keep(store, &axes, *target, start, count, places[store.register]);
         }
         start += count;
+    }
+}
+
+/// The axes of a loop, or of its rows, as far as something that it reads or writes tells them apart: neighbours that follow
+/// one another there are one.
+struct Axes {
+    extents: SmallVec<[usize; 8]>,
+    strides: SmallVec<[isize; 8]>,
+}
+
+impl Axes {
+    fn of(fused: &Loop, by_row: bool, strides: &[isize]) -> Axes {
+        let mut axes = Axes { extents: SmallVec::new(), strides: SmallVec::new() };
+        for (axis, (extent, stride)) in fused.extents.iter().zip(strides).enumerate() {
+            if by_row && fused.along_rows[axis] {
+                continue;
+            }
+            match (axes.extents.last_mut(), axes.strides.last_mut()) {
+                (Some(last), Some(step)) if *step == stride * *extent as isize => {
+                    *last *= extent;
+                    *step = *stride;
+                }
+                _ => {
+                    axes.extents.push(*extent);
+                    axes.strides.push(*stride);
+                }
+            }
+        }
+        axes
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is computed element by element: the instructions of pointwise nodes, and what their elements are put together
 //! to.
 
-use super::groups::{Group, PendingStore, Place, Register, is_row_by_row, with_row};
+use super::groups::{Group, PendingStore, Place, Register};
 use super::orders::{order_of, strides_in};
-use super::strides::squeezed_strides;
+use super::rows::along_rows;
+use super::strides::{split, squeezed_strides};
 use super::{Located, Lowering};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -12,14 +13,14 @@ use crate::few::Few;
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::ops::{Operation, Relation};
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{BLOCK, Combine, Instruction};
+use crate::opt::program::{Combine, Instruction};
 use crate::shape::Shape;
 
 /// The most terms of a sum that one loop adds up.
 const MOST_TERMS: usize = 48;
 
 /// Leaves axes of size 1 out of the strides of all operands over a space; returns the sizes of the others.
-fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
+pub(super) fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
     if space.contains(&1) {
         operands.iter_mut().for_each(|operand| operand.strides = squeezed_strides(space, &operand.strides));
     }
@@ -56,7 +57,7 @@ impl Lowering<'_> {
                 operand.strides = order.iter().map(|axis| operand.strides[*axis]).collect();
             }
         }
-        let place = self.loop_over(extents.clone(), &operands);
+        let place = self.loop_over(&extents, &mut operands);
         let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         let register = match &node.op {
             Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
@@ -193,10 +194,12 @@ impl Lowering<'_> {
     ) -> Located {
         let extents = squeeze(space, &mut operands);
         let strides = squeezed_strides(space, strides);
-        let place = self.loop_over(extents.clone(), &operands);
+        let place = self.loop_over(&extents, &mut operands);
+        let axes = self.axes_of(place);
+        let strides = split(&extents, &strides, &axes);
         let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         // A place is reached more than once if the steps of some axis do not move it.
-        let once = strides.iter().zip(extents.iter()).all(|(stride, extent)| *stride != 0 || *extent == 1);
+        let once = strides.iter().zip(axes.iter()).all(|(stride, extent)| *stride != 0 || *extent == 1);
         let (register, scale) = match einsum {
             // A factor of a sum waits until the sum is there, unless zeros win over it.
             Some(einsum) if !once && !einsum.is_strong() && node.dtype.is_float() => {
@@ -207,9 +210,11 @@ impl Lowering<'_> {
         };
         let producer = self.produce(node.dtype, node.shape.elements());
         self.producers[producer].group = place.group;
-        let is_short = extents.last().is_some_and(|length| *length <= BLOCK) && !extents.contains(&0);
-        let is_float = node.dtype.is_float();
-        if !once && !place.by_row && is_short && is_float && is_row_by_row(&extents, &strides) {
+        let is_free = !once && !place.by_row && node.dtype.is_float() && !axes.contains(&0);
+        let along = if is_free { along_rows(&axes, &strides) } else { None };
+        if let (Some(along), Group::Loop(group_loop)) = (along, &mut self.groups[place.group])
+            && *group_loop.along_rows.get_or_insert_with(|| along.clone()) == along
+        {
             // The loop can go on with what it puts together along a row.
             let whole = Instruction::Rows(combine, register.encode(), scale);
             let register = self.emit(Place { by_row: true, ..place }, whole, node.dtype);
@@ -218,13 +223,13 @@ impl Lowering<'_> {
             return Located::whole(producer, &node.shape);
         }
         self.producers[producer].needed = true;
-        let moved = extents.iter().zip(strides.iter()).filter(|(_, stride)| **stride != 0);
+        let moved = axes.iter().zip(strides.iter()).filter(|(_, stride)| **stride != 0);
         let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
-        let clear = !once || reached < node.shape.elements() || extents.contains(&0);
+        let clear = !once || reached < node.shape.elements() || axes.contains(&0);
         if let Group::Loop(group_loop) = &mut self.groups[place.group] {
             let combine = (!once).then_some(combine);
-            let strides = if place.by_row { with_row(&strides) } else { strides };
-            group_loop.stores.push(PendingStore { register, producer, strides, combine, scale, clear });
+            let strides = if place.by_row { group_loop.with_rows(&strides) } else { strides };
+            group_loop.stores.push(PendingStore { register, producer, offset: 0, strides, combine, scale, clear });
         }
         Located::whole(producer, &node.shape)
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack, with_row};
+use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack};
 use super::loops::{collapsed, renumbered, with_slots};
 use super::products::ProductAxes;
 use super::strides::{is_rows, rows};
@@ -66,11 +66,9 @@ impl Lowering<'_> {
                 continue;
             };
             if let Group::Loop(group_loop) = &mut self.groups[group] {
-                let strides = match (by_row, group_loop.extents.split_last()) {
-                    (true, Some((_, outer))) => with_row(&rows(outer)),
-                    _ => rows(&group_loop.extents),
-                };
-                let store = PendingStore { register, producer, strides, combine: None, scale: 1.0, clear: false };
+                let strides = if by_row { group_loop.row_strides() } else { rows(&group_loop.extents) };
+                let store =
+                    PendingStore { register, producer, offset: 0, strides, combine: None, scale: 1.0, clear: false };
                 group_loop.stores.push(store);
             }
         }
@@ -134,7 +132,8 @@ impl Lowering<'_> {
                 }
             }
             group.loads.iter().for_each(|(load, _)| reads[load.producer] = 0);
-            for store in group.stores.iter().filter(|store| store.combine.is_none() && !store.clear) {
+            let moves = |store: &&PendingStore| store.combine.is_none() && !store.clear && store.offset == 0;
+            for store in group.stores.iter().filter(moves) {
                 let own = lifetimes[store.producer].bytes;
                 let fits = |candidate: &usize| {
                     lifetimes[*candidate].bytes == own
@@ -277,7 +276,7 @@ impl Planned<'_, '_> {
         let code = group.code.iter().map(|code| (renumbered(code.instruction, number), code.dtype));
         let stores = group.stores.iter().map(|store| Store {
             register: number(store.register.encode()),
-            access: self.whole(store.producer, &store.strides),
+            access: Access { offset: store.offset, ..self.whole(store.producer, &store.strides) },
             combine: store.combine,
             scale: store.scale,
             clear: store.clear.then_some(self.lowering.producers[store.producer].elements),
@@ -290,6 +289,7 @@ impl Planned<'_, '_> {
             readings: Vec::new(),
             code: code.collect(),
             by_row,
+            along_rows: group.along_rows.map_or_else(Vec::new, |along| along.to_vec()),
             stores: stores.collect(),
             slots: Vec::new(),
             slot_count: 0,

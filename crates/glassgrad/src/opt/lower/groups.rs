@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::products::ProductAxes;
-use super::strides::{is_contiguous, is_rows};
+use super::rows::common_axes;
+use super::strides::{is_contiguous, is_rows, split};
 use super::{Located, Lowering, Producer};
 use crate::dtype::DType;
 use crate::expr::Op;
@@ -50,23 +51,12 @@ pub(super) struct Place {
     pub(super) by_row: bool,
 }
 
-/// Whether strides lead from the elements of a loop to one place for each of its rows.
-pub(super) fn is_row_by_row(extents: &[usize], strides: &[isize]) -> bool {
-    match (extents.split_last(), strides.split_last()) {
-        (Some((_, extents)), Some((0, strides))) => is_rows(extents, strides),
-        _ => false,
-    }
-}
-
-/// Strides over the rows of a loop as strides over its elements.
-pub(super) fn with_row(strides: &[isize]) -> Few<isize> {
-    strides.iter().copied().chain([0]).collect()
-}
-
 /// A store that is not finished: its strides run over the axes of the loop.
 pub(super) struct PendingStore {
     pub(super) register: Register,
     pub(super) producer: usize,
+    /// The place of the first element.
+    pub(super) offset: isize,
     pub(super) strides: Few<isize>,
     pub(super) combine: Option<Combine>,
     pub(super) scale: f64,
@@ -76,6 +66,8 @@ pub(super) struct PendingStore {
 /// A loop over a space, on its way.
 pub(super) struct LoopGroup {
     pub(super) extents: Few<usize>,
+    /// For each axis whether rows run along it, once something was put together along some.
+    pub(super) along_rows: Option<Few<bool>>,
     /// What is read, and whether it is read once for each row.
     pub(super) loads: Vec<(Located, bool)>,
     pub(super) code: Vec<PendingCode>,
@@ -169,32 +161,58 @@ impl Lowering<'_> {
     }
 
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in
-    /// the last loop over that space if all of them are known by then, or in a new one.
-    pub(super) fn loop_over(&mut self, extents: Few<usize>, operands: &[Located]) -> Place {
-        if let Some(group) = self.rows_over(&extents, operands) {
+    /// the last loop over that space if all of them are known by then, in one that makes some of them along other axes, or
+    /// in a new one. Elements are then told by the axes of that loop, and so are the operands; rows by the space itself.
+    pub(super) fn loop_over(&mut self, extents: &Few<usize>, operands: &mut [Located]) -> Place {
+        if let Some(group) = self.rows_over(extents, operands) {
             self.works(group);
             return Place { group, by_row: true };
         }
+        let group = self.elements_over(extents, operands);
+        self.works(group);
+        if let Group::Loop(own) = &mut self.groups[group]
+            && let Some(axes) = common_axes(&own.extents, extents)
+        {
+            own.refine(&axes);
+            operands.iter_mut().for_each(|operand| operand.strides = split(extents, &operand.strides, &axes));
+        }
+        Place { group, by_row: false }
+    }
+
+    /// The axes of a loop.
+    pub(super) fn axes_of(&self, place: Place) -> Few<usize> {
+        match &self.groups[place.group] {
+            Group::Loop(group) if place.by_row => group.row_extents(),
+            Group::Loop(group) => group.extents.clone(),
+            _ => Few::new(),
+        }
+    }
+
+    /// The loop over the elements of a space in which something of these operands can be computed.
+    fn elements_over(&mut self, extents: &Few<usize>, operands: &[Located]) -> usize {
         let earliest = operands.iter().map(|operand| {
             let producer = &self.producers[operand.producer];
-            match self.is_inside(operand, &extents) {
+            match self.is_inside(operand, extents) {
                 _ if producer.leaf.is_some() || producer.number.is_some() => 0,
                 true => producer.group,
                 false => producer.group + 1,
             }
         });
         let earliest = earliest.max().unwrap_or(0);
-        let last = self.latest.get(&extents).copied().filter(|group| *group >= earliest);
+        let last = self.latest.get(extents).copied();
+        let along_others = operands.iter().filter(|operand| self.is_inside(operand, extents));
+        let along_others = along_others.map(|operand| self.producers[operand.producer].group);
+        let along_others = along_others.filter(|group| *group >= self.barrier).max();
         let has_room = |group: &usize| matches!(&self.groups[*group], Group::Loop(group) if group.has_room());
-        if let Some(group) = last.filter(has_room) {
-            self.works(group);
-            return Place { group, by_row: false };
+        let is_late = |group: &usize| *group >= earliest;
+        if let Some(group) = [last, along_others].into_iter().flatten().filter(is_late).find(has_room) {
+            return group;
         }
-        self.works(self.groups.len());
         self.latest.insert(extents.clone(), self.groups.len());
         let (loads, code, stores) = (Vec::new(), Vec::new(), Vec::new());
-        self.groups.push(Group::Loop(LoopGroup { extents, loads, code, stores }));
-        Place { group: self.groups.len() - 1, by_row: false }
+        let extents = extents.clone();
+        self.groups.push(Group::Loop(LoopGroup { extents, along_rows: None, loads, code, stores }));
+        self.groups.len() - 1
     }
 
     /// The loop whose rows are a space and which makes some of these operands row by row, if the others are known by then.
@@ -208,19 +226,7 @@ impl Lowering<'_> {
             let is_anywhere = producer.leaf.is_some() || producer.number.is_some();
             is_anywhere || producer.group < group || (producer.group == group && is_own())
         };
-        let (_, outer) = own.extents.split_last()?;
-        (*outer == *extents && own.has_room() && operands.iter().all(is_known)).then_some(group)
-    }
-
-    /// Whether a loop over a space that makes an operand can go on with it, element by element.
-    fn is_inside(&self, operand: &Located, extents: &[usize]) -> bool {
-        let producer = &self.producers[operand.producer];
-        let same_space = || matches!(&self.groups[producer.group], Group::Loop(group) if *group.extents == *extents);
-        let fits = match producer.by_row {
-            true => is_row_by_row(extents, &operand.strides),
-            false => is_rows(extents, &operand.strides),
-        };
-        producer.register.is_some() && operand.offset == 0 && fits && same_space()
+        (*own.row_extents() == *extents && own.has_room() && operands.iter().all(is_known)).then_some(group)
     }
 
     /// The register that holds an operand inside a loop.
@@ -235,7 +241,7 @@ impl Lowering<'_> {
         let Group::Loop(group) = &mut self.groups[place.group] else { return Register::default() };
         let mut operand = operand.clone();
         if place.by_row {
-            operand.strides = with_row(&operand.strides);
+            operand.strides = group.with_rows(&operand.strides);
         }
         // There are few loads, and the latest are the most likely.
         let load = (operand, place.by_row);
@@ -253,14 +259,14 @@ impl Lowering<'_> {
         else {
             return None;
         };
-        let Group::Loop(LoopGroup { extents, .. }) = &self.groups[group] else { return None };
+        let Group::Loop(own) = &self.groups[group] else { return None };
         if group != place.group || operand.offset != 0 {
             return None;
         }
         match (by_row, place.by_row) {
-            (false, false) => is_rows(extents, &operand.strides).then_some(register),
-            (true, true) => is_row_by_row(extents, &with_row(&operand.strides)).then_some(register),
-            (true, false) if is_row_by_row(extents, &operand.strides) => Some(spread.unwrap_or_else(|| {
+            (false, false) => is_rows(&own.extents, &operand.strides).then_some(register),
+            (true, true) => is_rows(&own.row_extents(), &operand.strides).then_some(register),
+            (true, false) if *operand.strides == *own.row_strides() => Some(spread.unwrap_or_else(|| {
                 let spread = self.emit(place, Instruction::Spread(register.encode()), dtype);
                 self.producers[operand.producer].spread = Some(spread);
                 spread

@@ -1,6 +1,6 @@
 //! Fused loops as executors like them: few axes, and registers that share places.
 
-use super::groups::with_row;
+use super::rows::{across, with_rows};
 use super::strides::rows;
 use crate::few::Few;
 use crate::opt::program::{Access, Instruction, Loop, Reading};
@@ -26,16 +26,17 @@ pub(super) fn collapsed(mut fused: Loop) -> Loop {
         return fused;
     }
     let mut axis = fused.extents.len();
-    if fused.by_row.contains(&true) {
-        // Rows stay what they are.
-        axis -= 1;
-    }
     while axis > 1 {
         axis -= 1;
         let inner = fused.extents[axis] as isize;
         let follows = |access: &Access| access.strides[axis - 1] == access.strides[axis] * inner;
         let stores = fused.stores.iter().map(|store| &store.access);
-        if fused.loads.iter().chain(stores).all(follows) {
+        // Rows stay what they are.
+        let is_one = fused.along_rows.is_empty() || fused.along_rows[axis - 1] == fused.along_rows[axis];
+        if is_one && fused.loads.iter().chain(stores).all(follows) {
+            if !fused.along_rows.is_empty() {
+                fused.along_rows.remove(axis);
+            }
             fused.extents[axis - 1] *= fused.extents[axis];
             fused.extents.remove(axis);
             let stores = fused.stores.iter_mut().map(|store| &mut store.access);
@@ -66,11 +67,8 @@ pub(in crate::opt) fn with_slots(mut fused: Loop) -> Loop {
         })
     };
     let whole = rows(&fused.extents);
-    let by_rows: Option<Few<isize>> = fused.extents.split_last().map(|(_, outer)| with_row(&rows(outer)));
-    let in_order = |by_row: bool, strides: &[isize]| match (by_row, &by_rows) {
-        (true, Some(by_rows)) => *strides == **by_rows,
-        _ => *strides == *whole,
-    };
+    let by_rows = with_rows(&rows(&across(&fused.extents, &fused.along_rows)), &fused.along_rows);
+    let in_order = |by_row: bool, strides: &[isize]| *strides == **(if by_row { &by_rows } else { &whole });
     let mut computed_in_place: Vec<usize> = Vec::new();
     for store in &mut fused.stores {
         store.in_order = store.combine.is_none() && in_order(fused.by_row[store.register], &store.access.strides);

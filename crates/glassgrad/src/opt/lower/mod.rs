@@ -5,10 +5,11 @@
 //! pointwise nodes join the loop that makes their operands, and sums join the loop over what they sum.
 //!
 //! - `strides` tells which other shapes and orders of the same elements need no copy;
-//! - `groups` decides what runs in one step;
+//! - `groups` decides what runs in one step, and `rows` along which axes a loop can put elements together;
 //! - `elements` writes the instructions of loops, `products` products in Einstein notation, and `whole` what works on
 //!   whole arrays;
-//! - `folds` finds products that are added up at the places of a view;
+//! - `room` puts zeros around what a view reaches over, and `folds` finds products that are added up at the places of
+//!   one;
 //! - `orders` tells in which order of axes something is computed that only products read;
 //! - `loops` gives a loop few axes and few registers;
 //! - `finish` plans memory and writes the steps.
@@ -20,6 +21,8 @@ mod groups;
 mod loops;
 mod orders;
 mod products;
+mod room;
+mod rows;
 mod strides;
 mod whole;
 
@@ -87,6 +90,8 @@ struct Lowering<'g> {
     folds: NumberMap<usize, usize>,
     /// The last loop over each space.
     latest: NumberMap<Few<usize>, usize>,
+    /// No loop before this one goes on with what comes now.
+    barrier: usize,
     /// The source of the node that is being planned; inputs have none.
     source: Option<usize>,
     /// The groups that work was put into, each with the source of the node it is done for.
@@ -105,6 +110,7 @@ pub fn lower(graph: &Graph) -> Program {
         only_multiplied: orders::only_multiplied(graph),
         folds: folds::folds(graph),
         latest: NumberMap::default(),
+        barrier: 0,
         source: None,
         worked: Vec::with_capacity(graph.nodes.len()),
     };
@@ -169,6 +175,7 @@ impl<'g> Lowering<'g> {
             Op::After => {
                 // No loop from before goes on with what comes now.
                 self.latest.clear();
+                self.barrier = self.groups.len();
                 self.at(input(0))
             }
             Op::Reshape => {
@@ -189,15 +196,21 @@ impl<'g> Lowering<'g> {
                 }
                 Located { producer: at.producer, offset, strides }
             }
+            Op::Read(view) => {
+                let at = self.at(input(0));
+                self.read_in_room(view, &at).unwrap_or_else(|| self.call(number))
+            }
             Op::Einsum(einsum) => self.einsum(number, node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
                 let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
                 self.pointwise(node, &node.shape, operands, self.only_multiplied[number])
             }
-            Op::Largest(axis) => {
+            Op::Largest(axes) => {
                 let shape = &graph.nodes[input(0)].shape;
                 let own = rows(&node.shape);
-                let strides: Few<isize> = own[..*axis].iter().chain(&[0]).chain(&own[*axis..]).copied().collect();
+                let mut own = own.iter().copied();
+                let along = |axis| if axes.contains(&axis) { 0 } else { own.next().unwrap_or(0) };
+                let strides: Few<isize> = (0..shape.rank()).map(along).collect();
                 let operand = self.at(input(0));
                 self.combined(node, shape, vec![operand], &strides, Combine::Largest, None)
             }

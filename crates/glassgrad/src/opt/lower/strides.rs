@@ -28,6 +28,24 @@ pub(in crate::opt) fn is_rows(shape: &[usize], strides: &[isize]) -> bool {
     })
 }
 
+/// Strides along axes as strides along finer ones, of which those are made.
+pub(super) fn split(extents: &[usize], strides: &[isize], finer: &[usize]) -> Few<isize> {
+    if extents == finer {
+        return strides.iter().copied().collect();
+    }
+    let mut result = Few::repeated(0, finer.len());
+    let mut axis = finer.len();
+    for (extent, stride) in extents.iter().zip(strides).rev() {
+        let mut reached = 1;
+        while reached < *extent && axis > 0 {
+            axis -= 1;
+            result[axis] = stride * reached as isize;
+            reached *= finer[axis];
+        }
+    }
+    result
+}
+
 /// Sizes and strides without axes of size 1.
 pub(super) fn squeezed(shape: &[usize], strides: &[isize]) -> (Few<usize>, Few<isize>) {
     (shape.iter().copied().filter(|size| *size != 1).collect(), squeezed_strides(shape, strides))

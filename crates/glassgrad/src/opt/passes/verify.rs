@@ -222,13 +222,20 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             input_shape(0, &node.shape)?;
             alike(1).and_then(|()| alike(2))
         }
-        Op::Largest(axis) | Op::LargestPlace(axis) => {
+        Op::Largest(axes) => {
+            counted(1)?;
+            axes.iter().try_for_each(|axis| axis_of(0, *axis))?;
+            let kept = inputs[0].shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+            has_shape(node, &kept.map(|(_, size)| *size).collect::<Vec<_>>())?;
+            has_type(node, inputs[0].dtype)
+        }
+        Op::LargestPlace(axis) => {
             counted(1)?;
             axis_of(0, *axis)?;
             let mut shape = inputs[0].shape.to_vec();
             shape.remove(*axis);
             has_shape(node, &shape)?;
-            has_type(node, if matches!(node.op, Op::Largest(_)) { inputs[0].dtype } else { DType::I64 })
+            has_type(node, DType::I64)
         }
         Op::OneHot => {
             counted(1)?;

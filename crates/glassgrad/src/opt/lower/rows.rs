@@ -1,0 +1,113 @@
+//! Rows of a loop, over which it can put elements together and go on with what it finds; and loops over the same elements
+//! with other axes.
+//!
+//! A row runs along the last axes, or, as the windows of pooling do, along these and others further in front. What rows of
+//! a loop lie among each other fits into a block, so that a row is complete when it is put together.
+
+use super::groups::{Group, LoopGroup};
+use super::strides::{is_rows, rows, split};
+use super::{Located, Lowering};
+use crate::few::Few;
+use crate::opt::program::BLOCK;
+
+/// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row.
+pub(super) fn along_rows(extents: &[usize], strides: &[isize]) -> Option<Few<bool>> {
+    let along: Few<bool> = strides.iter().map(|stride| *stride == 0).collect();
+    // From the last axis to the first: along rows, then perhaps across some of them, and along them again.
+    let is_along = |axis: &usize| along[*axis];
+    let inner = (0..extents.len()).rev().take_while(is_along).count();
+    let mut first = extents.len() - inner;
+    if along[..first].contains(&true) {
+        first -= (0..first).rev().take_while(|axis| !is_along(axis)).count();
+        first -= (0..first).rev().take_while(is_along).count();
+    }
+    let elements = extents[first..].iter().fold(1, |elements: usize, extent| elements.saturating_mul(*extent));
+    let is_one = inner > 0 && !along[..first].contains(&true) && (1..=BLOCK).contains(&elements);
+    (is_one && is_rows(&across(extents, &along), &across(strides, &along))).then_some(along)
+}
+
+/// What belongs to the axes that rows do not run along.
+pub(super) fn across<T: Copy + Default>(all: &[T], along: &[bool]) -> Few<T> {
+    all.iter().zip(along).filter(|(_, along)| !**along).map(|(own, _)| *own).collect()
+}
+
+/// Strides over the rows of a loop as strides over its elements.
+pub(super) fn with_rows(strides: &[isize], along: &[bool]) -> Few<isize> {
+    let mut strides = strides.iter();
+    along.iter().map(|along| if *along { 0 } else { strides.next().copied().unwrap_or(0) }).collect()
+}
+
+/// The fewest axes of which both lists of sizes are made, if there are such: the same elements in the same order.
+pub(super) fn common_axes(a: &[usize], b: &[usize]) -> Option<Few<usize>> {
+    if a == b || a.contains(&0) || b.contains(&0) {
+        return (a == b).then(|| a.iter().copied().collect());
+    }
+    let mut axes: Vec<usize> = Vec::with_capacity(a.len().max(b.len()));
+    let (mut rest_a, mut rest_b) = (a.iter().rev(), b.iter().rev());
+    let (mut own, mut other) = (1, 1);
+    loop {
+        // What is left of an axis of either list; sizes are above 1.
+        if own == 1 {
+            own = rest_a.next().copied().unwrap_or(1);
+        }
+        if other == 1 {
+            other = rest_b.next().copied().unwrap_or(1);
+        }
+        let both = own.min(other);
+        if both == 1 {
+            return (own == other).then(|| axes.into_iter().rev().collect());
+        }
+        if !own.is_multiple_of(both) || !other.is_multiple_of(both) {
+            return None;
+        }
+        axes.push(both);
+        (own, other) = (own / both, other / both);
+    }
+}
+
+impl LoopGroup {
+    /// The sizes of the axes that rows do not run along.
+    pub(super) fn row_extents(&self) -> Few<usize> {
+        self.along_rows.as_ref().map_or_else(Few::new, |along| across(&self.extents, along))
+    }
+
+    /// Strides over rows as strides over elements.
+    pub(super) fn with_rows(&self, strides: &[isize]) -> Few<isize> {
+        self.along_rows.as_ref().map_or_else(Few::new, |along| with_rows(strides, along))
+    }
+
+    /// The strides of one number for each row, over elements.
+    pub(super) fn row_strides(&self) -> Few<isize> {
+        self.with_rows(&rows(&self.row_extents()))
+    }
+
+    /// The same loop over finer axes.
+    pub(super) fn refine(&mut self, axes: &Few<usize>) {
+        if *self.extents == **axes {
+            return;
+        }
+        let old = std::mem::replace(&mut self.extents, axes.clone());
+        self.loads.iter_mut().for_each(|(load, _)| load.strides = split(&old, &load.strides, axes));
+        self.stores.iter_mut().for_each(|store| store.strides = split(&old, &store.strides, axes));
+        if let Some(along) = &mut self.along_rows {
+            let numbers: Few<isize> = along.iter().map(|along| isize::from(*along)).collect();
+            *along = split(&old, &numbers, axes).iter().map(|number| *number != 0).collect();
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// Whether a loop over a space that makes an operand can go on with it, element by element.
+    pub(super) fn is_inside(&self, operand: &Located, extents: &[usize]) -> bool {
+        let producer = &self.producers[operand.producer];
+        if producer.register.is_none() || producer.leaf.is_some() || operand.offset != 0 {
+            return false;
+        }
+        let Group::Loop(group) = &self.groups[producer.group] else { return false };
+        match producer.by_row {
+            // Rows are told by the axes of their own loop.
+            true => *group.extents == *extents && *operand.strides == *group.row_strides(),
+            false => common_axes(&group.extents, extents).is_some() && is_rows(extents, &operand.strides),
+        }
+    }
+}
