@@ -44,6 +44,9 @@ pub(crate) struct Outcome {
     pub(crate) stopped: bool,
 }
 
+/// What a network makes wrong in a batch, with the noise of training.
+pub(crate) type BatchLoss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>;
+
 /// How an experiment can end badly.
 pub(crate) enum Mishap {
     Failed(Failure),
@@ -153,12 +156,9 @@ impl Study {
     }
 
     /// How the network is trained, by nobody yet.
-    pub(crate) fn training<'s>(
-        &'s self,
-    ) -> Result<Training<'s, Network, impl Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>, Failure> {
+    pub(crate) fn training(&self) -> Result<Training<'_, Network, BatchLoss<'_>>, Failure> {
         let optimiser = recipe::optimiser(&self.settings, self.batches())?;
-        let loss =
-            |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
+        let loss: BatchLoss<'_> = Box::new(|network, batch, key| self.objective.of_batch(network, batch, key));
         let training = Training::new(loss, optimiser);
         Ok(training.epochs(self.settings.epochs).batch_size(self.batch()).seed(self.settings.seed))
     }

@@ -69,9 +69,7 @@ impl Family for Convolutional {
             size: [height, width],
         })
     }
-}
 
-impl Convolutional {
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
         let noisy = |x: Tensor, number: u64| match key {
@@ -86,17 +84,5 @@ impl Convolutional {
         x = noisy(Flatten(3).apply(&x).named("flattened"), 0);
         x = noisy(self.activation.apply(&self.hidden.apply(&x)), 1);
         self.output.apply(&x)
-    }
-}
-
-impl Layer for Convolutional {
-    #[track_caller]
-    fn apply(&self, x: &Tensor) -> Tensor {
-        self.run(x, None)
-    }
-
-    #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        self.run(x, Some(key))
     }
 }

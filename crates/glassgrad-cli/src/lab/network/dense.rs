@@ -27,13 +27,6 @@ impl Family for Dense {
             Mlp::drawn(key, &widths, settings.activation.layer(), settings.initial.drawn());
         Ok(Dense { layers, activation, dropout: Dropout::new(settings.dropout) })
     }
-}
-
-impl Dense {
-    /// One linear layer, and nothing else.
-    pub(super) fn linear(layer: Linear) -> Dense {
-        Dense { layers: vec![layer], activation: Activation::Identity, dropout: Dropout::new(0.0) }
-    }
 
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
@@ -51,14 +44,9 @@ impl Dense {
     }
 }
 
-impl Layer for Dense {
-    #[track_caller]
-    fn apply(&self, x: &Tensor) -> Tensor {
-        self.run(x, None)
-    }
-
-    #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        self.run(x, Some(key))
+impl Dense {
+    /// One linear layer, and nothing else.
+    pub(super) fn linear(layer: Linear) -> Dense {
+        Dense { layers: vec![layer], activation: Activation::Identity, dropout: Dropout::new(0.0) }
     }
 }

@@ -61,9 +61,7 @@ impl<C: Cell + Drawn + glassgrad::tree::Tree> Family for Reader<C> {
             step,
         })
     }
-}
 
-impl<C: Cell> Reader<C> {
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
         let noisy = |x: Tensor, number: u64| match key {
@@ -88,17 +86,5 @@ impl<C: Cell> Reader<C> {
             // A prediction after the last step.
             Some(_) => self.output.apply(&sequence.slice(&[s(-1)])),
         }
-    }
-}
-
-impl<C: Cell> Layer for Reader<C> {
-    #[track_caller]
-    fn apply(&self, x: &Tensor) -> Tensor {
-        self.run(x, None)
-    }
-
-    #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        self.run(x, Some(key))
     }
 }

@@ -1,5 +1,6 @@
 //! Units that see a few others each, by random wires.
 
+use glassgrad::expr::Keys;
 use glassgrad::nn::{Activation, Layer, Linear, SparseLinear};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree};
@@ -32,11 +33,10 @@ impl Family for Sparse {
             activation: settings.activation.layer(),
         })
     }
-}
 
-impl Layer for Sparse {
+    /// There is nothing random in it.
     #[track_caller]
-    fn apply(&self, x: &Tensor) -> Tensor {
+    fn run(&self, x: &Tensor, _: Option<&Keys>) -> Tensor {
         let mut x = x.clone();
         for layer in &self.layers {
             x = self.activation.apply(&layer.apply(&x));

@@ -67,9 +67,7 @@ impl Family for Transformer {
             dropout: Dropout::new(settings.dropout),
         })
     }
-}
 
-impl Transformer {
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
         let vectors = match &self.input {
@@ -87,17 +85,5 @@ impl Transformer {
             Input::Symbols(_) => self.output.apply(&x),
             Input::Numbers(..) => self.output.apply(&x.mean_over(1)),
         }
-    }
-}
-
-impl Layer for Transformer {
-    #[track_caller]
-    fn apply(&self, x: &Tensor) -> Tensor {
-        self.run(x, None)
-    }
-
-    #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        self.run(x, Some(key))
     }
 }
