@@ -15,7 +15,7 @@ use crate::lab::command::command;
 use crate::lab::datasets;
 use crate::lab::folder::Folder;
 use crate::lab::options::Options;
-use crate::lab::search::{self, Candidate, Space, Trial, ranked};
+use crate::lab::search::{Candidate, Plan, Space, Trial, ranked};
 use crate::lab::settings::name_of;
 use crate::lab::study::{Conduct, Mishap, Study};
 use crate::lab::task::{Part, Task};
@@ -127,12 +127,12 @@ impl Tune {
             Ok(Some(Trial { number: count, round, candidate: candidate.clone(), epochs, seconds, score }))
         };
         let key = Key::new(settings.seed).fold(8);
-        let search = match self.search {
-            Search::Random => search::random,
-            Search::Halving => search::halving,
-            Search::Evolution => search::evolution,
-        };
-        let trials = search(&space, self.trials, settings.epochs, key, &mut attempt)?;
+        let plan = Plan { space, count: self.trials, epochs: settings.epochs, key };
+        let trials = match self.search {
+            Search::Random => plan.random(&mut attempt),
+            Search::Halving => plan.halving(&mut attempt),
+            Search::Evolution => plan.evolution(&mut attempt),
+        }?;
         let Some(best) = ranked(&trials).first().copied().filter(|trial| trial.score.is_some()) else {
             return Err(Failure::Result("no candidate has learnt anything: try lower --rates".to_owned()));
         };

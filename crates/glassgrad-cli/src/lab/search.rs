@@ -1,5 +1,7 @@
 //! Searches for settings: candidates are drawn, tried on a validation part, and the better ones lead on.
 
+use std::collections::VecDeque;
+
 use glassgrad::rng::Key;
 use serde::Serialize;
 
@@ -117,80 +119,84 @@ pub(crate) fn ranked(trials: &[Trial]) -> Vec<&Trial> {
     ranked
 }
 
-/// Tries candidates: so many epochs of one, in a round; tells whether to go on.
+/// How much is tried of a space, and by which chance.
+pub(crate) struct Plan {
+    pub(crate) space: Space,
+    /// So many candidates; in an evolution, so many trials.
+    pub(crate) count: usize,
+    /// The most epochs that a candidate gets.
+    pub(crate) epochs: u64,
+    pub(crate) key: Key,
+}
+
+/// What is tried next.
+struct Next {
+    candidate: Candidate,
+    epochs: u64,
+    round: usize,
+}
+
+/// Tries candidates: so many epochs of one, in a round; gives nothing when the search is to end.
 pub(crate) type Try<'t> = dyn FnMut(&Candidate, u64, usize) -> Result<Option<Trial>, Failure> + 't;
-
-/// Draws so many candidates and tries each of them.
-pub(crate) fn random(
-    space: &Space,
-    count: usize,
-    epochs: u64,
-    key: Key,
-    attempt: &mut Try<'_>,
-) -> Result<Vec<Trial>, Failure> {
-    let mut trials = Vec::new();
-    for number in 0..count {
-        match attempt(&space.draw(key.fold(number as u64)), epochs, 0)? {
-            Some(trial) => trials.push(trial),
-            None => break,
-        }
-    }
-    Ok(trials)
-}
-
-/// Draws so many candidates, gives each a few epochs, and the better half twice as many, until one has had all of them.
-pub(crate) fn halving(
-    space: &Space,
-    count: usize,
-    epochs: u64,
-    key: Key,
-    attempt: &mut Try<'_>,
-) -> Result<Vec<Trial>, Failure> {
-    let rounds = count.max(1).ilog2() as usize;
-    let mut alive: Vec<Candidate> = (0..count).map(|number| space.draw(key.fold(number as u64))).collect();
-    let mut all = Vec::new();
-    for round in 0..=rounds {
-        let epochs = (epochs >> (rounds - round)).max(1);
-        let mut trials = Vec::new();
-        for candidate in &alive {
-            match attempt(candidate, epochs, round)? {
-                Some(trial) => trials.push(trial),
-                None => {
-                    all.extend(trials);
-                    return Ok(all);
-                }
-            }
-        }
-        let half = alive.len().div_ceil(2);
-        alive = ranked(&trials).into_iter().take(half).map(|trial| trial.candidate.clone()).collect();
-        all.extend(trials);
-    }
-    Ok(all)
-}
 
 /// How many candidates live at a time in an evolution.
 const POPULATION: usize = 6;
 
-/// Candidates near the best so far follow each other: of two that are met by chance, the better one has a child.
-pub(crate) fn evolution(
-    space: &Space,
-    count: usize,
-    epochs: u64,
-    key: Key,
-    attempt: &mut Try<'_>,
-) -> Result<Vec<Trial>, Failure> {
-    let mut trials: Vec<Trial> = Vec::new();
-    for number in 0..count {
-        let key = key.fold(number as u64);
-        let candidate = match number < POPULATION {
-            true => space.draw(key),
-            false => {
-                let alive: Vec<&Trial> = ranked(&trials).into_iter().take(POPULATION).collect();
-                let parent = below(key, 10, alive.len()).min(below(key, 11, alive.len()));
-                space.mutate(&alive[parent].candidate, key)
-            }
+impl Plan {
+    /// Draws so many candidates and tries each of them.
+    pub(crate) fn random(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+        let next = |trials: &[Trial]| {
+            let number = trials.len();
+            (number < self.count).then(|| Next { candidate: self.drawn(number), epochs: self.epochs, round: 0 })
         };
-        match attempt(&candidate, epochs, number / POPULATION)? {
+        search(next, attempt)
+    }
+
+    /// Draws so many candidates, gives each a few epochs, and the better half twice as many, until one has had all of them.
+    pub(crate) fn halving(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+        let rounds = self.count.max(1).ilog2() as usize;
+        let mut round = 0;
+        let mut waiting: VecDeque<Candidate> = (0..self.count).map(|number| self.drawn(number)).collect();
+        let next = |trials: &[Trial]| {
+            if waiting.is_empty() {
+                let last = &trials[trials.partition_point(|trial| trial.round < round)..];
+                let better = ranked(last).into_iter().take(last.len().div_ceil(2));
+                waiting.extend(better.map(|trial| trial.candidate.clone()));
+                round += 1;
+            }
+            let epochs = (self.epochs >> rounds.checked_sub(round)?).max(1);
+            Some(Next { candidate: waiting.pop_front()?, epochs, round })
+        };
+        search(next, attempt)
+    }
+
+    /// Candidates near the best so far follow each other: of two that are met by chance, the better one has a child.
+    pub(crate) fn evolution(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+        let child = |trials: &[Trial]| {
+            let key = self.key.fold(trials.len() as u64);
+            let alive: Vec<&Trial> = ranked(trials).into_iter().take(POPULATION).collect();
+            let parent = below(key, 10, alive.len()).min(below(key, 11, alive.len()));
+            self.space.mutate(&alive[parent].candidate, key)
+        };
+        let next = |trials: &[Trial]| {
+            let number = trials.len();
+            let candidate = || if number < POPULATION { self.drawn(number) } else { child(trials) };
+            let round = number / POPULATION;
+            (number < self.count).then(|| Next { candidate: candidate(), epochs: self.epochs, round })
+        };
+        search(next, attempt)
+    }
+
+    fn drawn(&self, number: usize) -> Candidate {
+        self.space.draw(self.key.fold(number as u64))
+    }
+}
+
+/// Tries what follows from the trials so far, until nothing does.
+fn search(mut next: impl FnMut(&[Trial]) -> Option<Next>, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+    let mut trials = Vec::new();
+    while let Some(Next { candidate, epochs, round }) = next(&trials) {
+        match attempt(&candidate, epochs, round)? {
             Some(trial) => trials.push(trial),
             None => break,
         }
@@ -202,6 +208,8 @@ pub(crate) fn evolution(
 mod tests {
     use super::super::objective::Measure;
     use super::*;
+
+    type Search = fn(&Plan, &mut Try<'_>) -> Result<Vec<Trial>, Failure>;
 
     fn space() -> Space {
         Space { rates: (1e-4, 1.0), depth: 3, widths: vec![4, 8, 16] }
@@ -231,24 +239,45 @@ mod tests {
 
     #[test]
     fn evolution_comes_nearer_than_chance() {
-        type Search = fn(&Space, usize, u64, Key, &mut Try<'_>) -> Result<Vec<Trial>, Failure>;
         let best = |search: Search| {
             let mut sum = 0.0;
             for seed in 0..20 {
                 let mut seen = Vec::new();
-                let trials = search(&space(), 40, 8, Key::new(seed), &mut world(&mut seen)).unwrap();
+                let plan = Plan { space: space(), count: 40, epochs: 8, key: Key::new(seed) };
+                let trials = search(&plan, &mut world(&mut seen)).unwrap();
                 sum += ranked(&trials)[0].score.unwrap().loss;
             }
             sum / 20.0
         };
-        let (by_chance, evolved) = (best(random), best(evolution));
+        let (by_chance, evolved) = (best(Plan::random), best(Plan::evolution));
         assert!(evolved < 0.7 * by_chance, "{evolved} and {by_chance}");
+    }
+
+    #[test]
+    fn a_search_ends_when_it_is_asked_to() {
+        let searches: [Search; 3] = [Plan::random, Plan::halving, Plan::evolution];
+        for search in searches {
+            for (count, most) in [(0, 5), (1, 5), (8, 5), (9, 0)] {
+                let mut seen = Vec::new();
+                let mut world = world(&mut seen);
+                let mut left: i32 = most;
+                let mut attempt = |candidate: &Candidate, epochs: u64, round: usize| {
+                    left -= 1;
+                    if left < 0 { Ok(None) } else { world(candidate, epochs, round) }
+                };
+                let plan = Plan { space: space(), count, epochs: 8, key: Key::new(3) };
+                let trials = search(&plan, &mut attempt).unwrap();
+                assert_eq!(trials.len(), count.min(most as usize));
+                assert!(left >= -1, "it went on {left}");
+            }
+        }
     }
 
     #[test]
     fn halving_gives_the_better_ones_more() {
         let mut seen = Vec::new();
-        let trials = halving(&space(), 16, 32, Key::new(3), &mut world(&mut seen)).unwrap();
+        let plan = Plan { space: space(), count: 16, epochs: 32, key: Key::new(3) };
+        let trials = plan.halving(&mut world(&mut seen)).unwrap();
         let counts: Vec<usize> =
             (0..5).map(|round| trials.iter().filter(|trial| trial.round == round).count()).collect();
         assert_eq!(counts, [16, 8, 4, 2, 1]);
