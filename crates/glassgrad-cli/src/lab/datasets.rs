@@ -47,43 +47,18 @@ pub(crate) const ROWS: &[Row] = &[
             Task::of(sources::iris().map_err(sourced)?, view, Scaling::Columns, settings)
         },
     },
-    Row {
-        name: "moons",
-        about: "points of two half-moons that reach into each other (made)",
-        suit: |settings| settings.noise = 0.1,
-        is_there: |_| true,
-        load: |settings, _| made(settings, &settings.data),
-    },
-    Row {
-        name: "circles",
-        about: "points of two circles, one inside the other (made)",
-        suit: |settings| settings.noise = 0.05,
-        is_there: |_| true,
-        load: |settings, _| made(settings, &settings.data),
-    },
-    Row {
-        name: "spirals",
-        about: "points of three arms that wind around each other (made)",
-        suit: |settings| {
-            settings.noise = 0.02;
-            settings.layers = vec![32, 32];
-            settings.epochs = 200;
-        },
-        is_there: |_| true,
-        load: |settings, _| made(settings, &settings.data),
-    },
-    Row {
-        name: "blobs",
-        about: "points around three centres (made)",
-        suit: |settings| settings.noise = 0.1,
-        is_there: |_| true,
-        load: |settings, _| made(settings, &settings.data),
-    },
+    points("moons", "points of two half-moons that reach into each other (made)", |settings| halved(settings, 0.1)),
+    points("circles", "points of two circles, one inside the other (made)", |settings| halved(settings, 0.05)),
+    points("spirals", "points of three arms that wind around each other (made)", |settings| {
+        halved(settings, 0.02);
+        settings.layers = vec![32, 32];
+        settings.epochs = 200;
+    }),
+    points("blobs", "points around three centres (made)", |settings| halved(settings, 0.1)),
     Row {
         name: "digits",
         about: "1,797 handwritten digits of 8×8 pixels (embedded)",
         suit: |settings| {
-            settings.test = 0.2;
             settings.layers = vec![256, 128];
             settings.activation = Activation::Relu;
             settings.dropout = 0.3;
@@ -129,6 +104,17 @@ pub(crate) const ROWS: &[Row] = &[
         load: |settings, _| made(settings, &settings.function),
     },
 ];
+
+/// Points of the plane, which are made as they are asked for.
+const fn points(name: &'static str, about: &'static str, suit: fn(&mut Settings)) -> Row {
+    Row { name, about, suit, is_there: |_| true, load: |settings, _| made(settings, &settings.data) }
+}
+
+/// As many points as one likes are there: half of them are for the test.
+fn halved(settings: &mut Settings, noise: f64) {
+    settings.test = 0.5;
+    settings.noise = noise;
+}
 
 fn large_images(settings: &mut Settings) {
     settings.layers = vec![512, 128];
@@ -187,7 +173,7 @@ fn usual(data: &str) -> Settings {
         seed: 0,
         dtype: Number::F32,
         engine: Engine::Tensor,
-        test: if ROWS.iter().any(|row| row.name == data && row.name != "iris") { 0.5 } else { 0.2 },
+        test: 0.2,
         points: 1000,
         noise: 0.1,
         function: "sine".to_owned(),
@@ -233,9 +219,18 @@ pub(crate) fn find(data: &str) -> Result<Data<'_>, Failure> {
 
 /// The settings that suit some data, for a model if one is asked for.
 pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failure> {
+    let found = find(data)?;
     let mut settings = usual(data);
-    match find(data)? {
-        Data::Named(row) => (row.suit)(&mut settings),
+    suit_data(&mut settings, &found);
+    settings.model = model.unwrap_or(settings.model);
+    suit_model(&mut settings, matches!(found, Data::Text(_)));
+    Ok(settings)
+}
+
+/// What suits the data, with the model that is the first to try.
+fn suit_data(settings: &mut Settings, data: &Data<'_>) {
+    match data {
+        Data::Named(row) => (row.suit)(settings),
         Data::Table(_) | Data::Arrays(_) => {
             settings.layers = vec![16];
             settings.lr = 5e-3;
@@ -245,16 +240,18 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
         Data::Text(_) => {
             settings.model = Model::Lstm;
             settings.test = 0.1;
+            settings.dropout = 0.2;
             settings.lr = 3e-3;
             settings.clip = 1.0;
-            settings.epochs = 20;
+            settings.epochs = 10;
             settings.schedule = Schedule::Cosine;
             settings.lr_end = 0.05;
         }
     }
-    let is_text = matches!(find(data)?, Data::Text(_));
-    settings.model = model.unwrap_or(settings.model);
-    // The widths that suit a model which is not the one of the row.
+}
+
+/// What suits the model whatever the data is; layers of an mlp are those that suit the data.
+fn suit_model(settings: &mut Settings, is_text: bool) {
     match settings.model {
         Model::Mlp => {}
         Model::Sparse => settings.layers = vec![64, 64],
@@ -265,9 +262,11 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
             settings.epochs = settings.epochs.min(30);
         }
         Model::Rnn | Model::Lstm | Model::Gru => {
-            settings.layers = vec![if is_text { 192 } else { 64 }];
-            settings.dropout = 0.0;
             settings.clip = 1.0;
+            match is_text {
+                true => settings.layers = vec![192],
+                false => (settings.layers, settings.dropout) = (vec![64], 0.0),
+            }
         }
         Model::Transformer => {
             settings.layers = if is_text { vec![128; 3] } else { vec![32; 2] };
@@ -277,10 +276,6 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
             settings.warmup = 50;
         }
     }
-    if is_text {
-        settings.dropout = 0.2;
-    }
-    Ok(settings)
 }
 
 /// Reads or makes what the settings ask for.
