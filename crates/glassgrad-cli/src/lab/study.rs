@@ -1,5 +1,6 @@
 //! An experiment run: a network learns a task by a recipe, and everything worth seeing is kept.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use super::objective::{Judge, Objective, Score};
 use super::recipe;
 use super::settings::{Engine, Settings};
 use super::task::Task;
+use super::verse::Verse;
 use crate::failure::Failure;
 
 /// An experiment that is ready to run.
@@ -42,6 +44,36 @@ pub(crate) struct Outcome {
     pub(crate) steps: u64,
     /// Whether someone has ended it before its time.
     pub(crate) stopped: bool,
+    pub(crate) kept: Kept,
+}
+
+/// What is made of an outcome when someone first asks for it, because not everyone does.
+#[derive(Default)]
+pub(crate) struct Kept {
+    outputs: OnceCell<Vec<f64>>,
+    verse: OnceCell<Option<Verse>>,
+}
+
+impl Outcome {
+    /// What the network tells of each example of the test part, an example after another; nothing for texts.
+    pub(crate) fn outputs(&self, study: &Study) -> Result<&[f64], Error> {
+        let judged = || Ok(Judge::new(&study.objective, &study.task.test).judge(&self.network)?.outputs);
+        let is_text = study.task.text.is_some();
+        once(&self.kept.outputs, || if is_text { Ok(Vec::new()) } else { judged() }).map(Vec::as_slice)
+    }
+
+    /// What the network writes by itself, if it has learnt a text.
+    pub(crate) fn verse(&self, study: &Study) -> Result<Option<&Verse>, Error> {
+        once(&self.kept.verse, || Verse::of(study, &self.network)).map(Option::as_ref)
+    }
+}
+
+/// What was made before, or is made now and kept unless it fails.
+fn once<T>(kept: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+    match kept.get() {
+        Some(made) => Ok(made),
+        None => make().map(|made| kept.get_or_init(|| made)),
+    }
 }
 
 /// What a network makes wrong in a batch, with the noise of training.
@@ -152,7 +184,7 @@ impl Study {
         };
         // Where the network was found, that is what counts; a baseline that cannot be had is left out.
         let linear = baseline::fit(self).unwrap_or_default();
-        Ok(Outcome { network, history, training, test, linear, steps, stopped })
+        Ok(Outcome { network, history, training, test, linear, steps, stopped, kept: Kept::default() })
     }
 
     /// How the network is trained, by nobody yet.

@@ -77,11 +77,11 @@ pub(crate) fn lead(loss: Loss, outputs: &[f64]) -> (usize, f64) {
 /// How many examples of a class are told to be of a class; those that do not occur are not there.
 pub(crate) type Counts = BTreeMap<(usize, usize), usize>;
 
-/// The counts of what is told.
-pub(crate) fn counts(told: impl Iterator<Item = (usize, usize)>) -> Counts {
+/// Which classes are taken for which, where outputs tell of examples whose classes are known, an example after another.
+pub(crate) fn confusions(classes: &[i64], outputs: &[f64], count: usize) -> Counts {
     let mut counts = Counts::new();
-    for pair in told {
-        *counts.entry(pair).or_default() += 1;
+    for (class, told) in classes.iter().zip(told_classes(outputs, count)) {
+        *counts.entry((*class as usize, told as usize)).or_default() += 1;
     }
     counts
 }
@@ -207,6 +207,13 @@ mod tests {
         assert_eq!(lead(Loss::CrossEntropy, &[]), (0, 1.0));
         // Two thirds of two: (2/3 − 1/2)/(1/2).
         assert!((lead(Loss::CrossEntropy, &[2_f64.ln(), 0.0]).1 - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn confusions_are_counted_by_class_and_by_what_is_told() {
+        let outputs = [1.0, 0.0, 0.0, 1.0, 3.0, 2.0, f64::NAN, f64::NAN];
+        assert_eq!(confusions(&[0, 0, 1, 1], &outputs, 2), [((0, 0), 1), ((0, 1), 1), ((1, 0), 2)].into());
+        assert!(confusions(&[], &[], 3).is_empty());
     }
 
     #[test]

@@ -7,6 +7,36 @@ use glassgrad::nn::Layer as _;
 use glassgrad::rng::Key;
 
 use super::network::Network;
+use super::ngram;
+use super::study::Study;
+use super::task::Kind;
+
+/// What a network that has learnt a text writes by itself, and what counting letters makes of the same text.
+pub(crate) struct Verse {
+    /// The first characters of the text that was held out.
+    pub(crate) begin: String,
+    /// How the network goes on.
+    pub(crate) written: String,
+    pub(crate) counted: ngram::Best,
+}
+
+/// So many characters are written, at a temperature at which words hold together.
+const LENGTH: usize = 600;
+pub(crate) const TEMPERATURE: f64 = 0.7;
+
+impl Verse {
+    /// How a network goes on with the text that was held out from it, if it was trained on one.
+    pub(crate) fn of(study: &Study, network: &Network) -> Result<Option<Verse>, Error> {
+        let (Kind::Text { alphabet }, Some(text)) = (&study.task.about.kind, &study.task.text) else { return Ok(None) };
+        let [learnt, held_out] = &**text;
+        let (context, key) = (study.settings.context, Key::new(study.settings.seed).fold(7));
+        let begin: String = held_out.iter().take(context / 2).map(|symbol| alphabet[*symbol as usize]).collect();
+        let how = Writing { context, length: LENGTH, temperature: TEMPERATURE, key };
+        let written = write(network, alphabet, &begin, how)?;
+        let counted = ngram::best(learnt, held_out, context - context / 2 + 1, alphabet.len());
+        Ok(Some(Verse { begin, written, counted }))
+    }
+}
 
 /// How a text is written.
 #[derive(Clone, Copy, Debug)]

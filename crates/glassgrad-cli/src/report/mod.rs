@@ -22,7 +22,7 @@ use glassgrad::error::Error;
 
 use crate::failure::Failure;
 use crate::lab::history::History;
-use crate::lab::objective::{Judge, Score};
+use crate::lab::objective::Score;
 use crate::lab::search::Trial;
 use crate::lab::settings::Settings;
 use crate::lab::study::{Outcome, Study};
@@ -44,7 +44,7 @@ struct Subject<'s> {
     study: &'s Study,
     outcome: &'s Outcome,
     /// What the network says of each test example, an example after another; nothing for texts.
-    outputs: Vec<f64>,
+    outputs: &'s [f64],
 }
 
 /// What makes a part of a page, or tells that there is nothing to show.
@@ -65,10 +65,7 @@ const PARTS: &[(&str, &str, Part)] = &[
 
 /// The page of one experiment.
 pub(crate) fn page(study: &Study, outcome: &Outcome) -> Result<String, Failure> {
-    let outputs = Judge::new(&study.objective, &study.task.test)
-        .judge(&outcome.network)
-        .map_err(|error| Failure::Result(error.to_string()))?
-        .outputs;
+    let outputs = outcome.outputs(study).map_err(|error| Failure::Result(error.to_string()))?;
     let subject = Subject { study, outcome, outputs };
     let mut sections = Vec::new();
     for (id, title, part) in PARTS {

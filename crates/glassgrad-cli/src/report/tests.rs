@@ -10,7 +10,7 @@ use crate::lab::datasets;
 use crate::lab::history::{History, Seen, Sizes};
 use crate::lab::objective::{Judge, Measure, Score};
 use crate::lab::settings::{Loss, Model, Settings};
-use crate::lab::study::{Outcome, Study};
+use crate::lab::study::{Kept, Outcome, Study};
 use crate::lab::task::{Scaling, Task, View};
 
 /// A name as a file of someone else may have it.
@@ -69,6 +69,7 @@ fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
         test: judged(&study.task.test),
         steps: epochs,
         stopped: true,
+        kept: Kept::default(),
     }
 }
 

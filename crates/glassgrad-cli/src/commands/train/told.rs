@@ -3,23 +3,21 @@
 use std::io::IsTerminal as _;
 
 use glassgrad::data::Dataset as _;
-use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
 
 use crate::lab::folder::Folder;
-use crate::lab::ngram;
-use crate::lab::objective::Judge;
-use crate::lab::objective::told_classes;
 use crate::lab::settings::name_of;
 use crate::lab::study::{Outcome, Study};
 use crate::lab::task::Kind;
-use crate::lab::told::counts;
-use crate::lab::verse::{self, Writing};
+use crate::lab::told;
+use crate::lab::verse::Verse;
 use crate::plot::{Curve, plot};
 use crate::table::Table;
 
 /// More classes than this are not shown as a table of confusions.
 const MOST_CLASSES: usize = 10;
+/// Of what a network writes by itself, so many characters are shown.
+const MOST_WRITTEN: usize = 400;
 
 pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, written: &[&str]) -> String {
     let (settings, about) = (&study.settings, &study.task.about);
@@ -84,15 +82,10 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
 
 /// How well counting does, and some lines that the network writes.
 fn written_text(study: &Study, outcome: &Outcome) -> Option<String> {
-    let Kind::Text { alphabet } = &study.task.about.kind else { return None };
-    let [learnt, held_out] = &**study.task.text.as_ref()?;
-    let context = study.settings.context;
-    let counted = ngram::best(learnt, held_out, context - context / 2 + 1, alphabet.len());
-    let how = Writing { context, length: 400, temperature: 0.7, key: Key::new(study.settings.seed).fold(7) };
-    let begin: String = held_out.iter().take(context / 2).map(|symbol| alphabet[*symbol as usize]).collect();
-    let verse = verse::write(&outcome.network, alphabet, &begin, how).ok()?;
+    let Verse { begin, written, counted } = outcome.verse(study).ok()??;
+    let lines: String = written.chars().take(MOST_WRITTEN).collect();
     Some(format!(
-        "{:<10}{:.3} bits/character by the best of interpolated n-grams (order {}, discount {})\n\nafter {begin:?} it writes:\n\n{verse}\n",
+        "{:<10}{:.3} bits/character by the best of interpolated n-grams (order {}, discount {})\n\nafter {begin:?} it writes:\n\n{lines}\n",
         "counting", counted.bits, counted.order, counted.discount
     ))
 }
@@ -103,10 +96,8 @@ fn confusions(study: &Study, outcome: &Outcome) -> Option<String> {
     if names.len() > MOST_CLASSES || outcome.test.measure.number() == 1.0 {
         return None;
     }
-    let outputs = Judge::new(&study.objective, &study.task.test).judge(&outcome.network).ok()?.outputs;
     let classes = study.task.test.tensors().1.to_vec::<i64>().ok()?;
-    let pairs = classes.iter().zip(told_classes(&outputs, names.len()));
-    let counts = counts(pairs.map(|(class, told)| (*class as usize, told as usize)));
+    let counts = told::confusions(&classes, outcome.outputs(study).ok()?, names.len());
     let header: Vec<String> = std::iter::once("is \\ told".to_owned()).chain(names.iter().cloned()).collect();
     let mut table = Table::of(header);
     for (class, name) in names.iter().enumerate() {

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 
 use glassgrad::error::Error;
 
-use super::told_of_test;
 use crate::chart::{Bitmap, colour};
 use crate::lab::task::Kind;
-use crate::lab::told::{Counts, counts};
+use crate::lab::told::{Counts, confusions};
 use crate::report::Subject;
 use crate::report::html::{Cell, caption, name_of, note, scroll, table};
 
@@ -20,7 +19,8 @@ const MOST_IN_A_LIST: usize = 15;
 
 pub(in crate::report) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let Kind::Classes { names } = &subject.study.task.about.kind else { return Ok(None) };
-    let counts = counts(told_of_test(subject, names.len())?.iter().map(|told| (told.class, told.told)));
+    let classes = subject.study.task.test.tensors().1.to_vec::<i64>()?;
+    let counts = confusions(&classes, subject.outputs, names.len());
     let about = note(
         "Each row is a class of the test part, each column a class that it is told to be; on the diagonal, it is right.",
     );

@@ -27,13 +27,13 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
         }
         (_, Kind::Classes { names }) => confidence::part(subject, names).map(Some),
         (_, Kind::Numbers { names, scale }) => truth::part(subject, names, scale).map(Some),
-        (_, Kind::Text { alphabet }) => verse::part(subject, alphabet),
+        (_, Kind::Text { .. }) => verse::part(subject),
     }
 }
 
 /// What is told of the examples of the test part.
 fn told_of_test(subject: &Subject<'_>, classes: usize) -> Result<Vec<Told>, Error> {
-    told(subject.study.settings.loss, &subject.study.task.test, &subject.outputs, classes)
+    told(subject.study.settings.loss, &subject.study.task.test, subject.outputs, classes)
 }
 
 /// What is told of the examples of the training part.

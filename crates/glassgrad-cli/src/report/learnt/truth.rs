@@ -17,7 +17,7 @@ const MOST_NUMBERS: usize = 4;
 pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Result<String, Error> {
     let study = subject.study;
     let training = Judge::new(&study.objective, &study.task.training).judge(&subject.outcome.network)?.outputs;
-    let parts = [(&study.task.training, &training), (&study.task.test, &subject.outputs)];
+    let parts = [(&study.task.training, &training[..]), (&study.task.test, subject.outputs)];
     let mut charts = String::new();
     for (column, name) in names.iter().enumerate().take(MOST_NUMBERS) {
         let mut points = Vec::new();

@@ -21,7 +21,7 @@ use super::looking;
 use super::runner::{Desk, Order};
 use super::stream;
 use crate::lab::objective::Judge;
-use crate::lab::study::Outcome;
+use crate::lab::study::{Kept, Outcome};
 use crate::lab::{baseline, datasets, model, settings};
 use crate::report;
 use crate::studio::api::{self, Desks, PATIENCE, Refusal};
@@ -219,6 +219,7 @@ async fn reported(State(room): State<Room>, Path(id): Path<u64>) -> Response {
                 linear: baseline::fit(study).unwrap_or_default(),
                 steps: desk.session.steps(),
                 stopped: !desk.session.is_over(),
+                kept: Kept::default(),
             };
             Ok(report::page(study, &outcome)?.into_bytes())
         };

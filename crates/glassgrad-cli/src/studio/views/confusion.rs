@@ -14,10 +14,9 @@ use serde_json::{Value, json};
 
 use super::{Asked, Look, asked};
 use crate::lab::network::Network;
-use crate::lab::objective::told_classes;
 use crate::lab::study::Study;
 use crate::lab::task::Kind;
-use crate::lab::told::{counts, spread};
+use crate::lab::told::{confusions, spread};
 
 const MOST_EXAMPLES: usize = 2000;
 
@@ -45,8 +44,7 @@ impl Look for Confusion<'_> {
 
     fn look(&mut self, network: &Network) -> Result<Value, Error> {
         let outputs = (self.asked)(network)?.to_f64_vec()?;
-        let pairs = self.classes.iter().zip(told_classes(&outputs, self.names.len()));
-        let counts = counts(pairs.map(|(class, told)| (*class as usize, told as usize)));
+        let counts = confusions(&self.classes, &outputs, self.names.len());
         let right: usize = counts.iter().filter(|((class, told), _)| class == told).map(|(_, count)| count).sum();
         let triples: Vec<[usize; 3]> = counts.iter().map(|((class, told), count)| [*class, *told, *count]).collect();
         Ok(json!({ "counts": triples, "right": right }))
