@@ -94,6 +94,14 @@ impl Axis {
         Axis { name: name.to_owned(), low, high, is_logarithmic: true, ticks }
     }
 
+    /// The same axis with other words beside its numbers.
+    pub(crate) fn labelled(mut self, label: impl Fn(f64) -> String) -> Axis {
+        for (tick, text) in &mut self.ticks {
+            *text = label(*tick);
+        }
+        self
+    }
+
     pub(crate) fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }

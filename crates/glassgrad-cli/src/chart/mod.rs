@@ -2,16 +2,18 @@
 //!
 //! Colours are CSS variables where there are few, so that a page decides how they look by day and by night. What is not
 //! finite is left out and never stands in the text. [`axis`] finds round numbers, [`plot`] draws over two axes, [`bitmap`]
-//! makes pictures of single pixels, [`colour`] tells classes apart.
+//! makes pictures of single pixels, [`colour`] tells classes apart, [`sheet`] makes files that need no page.
 
 pub(crate) mod axis;
 pub(crate) mod bitmap;
 pub(crate) mod colour;
 pub(crate) mod plot;
+pub(crate) mod sheet;
 
 pub(crate) use axis::{Axis, number};
 pub(crate) use bitmap::Bitmap;
 pub(crate) use plot::{Dot, Plot};
+pub(crate) use sheet::sheet;
 
 /// Text as it may stand in HTML and SVG, between tags and inside of attributes.
 ///

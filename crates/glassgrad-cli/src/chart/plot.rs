@@ -8,13 +8,13 @@ use super::{Axis, escaped};
 ///
 /// It is as wide as a telephone shows without shrinking its letters much; a page may show it larger.
 pub(crate) struct Plot {
-    label: String,
+    pub(super) label: String,
     across: Axis,
     up: Axis,
-    field: Field,
-    size: (f64, f64),
+    pub(super) field: Field,
+    pub(super) size: (f64, f64),
     marks: String,
-    keys: Vec<Key>,
+    pub(super) keys: Vec<Key>,
 }
 
 /// How a point is drawn.
@@ -29,26 +29,26 @@ pub(crate) enum Dot {
 }
 
 /// A colour and what it means.
-struct Key {
+pub(super) struct Key {
     sign: &'static str,
-    colour: String,
-    name: String,
+    pub(super) colour: String,
+    pub(super) name: String,
 }
 
 /// Where marks lie.
 #[derive(Clone, Copy)]
-struct Field {
-    left: f64,
-    top: f64,
+pub(super) struct Field {
+    pub(super) left: f64,
+    pub(super) top: f64,
     width: f64,
     height: f64,
 }
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 270.0;
-const FONT: f64 = 13.0;
+pub(super) const FONT: f64 = 13.0;
 /// About the width of a letter beside an axis.
-const LETTER: f64 = 7.2;
+pub(super) const LETTER: f64 = 7.2;
 /// Curves with fewer points show each of them.
 const FEW: usize = 3;
 
@@ -68,7 +68,8 @@ impl Plot {
         Plot::shaped(label, across, up, (0.75 * WIDTH, 0.4 * WIDTH))
     }
 
-    fn shaped(label: &str, across: Axis, up: Axis, size: (f64, f64)) -> Plot {
+    /// One of a width and a height.
+    pub(crate) fn shaped(label: &str, across: Axis, up: Axis, size: (f64, f64)) -> Plot {
         let longest = up.ticks().iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0);
         let left = (longest as f64 * LETTER + 14.0).max(30.0);
         let (top, below) =
@@ -94,15 +95,21 @@ impl Plot {
 
     /// A curve, with gaps where it is not finite; points that stand alone are dots.
     pub(crate) fn line(&mut self, name: &str, colour: &str, points: &[(f64, f64)]) {
-        self.curve("curve", name, colour, points);
+        self.curve("curve", FEW, name, colour, points);
     }
 
     /// A curve that is only there to compare with.
     pub(crate) fn dashed(&mut self, name: &str, colour: &str, points: &[(f64, f64)]) {
-        self.curve("curve dashed", name, colour, points);
+        self.curve("curve dashed", 0, name, colour, points);
     }
 
-    fn curve(&mut self, class: &str, name: &str, colour: &str, points: &[(f64, f64)]) {
+    /// A curve that goes on between its points, as that of a function does.
+    pub(crate) fn function(&mut self, name: &str, colour: &str, points: &[(f64, f64)]) {
+        self.curve("curve", 0, name, colour, points);
+    }
+
+    /// Pieces of at most `few` points show each of them.
+    fn curve(&mut self, class: &str, few: usize, name: &str, colour: &str, points: &[(f64, f64)]) {
         self.key(if class == "curve" { "stroke" } else { "stroke dashed" }, colour, name);
         let places: Vec<Option<(f64, f64)>> = points.iter().map(|point| self.at(*point)).collect();
         for piece in places.split(Option::is_none) {
@@ -116,8 +123,7 @@ impl Plot {
                     text.join(" ")
                 );
             }
-            // A line that is only there to compare with has no points of its own.
-            if piece.len() <= FEW && class == "curve" {
+            if piece.len() <= few {
                 for (x, y) in &piece {
                     let _ = writeln!(
                         self.marks,
@@ -204,16 +210,22 @@ impl Plot {
         format!("<ul class=\"legend\">{}</ul>", self.keys.iter().map(item).collect::<String>())
     }
 
-    /// The drawing.
+    /// The drawing, for a page that has a style for its parts.
     pub(crate) fn svg(&self) -> String {
-        let Field { left, top, width, height } = self.field;
-        let (right, bottom) = (left + width, top + height);
-        let mut svg = format!(
-            "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" font-size=\"{FONT}\">\n",
+        format!(
+            "<svg class=\"chart\" viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\" font-size=\"{FONT}\">\n{}</svg>",
             self.size.0,
             self.size.1,
-            escaped(&self.label)
-        );
+            escaped(&self.label),
+            self.drawn()
+        )
+    }
+
+    /// Axes and marks.
+    pub(super) fn drawn(&self) -> String {
+        let Field { left, top, width, height } = self.field;
+        let (right, bottom) = (left + width, top + height);
+        let mut svg = String::new();
         for (tick, label) in self.up.ticks() {
             let Some(part) = self.up.place(*tick) else { continue };
             let y = top + height * (1.0 - part);
@@ -257,7 +269,7 @@ impl Plot {
                 escaped(&shortened(&self.up.name, 44))
             );
         }
-        svg + "</svg>"
+        svg
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use glassgrad::formula::{Symbols, number};
 use glassgrad::ops::{Binary, Row, Unary, Visitor, visit};
-use plotters::prelude::*;
 
+use crate::chart::sheet::TITLE;
+use crate::chart::{Axis, Plot, sheet};
 use crate::failure::{Failure, print};
 use crate::table::Table;
 
@@ -97,7 +98,7 @@ fn write_reference(folder: &Path, entries: &[Entry]) -> std::io::Result<()> {
     std::fs::create_dir_all(&pictures)?;
     for entry in entries {
         if let Some(curves) = &entry.curves {
-            std::fs::write(pictures.join(format!("{}.svg", entry.row.operation)), plot(entry, curves)?)?;
+            std::fs::write(pictures.join(format!("{}.svg", entry.row.operation)), picture(entry, curves))?;
         }
     }
     std::fs::write(folder.join("operations.md"), page(entries))
@@ -144,40 +145,21 @@ fn shown_range(curves: &[Vec<(f64, f64)>; 2]) -> (f64, f64) {
     (low - margin, high + margin)
 }
 
-fn plot(entry: &Entry, curves: &[Vec<(f64, f64)>; 2]) -> std::io::Result<String> {
-    let mut svg = String::new();
-    draw(&mut svg, entry, curves).map_err(|error| std::io::Error::other(error.to_string()))?;
-    Ok(svg)
-}
-
-fn draw(svg: &mut String, entry: &Entry, curves: &[Vec<(f64, f64)>; 2]) -> Result<(), Box<dyn std::error::Error>> {
+fn picture(entry: &Entry, curves: &[Vec<(f64, f64)>; 2]) -> String {
     let (low, high) = shown_range(curves);
     let (start, end) = (curves[0][0].0, curves[0][curves[0].len() - 1].0);
-    let root = SVGBackend::with_string(svg, (420, 260)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&root)
-        .margin(8)
-        .caption(entry.row.operation.name(), ("sans-serif", 16))
-        .x_label_area_size(24)
-        .y_label_area_size(44)
-        .build_cartesian_2d(start..end, low..high)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RGBColor(226, 232, 240))
-        .x_labels(7)
-        .y_labels(6)
-        .draw()?;
-    for (curve, colour) in curves.iter().zip([RGBColor(37, 99, 235), RGBColor(234, 88, 12)]) {
+    let name = entry.row.operation.name();
+    let (across, up) = (Axis::between("", start, end), Axis::between("", low, high));
+    let mut plot = Plot::shaped(&format!("{name} and its derivative"), across, up, (420.0, 260.0 - TITLE));
+    for (curve, colour) in curves.iter().zip(["#2563eb", "#ea580c"]) {
         for piece in pieces(curve, low, high) {
-            chart.draw_series(LineSeries::new(piece, ShapeStyle::from(colour).stroke_width(2)))?;
+            plot.function("", colour, piece);
         }
     }
-    root.present()?;
-    Ok(())
+    sheet(&[(name, plot)], 1)
 }
 
 /// A curve cut at its jumps, where a line would be false.
-fn pieces(curve: &[(f64, f64)], low: f64, high: f64) -> Vec<Vec<(f64, f64)>> {
-    curve.chunk_by(|(_, y), (_, next)| (y - next).abs() <= 0.12 * (high - low)).map(<[_]>::to_vec).collect()
+fn pieces(curve: &[(f64, f64)], low: f64, high: f64) -> impl Iterator<Item = &[(f64, f64)]> {
+    curve.chunk_by(move |(_, y), (_, next)| (y - next).abs() <= 0.12 * (high - low))
 }
