@@ -13,6 +13,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The failure of an error that wrong input has caused.
+    pub(crate) fn input(error: impl fmt::Display) -> Failure {
+        Failure::Input(error.to_string())
+    }
+
+    /// The failure of an error that right input has met.
+    pub(crate) fn result(error: impl fmt::Display) -> Failure {
+        Failure::Result(error.to_string())
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Input(_) => ExitCode::from(2),

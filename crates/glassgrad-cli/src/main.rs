@@ -17,7 +17,7 @@ mod sources;
 mod studio;
 mod table;
 
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
 }
 
 fn report(failure: &Failure) -> ExitCode {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = plot::is_coloured(&std::io::stderr());
     let (start, end) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     // Where nobody reads any more, the exit code still tells.
     let _ = writeln!(std::io::stderr(), "{start}error{end}: {failure}");

@@ -1,6 +1,12 @@
 //! Curves in the terminal: braille dots in colours, or a letter for each curve where there are no colours.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal;
+
+/// Whether a stream is read by someone who sees colours and has not asked for none.
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
 
 /// A curve with a name.
 pub(crate) struct Curve {

@@ -1,5 +1,7 @@
 //! A bar that tells how far training is: loss, measure, speed, time left.
 
+use std::io::IsTerminal as _;
+
 use glassgrad::error::Error;
 use glassgrad::train::{Flow, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -22,7 +24,9 @@ pub(crate) struct Progress<'p> {
 const BETWEEN_WRITES: Duration = Duration::from_secs(2);
 
 impl<'p> Progress<'p> {
+    /// A bar for so many steps, if it may be seen.
     pub(crate) fn new(name: &str, steps: u64, visible: bool, folder: Option<&'p Folder>) -> Progress<'p> {
+        let visible = visible && std::io::stderr().is_terminal();
         let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
         let style = "{prefix} {bar:24.cyan/dim} {percent:>3} %  {msg}  {per_sec} steps, {eta} left";

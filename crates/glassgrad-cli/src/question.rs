@@ -29,7 +29,7 @@ pub(crate) struct Problem {
 
 impl Question {
     pub(crate) fn understand(&self) -> Result<Problem, Failure> {
-        let expression = parse(&self.expression).map_err(|error| Failure::Input(error.to_string()))?;
+        let expression = parse(&self.expression).map_err(Failure::input)?;
         let given = self.given_values()?;
         for (name, _) in &given {
             if !expression.variables().contains(name) {

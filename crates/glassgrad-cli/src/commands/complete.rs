@@ -51,7 +51,7 @@ impl Man {
         };
         let mut text = Vec::new();
         let rendered = clap_mangen::Man::new(command).render(&mut text);
-        rendered.map_err(|error| Failure::Result(error.to_string()))?;
+        rendered.map_err(Failure::result)?;
         print(&String::from_utf8_lossy(&text))
     }
 }

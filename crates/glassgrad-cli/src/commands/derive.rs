@@ -104,9 +104,9 @@ impl Derive {
                 Emit::Numpy => Language::Numpy,
                 Emit::Jax => Language::Jax,
             };
-            return print(&emit(&question, language).map_err(|error| Failure::Input(error.to_string()))?);
+            return print(&emit(&question, language).map_err(Failure::input)?);
         }
-        let derived = derive(&question).map_err(|error| Failure::Input(error.to_string()))?;
+        let derived = derive(&question).map_err(Failure::input)?;
         let shown = if self.json { format!("{}\n", as_json(&derived)) } else { self.as_text(&derived) };
         print(&shown)?;
         disagreement(&derived).map_or(Ok(()), |message| Err(Failure::Result(message)))

@@ -49,7 +49,7 @@ impl Graph {
             Format::Dot => picture::dot(&trace, output),
             Format::Svg => {
                 picture::svg(&trace, output, &format!("{}   at {}", problem.expression.source(), problem.point_text()))
-                    .map_err(|error| Failure::Input(error.to_string()))?
+                    .map_err(Failure::input)?
             }
             Format::Json => format!("{:#}\n", trace.to_json(Some(output))),
         };

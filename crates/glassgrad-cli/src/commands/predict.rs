@@ -83,17 +83,17 @@ impl Predict {
         if self.prompt.is_some() {
             return Err(Failure::Input(format!("--prompt: {} is no text", model.task.name)));
         }
-        let (features, table) = read(file, &model).map_err(|error| Failure::Input(error.to_string()))?;
-        let told = told(&model, &features).map_err(|error| Failure::Result(error.to_string()))?;
+        let (features, table) = read(file, &model).map_err(Failure::input)?;
+        let told = told(&model, &features).map_err(Failure::result)?;
         if self.json {
             return print(&format!("{}\n", json!({ "model": model.task.name, "predictions": told.rows() })));
         }
         let columns = table.names().iter().cloned().zip(table.columns().iter().cloned());
-        let table = Table::new(columns.chain(told.columns)).map_err(|error| Failure::Result(error.to_string()))?;
+        let table = Table::new(columns.chain(told.columns)).map_err(Failure::result)?;
         match &self.out {
             Some(out) => {
                 let written = write_atomically(out, table.to_csv().as_bytes());
-                written.map_err(|error| Failure::Input(error.to_string()))?;
+                written.map_err(Failure::input)?;
                 print(&format!("{} rows written to {}\n", table.rows(), out.display()))
             }
             None => print(&table.to_csv()),
@@ -117,8 +117,7 @@ impl Predict {
             temperature: self.temperature,
             key: Key::new(self.seed),
         };
-        let text =
-            verse::write(&model.network, alphabet, prompt, how).map_err(|error| Failure::Input(error.to_string()))?;
+        let text = verse::write(&model.network, alphabet, prompt, how).map_err(Failure::input)?;
         match self.json {
             true => print(&format!("{}\n", json!({ "model": model.task.name, "prompt": prompt, "text": text }))),
             false => print(&format!("{prompt}{text}\n")),

@@ -4,7 +4,6 @@ mod compare;
 mod explain;
 mod told;
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -103,7 +102,7 @@ impl Train {
         self.options.fit(&mut settings, &task.about);
         let mut study = Study::new(settings, task)?;
         if let Some(path) = &self.init_weights {
-            study.start = save::load(path, &study.start).map_err(|error| Failure::Input(error.to_string()))?;
+            study.start = save::load(path, &study.start).map_err(Failure::input)?;
         }
         if self.explain {
             return explain::run(&self, &study);
@@ -118,12 +117,7 @@ impl Train {
         let conduct =
             Conduct { run: folder.as_ref().map(|folder| folder.file(folder::RUN)), history, within: self.within };
         let steps = study.settings.epochs * study.batches();
-        let mut progress = Progress::new(
-            &study.task.about.name,
-            steps,
-            !self.json && std::io::stderr().is_terminal(),
-            folder.as_ref(),
-        );
+        let mut progress = Progress::new(&study.task.about.name, steps, !self.json, folder.as_ref());
         let outcome = study.run(conduct, &mut progress);
         drop(progress);
         let outcome = outcome.map_err(|mishap| spoiled(mishap, &study, folder.as_ref()))?;
@@ -184,7 +178,7 @@ fn spoiled(mishap: Mishap, study: &Study, folder: Option<&Folder>) -> Failure {
 fn write(folder: &Folder, study: &Study, outcome: &Outcome) -> Result<Vec<&'static str>, Failure> {
     model::write(&folder.file(folder::MODEL), study, &outcome.network)?;
     folder.write(folder::METRICS, outcome.history.csv().as_bytes())?;
-    let history = outcome.history.to_json().map_err(|error| Failure::Result(error.to_string()))?;
+    let history = outcome.history.to_json().map_err(Failure::result)?;
     folder.write(folder::HISTORY, &history)?;
     let page = report::page(study, outcome)?;
     folder.write(folder::REPORT, page.as_bytes())?;

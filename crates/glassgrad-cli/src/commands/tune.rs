@@ -1,6 +1,5 @@
 //! `glassgrad tune`: a learning rate and layers are sought for some data.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -107,13 +106,12 @@ impl Tune {
         let task = datasets::load(&settings, &places)?;
         self.options.fit(&mut settings, &task.about);
         let inner = validation(&task, settings.seed)?;
-        let visible = !self.json && std::io::stderr().is_terminal();
         let mut count = 0;
         let mut attempt = |candidate: &Candidate, epochs: u64, round: usize| {
             count += 1;
             let study = Study::new(candidate.settings(&settings, epochs), inner.clone())?;
             let name = format!("trial {count}: lr {}, layers {:?}", candidate.lr, candidate.layers);
-            let mut progress = Progress::new(&name, epochs * study.batches(), visible, None);
+            let mut progress = Progress::new(&name, epochs * study.batches(), !self.json, None);
             let outcome = study.run(Conduct::default(), &mut progress);
             drop(progress);
             if interrupt::is_asked() {
@@ -138,7 +136,7 @@ impl Tune {
         };
         let study = Study::new(best.candidate.settings(&settings, settings.epochs), task)?;
         let steps = study.settings.epochs * study.batches();
-        let outcome = study.run(Conduct::default(), &mut Progress::new("the best", steps, visible, None));
+        let outcome = study.run(Conduct::default(), &mut Progress::new("the best", steps, !self.json, None));
         let test = match outcome {
             Ok(outcome) => outcome.test,
             Err(Mishap::Spoiled { message, .. }) => return Err(Failure::Result(message)),
@@ -187,11 +185,10 @@ impl Tune {
 
 /// The same task, whose test part is a part of its training part.
 fn validation(task: &Task, seed: u64) -> Result<Task, Failure> {
-    let failed = |error: glassgrad::error::Error| Failure::Input(error.to_string());
     let parts = split(&task.training, &[1.0 - VALIDATION, VALIDATION], Key::new(seed).fold(6));
     let part = |number: usize| -> Result<Part, Failure> {
         let places: Vec<usize> = (0..parts[number].len()).collect();
-        Ok(Arc::new(Examples::new(parts[number].batch(&places).map_err(failed)?).map_err(failed)?))
+        Ok(Arc::new(Examples::new(parts[number].batch(&places).map_err(Failure::input)?).map_err(Failure::input)?))
     };
     let (training, test) = (part(0)?, part(1)?);
     if training.is_empty() || test.is_empty() {

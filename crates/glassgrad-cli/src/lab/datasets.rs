@@ -44,7 +44,7 @@ pub(crate) const ROWS: &[Row] = &[
         is_there: |_| true,
         load: |settings, _| {
             let view = View::Row { numbers: 4 };
-            Task::of(sources::iris().map_err(sourced)?, view, Scaling::Columns, settings)
+            Task::of(sources::iris().map_err(Failure::result)?, view, Scaling::Columns, settings)
         },
     },
     points("moons", "points of two half-moons that reach into each other (made)", |settings| halved(settings, 0.1)),
@@ -70,7 +70,7 @@ pub(crate) const ROWS: &[Row] = &[
         is_there: |_| true,
         load: |settings, _| {
             let view = View::Image { height: 8, width: 8 };
-            Task::of(sources::digits().map_err(sourced)?, view, Scaling::Whole, settings)
+            Task::of(sources::digits().map_err(Failure::result)?, view, Scaling::Whole, settings)
         },
     },
     Row {
@@ -126,14 +126,10 @@ fn large_images(settings: &mut Settings) {
     settings.epochs = 10;
 }
 
-fn sourced(error: impl std::fmt::Display) -> Failure {
-    Failure::Result(error.to_string())
-}
-
 /// Points of the plane, or of a function, drawn with the seed.
 fn made(settings: &Settings, name: &str) -> Result<Task, Failure> {
     let source = sources::made(name, Key::new(settings.seed).fold(9), settings.points, settings.noise);
-    let source = source.map_err(|error| Failure::Input(error.to_string()))?;
+    let source = source.map_err(Failure::input)?;
     let numbers = source.feature_names.len();
     let scaling = if numbers == 1 { Scaling::Columns } else { Scaling::None };
     Task::of(source, View::Row { numbers }, scaling, settings)
@@ -145,7 +141,7 @@ fn images(
     read: impl Fn(&Place, &mut dyn FnMut(&Progress)) -> Result<Source, Error>,
 ) -> Result<Task, Failure> {
     let mut bar = crate::progress::Fetching::new();
-    let source = read(places, &mut |progress| bar.show(progress)).map_err(|error| Failure::Input(error.to_string()))?;
+    let source = read(places, &mut |progress| bar.show(progress)).map_err(Failure::input)?;
     Task::of(source, View::Image { height: 28, width: 28 }, Scaling::Whole, settings)
 }
 
@@ -280,37 +276,38 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
 
 /// Reads or makes what the settings ask for.
 pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure> {
-    let wrong = |error: Error| Failure::Input(error.to_string());
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),
-        Data::Table(path) => of_table(Table::read(path).map_err(wrong)?, settings),
+        Data::Table(path) => of_table(Table::read(path).map_err(Failure::input)?, settings),
         Data::Arrays(path) => {
-            let (source, view) = arrays(path, settings).map_err(wrong)?;
+            let (source, view) = arrays(path, settings).map_err(Failure::input)?;
             let scaling = if matches!(view, View::Image { .. }) { Scaling::Whole } else { Scaling::Columns };
             Task::of(source, view, scaling, settings)
         }
         Data::Text(path) => {
             let text = text(path)?;
-            let name =
-                path.file_stem().map_or_else(|| settings.data.clone(), |stem| stem.to_string_lossy().into_owned());
-            Task::of_text(&name, &text, settings)
+            Task::of_text(&stem(path), &text, settings)
         }
     }
 }
 
 /// What the columns of a table make of one of them; the name of the table is that of the data in the settings.
 pub(crate) fn of_table(table: Table, settings: &Settings) -> Result<Task, Failure> {
-    let wrong = |error: Error| Failure::Input(error.to_string());
-    let table = settings.missing.treated(table).map_err(wrong)?;
+    let table = settings.missing.treated(table).map_err(Failure::input)?;
     let target = settings.target.as_deref();
     let name = Path::new(&settings.data).file_name();
     let name = name.map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
     let classes = settings.answers.is_classes();
-    let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(wrong)?;
+    let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(Failure::input)?;
     let numbers = source.feature_names.len();
     let mut task = Task::of(source, View::Row { numbers }, Scaling::Columns, settings)?;
-    task.about.columns = Features::of(&table, target.unwrap_or("-1")).map_err(wrong)?.columns;
+    task.about.columns = Features::of(&table, target.unwrap_or("-1")).map_err(Failure::input)?.columns;
     Ok(task)
+}
+
+/// The name of a file without its ending.
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// Larger texts would take longer than anyone waits for.
@@ -374,13 +371,12 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
             Labelled::numbers(features, targets.cast(DType::F64).reshape([rows, columns]), names)?
         }
     };
-    let name = path.file_stem().map_or_else(|| settings.data.clone(), |stem| stem.to_string_lossy().into_owned());
     let feature_names = match view {
         View::Row { numbers } => (0..numbers).map(|number| format!("x{number}")).collect(),
         _ => Vec::new(),
     };
     let title = format!("{} examples from {}", examples.len(), path.display());
-    Ok((Source { name, title, feature_names, examples, test: None }, view))
+    Ok((Source { name: stem(path), title, feature_names, examples, test: None }, view))
 }
 
 /// More classes than this are a mistake.

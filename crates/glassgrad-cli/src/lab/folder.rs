@@ -77,11 +77,11 @@ impl Folder {
 
     /// Puts a file there as a whole, or leaves the one that was there.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
-        write_atomically(&self.file(name), bytes).map_err(|error| Failure::Result(error.to_string()))
+        write_atomically(&self.file(name), bytes).map_err(Failure::result)
     }
 
     pub(crate) fn write_settings(&self, settings: &Settings) -> Result<(), Failure> {
-        let text = serde_json::to_string_pretty(settings).map_err(|error| Failure::Result(error.to_string()))?;
+        let text = serde_json::to_string_pretty(settings).map_err(Failure::result)?;
         self.write(SETTINGS, format!("{text}\n").as_bytes())
     }
 

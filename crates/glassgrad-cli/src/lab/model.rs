@@ -31,30 +31,30 @@ pub(crate) struct Model {
 /// The note of a network.
 fn note(study: &Study) -> Result<String, Failure> {
     let note = Note { settings: study.settings.clone(), task: study.task.about.clone() };
-    serde_json::to_string(&note).map_err(|error| Failure::Result(error.to_string()))
+    serde_json::to_string(&note).map_err(Failure::result)
 }
 
 /// Writes a network, whole or not at all.
 pub(crate) fn write(path: &Path, study: &Study, network: &Network) -> Result<(), Failure> {
-    save::save(path, network, &[(NOTE, &note(study)?)]).map_err(|error| Failure::Result(error.to_string()))
+    save::save(path, network, &[(NOTE, &note(study)?)]).map_err(Failure::result)
 }
 
 /// The bytes of the file that [`write`] writes.
 pub(crate) fn to_bytes(study: &Study, network: &Network) -> Result<Vec<u8>, Failure> {
-    let mut file = File::of(network).map_err(|error| Failure::Result(error.to_string()))?;
+    let mut file = File::of(network).map_err(Failure::result)?;
     file.notes.insert(NOTE.to_owned(), note(study)?);
-    file.to_bytes().map_err(|error| Failure::Result(error.to_string()))
+    file.to_bytes().map_err(Failure::result)
 }
 
 /// Reads a network.
 pub(crate) fn read(path: &Path) -> Result<Model, Failure> {
-    let file = File::read(path).map_err(|error| Failure::Input(error.to_string()))?;
+    let file = File::read(path).map_err(Failure::input)?;
     of_file(&file, &path.display().to_string())
 }
 
 /// Reads a network from the bytes of a file that is called by a name.
 pub(crate) fn from_bytes(bytes: &[u8], name: &str) -> Result<Model, Failure> {
-    of_file(&File::from_bytes(bytes).map_err(|error| Failure::Input(error.to_string()))?, name)
+    of_file(&File::from_bytes(bytes).map_err(Failure::input)?, name)
 }
 
 fn of_file(file: &File, shown: &str) -> Result<Model, Failure> {

@@ -116,7 +116,6 @@ pub(crate) struct Task {
 impl Task {
     /// Splits a source where it has no test part, and scales it by what its training part is like.
     pub(crate) fn of(source: Source, view: View, scaling: Scaling, settings: &Settings) -> Result<Task, Failure> {
-        let wrong = |error: Error| Failure::Input(error.to_string());
         let (training, test) = match source.test {
             Some(test) => (source.examples, test),
             None => divided(&source.examples, settings)?,
@@ -132,18 +131,18 @@ impl Task {
         }
         let scale = match scaling {
             Scaling::None => Scale { mean: vec![0.0], deviation: vec![1.0] },
-            Scaling::Columns => {
-                Scale::of(&Standard::of(&training.features.cast(DType::F64)).map_err(wrong)?).map_err(wrong)?
-            }
+            Scaling::Columns => Scale::of(&Standard::of(&training.features.cast(DType::F64)).map_err(Failure::input)?)
+                .map_err(Failure::input)?,
             Scaling::Whole => {
                 let all = training.features.reshape([training.features.shape().elements()]);
-                Scale::of(&Standard::of(&all).map_err(wrong)?).map_err(wrong)?
+                Scale::of(&Standard::of(&all).map_err(Failure::input)?).map_err(Failure::input)?
             }
         };
         let kind = match &training.targets {
             Targets::Classes { names, .. } => Kind::Classes { names: names.clone() },
             Targets::Numbers { values, names } => {
-                let scale = Scale::of(&Standard::of(&values.cast(DType::F64)).map_err(wrong)?).map_err(wrong)?;
+                let scale = Scale::of(&Standard::of(&values.cast(DType::F64)).map_err(Failure::input)?)
+                    .map_err(Failure::input)?;
                 Kind::Numbers { names: names.clone(), scale }
             }
         };
@@ -168,7 +167,7 @@ impl Task {
             };
             Ok(Arc::new(Examples::new((inputs, targets))?))
         };
-        let (training, test) = (part(&training).map_err(wrong)?, part(&test).map_err(wrong)?);
+        let (training, test) = (part(&training).map_err(Failure::input)?, part(&test).map_err(Failure::input)?);
         Ok(Task { about, training, test, text: None })
     }
 
@@ -187,7 +186,7 @@ impl Task {
             columns: Vec::new(),
             scale: Scale { mean: vec![0.0], deviation: vec![1.0] },
         };
-        let part = |part| Examples::new(part).map(Arc::new).map_err(|error| Failure::Input(error.to_string()));
+        let part = |part| Examples::new(part).map(Arc::new).map_err(Failure::input);
         Ok(Task { about, training: part(training)?, test: part(test)?, text: Some(whole) })
     }
 }
@@ -219,16 +218,15 @@ pub(crate) enum Scaling {
 
 /// A training part and a test part, in random order.
 fn divided(all: &Labelled, settings: &Settings) -> Result<(Labelled, Labelled), Failure> {
-    let wrong = |error: Error| Failure::Input(error.to_string());
     if !(0.0..1.0).contains(&settings.test) {
         return Err(Failure::Input(format!("--test {}: a part between 0 and 1 is kept for the test", settings.test)));
     }
-    let examples = Examples::new((all.features.clone(), all.targets.tensor().clone())).map_err(wrong)?;
+    let examples = Examples::new((all.features.clone(), all.targets.tensor().clone())).map_err(Failure::input)?;
     let shares = [1.0 - settings.test, settings.test];
     let parts = split(&Arc::new(examples), &shares, Key::new(settings.seed).fold(0));
     let mut parts = parts.iter().map(|part| {
         use glassgrad::data::Dataset as _;
-        let (features, tensor) = part.batch(&(0..part.len()).collect::<Vec<_>>())?;
+        let (features, tensor) = part.batch(&(0..part.len()).collect::<Vec<_>>()).map_err(Failure::input)?;
         let targets = match &all.targets {
             Targets::Classes { names, .. } => Targets::Classes { indices: tensor, names: names.clone() },
             Targets::Numbers { names, .. } => Targets::Numbers { values: tensor, names: names.clone() },
@@ -236,7 +234,7 @@ fn divided(all: &Labelled, settings: &Settings) -> Result<(Labelled, Labelled), 
         Ok(Labelled { features, targets })
     });
     match (parts.next(), parts.next()) {
-        (Some(training), Some(test)) => Ok((training.map_err(wrong)?, test.map_err(wrong)?)),
+        (Some(training), Some(test)) => Ok((training?, test?)),
         _ => Err(Failure::Input("a split has two parts".to_owned())),
     }
 }

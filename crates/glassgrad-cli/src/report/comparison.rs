@@ -3,7 +3,7 @@
 use super::Contestant;
 use super::curves::{Named, chart, curve};
 use super::head::{duration, optimiser};
-use super::html::{Cell, Section, document, escaped, name_of, note, table};
+use super::html::{Cell, Section, document, escaped, note, opening, table};
 use crate::chart::number;
 use crate::lab::history::Seen;
 use crate::lab::objective::{Measure, Score};
@@ -11,23 +11,14 @@ use crate::lab::task::Description;
 
 pub(super) fn page(about: &Description, contestants: &[Contestant]) -> String {
     let best = best(contestants);
-    let head = format!(
-        "<p class=\"brand\">glassgrad · comparison of optimisers</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n\
-         <p class=\"verdict\">{}</p>\n",
-        name_of(&about.name, 80),
-        name_of(&about.title, 300),
-        match best.map(|place| &contestants[place]) {
-            Some(Contestant { name, test: Some(score), .. }) => {
-                format!(
-                    "<strong>{}</strong> did best of {}: {}",
-                    escaped(name),
-                    contestants.len(),
-                    escaped(&score.measure.to_string())
-                )
-            }
-            _ => "None of them came to an end.".to_owned(),
+    let verdict = match best.map(|place| &contestants[place]) {
+        Some(Contestant { name, test: Some(score), .. }) => {
+            let (name, measure) = (escaped(name), escaped(&score.measure.to_string()));
+            format!("<strong>{name}</strong> did best of {}: {measure}", contestants.len())
         }
-    );
+        _ => "None of them came to an end.".to_owned(),
+    };
+    let head = opening("comparison of optimisers", about, &verdict);
     let sections = [
         Section { id: "curves", title: "How they learnt", body: curves(contestants) },
         Section { id: "results", title: "How they did", body: results(contestants, best) },

@@ -4,7 +4,7 @@ use glassgrad::data::Dataset as _;
 use glassgrad::tree::Tree as _;
 
 use super::Subject;
-use super::html::{facts, name_of};
+use super::html::{facts, opening};
 use crate::chart::number;
 use crate::lab::objective::{Measure, Score};
 use crate::lab::settings::{Schedule, Settings, name_of as word};
@@ -36,13 +36,8 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
     if let Some(linear) = &outcome.linear {
         pairs.push(("A linear model", linear.test.measure.to_string()));
     }
-    format!(
-        "<p class=\"brand\">glassgrad · report of an experiment</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n\
-         <p class=\"verdict\"><strong>{large}</strong> {rest}</p>\n{ended}{}",
-        name_of(&about.name, 80),
-        name_of(&about.title, 300),
-        facts(&pairs)
-    )
+    let opening = opening("report of an experiment", about, &format!("<strong>{large}</strong> {rest}"));
+    format!("{opening}{ended}{}", facts(&pairs))
 }
 
 /// The number that people look for, and what it is.

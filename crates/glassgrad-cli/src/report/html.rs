@@ -2,6 +2,7 @@
 
 use crate::chart::Plot;
 use crate::chart::plot::shortened;
+use crate::lab::task::Description;
 
 pub(super) use crate::chart::escaped;
 
@@ -50,6 +51,15 @@ pub(super) fn facts(pairs: &[(&str, String)]) -> String {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), name_of(value, 120))
     };
     format!("<dl class=\"facts\">{}</dl>\n", pairs.iter().map(pair).collect::<String>())
+}
+
+/// What stands first on a page: what kind it is, what it is about, and what came out, which is HTML.
+pub(super) fn opening(kind: &str, about: &Description, verdict: &str) -> String {
+    format!(
+        "<p class=\"brand\">glassgrad · {kind}</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n<p class=\"verdict\">{verdict}</p>\n",
+        name_of(&about.name, 80),
+        name_of(&about.title, 300)
+    )
 }
 
 /// A chart with a title and what its colours mean.

@@ -65,7 +65,7 @@ const PARTS: &[(&str, &str, Part)] = &[
 
 /// The page of one experiment.
 pub(crate) fn page(study: &Study, outcome: &Outcome) -> Result<String, Failure> {
-    let outputs = outcome.outputs(study).map_err(|error| Failure::Result(error.to_string()))?;
+    let outputs = outcome.outputs(study).map_err(Failure::result)?;
     let subject = Subject { study, outcome, outputs };
     let mut sections = Vec::new();
     for (id, title, part) in PARTS {

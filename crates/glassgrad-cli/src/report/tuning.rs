@@ -1,7 +1,7 @@
 //! A search for settings: every candidate that was tried, and the one that was chosen.
 
 use super::head::duration;
-use super::html::{Cell, Section, document, escaped, figure, name_of, note, table};
+use super::html::{Cell, Section, document, escaped, figure, note, opening, table};
 use crate::chart::{Axis, Dot, Plot, colour, number};
 use crate::lab::objective::Score;
 use crate::lab::search::{Trial, ranked};
@@ -11,16 +11,14 @@ use crate::lab::task::Description;
 const MOST_ROWS: usize = 200;
 
 pub(super) fn page(about: &Description, trials: &[Trial], best: &Settings, test: Score) -> String {
-    let head = format!(
-        "<p class=\"brand\">glassgrad · search for settings</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n\
-         <p class=\"verdict\"><strong>{}</strong> on the test part, by layers {} and a learning rate of {}, the best of {} trials</p>\n",
-        name_of(&about.name, 80),
-        name_of(&about.title, 300),
+    let verdict = format!(
+        "<strong>{}</strong> on the test part, by layers {} and a learning rate of {}, the best of {} trials",
         escaped(&test.measure.to_string()),
         escaped(&widths(&best.layers)),
         number(best.lr),
         trials.len()
     );
+    let head = opening("search for settings", about, &verdict);
     let sections = [
         Section { id: "trials", title: "What was tried", body: chart(trials) },
         Section { id: "ranked", title: "From the best to the worst", body: list(trials) },

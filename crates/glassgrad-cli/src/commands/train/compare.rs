@@ -1,7 +1,5 @@
 //! The same network trained with several optimisers, side by side.
 
-use std::io::IsTerminal as _;
-
 use serde_json::json;
 
 use super::{Train, spoiled};
@@ -12,7 +10,7 @@ use crate::lab::history::History;
 use crate::lab::objective::Score;
 use crate::lab::settings::{Optimizer, Settings, name_of};
 use crate::lab::study::{Conduct, Study};
-use crate::plot::{Curve, plot};
+use crate::plot::{Curve, is_coloured, plot};
 use crate::progress::Progress;
 use crate::report::{self, Contestant};
 use crate::sources::Place;
@@ -38,8 +36,8 @@ pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Place) -> Re
     for optimizer in optimizers {
         let lr = train.options.lr.unwrap_or_else(|| usual_rate(*optimizer, &settings));
         let study = Study::new(Settings { optimizer: *optimizer, lr, ..settings.clone() }, task.clone())?;
-        let visible = !train.json && std::io::stderr().is_terminal();
-        let mut progress = Progress::new(&name_of(*optimizer), study.settings.epochs * study.batches(), visible, None);
+        let steps = study.settings.epochs * study.batches();
+        let mut progress = Progress::new(&name_of(*optimizer), steps, !train.json, None);
         let outcome = study.run(Conduct { within: train.within, ..Conduct::default() }, &mut progress);
         drop(progress);
         let name = name_of(*optimizer);
@@ -73,7 +71,7 @@ pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Place) -> Re
         .iter()
         .map(|one| Curve { name: one.name.clone(), points: one.history.curve(|seen| Some(seen.loss)) })
         .collect();
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = is_coloured(&std::io::stdout());
     let mut table = Table::new(["optimizer", "lr", "last loss", "test", "seconds"]);
     for one in &contestants {
         let loss = one.history.epochs.last().map_or("–".to_owned(), |seen| format!("{:.4}", seen.loss));

@@ -16,14 +16,13 @@ pub(super) fn run(train: &Train, study: &Study) -> Result<(), Failure> {
     if study.settings.engine == Engine::Scalar {
         return Err(Failure::Input("--explain: only the tensor engine runs a program".to_owned()));
     }
-    let failed = |error: glassgrad::error::Error| Failure::Result(error.to_string());
     let optimiser = recipe::optimiser(&study.settings, study.batches())?;
     let places: Vec<usize> = (0..study.batch()).collect();
-    let batch = study.task.training.batch(&places).map_err(failed)?;
+    let batch = study.task.training.batch(&places).map_err(Failure::result)?;
     let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimiser, train.within, moment, given));
     let moment = (study.start.clone(), optimiser.start(&study.start));
     let key = Keys::from(Key::new(study.settings.seed));
-    let explanation = stepped.explain(&(moment, (batch, key))).map_err(failed)?;
+    let explanation = stepped.explain(&(moment, (batch, key))).map_err(Failure::result)?;
     let title = format!("a training step of the {} network", study.task.about.name);
     if let Some(path) = &train.explain_svg {
         std::fs::write(path, explanation.arena_svg(&title))

@@ -1,7 +1,5 @@
 //! What people read when training is over.
 
-use std::io::IsTerminal as _;
-
 use glassgrad::data::Dataset as _;
 use glassgrad::tree::Tree as _;
 
@@ -11,7 +9,7 @@ use crate::lab::study::{Outcome, Study};
 use crate::lab::task::Kind;
 use crate::lab::told;
 use crate::lab::verse::Verse;
-use crate::plot::{Curve, plot};
+use crate::plot::{Curve, is_coloured, plot};
 use crate::table::Table;
 
 /// More classes than this are not shown as a table of confusions.
@@ -22,7 +20,7 @@ const MOST_WRITTEN: usize = 400;
 pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, written: &[&str]) -> String {
     let (settings, about) = (&study.settings, &study.task.about);
     let ends = about.ends(settings);
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = is_coloured(&std::io::stdout());
     let mut text = format!(
         "{}: {}\n{}, {} parameters; {} lr {}, batch {}, seed {}; {} examples for training, {} for the test\n\n",
         about.name,

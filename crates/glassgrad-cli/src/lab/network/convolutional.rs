@@ -6,7 +6,7 @@ use glassgrad::operations::Convolution;
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree};
 
-use super::{Ends, Family};
+use super::{Ends, Family, noisy};
 use crate::failure::Failure;
 use crate::lab::settings::Settings;
 use crate::lab::task::View;
@@ -72,17 +72,13 @@ impl Family for Convolutional {
 
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
-        let noisy = |x: Tensor, number: u64| match key {
-            Some(key) => self.dropout.apply_noisy(&x, &key.fold(number)),
-            None => x,
-        };
         let mut x = x.reshape([x.shape()[0], 1, self.size[0], self.size[1]]);
         for convolution in &self.convolutions {
             x = self.pool.apply(&self.activation.apply(&convolution.apply(&x)));
         }
         // By its name the last convolution ends here for those who look inside.
-        x = noisy(Flatten(3).apply(&x).named("flattened"), 0);
-        x = noisy(self.activation.apply(&self.hidden.apply(&x)), 1);
+        x = noisy(&self.dropout, Flatten(3).apply(&x).named("flattened"), key, 0);
+        x = noisy(&self.dropout, self.activation.apply(&self.hidden.apply(&x)), key, 1);
         self.output.apply(&x)
     }
 }

@@ -5,10 +5,9 @@ use glassgrad::nn::{Activation, Dropout, Layer, Linear, Mlp};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree};
 
-use super::{Ends, Family};
+use super::{Ends, Family, noisy, numbers};
 use crate::failure::Failure;
 use crate::lab::settings::Settings;
-use crate::lab::task::View;
 
 #[derive(Clone, Debug, Tree)]
 pub(crate) struct Dense {
@@ -19,10 +18,7 @@ pub(crate) struct Dense {
 
 impl Family for Dense {
     fn build(key: Key, settings: &Settings, ends: &Ends) -> Result<Dense, Failure> {
-        if matches!(ends.view, View::Text { .. }) {
-            return Err(Failure::Input("--model mlp: a text is read by rnn, lstm, gru or transformer".to_owned()));
-        }
-        let widths = [&[ends.view.numbers()], &settings.layers[..], &[ends.outputs]].concat();
+        let widths = [&[numbers(settings, ends)?], &settings.layers[..], &[ends.outputs]].concat();
         let Mlp { layers, activation } =
             Mlp::drawn(key, &widths, settings.activation.layer(), settings.initial.drawn());
         Ok(Dense { layers, activation, dropout: Dropout::new(settings.dropout) })
@@ -33,10 +29,7 @@ impl Family for Dense {
         let mut x = x.clone();
         for (number, layer) in self.layers.iter().enumerate() {
             if number > 0 {
-                x = self.activation.apply(&x);
-                if let Some(key) = key {
-                    x = self.dropout.apply_noisy(&x, &key.fold(number as u64));
-                }
+                x = noisy(&self.dropout, self.activation.apply(&x), key, number as u64);
             }
             x = layer.apply(&x);
         }

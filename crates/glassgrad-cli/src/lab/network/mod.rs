@@ -8,11 +8,11 @@ mod transformer;
 
 use glassgrad::Tensor;
 use glassgrad::expr::Keys;
-use glassgrad::nn::{Gru, Layer, Linear, Lstm, Rnn};
+use glassgrad::nn::{Dropout, Gru, Layer, Linear, Lstm, Rnn};
 use glassgrad::rng::Key;
 use glassgrad::tree::{Branch, Tree};
 
-use super::settings::{Model, Settings};
+use super::settings::{Model, Settings, name_of};
 use super::task::View;
 use crate::failure::Failure;
 use convolutional::Convolutional;
@@ -36,6 +36,26 @@ trait Family: Tree + Sized {
     /// What a network tells of some examples; with keys it draws the noise that training asks for.
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor;
+}
+
+/// What is left of `x` by the draws of a number, if there are any.
+#[track_caller]
+fn noisy(dropout: &Dropout, x: Tensor, key: Option<&Keys>, number: u64) -> Tensor {
+    match key {
+        Some(key) => dropout.apply_noisy(&x, &key.fold(number)),
+        None => x,
+    }
+}
+
+/// How many numbers an example has; a text has none.
+fn numbers(settings: &Settings, ends: &Ends) -> Result<usize, Failure> {
+    match ends.view {
+        View::Text { .. } => {
+            let model = name_of(settings.model);
+            Err(Failure::Input(format!("--model {model}: a text is read by rnn, lstm, gru or transformer")))
+        }
+        view => Ok(view.numbers()),
+    }
 }
 
 /// A row for each family: the model that asks for it, what it is called, its type.
@@ -100,7 +120,7 @@ impl Network {
         let network = Network::drawn(Key::new(settings.seed).fold(1), settings, ends)?;
         let dtype = settings.dtype.dtype();
         let network = network.map(|leaf| if leaf.is_float() { leaf.cast(dtype) } else { leaf.clone() });
-        network.realise().map_err(|error| Failure::Input(error.to_string()))
+        network.realise().map_err(Failure::input)
     }
 
     /// A single linear layer.

@@ -5,7 +5,7 @@ use glassgrad::nn::{Cell, Dropout, Embedding, Gru, Layer, Linear, Lstm, Recurren
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree};
 
-use super::{Ends, Family};
+use super::{Ends, Family, noisy};
 use crate::failure::Failure;
 use crate::lab::settings::Settings;
 use crate::lab::task::View;
@@ -64,21 +64,17 @@ impl<C: Cell + Drawn + glassgrad::tree::Tree> Family for Reader<C> {
 
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
-        let noisy = |x: Tensor, number: u64| match key {
-            Some(key) => self.dropout.apply_noisy(&x, &key.fold(number)),
-            None => x,
-        };
         let batch = x.shape()[0];
         // Recurrent layers have the time in front.
         let mut sequence = match (&self.embedding, self.step) {
-            (Some(embedding), _) => noisy(embedding.apply(&x.transpose()), 0),
+            (Some(embedding), _) => noisy(&self.dropout, embedding.apply(&x.transpose()), key, 0),
             (None, step) => {
                 let step = step.unwrap_or(1);
                 x.reshape([batch, x.shape()[1] / step, step]).swap_axes(0, 1)
             }
         };
         for (number, layer) in self.layers.iter().enumerate() {
-            sequence = noisy(layer.apply(&sequence), 1 + number as u64);
+            sequence = noisy(&self.dropout, layer.apply(&sequence), key, 1 + number as u64);
         }
         match self.step {
             // A prediction after each character.

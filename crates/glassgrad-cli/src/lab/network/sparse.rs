@@ -5,10 +5,9 @@ use glassgrad::nn::{Activation, Layer, Linear, SparseLinear};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree};
 
-use super::{Ends, Family};
+use super::{Ends, Family, numbers};
 use crate::failure::Failure;
 use crate::lab::settings::Settings;
-use crate::lab::task::View;
 
 #[derive(Clone, Debug, Tree)]
 pub(crate) struct Sparse {
@@ -19,10 +18,7 @@ pub(crate) struct Sparse {
 
 impl Family for Sparse {
     fn build(key: Key, settings: &Settings, ends: &Ends) -> Result<Sparse, Failure> {
-        if matches!(ends.view, View::Text { .. }) {
-            return Err(Failure::Input("--model sparse: a text is read by rnn, lstm, gru or transformer".to_owned()));
-        }
-        let widths = [&[ends.view.numbers()], &settings.layers[..]].concat();
+        let widths = [&[numbers(settings, ends)?], &settings.layers[..]].concat();
         let layer = |(number, ends): (usize, &[usize])| {
             SparseLinear::new(key.fold(number as u64), ends[0], ends[1], settings.wires.max(1))
         };
