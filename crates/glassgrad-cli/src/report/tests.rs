@@ -167,7 +167,11 @@ fn a_text_is_gone_on_with() {
     let task = Task::of_text(&hostile(1), &"<b>a & b</b>\n".repeat(60), &settings)
         .unwrap_or_else(|failure| panic!("{failure}"));
     let study = Study::new(settings, task).unwrap_or_else(|failure| panic!("{failure}"));
-    let html = made(&study, &outcome(&study, 1, 0.5));
+    let outcome = outcome(&study, 1, 0.5);
+    let html = made(&study, &outcome);
+    let kept = || outcome.verse(&study).ok().flatten().expect("what was written");
+    assert!(std::ptr::eq(kept(), kept()), "it is written once");
+    assert!(html.contains(&super::html::escaped(&kept().written)), "what is kept is what is shown");
     let verse =
         html.split("<pre id=\"verse\"><b>").nth(1).and_then(|rest| rest.split("</pre>").next()).expect("a text");
     assert!(verse.len() >= 600 && !html.contains("could not be made"), "{verse}");
