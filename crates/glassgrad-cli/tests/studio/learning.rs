@@ -1,6 +1,4 @@
 //! The pages on which networks learn, in a real Chromium.
-//!
-//! The pictures of the documentation are made here: with `GLASSGRAD_SCREENSHOTS=DIR` they are written there.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::devtools::Browser;
 use crate::page::{CONTRAST, is_quiet, open, text, visited};
+use crate::pictures::picture;
 use crate::server::Studio;
 
 /// The form is filled, and nothing is left to come.
@@ -15,26 +14,6 @@ const READY: &str = "document.getElementById('set-lr')?.value.length > 0";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned()
-}
-
-/// Keeps a picture of what is seen now, where pictures are wanted.
-fn picture(browser: &mut Browser, name: &str) {
-    let Some(folder) = std::env::var_os("GLASSGRAD_SCREENSHOTS") else { return };
-    let taken = browser.call("Page.captureScreenshot", json!({ "format": "png" }));
-    let bytes = decoded(taken["data"].as_str().expect("a picture"));
-    std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("the picture is written");
-}
-
-fn decoded(base64: &str) -> Vec<u8> {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let value = |letter: u8| LETTERS.iter().position(|own| *own == letter).map(|place| place as u32);
-    let mut bytes = Vec::new();
-    for four in base64.as_bytes().chunks(4) {
-        let digits: Vec<u32> = four.iter().filter_map(|letter| value(*letter)).collect();
-        let whole = digits.iter().fold(0, |sum, digit| sum << 6 | digit) << (6 * (4 - digits.len()));
-        bytes.extend_from_slice(&whole.to_be_bytes()[1..digits.len().max(1)]);
-    }
-    bytes
 }
 
 /// Chooses a value as a person does, so that the page hears of it.

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::devtools::{Browser, chromium};
+use crate::pictures::picture;
 use crate::server::Studio;
 
 const READY: &str = "document.getElementById('work').getAttribute('aria-busy') === 'false' && document.querySelectorAll('#ways tbody tr').length > 0";
@@ -86,6 +87,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
         );
     }
     browser.press("ArrowLeft");
+    picture(browser, "studio");
     assert_eq!(
         text(browser, "#step-count"),
         format!("{} of {}", values.len() + steps.len() - 1, values.len() + steps.len())

@@ -31,6 +31,8 @@ const SHARE: f64 = 0.03;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 /// Between two messages about the state: sixty a second.
 const BETWEEN_STATES: Duration = Duration::from_micros(16_600);
+/// The same while nobody watches.
+const UNWATCHED: Duration = Duration::from_millis(500);
 /// Between two messages about the curves, which are longer.
 const BETWEEN_CURVES: Duration = Duration::from_millis(120);
 /// The stack of the thread of a run.
@@ -238,7 +240,8 @@ impl<'r> Run<'r> {
                 self.look_at_all()?;
                 continue;
             }
-            if begin.duration_since(self.posted) >= BETWEEN_STATES {
+            let between = if self.board.is_watched() { BETWEEN_STATES } else { UNWATCHED };
+            if begin.duration_since(self.posted) >= between {
                 self.post_state();
             }
             if self.has_time_to_look() {
