@@ -30,6 +30,9 @@ pub(crate) struct Study {
     pub(crate) start: Network,
 }
 
+/// The loss of a batch that an experiment makes small.
+pub(crate) type Loss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>;
+
 /// What an experiment has made.
 pub(crate) struct Outcome {
     pub(crate) network: Network,
@@ -153,12 +156,9 @@ impl Study {
     }
 
     /// How the network is trained, by nobody yet.
-    pub(crate) fn training<'s>(
-        &'s self,
-    ) -> Result<Training<'s, Network, impl Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>, Failure> {
+    pub(crate) fn training(&self) -> Result<Training<'_, Network, Loss<'_>>, Failure> {
         let optimiser = recipe::optimiser(&self.settings, self.batches())?;
-        let loss =
-            |network: &Network, batch: &(Tensor, Tensor), key: &Keys| self.objective.of_batch(network, batch, key);
+        let loss: Loss<'_> = Box::new(|network, batch, key| self.objective.of_batch(network, batch, key));
         let training = Training::new(loss, optimiser);
         Ok(training.epochs(self.settings.epochs).batch_size(self.batch()).seed(self.settings.seed))
     }

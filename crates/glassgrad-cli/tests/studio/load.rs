@@ -49,8 +49,8 @@ fn a_run_that_is_watched_for_ten_minutes() {
     let (mut alone, mut seen, mut messages, mut held) = (Vec::new(), Vec::new(), 0_u64, Vec::new());
     for _ in 0..rounds {
         for is_watched in [false, true] {
-            let mut socket = is_watched
-                .then(|| Socket::open(&studio, &format!("/api/runs/{run}/stream"), None).ok().expect("a stream"));
+            let mut socket =
+                is_watched.then(|| Socket::open(&studio, &format!("/api/runs/{run}/stream"), None).expect("a stream"));
             let before = steps(&studio, run);
             let begin = Instant::now();
             studio.ask(&format!("/api/runs/{run}/order"), &json!({ "do": "go" }));
