@@ -91,7 +91,7 @@ fn a_network_learns_while_it_is_watched() {
     assert_ne!(corners[0], corners[1], "{corners}");
     click(browser, "#train-look");
     browser.until("document.querySelector('#train-surface .way') !== null");
-    picture(browser, "studio-train");
+    picture(browser, "studio-train", 1300);
 
     // A weight, by a click on its picture: its last update is the one of the library.
     browser.evaluate("document.querySelector('#view-weights canvas.matrix').dispatchEvent(new MouseEvent('click', { clientX: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().left + 2, clientY: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().top + 2 }))");
@@ -119,7 +119,7 @@ fn a_network_learns_while_it_is_watched() {
         browser.until(arrived);
         if name == "graph" {
             browser.evaluate("document.getElementById('inside').scrollIntoView()");
-            picture(browser, "studio-inside");
+            picture(browser, "studio-inside", 800);
         }
     }
     // The same address shows the same run.
@@ -227,7 +227,7 @@ fn a_digit_is_drawn_and_told() {
     assert_eq!(drawn["names"][told], "1");
     let share = format!("{:.1} %", 100.0 * drawn["shares"][told].as_f64().expect("a share"));
     browser.until(&format!("document.querySelector('#draw-shares .told b').textContent === '{share}'"));
-    picture(browser, "studio-draw");
+    picture(browser, "studio-draw", 760);
     // The gradient of another class is another.
     let slopes = "document.querySelector('#draw-slope canvas').toDataURL()";
     let before = browser.evaluate(slopes);

@@ -87,7 +87,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
         );
     }
     browser.press("ArrowLeft");
-    picture(browser, "studio");
+    picture(browser, "studio", 900);
     assert_eq!(
         text(browser, "#step-count"),
         format!("{} of {}", values.len() + steps.len() - 1, values.len() + steps.len())

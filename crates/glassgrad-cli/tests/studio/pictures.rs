@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::devtools::Browser;
 
-/// Keeps a picture of what is seen now, where pictures are wanted.
-pub(crate) fn picture(browser: &mut Browser, name: &str) {
+/// Keeps a picture of what is seen now in a window so high, where pictures are wanted.
+pub(crate) fn picture(browser: &mut Browser, name: &str, height: u32) {
     let Some(folder) = std::env::var_os("GLASSGRAD_SCREENSHOTS") else { return };
+    let metrics = json!({ "width": 1280, "height": height, "deviceScaleFactor": 1, "mobile": false });
+    browser.call("Emulation.setDeviceMetricsOverride", metrics);
     let taken = browser.call("Page.captureScreenshot", json!({ "format": "png" }));
     let bytes = decoded(taken["data"].as_str().expect("a picture"));
     std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("the picture is written");
