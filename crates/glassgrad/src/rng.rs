@@ -68,7 +68,35 @@ impl Key {
     /// assert!((0..100).all(|k| (0.0..1.0).contains(&Key::new(5).uniform(k))));
     /// ```
     pub fn uniform(self, index: u64) -> f64 {
-        (self.bits(index) >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+        unit(self.bits(index))
+    }
+
+    /// As many numbers as [`Key::uniform`] gives from an index on.
+    ///
+    /// ```
+    /// use glassgrad::rng::Key;
+    /// let mut numbers = [0.0; 20];
+    /// Key::new(5).uniforms(7, &mut numbers);
+    /// assert!((7..).zip(numbers).all(|(k, number)| number == Key::new(5).uniform(k)));
+    /// ```
+    pub fn uniforms(self, first: u64, numbers: &mut [f64]) {
+        // Some at a time, so that the rounds of all of them are vector instructions.
+        const TOGETHER: usize = 8;
+        let (parts, rest) = numbers.as_chunks_mut::<TOGETHER>();
+        let mut index = first;
+        for part in parts {
+            let mut counters = [[0; TOGETHER]; 4];
+            for k in 0..TOGETHER {
+                let own = index + k as u64;
+                (counters[0][k], counters[1][k]) = (own as u32, (own >> 32) as u32);
+            }
+            let [low, high, _, _] = philox_together(self.0, counters);
+            for (k, number) in part.iter_mut().enumerate() {
+                *number = unit(u64::from(low[k]) | u64::from(high[k]) << 32);
+            }
+            index += TOGETHER as u64;
+        }
+        rest.iter_mut().zip(index..).for_each(|(number, index)| *number = self.uniform(index));
     }
 
     /// A number with the standard normal distribution.
@@ -105,21 +133,32 @@ impl Key {
     }
 }
 
+/// The number from 0 up to but not including 1 that the upper 53 of some bits are.
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
 /// Ten rounds of Philox 4×32.
-fn philox(key: u64, mut counter: [u32; 4]) -> [u32; 4] {
+fn philox(key: u64, counter: [u32; 4]) -> [u32; 4] {
+    philox_together(key, counter.map(|word| [word])).map(|[word]| word)
+}
+
+/// Ten rounds of Philox 4×32 for several counters, word by word.
+#[inline(always)]
+fn philox_together<const N: usize>(key: u64, mut counters: [[u32; N]; 4]) -> [[u32; N]; 4] {
     let mut key = [key as u32, (key >> 32) as u32];
     for _ in 0..10 {
-        let first = u64::from(counter[0]) * 0xd251_1f53;
-        let second = u64::from(counter[2]) * 0xcd9e_8d57;
-        counter = [
-            (second >> 32) as u32 ^ counter[1] ^ key[0],
-            second as u32,
-            (first >> 32) as u32 ^ counter[3] ^ key[1],
-            first as u32,
-        ];
+        for k in 0..N {
+            let first = u64::from(counters[0][k]) * 0xd251_1f53;
+            let second = u64::from(counters[2][k]) * 0xcd9e_8d57;
+            counters[0][k] = (second >> 32) as u32 ^ counters[1][k] ^ key[0];
+            counters[1][k] = second as u32;
+            counters[2][k] = (first >> 32) as u32 ^ counters[3][k] ^ key[1];
+            counters[3][k] = first as u32;
+        }
         key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
     }
-    counter
+    counters
 }
 
 #[cfg(test)]

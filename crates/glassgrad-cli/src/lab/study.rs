@@ -32,6 +32,9 @@ pub(crate) struct Study {
     pub(crate) start: Network,
 }
 
+/// The loss of a batch that an experiment makes small.
+pub(crate) type Loss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>;
+
 /// What an experiment has made.
 pub(crate) struct Outcome {
     pub(crate) network: Network,
@@ -75,9 +78,6 @@ fn once<T>(kept: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Resul
         None => make().map(|made| kept.get_or_init(|| made)),
     }
 }
-
-/// What a network makes wrong in a batch, with the noise of training.
-pub(crate) type BatchLoss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>;
 
 /// How an experiment can end badly.
 pub(crate) enum Mishap {
@@ -188,9 +188,9 @@ impl Study {
     }
 
     /// How the network is trained, by nobody yet.
-    pub(crate) fn training(&self) -> Result<Training<'_, Network, BatchLoss<'_>>, Failure> {
+    pub(crate) fn training(&self) -> Result<Training<'_, Network, Loss<'_>>, Failure> {
         let optimiser = recipe::optimiser(&self.settings, self.batches())?;
-        let loss: BatchLoss<'_> = Box::new(|network, batch, key| self.objective.of_batch(network, batch, key));
+        let loss: Loss<'_> = Box::new(|network, batch, key| self.objective.of_batch(network, batch, key));
         let training = Training::new(loss, optimiser);
         Ok(training.epochs(self.settings.epochs).batch_size(self.batch()).seed(self.settings.seed))
     }

@@ -17,9 +17,11 @@ enum Question {
     Scalar(&'static str, &'static str, &'static [(&'static str, &'static str)]),
     /// A matrix expression with its symbols and sizes, what to differentiate by, and the order.
     Matrix(&'static str, &'static str, &'static str, &'static str),
+    /// A network to train: the data, and what is chosen besides, as in `layers=16,16`.
+    Network(&'static str, &'static [(&'static str, &'static str)]),
 }
 
-use Question::{Matrix, Scalar};
+use Question::{Matrix, Network, Scalar};
 
 const fn example(group: &'static str, title: &'static str, shows: &'static str, question: Question) -> Example {
     Example { group, title, shows, question }
@@ -30,6 +32,7 @@ const ALONE: &str = "Rules and their limits";
 const LEARNING: &str = "Pieces of networks";
 const HIGHER: &str = "Higher orders";
 const MATRICES: &str = "Vectors and matrices";
+const NETWORKS: &str = "Networks that learn, and some that do not";
 
 const EXAMPLES: &[Example] = &[
     example(
@@ -157,6 +160,54 @@ const EXAMPLES: &[Example] = &[
         "The loss of all examples, by the weights",
         Matrix("sum(log(exp(-(y .* (X*w))) + vector(1)))", "X: m n, w: n, y: m", "w", "1"),
     ),
+    example(
+        NETWORKS,
+        "Two moons",
+        "A boundary bends until both half-moons are apart",
+        Network("moons", &[("layers", "16,16"), ("activation", "tanh")]),
+    ),
+    example(
+        NETWORKS,
+        "Moons by random wires",
+        "Each unit sees eight others",
+        Network("moons", &[("model", "sparse"), ("wires", "8")]),
+    ),
+    example(
+        NETWORKS,
+        "Nothing between the layers",
+        "Without an activation three layers are one line",
+        Network("circles", &[("layers", "16,16"), ("activation", "identity")]),
+    ),
+    example(
+        NETWORKS,
+        "Slopes that vanish",
+        "Ten layers of sigmoids: see the slopes along the depth, and the audit's concerns",
+        Network("moons", &[("layers", "8,8,8,8,8,8,8,8,8,8"), ("activation", "sigmoid"), ("optimizer", "sgd")]),
+    ),
+    example(
+        NETWORKS,
+        "All weights zero",
+        "Nothing breaks the symmetry: look at the weights",
+        Network("circles", &[("initial", "zero"), ("activation", "tanh")]),
+    ),
+    example(
+        NETWORKS,
+        "A rate that is too high",
+        "Not a number, and where it began",
+        Network("function", &[("optimizer", "sgd"), ("lr", "50"), ("activation", "relu")]),
+    ),
+    example(
+        NETWORKS,
+        "A function, and how sure",
+        "The network tells a deviation too",
+        Network("function", &[("loss", "normal"), ("noise", "0.2")]),
+    ),
+    example(
+        NETWORKS,
+        "Digits by convolutions",
+        "Kernels of the first layer, and what each digit is taken for",
+        Network("digits", &[("model", "cnn"), ("layers", "8,16,32"), ("epochs", "10")]),
+    ),
 ];
 
 /// Text as it stands in the hash of an address.
@@ -175,9 +226,13 @@ fn quoted(text: &str) -> String {
 impl Example {
     /// The link that opens it.
     fn link(&self) -> String {
+        let listed = |chosen: &[(&str, &str)]| -> String {
+            chosen.iter().map(|(name, value)| format!("&{name}={}", quoted(value))).collect()
+        };
         match &self.question {
+            Network(data, chosen) => format!("#/train?data={data}{}", listed(chosen)),
             Scalar(expression, at, chosen) => {
-                let chosen: String = chosen.iter().map(|(name, value)| format!("&{name}={}", quoted(value))).collect();
+                let chosen = listed(chosen);
                 format!("#/explore?e={}&at={}{chosen}", quoted(expression), quoted(at))
             }
             Matrix(expression, sizes, wrt, order) => {
@@ -186,9 +241,14 @@ impl Example {
         }
     }
 
-    fn expression(&self) -> &'static str {
+    /// What it is about, as text.
+    fn expression(&self) -> String {
         match self.question {
-            Scalar(expression, ..) | Matrix(expression, ..) => expression,
+            Scalar(expression, ..) | Matrix(expression, ..) => expression.to_owned(),
+            Network(data, chosen) => {
+                let chosen: Vec<String> = chosen.iter().map(|(name, value)| format!("{name} {value}")).collect();
+                format!("{data}: {}", chosen.join(", "))
+            }
         }
     }
 }
@@ -210,7 +270,7 @@ mod tests {
     use glassgrad::calculator::{Question as Asked, derive};
     use glassgrad::lang::parse;
 
-    use super::{EXAMPLES, Matrix, Scalar};
+    use super::{EXAMPLES, Matrix, Network, Scalar};
 
     #[test]
     fn every_example_can_be_read() {
@@ -230,6 +290,8 @@ mod tests {
                     let derived = question.map(|question| derive(&question).unwrap_or_else(|error| panic!("{error}")));
                     assert!(derived.is_ok_and(|derived| !derived.einstein.is_empty()), "{expression}");
                 }
+                // Whether the page and the server take it is seen in the tests of the page.
+                Network(data, _) => assert!(crate::lab::datasets::ROWS.iter().any(|row| row.name == data), "{data}"),
             }
         }
     }

@@ -18,8 +18,8 @@ let run = null;
 let isAsking = false;
 let isChanged = false;
 let answer = null;
-// Where the pen is, for those who draw with keys, and whether it is down.
-let pen = { x: SIDE / 2, y: SIDE / 4, isDown: false };
+// Where the pen is, for those who draw with keys, whether it is down, and whether keys were used at all.
+let pen = { x: SIDE / 2, y: SIDE / 4, isDown: false, isUsed: false };
 
 export async function open(given) {
   const fitting = (await runs()).filter((one) => ["digits", "mnist", "fashion"].includes(one.settings.data));
@@ -82,7 +82,7 @@ function show(got) {
 
 function ink(x, y, from = null) {
   context.strokeStyle = context.fillStyle = getComputedStyle(pad).color;
-  context.lineWidth = 10;
+  context.lineWidth = 13;
   context.lineCap = context.lineJoin = "round";
   context.beginPath();
   context.moveTo(from?.x ?? x, from?.y ?? y);
@@ -98,6 +98,8 @@ function place(event) {
 
 let last = null;
 pad.addEventListener("pointerdown", (event) => {
+  pen.isUsed = false;
+  mark();
   pad.setPointerCapture(event.pointerId);
   last = place(event);
   ink(last.x, last.y);
@@ -123,13 +125,14 @@ pad.addEventListener("keydown", (event) => {
   } else return;
   event.preventDefault();
   event.stopPropagation();
+  pen.isUsed = true;
   mark();
 });
 
 // Where the pen of the keys is.
 function mark() {
   const dot = byId("draw-pen");
-  dot.hidden = document.activeElement !== pad;
+  dot.hidden = document.activeElement !== pad || !pen.isUsed;
   dot.classList.toggle("down", pen.isDown);
   dot.style.left = `${(100 * pen.x) / SIDE}%`;
   dot.style.top = `${(100 * pen.y) / SIDE}%`;
@@ -139,7 +142,7 @@ pad.addEventListener("blur", mark);
 
 function clear() {
   context.clearRect(0, 0, SIDE, SIDE);
-  pen = { x: SIDE / 2, y: SIDE / 4, isDown: false };
+  pen = { ...pen, x: SIDE / 2, y: SIDE / 4, isDown: false };
   mark();
   question();
 }

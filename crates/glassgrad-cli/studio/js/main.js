@@ -1,20 +1,22 @@
-// The pages, and which of them is shown.
+// The pages, and which of them is shown. A page is loaded when it is opened for the first time.
 
-import * as draw from "./draw.js";
-import * as explore from "./explore.js";
-import * as gallery from "./gallery.js";
-import * as matrix from "./matrix.js";
-import * as train from "./train.js";
 import { byId } from "./dom.js";
 import { read } from "./state.js";
 
-const pages = { explore, matrix, train, draw, gallery };
+const pages = {
+  explore: () => import("./explore.js"),
+  matrix: () => import("./matrix.js"),
+  train: () => import("./train.js"),
+  draw: () => import("./draw.js"),
+  gallery: () => import("./gallery.js"),
+};
 let shown = null;
+let page = null;
 
-function show() {
+async function show() {
   if (location.hash === "#main") return;
-  const { page, state } = read();
-  const name = page in pages ? page : "explore";
+  const { page: asked, state } = read();
+  const name = asked in pages ? asked : "explore";
   for (const other of Object.keys(pages)) byId(`page-${other}`).hidden = other !== name;
   for (const anchor of document.querySelectorAll("nav a")) {
     if (anchor.dataset.page === name) anchor.setAttribute("aria-current", "page");
@@ -23,13 +25,17 @@ function show() {
   if (shown !== null && shown !== name) scrollTo(0, 0);
   shown = name;
   document.title = `${name[0].toUpperCase()}${name.slice(1)} · Glassgrad studio`;
-  pages[name].open(state);
+  const loaded = await pages[name]();
+  // Someone may have gone on to another page meanwhile.
+  if (shown !== name) return;
+  page = loaded;
+  page.open(state);
 }
 
 addEventListener("hashchange", show);
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest?.("input, textarea, select");
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping) return;
-  pages[shown]?.key?.(event);
+  page?.key?.(event);
 });
 show();

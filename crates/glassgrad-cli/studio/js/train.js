@@ -18,6 +18,8 @@ const columns = [byId("train-left"), byId("train-right")];
 let form = null;
 let run = null;
 let chosen = {};
+// What the run was doing when the list of runs was last made.
+let phase = null;
 // What a view keeps between two of its pictures.
 let kept = {};
 // Curves of other runs, by number, to compare with.
@@ -67,6 +69,8 @@ async function begin(paused = false) {
   attach(answer.id);
   remember();
   list();
+  // On a narrow screen what happens is below what was chosen.
+  if (matchMedia("(max-width: 860px)").matches) byId("train-work").scrollIntoView({ behavior: "smooth" });
 }
 
 function attach(id) {
@@ -74,8 +78,9 @@ function attach(id) {
   kept = {};
   for (const column of columns) column.replaceChildren();
   inside.clear();
-  byId("train-surface").replaceChildren();
+  byId("train-surface").replaceChildren(h("p", { class: "note" }, "The loss on a plane through the way that the optimiser has taken, computed on request."));
   run = new Run(id, changed);
+  phase = null;
   byId("train-work").hidden = false;
   byId("train-empty").hidden = true;
 }
@@ -155,6 +160,10 @@ function showAbout(about) {
 }
 
 function showState(state) {
+  if (state.phase !== phase) {
+    phase = state.phase;
+    list();
+  }
   const running = state.phase === "running";
   const toggle = byId("train-toggle");
   setText(toggle, running ? "Pause" : state.phase === "paused" ? "Go on" : "Again");
@@ -178,9 +187,9 @@ function showCurves(curves) {
   const others = [...beside.values()];
   const name = test.name || "measure";
   byId("train-loss").replaceChildren(legend([[0, "training"], [1, "test"], ...others.map((one, k) => [2 + k, one.name])]),
-    plot({ label: "Loss by step", up: "loss", log: true, curves: [{ ...training, colour: 0 }, { at: test.at, value: test.loss, colour: 1 }, ...others.map((one, k) => ({ ...one.curves.training, colour: 2 + k, dashed: true }))] }));
+    plot({ label: "Loss by step", log: true, curves: [{ ...training, colour: 0 }, { at: test.at, value: test.loss, colour: 1 }, ...others.map((one, k) => ({ ...one.curves.training, colour: 2 + k, dashed: true }))] }));
   byId("train-measure").replaceChildren(legend([[1, `${name} on the test part`], ...others.map((one, k) => [2 + k, one.name])]),
-    plot({ label: `${name} by step`, up: name, curves: [{ at: test.at, value: test.measure, colour: 1 }, ...others.map((one, k) => ({ at: one.curves.test.at, value: one.curves.test.measure, colour: 2 + k, dashed: true }))] }));
+    plot({ label: `${name} by step`, curves: [{ at: test.at, value: test.measure, colour: 1 }, ...others.map((one, k) => ({ at: one.curves.test.at, value: one.curves.test.measure, colour: 2 + k, dashed: true }))] }));
 }
 
 // All runs of the studio: to go back to, to compare with, to keep and to take away.

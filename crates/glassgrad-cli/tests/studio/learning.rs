@@ -1,6 +1,4 @@
 //! The pages on which networks learn, in a real Chromium.
-//!
-//! The pictures of the documentation are made here: with `GLASSGRAD_SCREENSHOTS=DIR` they are written there.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::devtools::Browser;
 use crate::page::{CONTRAST, is_quiet, open, text, visited};
+use crate::pictures::picture;
 use crate::server::Studio;
 
 /// The form is filled, and nothing is left to come.
@@ -15,26 +14,6 @@ const READY: &str = "document.getElementById('set-lr')?.value.length > 0";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned()
-}
-
-/// Keeps a picture of what is seen now, where pictures are wanted.
-fn picture(browser: &mut Browser, name: &str) {
-    let Some(folder) = std::env::var_os("GLASSGRAD_SCREENSHOTS") else { return };
-    let taken = browser.call("Page.captureScreenshot", json!({ "format": "png" }));
-    let bytes = decoded(taken["data"].as_str().expect("a picture"));
-    std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("the picture is written");
-}
-
-fn decoded(base64: &str) -> Vec<u8> {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let value = |letter: u8| LETTERS.iter().position(|own| *own == letter).map(|place| place as u32);
-    let mut bytes = Vec::new();
-    for four in base64.as_bytes().chunks(4) {
-        let digits: Vec<u32> = four.iter().filter_map(|letter| value(*letter)).collect();
-        let whole = digits.iter().fold(0, |sum, digit| sum << 6 | digit) << (6 * (4 - digits.len()));
-        bytes.extend_from_slice(&whole.to_be_bytes()[1..digits.len().max(1)]);
-    }
-    bytes
 }
 
 /// Chooses a value as a person does, so that the page hears of it.
@@ -112,7 +91,7 @@ fn a_network_learns_while_it_is_watched() {
     assert_ne!(corners[0], corners[1], "{corners}");
     click(browser, "#train-look");
     browser.until("document.querySelector('#train-surface .way') !== null");
-    picture(browser, "studio-train");
+    picture(browser, "studio-train", 1300);
 
     // A weight, by a click on its picture: its last update is the one of the library.
     browser.evaluate("document.querySelector('#view-weights canvas.matrix').dispatchEvent(new MouseEvent('click', { clientX: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().left + 2, clientY: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().top + 2 }))");
@@ -140,7 +119,7 @@ fn a_network_learns_while_it_is_watched() {
         browser.until(arrived);
         if name == "graph" {
             browser.evaluate("document.getElementById('inside').scrollIntoView()");
-            picture(browser, "studio-inside");
+            picture(browser, "studio-inside", 800);
         }
     }
     // The same address shows the same run.
@@ -248,7 +227,7 @@ fn a_digit_is_drawn_and_told() {
     assert_eq!(drawn["names"][told], "1");
     let share = format!("{:.1} %", 100.0 * drawn["shares"][told].as_f64().expect("a share"));
     browser.until(&format!("document.querySelector('#draw-shares .told b').textContent === '{share}'"));
-    picture(browser, "studio-draw");
+    picture(browser, "studio-draw", 760);
     // The gradient of another class is another.
     let slopes = "document.querySelector('#draw-slope canvas').toDataURL()";
     let before = browser.evaluate(slopes);

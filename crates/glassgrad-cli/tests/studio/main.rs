@@ -4,7 +4,9 @@
 mod devtools;
 mod hostile;
 mod learning;
+mod load;
 mod page;
+mod pictures;
 mod server;
 mod socket;
 mod training;

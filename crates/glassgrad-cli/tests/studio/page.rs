@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::devtools::{Browser, chromium};
+use crate::pictures::picture;
 use crate::server::Studio;
 
 const READY: &str = "document.getElementById('work').getAttribute('aria-busy') === 'false' && document.querySelectorAll('#ways tbody tr').length > 0";
@@ -86,6 +87,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
         );
     }
     browser.press("ArrowLeft");
+    picture(browser, "studio", 900);
     assert_eq!(
         text(browser, "#step-count"),
         format!("{} of {}", values.len() + steps.len() - 1, values.len() + steps.len())
@@ -247,6 +249,13 @@ fn every_example_of_the_gallery_opens() {
         if link.starts_with("#/matrix") {
             browser.until("document.querySelector('[data-notation=einstein] math') !== null");
             assert_eq!(text(browser, "#matrix-problem"), "", "{link}");
+        } else if link.starts_with("#/train") {
+            browser.until("document.getElementById('set-lr')?.value.length > 0");
+            browser.evaluate("document.getElementById('train-start').click()");
+            browser.until("Number(document.getElementById('state-step').textContent) > 0");
+            assert_eq!(text(browser, "#train-problem"), "", "{link}");
+            browser.evaluate("[...document.querySelectorAll('#train-runs button')].filter(own => own.textContent === 'Free').forEach(own => own.click())");
+            browser.until("document.getElementById('train-work').hidden");
         } else {
             browser.until("document.querySelectorAll('.node').length > 0 && document.getElementById('compare').textContent.length > 0");
             assert_eq!(text(browser, "#problem"), "", "{link}");

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::server::Studio;
 
+#[derive(Debug)]
 pub(crate) struct Socket {
     stream: BufReader<TcpStream>,
 }

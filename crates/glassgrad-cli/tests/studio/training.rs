@@ -232,8 +232,7 @@ fn those_who_watch_see_it_happen_and_those_who_leave_free_it() {
     assert_eq!(Socket::open(&studio, &path, Some("http://evil.example")).err(), Some(403));
     assert_eq!(Socket::open(&studio, "/api/runs/99/stream", None).err(), Some(404));
     // Ten pages at once, and each sees all of it.
-    let mut sockets: Vec<Socket> =
-        (0..10).map(|_| Socket::open(&studio, &path, None).ok().expect("a stream")).collect();
+    let mut sockets: Vec<Socket> = (0..10).map(|_| Socket::open(&studio, &path, None).expect("a stream")).collect();
     for socket in &mut sockets {
         socket.until("about", |about| about["numbers"] == 354);
         let first = socket.until("state", |_| true)["step"].as_u64();
@@ -255,7 +254,7 @@ fn those_who_watch_see_it_happen_and_those_who_leave_free_it() {
     tell(&studio, id, &json!({ "do": "keep", "kept": true }));
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(state(&studio, id)["phase"], "finished");
-    let mut socket = Socket::open(&studio, &format!("/api/runs/{id}/stream"), None).ok().expect("a stream");
+    let mut socket = Socket::open(&studio, &format!("/api/runs/{id}/stream"), None).expect("a stream");
     socket.until("about", |_| true);
     studio.request("DELETE", &format!("/api/runs/{id}"), &[], "");
     socket.until("freed", |_| true);

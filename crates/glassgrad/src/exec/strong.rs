@@ -53,7 +53,8 @@ pub(super) fn run<E: Factor>(product: &Product, frame: &Frame<'_>) {
                 sum = sum.plus(coefficient.times(x).times(y));
             }
         });
-        elements_mut::<E>(c.wrapping_offset(start[2]).cast(), 1)[0] = sum;
+        let own = &mut elements_mut::<E>(c.wrapping_offset(start[2]).cast(), 1)[0];
+        *own = if product.meets { own.plus(sum) } else { sum };
     });
 }
 

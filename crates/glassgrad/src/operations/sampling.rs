@@ -1,5 +1,7 @@
 //! Random choices. All take a key, or keys of which `vmap` hands each example its own, and give the same result for the same key.
 
+use rayon::prelude::*;
+
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -15,9 +17,14 @@ fn between_zero_and_one(key: impl Into<Keys>, shape: &Shape) -> Tensor {
 }
 
 fn open_uniform(key: Key, count: usize) -> Buffer {
-    // Half a step above a number that may be 0 and is never 1.
-    let draw = |k: usize| key.uniform(k as u64) + 0.5 / (1_u64 << 53) as f64;
-    Buffer::from_fn(DType::F64, count, draw)
+    const PART: usize = 1 << 14;
+    let mut numbers = vec![0.0; count];
+    numbers.par_chunks_mut(PART).enumerate().for_each(|(part, numbers)| {
+        key.uniforms((part * PART) as u64, numbers);
+        // Half a step above a number that may be 0 and is never 1.
+        numbers.iter_mut().for_each(|number| *number += 0.5 / (1_u64 << 53) as f64);
+    });
+    Buffer::F64(numbers)
 }
 
 fn permutation(key: Key, count: usize) -> Buffer {
@@ -25,7 +32,7 @@ fn permutation(key: Key, count: usize) -> Buffer {
 }
 
 impl Tensor {
-    /// Each element is dropped, that is replaced by 0, with probability `rate`, and otherwise divided by 1 - `rate`, so
+    /// Each element is dropped, that is multiplied by 0, with probability `rate`, and otherwise divided by 1 - `rate`, so
     /// that the expected value stays. Without a key there is no dropout: evaluation simply does not call it.
     ///
     /// ```
@@ -53,8 +60,10 @@ impl Tensor {
         if rate == 1.0 {
             return self.zeros_like();
         }
+        // A factor and no choice: the zeros of a choice win over what is not finite in all derivatives behind it, which
+        // nobody asks of noise.
         let kept = between_zero_and_one(key, self.shape()).gt(rate);
-        kept.choose(&(self * (1.0 / (1.0 - rate))), &self.zeros_like())
+        self * (kept.cast(self.dtype()) * (1.0 / (1.0 - rate)))
     }
 
     /// 1 with the probability that each element gives, else 0, in the type of the probabilities. It is flat: no

@@ -101,8 +101,8 @@ pub(super) fn refused(status: StatusCode, message: impl Into<String>) -> Respons
 }
 
 /// The question of a request, or the answer to one that has none.
-pub(super) fn question_of<T>(asked: Asked<T>) -> Result<T, Response> {
-    asked.map(|Json(question)| question).map_err(|rejection| refused(rejection.status(), rejection.body_text()))
+pub(super) fn question_of<T>(asked: Asked<T>) -> Result<T, Box<Response>> {
+    asked.map(|Json(question)| question).map_err(|rejection| refused(rejection.status(), rejection.body_text()).into())
 }
 
 /// Works on a question beside the server, at one of the desks, for a limited time.
@@ -113,7 +113,7 @@ pub(super) async fn answered<T: Send + 'static>(
 ) -> Response {
     let question = match question_of(asked) {
         Ok(question) => question,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let busy = "the studio is busy with other questions; ask again";
     let Ok(Ok(desk)) = tokio::time::timeout(PATIENCE, desks.acquire_owned()).await else {

@@ -136,7 +136,7 @@ enum Told {
 async fn order(State(room): State<Room>, Path(id): Path<u64>, told: api::Asked<Told>) -> Response {
     let told = match api::question_of(told) {
         Ok(told) => told,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let order = match told {
         Told::Go { steps } => {
@@ -169,7 +169,7 @@ async fn watch(State(room): State<Room>, Path(id): Path<u64>, upgrade: WebSocket
 async fn look(State(room): State<Room>, Path(id): Path<u64>, asked: api::Asked<looking::Asked>) -> Response {
     let asked = match api::question_of(asked) {
         Ok(asked) => asked,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     match ask(&room, id, move |desk| looking::answer(desk, &asked)).await {
         Ok(Ok(value)) => Json(value).into_response(),

@@ -3,6 +3,7 @@
 //! Looking takes at most [`SHARE`] of the time that steps take, so that a run is hardly slower for being watched; when it
 //! waits, because someone has paused it or wants it slow, looking costs nothing and is done at once.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -31,6 +32,8 @@ const SHARE: f64 = 0.03;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 /// Between two messages about the state: sixty a second.
 const BETWEEN_STATES: Duration = Duration::from_micros(16_600);
+/// The same while nobody watches.
+const UNWATCHED: Duration = Duration::from_millis(500);
 /// Between two messages about the curves, which are longer.
 const BETWEEN_CURVES: Duration = Duration::from_millis(120);
 /// The stack of the thread of a run.
@@ -100,11 +103,15 @@ impl Phase {
 pub(super) fn start(study: Study, board: Arc<Board>, pace: Pace, paused: bool) -> Result<Sender<Order>, String> {
     let (orders, received) = channel();
     let work = move || {
-        if let Err(error) = work(&study, &board, &received, pace, paused) {
-            board.set_running(false);
-            board.post("state", &json!({ "phase": Phase::Failed.name(), "trouble": { "message": error.to_string() } }));
-            // Questions go unanswered from here on: who asked is told by the end of the thread.
-        }
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&study, &board, &received, pace, paused)));
+        let trouble = match worked {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the run stumbled, which it never should; other runs go on".to_owned(),
+        };
+        // Questions go unanswered from here on: who asked is told by the end of the thread.
+        board.set_running(false);
+        board.post("state", &json!({ "phase": Phase::Failed.name(), "trouble": { "message": trouble } }));
     };
     let thread = std::thread::Builder::new().name("run".to_owned()).stack_size(STACK);
     thread.spawn(work).map_err(|error| format!("no thread for it: {error}"))?;
@@ -135,6 +142,7 @@ fn work(study: &Study, board: &Board, orders: &Receiver<Order>, pace: Pace, paus
         trained: Duration::ZERO,
         looked: Duration::ZERO,
         rested: Duration::ZERO,
+        epoch_began: Duration::ZERO,
         speed: Speed::new(),
         posted: Instant::now(),
         drawn: Instant::now(),
@@ -168,6 +176,8 @@ struct Run<'r> {
     trained: Duration,
     looked: Duration,
     rested: Duration,
+    /// The time of steps when this epoch began.
+    epoch_began: Duration,
     speed: Speed,
     /// When the state was last put up, and the curves.
     posted: Instant,
@@ -230,15 +240,16 @@ impl<'r> Run<'r> {
                 self.obey(order)?;
             }
             let begin = Instant::now();
-            let before = self.phase;
+            let (before, looked) = (self.phase, self.looked);
             self.step()?;
-            self.trained += begin.elapsed();
+            self.trained += begin.elapsed().saturating_sub(self.looked - looked);
             if before != self.phase {
                 // It has come to an end: whatever there is to see is looked at once more.
                 self.look_at_all()?;
                 continue;
             }
-            if begin.duration_since(self.posted) >= BETWEEN_STATES {
+            let between = if self.board.is_watched() { BETWEEN_STATES } else { UNWATCHED };
+            if begin.duration_since(self.posted) >= between {
                 self.post_state();
             }
             if self.has_time_to_look() {
@@ -281,14 +292,16 @@ impl<'r> Run<'r> {
             Order::Rate(rate) => self.session.set_rate(rate)?,
             Order::Pace(pace) => self.pace = pace,
             Order::Ask(question) => {
-                question(&Desk {
+                let desk = Desk {
                     study: self.study,
                     optimiser: self.optimiser,
                     session: &self.session,
-                    network: self.last_good.as_ref().unwrap_or(self.session.parameters()),
+                    network: self.network(),
                     history: &self.history,
                     way: &self.way,
-                });
+                };
+                // A question that stumbles has changed nothing: who asked is told, and the run goes on.
+                let _ = catch_unwind(AssertUnwindSafe(|| question(&desk)));
                 return Ok(());
             }
             Order::Go { .. } | Order::Pause | Order::Stop => {}
@@ -358,7 +371,9 @@ impl<'r> Run<'r> {
     fn see_epoch(&mut self, epoch: u64, rate: f64) -> Result<(), Error> {
         let loss = self.session.losses().last().copied().unwrap_or(f64::NAN);
         let test = if self.has_time_to_look() { Some(self.score()?) } else { None };
-        let seen = Seen { epoch: epoch + 1, loss, rate, test, sizes: Vec::new(), seconds: 0.0 };
+        let seconds = self.trained.saturating_sub(self.epoch_began).as_secs_f64();
+        self.epoch_began = self.trained;
+        let seen = Seen { epoch: epoch + 1, loss, rate, test, sizes: Vec::new(), seconds };
         self.history.epochs.push(seen);
         if self.history.epochs.len() >= MOST_EPOCHS {
             // Every second epoch stays, and the last.

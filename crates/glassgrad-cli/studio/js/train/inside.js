@@ -160,7 +160,9 @@ function strip(cells) {
   const rows = Math.ceil(own.length / columns) || 1;
   const padded = new Uint8Array(rows * columns).fill(128);
   padded.set(own);
-  return bitmap(columns, rows, signed(padded), { class: "strip" });
+  const canvas = bitmap(columns, rows, signed(padded), { class: "strip" });
+  canvas.style.height = `${Math.min(Math.max(14, 6 * rows), 84)}px`;
+  return canvas;
 }
 
 // Bars with names, one of them marked.

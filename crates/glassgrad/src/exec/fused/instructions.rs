@@ -9,7 +9,7 @@ use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::{Operation, Relation};
-use crate::opt::program::{Combine, Instruction, Loop, Rows};
+use crate::opt::program::{BLOCK, Combine, Instruction, Loop, Rows};
 
 /// Runs one instruction over a block of so many elements, or rows, by the instructions of a level that this machine has.
 #[allow(clippy::too_many_arguments)]
@@ -150,33 +150,32 @@ fn put_together<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F],
     }
 }
 
-/// Puts rows together that lie among each other: part by part, for all of them side by side.
+/// Puts rows together that lie among each other: first every part of every row, then the parts of each row.
 #[inline(always)]
 fn among_each_other<F: Copy>(from: &[F], to: &mut [F], rows: Rows, first: F, both: impl Fn(F, F) -> F + Copy) {
-    let Rows { side_by_side, inner, .. } = rows;
-    for (from, to) in from.chunks_exact(rows.elements()).zip(to.chunks_exact_mut(side_by_side)) {
-        to.fill(first);
-        for part in from.chunks_exact(side_by_side * inner) {
-            match inner {
-                2 => add_parts::<F, 2>(part, to, both),
-                3 => add_parts::<F, 3>(part, to, both),
-                4 => add_parts::<F, 4>(part, to, both),
-                _ => {
-                    for (part, to) in part.chunks_exact(inner).zip(&mut *to) {
-                        *to = part.iter().fold(*to, |own, other| both(own, *other));
-                    }
-                }
-            }
+    let Rows { outer, side_by_side, inner } = rows;
+    // Rows that lie among each other have two elements or more, and fit into a block.
+    let mut parts = [first; BLOCK / 2];
+    let (parts, _) = parts.split_at_mut(from.len() / inner);
+    with_length!(inner, parts_of::<F, _>(from, parts, both), otherwise {
+        for (from, part) in from.chunks_exact(inner).zip(&mut *parts) {
+            *part = from[1..].iter().fold(from[0], |own, other| both(own, *other));
+        }
+    });
+    for (parts, to) in parts.chunks_exact(outer * side_by_side).zip(to.chunks_exact_mut(side_by_side)) {
+        to.iter_mut().zip(parts).for_each(|(to, part)| *to = both(first, *part));
+        for parts in parts.chunks_exact(side_by_side).skip(1) {
+            to.iter_mut().zip(parts).for_each(|(to, part)| *to = both(*to, *part));
         }
     }
 }
 
-/// Puts one part of each row of one length to what was found before.
+/// Parts of one length, each put together.
 #[inline(always)]
-fn add_parts<F: Copy, const N: usize>(part: &[F], to: &mut [F], both: impl Fn(F, F) -> F) {
-    for (part, to) in part.as_chunks::<N>().0.iter().zip(to) {
-        let mut own = *to;
-        for other in part {
+fn parts_of<F: Copy, B: Fn(F, F) -> F, const N: usize>(from: &[F], to: &mut [F], both: B) {
+    for (from, to) in from.as_chunks::<N>().0.iter().zip(to) {
+        let mut own = from[0];
+        for other in &from[1..] {
             own = both(own, *other);
         }
         *to = own;
@@ -211,9 +210,16 @@ fn spread<E: Copy>(from: *mut u8, to: *mut u8, count: usize, rows: Rows) {
     if rows.outer == 1 {
         return each_spread(from, to, rows.inner);
     }
-    for (from, to) in from.chunks_exact(rows.side_by_side).zip(to.chunks_exact_mut(among)) {
-        to.chunks_exact_mut(rows.side_by_side * rows.inner).for_each(|part| each_spread(from, part, rows.inner));
+    // First for every part of a row, then for its elements: both are long loops.
+    let Some(some) = from.first() else { return };
+    let mut parts = [*some; BLOCK / 2];
+    let (parts, _) = parts.split_at_mut(count / rows.inner);
+    for (from, parts) in
+        from.chunks_exact(rows.side_by_side).zip(parts.chunks_exact_mut(rows.outer * rows.side_by_side))
+    {
+        parts.chunks_exact_mut(rows.side_by_side).for_each(|part| part.copy_from_slice(from));
     }
+    each_spread(parts, to, rows.inner);
 }
 
 /// Each element as often as a number says.
@@ -265,7 +271,11 @@ fn cast<E: crate::dtype::Element>(from: *mut u8, dtype: DType, to: &mut [E]) {
         DType::F32 => each::<f32, E>(from, to),
         DType::F64 => each::<f64, E>(from, to),
         DType::I64 => each::<i64, E>(from, to),
-        DType::Bool => each::<bool, E>(from, to),
+        DType::Bool => {
+            let [no, yes] = [0.0, 1.0].map(E::from_f64);
+            let from = elements::<bool>(from, to.len());
+            to.iter_mut().zip(from).for_each(|(y, x)| *y = if *x { yes } else { no });
+        }
     }
 }
 

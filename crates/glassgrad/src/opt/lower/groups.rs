@@ -238,18 +238,21 @@ impl Lowering<'_> {
             return self.emit(place, Instruction::Number(number), dtype);
         }
         self.producers[operand.producer].needed = true;
+        let dtype = self.producers[operand.producer].dtype;
         let Group::Loop(group) = &mut self.groups[place.group] else { return Register::default() };
         let mut operand = operand.clone();
         if place.by_row {
             operand.strides = group.with_rows(&operand.strides);
         }
+        let is_spread = !place.by_row && group.is_one_for_each_row(&operand.strides);
         // There are few loads, and the latest are the most likely.
-        let load = (operand, place.by_row);
+        let load = (operand, place.by_row || is_spread);
         let known = group.loads.iter().rposition(|known| *known == load);
-        Register::load(known.unwrap_or_else(|| {
+        let register = Register::load(known.unwrap_or_else(|| {
             group.loads.push(load);
             group.loads.len() - 1
-        }))
+        }));
+        if is_spread { self.emit(place, Instruction::Spread(register.encode()), dtype) } else { register }
     }
 
     /// The register of an operand that the same loop makes.
@@ -279,11 +282,11 @@ impl Lowering<'_> {
     pub(super) fn emit(&mut self, place: Place, instruction: Instruction, dtype: DType) -> Register {
         match &mut self.groups[place.group] {
             Group::Loop(group) => {
-                // A number is written down once.
+                // A number is written down once, and so is what is read for each row.
                 let is_known = |code: &PendingCode| {
                     code.instruction == instruction && code.dtype == dtype && code.by_row == place.by_row
                 };
-                if matches!(instruction, Instruction::Number(_))
+                if matches!(instruction, Instruction::Number(_) | Instruction::Spread(_))
                     && let Some(known) = group.code.iter().position(is_known)
                 {
                     return Register::code(known);

@@ -30,10 +30,11 @@ impl Lowering<'_> {
         }
         // Where each label leads in the result.
         let own = rows(&node.shape);
-        let fold = if einsum.is_strong() { None } else { self.fold_of(number, einsum) };
-        let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
         // Where zeros win there is a kernel for whole matrices only.
-        let axes = if einsum.is_strong() && has_delta { None } else { ProductAxes::of(einsum, &operands, places) };
+        let is_refused = einsum.is_strong() && has_delta;
+        let fold = if is_refused { None } else { self.fold_of(number, einsum) };
+        let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
+        let axes = if is_refused { None } else { ProductAxes::of(einsum, &operands, places) };
         if let Some(axes) = axes {
             let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
             let producer = self.produce(node.dtype, shape.elements());

@@ -10,8 +10,15 @@ use super::{Located, Lowering};
 use crate::few::Few;
 use crate::opt::program::BLOCK;
 
-/// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row.
+/// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row, and
+/// these places lie row by row.
 pub(super) fn along_rows(extents: &[usize], strides: &[isize]) -> Option<Few<bool>> {
+    let along = along_still_axes(extents, strides)?;
+    is_rows(&across(extents, &along), &across(strides, &along)).then_some(along)
+}
+
+/// For each axis of a loop whether strides stay where they are along it, if these are axes that rows can run along.
+fn along_still_axes(extents: &[usize], strides: &[isize]) -> Option<Few<bool>> {
     let along: Few<bool> = strides.iter().map(|stride| *stride == 0).collect();
     // From the last axis to the first: along rows, then perhaps across some of them, and along them again.
     let is_along = |axis: &usize| along[*axis];
@@ -23,7 +30,7 @@ pub(super) fn along_rows(extents: &[usize], strides: &[isize]) -> Option<Few<boo
     }
     let elements = extents[first..].iter().fold(1, |elements: usize, extent| elements.saturating_mul(*extent));
     let is_one = inner > 0 && !along[..first].contains(&true) && (1..=BLOCK).contains(&elements);
-    (is_one && is_rows(&across(extents, &along), &across(strides, &along))).then_some(along)
+    is_one.then_some(along)
 }
 
 /// What belongs to the axes that rows do not run along.
@@ -79,6 +86,18 @@ impl LoopGroup {
     /// The strides of one number for each row, over elements.
     pub(super) fn row_strides(&self) -> Few<isize> {
         self.with_rows(&rows(&self.row_extents()))
+    }
+
+    /// Whether strides lead to one place for each row. The first such strides tell where the rows of a loop are, if these lie
+    /// among each other: then it is cheaper to read one number for each row than to find it for each element.
+    pub(super) fn is_one_for_each_row(&mut self, strides: &[isize]) -> bool {
+        let is_among = |along: &Few<bool>| along.iter().zip(along.iter().skip(1)).any(|(own, next)| *own && !next);
+        if let Some(along) = &self.along_rows {
+            let is_still = strides.iter().zip(along.iter()).all(|(stride, along)| *stride == 0 || !along);
+            return is_among(along) && is_still && strides.iter().any(|stride| *stride != 0);
+        }
+        self.along_rows = along_still_axes(&self.extents, strides).filter(is_among);
+        self.along_rows.is_some()
     }
 
     /// The same loop over finer axes.

@@ -10,6 +10,7 @@
 //! gives the same plan.
 
 mod common;
+mod correlate;
 mod dead;
 mod expand;
 mod flatten;

@@ -4,6 +4,7 @@
 //! from rules, and what does not move contributes nothing. Numbers of the user are operands; their zeros stay,
 //! and give NaN where they meet what is not finite, unless they are to win.
 
+use super::correlate::correlated;
 use super::product::{all_differ, is_view, number, number_node, product, rounded, substituted};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
@@ -13,6 +14,10 @@ use crate::view::{AxisView, View};
 
 pub(super) fn simplify(graph: Graph) -> Graph {
     graph.rewritten(|graph, mut node| {
+        if let Some((windows, product)) = correlated(graph, &node) {
+            let windows = graph.push(windows);
+            node = product(windows);
+        }
         // Every step has fewer nodes behind it than the one before, so this comes to an end.
         loop {
             match simpler(graph, &node) {

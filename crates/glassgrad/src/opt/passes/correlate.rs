@@ -1,0 +1,110 @@
+//! What is folded back from windows that move by single places, as a product of windows.
+//!
+//! The way back through a convolution adds every product up where its window read. Seen from there, an element is the sum
+//! over all places of the kernel of what the windows that read it there owe: a convolution with the kernel the other way
+//! round. Nothing meets any more, so any part of it can be computed on its own, and a sum stays in a register until it is
+//! whole. Zeros around what windows owe are multiplied too; where images are so small that this is much, they stay folded.
+
+use crate::einsum::{Einsum, Label};
+use crate::expr::Op;
+use crate::opt::graph::{Graph, GraphNode};
+use crate::shape::Shape;
+use crate::view::{AxisView, View};
+
+/// So many times the multiplications are worth it.
+const WORTH: f64 = 1.3;
+
+/// One axis that windows move along: where its positions and its places stand in what is folded.
+struct Slid {
+    position: usize,
+    place: usize,
+    dilation: isize,
+}
+
+/// If a node folds a product of what windows owe and a kernel, the windows to be read instead, and the product of these
+/// and the kernel; the number of the windows stands for them.
+pub(super) fn correlated(
+    graph: &Graph,
+    node: &GraphNode,
+) -> Option<(GraphNode, impl FnOnce(usize) -> GraphNode + use<>)> {
+    let Op::Spread(view) = &node.op else { return None };
+    let folded = &graph.nodes[node.inputs[0]];
+    let Op::Einsum(einsum) = &folded.op else { return None };
+    let [first, second] = &einsum.operands[..] else { return None };
+    let slid: Vec<Option<Slid>> = (0..view.axes.len()).map(|axis| slid(view, axis)).collect::<Option<_>>()?;
+    let windows = || slid.iter().flatten();
+    if slid.len() + windows().count() != view.output.rank() {
+        return None;
+    }
+    let owed = windows().next().map(|slid| usize::from(!first.contains(&einsum.output[slid.position])))?;
+    let (own, kernel) = if owed == 0 { (first, second) } else { (second, first) };
+    let once = |labels: &[Label], label: Label| labels.iter().filter(|own| **own == label).count() == 1;
+    let is_apart = |slid: &Slid| {
+        let [position, place] = [slid.position, slid.place].map(|axis| einsum.output[axis]);
+        let is_told =
+            once(own, position) && once(kernel, place) && !kernel.contains(&position) && !own.contains(&place);
+        is_told && once(&einsum.output, position) && once(&einsum.output, place)
+    };
+    // Zeros around what is owed must win if those of the kernel do not meet what is not finite.
+    let is_weak = einsum.strong[owed] || !einsum.is_strong();
+    if !windows().all(is_apart) || !is_weak || einsum.extents.contains(&0) || view.input.contains(&0) {
+        return None;
+    }
+    let size =
+        |axis: usize| view.input[axis] as f64 / view.output[slid[axis].as_ref().map_or(0, |s| s.position)] as f64;
+    let more: f64 = (0..slid.len()).filter(|axis| slid[*axis].is_some()).map(size).product();
+    if more > WORTH {
+        return None;
+    }
+    // What is owed, with zeros around it, by the places of the folded array and those of the kernel.
+    let mut labels = own.clone();
+    let mut product = Einsum::clone(einsum);
+    let input = &graph.nodes[folded.inputs[owed]];
+    let mut axes: Vec<AxisView> = (0..own.len()).map(|axis| AxisView { offset: 0, steps: vec![(axis, 1)] }).collect();
+    let mut seen = input.shape.to_vec();
+    for (axis, slid) in slid.iter().enumerate() {
+        let Some(slid) = slid else { continue };
+        let [position, place] = [slid.position, slid.place].map(|axis| einsum.output[axis]);
+        let along = own.iter().position(|label| *label == position)?;
+        seen[along] = view.input[axis];
+        product.extents[position] = view.input[axis];
+        axes[along] =
+            AxisView { offset: -view.axes[axis].offset, steps: vec![(along, 1), (seen.len(), -slid.dilation)] };
+        seen.push(einsum.extents[place]);
+        labels.push(place);
+    }
+    product.operands[owed] = labels;
+    product.output = view
+        .axes
+        .iter()
+        .zip(&slid)
+        .map(|(axis, slid)| match slid {
+            Some(slid) => einsum.output[slid.position],
+            None => einsum.output[axis.steps[0].0],
+        })
+        .collect();
+    let output = Shape::from(&seen[..]);
+    let read = View { input: input.shape.clone(), output: output.clone(), axes };
+    let owing = folded.inputs[owed];
+    let read = GraphNode { op: Op::Read(read.into()), inputs: vec![owing], shape: output, body: None, ..input.clone() };
+    let read = GraphNode { source: node.source, ..read };
+    let (mut inputs, node) = (folded.inputs.clone(), node.clone());
+    Some((read, move |windows| {
+        inputs[owed] = windows;
+        GraphNode { op: Op::Einsum(product.into()), inputs, ..node }
+    }))
+}
+
+/// What windows do along an axis: nothing at all, or move by single places; `None` for everything else.
+fn slid(view: &View, axis: usize) -> Option<Option<Slid>> {
+    let own = &view.axes[axis];
+    let is_alone =
+        |along: usize| view.axes.iter().flat_map(|axis| &axis.steps).filter(|(other, _)| *other == along).count() == 1;
+    match own.steps[..] {
+        [(along, 1)] if own.offset == 0 && view.output[along] == view.input[axis] && is_alone(along) => Some(None),
+        [(position, 1), (place, dilation)] if is_alone(position) && is_alone(place) => {
+            Some(Some(Slid { position, place, dilation }))
+        }
+        _ => None,
+    }
+}
