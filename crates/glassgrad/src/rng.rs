@@ -85,12 +85,9 @@ impl Key {
         let (parts, rest) = numbers.as_chunks_mut::<TOGETHER>();
         let mut index = first;
         for part in parts {
-            let mut counters = [[0; TOGETHER]; 4];
-            for k in 0..TOGETHER {
-                let own = index + k as u64;
-                (counters[0][k], counters[1][k]) = (own as u32, (own >> 32) as u32);
-            }
-            let [low, high, _, _] = philox_together(self.0, counters);
+            let indices: [u64; TOGETHER] = std::array::from_fn(|k| index + k as u64);
+            let counters = [indices.map(|own| own as u32), indices.map(|own| (own >> 32) as u32)];
+            let [low, high, _, _] = philox_together(self.0, [counters[0], counters[1], [0; TOGETHER], [0; TOGETHER]]);
             for (k, number) in part.iter_mut().enumerate() {
                 *number = unit(u64::from(low[k]) | u64::from(high[k]) << 32);
             }
@@ -148,6 +145,8 @@ fn philox(key: u64, counter: [u32; 4]) -> [u32; 4] {
 fn philox_together<const N: usize>(key: u64, mut counters: [[u32; N]; 4]) -> [[u32; N]; 4] {
     let mut key = [key as u32, (key >> 32) as u32];
     for _ in 0..10 {
+        // By number: all of it must vanish into vectors.
+        #[allow(clippy::needless_range_loop)]
         for k in 0..N {
             let first = u64::from(counters[0][k]) * 0xd251_1f53;
             let second = u64::from(counters[2][k]) * 0xcd9e_8d57;

@@ -59,6 +59,8 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let of_images = |kernel: &Tensor| grad(|images: &Tensor| loss(images, kernel))(&images);
     let of_kernel = |kernel: &Tensor| grad(|kernel: &Tensor| loss(&images, kernel))(kernel);
     let padded = Convolution::default().padding(1).stride(2);
+    let (same, overlapping) = (Convolution::default().padding(1), Pooling::new(3).stride(2).padding(1));
+    let pooled = |x: &Tensor| (x.conv2d(&many, same) + 0.1).relu().max_pool2d(Pooling::new(2));
     vec![
         ("few channels", convolved(&images, &few)),
         ("many channels", convolved(&images, &many)),
@@ -67,6 +69,10 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("gradient of a kernel, few channels", of_kernel(&few)),
         ("gradient of a kernel, many channels", of_kernel(&many)),
         ("padded gradient", grad(|x: &Tensor| x.conv2d(&many, padded).square().sum())(&images)),
+        ("a pooled layer", pooled(&images)),
+        ("a pooled layer and its gradient", grad(|x: &Tensor| pooled(x).square().sum())(&images)),
+        ("windows that overlap", images.max_pool2d(overlapping)),
+        ("gradient of windows that overlap", grad(|x: &Tensor| x.max_pool2d(overlapping).square().sum())(&images)),
         ("batched large products", known(&[20, 60, 70], 0.8).matmul(&known(&[20, 70, 64], 0.9))),
         ("batched products", known(&[48, 30, 70], 0.8).matmul(&known(&[48, 70, 50], 0.9))),
     ]

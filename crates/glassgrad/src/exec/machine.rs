@@ -39,7 +39,31 @@ pub(super) fn elements_mut<'a, E>(at: *mut u8, count: usize) -> &'a mut [E] {
 }
 
 /// Copies elements to an address. A loop may write over what it has read, at the same places.
+#[inline(always)]
 pub(super) fn copy<E: Copy>(from: &[E], to: *mut u8) {
+    /// As long as this a call costs more than the copy itself.
+    const SHORT: usize = 32;
+    if from.len() < SHORT {
+        let (from, rest) = from.as_chunks::<8>();
+        let mut to = to.cast::<E>();
+        // SAFETY: as below, some elements at a time.
+        unsafe {
+            for some in from {
+                to.cast::<[E; 8]>().write_unaligned(*some);
+                to = to.wrapping_add(8);
+            }
+            let (from, rest) = rest.as_chunks::<4>();
+            for some in from {
+                to.cast::<[E; 4]>().write_unaligned(*some);
+                to = to.wrapping_add(4);
+            }
+            for one in rest {
+                to.write(*one);
+                to = to.wrapping_add(1);
+            }
+        }
+        return;
+    }
     // SAFETY: the planner gave the step this many elements at both places; they may be the same.
     unsafe { std::ptr::copy(from.as_ptr(), to.cast::<E>(), from.len()) };
 }

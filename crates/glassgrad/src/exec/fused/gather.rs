@@ -1,6 +1,6 @@
 //! Reading strided elements of a block into scratch memory.
 
-use super::super::machine::{Frame, elements, elements_mut};
+use super::super::machine::{Frame, copy, elements, elements_mut};
 use super::{Axes, behind, pieces, whole_rows};
 use crate::dtype::DType;
 use crate::opt::program::Access;
@@ -143,7 +143,7 @@ fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: *mut u8
                 let piece = &mut to[begin..begin + length];
                 match stride {
                     0 => piece.fill(at(place)),
-                    1 => piece.copy_from_slice(elements::<E>(behind(from, place, load.dtype), length)),
+                    1 => copy(elements::<E>(behind(from, place, load.dtype), length), piece.as_mut_ptr().cast()),
                     _ => {
                         for (k, element) in piece.iter_mut().enumerate() {
                             *element = at(place + k as isize * stride);

@@ -34,44 +34,76 @@ impl<const W: usize> Places<W> {
         }
         Places { places, width, together, whole }
     }
+
+    /// How many columns from one on lie side by side and can be moved at once: 16, 8, 4, 2 or 1.
+    #[inline(always)]
+    fn side_by_side(&self, column: usize) -> usize {
+        let is_next = |next: usize| self.places[column + next] == self.places[column] + next as isize;
+        let mut length = 1;
+        while length < 16 && column + length < self.width && is_next(length) {
+            length += 1;
+        }
+        // The largest power of 2 up to there.
+        1 << length.ilog2()
+    }
 }
 
 /// Packs columns side by side, one line for each sum.
 #[inline(always)]
 pub(super) fn pack<E: Factor, const W: usize>(b: *const E, columns: &Places<W>, inner: &[isize], lines: *mut [E; W]) {
     // SAFETY, for all of this: the planner's strides stay inside the factor, and there is a line for each sum.
-    let any = columns.together[..W / GROUP].contains(&true);
-    if !any && inner.len() > 1 && inner[1] == inner[0] + 1 {
-        // Sums lie side by side: one column after another.
-        for column in 0..W {
-            let at = b.wrapping_offset(columns.places[column]);
-            for (k, step) in inner.iter().enumerate() {
-                let element = if column < columns.width { unsafe { *at.wrapping_offset(*step) } } else { E::default() };
-                unsafe { (*lines.wrapping_add(k))[column] = element };
-            }
+    if columns.whole {
+        for (k, step) in inner.iter().enumerate() {
+            let from = b.wrapping_offset(*step + columns.places[0]).cast::<[E; W]>();
+            unsafe { *lines.wrapping_add(k) = from.read_unaligned() };
         }
         return;
     }
-    for (k, step) in inner.iter().enumerate() {
-        let at = b.wrapping_offset(*step);
-        let line = unsafe { &mut *lines.wrapping_add(k) };
-        if columns.whole {
-            *line = unsafe { at.wrapping_offset(columns.places[0]).cast::<[E; W]>().read_unaligned() };
-            continue;
-        }
-        for group in 0..W / GROUP {
-            let first = group * GROUP;
-            if columns.together[group] {
-                let eight = unsafe { at.wrapping_offset(columns.places[first]).cast::<[E; GROUP]>().read_unaligned() };
-                line[first..first + GROUP].copy_from_slice(&eight);
-                continue;
-            }
-            for column in first..first + GROUP {
+    let any = columns.together[..W / GROUP].contains(&true);
+    if !any && inner.get(1).is_none_or(|second| *second != inner[0] + 1) {
+        // Neither columns nor sums lie side by side: line by line, as they are written.
+        for (k, step) in inner.iter().enumerate() {
+            let (at, line) = (b.wrapping_offset(*step), unsafe { &mut *lines.wrapping_add(k) });
+            for column in 0..W {
                 line[column] = match column < columns.width {
                     true => unsafe { *at.wrapping_offset(columns.places[column]) },
                     false => E::default(),
                 };
             }
+        }
+        return;
+    }
+    // As many columns at once as lie side by side, for all sums, then the next.
+    let mut column = 0;
+    while column < columns.width {
+        let (from, to) = (b.wrapping_offset(columns.places[column]), lines.cast::<E>().wrapping_add(column));
+        let count = columns.side_by_side(column);
+        unsafe {
+            match count {
+                16 => pack_some::<E, 16, W>(from, inner, to),
+                8 => pack_some::<E, 8, W>(from, inner, to),
+                4 => pack_some::<E, 4, W>(from, inner, to),
+                2 => pack_some::<E, 2, W>(from, inner, to),
+                _ => pack_some::<E, 1, W>(from, inner, to),
+            }
+        }
+        column += count;
+    }
+    for column in columns.width..W {
+        for k in 0..inner.len() {
+            unsafe { (*lines.wrapping_add(k))[column] = E::default() };
+        }
+    }
+}
+
+/// Packs some columns that lie side by side.
+#[inline(always)]
+unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, inner: &[isize], to: *mut E) {
+    for (k, step) in inner.iter().enumerate() {
+        // SAFETY: as whoever calls this says.
+        unsafe {
+            let some = from.wrapping_offset(*step).cast::<[E; C]>().read_unaligned();
+            to.wrapping_add(k * W).cast::<[E; C]>().write_unaligned(some);
         }
     }
 }

@@ -47,7 +47,11 @@ pub(super) fn correlated(
     };
     // Zeros around what is owed must win if those of the kernel do not meet what is not finite.
     let is_weak = einsum.strong[owed] || !einsum.is_strong();
-    if !windows().all(is_apart) || !is_weak || einsum.extents.contains(&0) || view.input.contains(&0) {
+    // Without an axis of its own in the result, the kernel would leave no product of matrices.
+    let is_place = |label: &Label| windows().any(|slid| einsum.output[slid.place] == *label);
+    let is_free = |label: &&Label| einsum.extents[**label] > 1 && einsum.output.contains(label) && !own.contains(label);
+    let has_columns = kernel.iter().filter(is_free).any(|label| !is_place(label));
+    if !windows().all(is_apart) || !is_weak || !has_columns || einsum.extents.contains(&0) || view.input.contains(&0) {
         return None;
     }
     let size =
