@@ -39,7 +39,7 @@ pub(crate) fn write(path: &Path, study: &Study, network: &Network) -> Result<(),
     save::save(path, network, &[(NOTE, &note(study)?)]).map_err(Failure::result)
 }
 
-/// The bytes of the file that [`write`] writes.
+/// The bytes of the file that [`write()`] writes.
 pub(crate) fn to_bytes(study: &Study, network: &Network) -> Result<Vec<u8>, Failure> {
     let mut file = File::of(network).map_err(Failure::result)?;
     file.notes.insert(NOTE.to_owned(), note(study)?);
