@@ -30,7 +30,8 @@ fn along_still_axes(extents: &[usize], strides: &[isize]) -> Option<Few<bool>> {
     }
     let elements = extents[first..].iter().fold(1, |elements: usize, extent| elements.saturating_mul(*extent));
     let is_one = inner > 0 && !along[..first].contains(&true) && (1..=BLOCK).contains(&elements);
-    is_one.then_some(along)
+    // A sum of all elements of several axes leaves their rows to others.
+    (is_one && (extents.len() == 1 || along.contains(&false))).then_some(along)
 }
 
 /// What belongs to the axes that rows do not run along.
