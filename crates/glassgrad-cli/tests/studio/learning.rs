@@ -273,6 +273,8 @@ fn the_pages_of_learning_fit_and_can_be_read() {
             assert_eq!(wide, width, "{hash} is {wide} wide in a window of {width}");
             let worst = browser.evaluate(CONTRAST);
             assert!(worst[0].as_f64() >= Some(4.5), "{hash} at {width}, {scheme}: contrast {worst}");
+            let twice = "[...document.querySelectorAll('[id]')].map(own => own.id).filter((id, place, all) => all.indexOf(id) !== place)";
+            assert_eq!(browser.evaluate(twice), json!([]), "{hash}: names of elements that occur twice");
             is_quiet(browser);
         }
     }

@@ -12,7 +12,7 @@ use crate::server::Studio;
 use crate::socket::Socket;
 
 /// So long a client watches, and so long nobody does, by turns.
-const WATCHED: Duration = Duration::from_secs(30);
+const WATCHED: Duration = Duration::from_secs(60);
 const UNWATCHED: Duration = Duration::from_secs(10);
 
 fn steps(studio: &Studio, run: u64) -> u64 {
