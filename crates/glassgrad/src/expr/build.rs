@@ -557,12 +557,15 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        let refused = |message: String| Tensor::refused(Error::new(name, message), &[self]);
-        if let Some(axis) = axes.iter().find(|axis| **axis >= self.rank()) {
-            return refused(format!("there is no axis {axis} in the shape {}", self.shape()));
-        }
-        if let Some(axis) = axes.iter().find(|axis| self.shape()[**axis] == 0) {
-            return refused(format!("axis {axis} is empty"));
+        let missing = axes.iter().find(|axis| **axis >= self.rank());
+        let empty = axes.iter().find(|axis| self.shape().get(**axis) == Some(&0));
+        let wrong = match (missing, empty) {
+            (Some(axis), _) => Some(format!("there is no axis {axis} in the shape {}", self.shape())),
+            (None, Some(axis)) => Some(format!("axis {axis} is empty")),
+            (None, None) => None,
+        };
+        if let Some(message) = wrong {
+            return Tensor::refused(Error::new(name, message), &[self]);
         }
         let kept = (0..self.rank()).filter(|axis| !axes.contains(axis));
         let shape: Shape = kept.map(|axis| self.shape()[axis]).collect();
