@@ -11,13 +11,13 @@ use super::board::Watcher;
 const BETWEEN: Duration = Duration::from_micros(16_600);
 /// Whoever does not take what is sent for so long has gone away.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often someone who hears nothing is asked whether they are still there.
+/// How often who watches is asked whether they are still there: the answer is all that they say.
 const PULSE: Duration = Duration::from_secs(10);
 
 /// Sends the latest of each kind, until the page or the run is gone.
 pub(super) async fn serve(mut socket: WebSocket, mut watcher: Watcher) {
     let mut version = 0;
-    let mut due = Instant::now();
+    let (mut due, mut pulse) = (Instant::now(), Instant::now() + PULSE);
     loop {
         let (now, messages) = watcher.board.since(version);
         version = now;
@@ -34,7 +34,6 @@ pub(super) async fn serve(mut socket: WebSocket, mut watcher: Watcher) {
         }
         due = (due + BETWEEN).max(Instant::now());
         // What a page says is only listened to for its end.
-        let mut pulse = Instant::now() + PULSE;
         let changed = async {
             sleep_until(due).await;
             watcher.version.changed().await
