@@ -30,8 +30,6 @@ const TINY: usize = 1 << 12;
 const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
 const PARALLEL: usize = 128 * 128 * 128;
-/// From this many multiplications on a product is worth it that threads share what they copy.
-const LARGEST_IN_PIECES: usize = 1 << 28;
 /// A side of a product is cut into about so many pieces, each a multiple of so many rows or columns, which kernels compute
 /// together.
 const PIECES: usize = 8;
@@ -97,7 +95,7 @@ pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
 }
 
 /// Sizes; the result with the strides of its columns and rows, and whether it is added to; both factors with theirs; the
-/// coefficients of what is there and of the product; conjugations; and threads.
+/// coefficients of what is there and of the product; conjugations; and threads, which are never its own.
 pub(super) type LargeProduct<E> = unsafe fn(
     usize,
     usize,
@@ -326,20 +324,18 @@ fn large_batch<E: Factor>(kernel: LargeProduct<E>, product: &Product, frame: &Fr
     let one = |number: usize| first.at(place(&product.batch, number));
     let (count, each) = (count(&product.batch), multiplications(product));
     if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL {
-        threads::each(count, |number| large(kernel, one(number), Parallelism::None));
+        threads::each(count, |number| large(kernel, one(number)));
     } else {
         (0..count).for_each(|number| in_pieces(kernel, one(number)));
     }
 }
 
 /// A large product on several threads, if it is worth them. The longer side of the result is cut into pieces, which threads
-/// take; `gemm` itself cuts only the largest products, in which it then copies less.
+/// take.
 fn in_pieces<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
     let Matrices { rows, columns, inner, .. } = matrices;
-    match rows.extent.saturating_mul(columns.extent).saturating_mul(inner.extent) {
-        ..PARALLEL => return large(kernel, matrices, Parallelism::None),
-        PARALLEL..LARGEST_IN_PIECES => {}
-        LARGEST_IN_PIECES.. => return large(kernel, matrices, Parallelism::Rayon(0)),
+    if rows.extent.saturating_mul(columns.extent).saturating_mul(inner.extent) < PARALLEL {
+        return large(kernel, matrices);
     }
     let is_wide = columns.extent >= rows.extent;
     let side = if is_wide { columns } else { rows };
@@ -350,12 +346,12 @@ fn in_pieces<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
         let piece = ProductAxis { extent: length.min(side.extent - first), ..side };
         let own = whole.at(side.strides.map(|stride| first as isize * stride));
         let own = if is_wide { Matrices { columns: piece, ..own } } else { Matrices { rows: piece, ..own } };
-        large(kernel, own, Parallelism::None);
+        large(kernel, own);
     });
 }
 
 /// A large product, by `gemm`.
-fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>, parallelism: Parallelism) {
+fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>) {
     // The kernel expects the elements of a column of the result close together, and forward strides.
     if matrices.columns.strides[2].abs() < matrices.rows.strides[2].abs() {
         matrices = matrices.transposed();
@@ -393,7 +389,7 @@ fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>, parallel
             false,
             false,
             false,
-            parallelism,
+            Parallelism::None,
         );
     }
 }
