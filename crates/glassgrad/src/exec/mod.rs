@@ -5,6 +5,7 @@
 
 mod clock;
 mod every;
+mod followed;
 mod fused;
 mod graphs;
 mod level;

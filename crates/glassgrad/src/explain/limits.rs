@@ -144,7 +144,8 @@ impl Limits {
         let (computing, bound) = match step {
             Step::Loop(fused) => self.of_loop(fused),
             Step::Product(product) => {
-                (step.flops() / of_type(&self.product, product.operands[2].dtype), Bound::Product)
+                let then = product.then.as_ref().map_or(0.0, |then| self.of_loop(then).0);
+                (product.flops() / of_type(&self.product, product.operands[2].dtype) + then, Bound::Product)
             }
             Step::Call(_) => (0.0, Bound::Memory),
             Step::Repeat(repeat) => return (repeat.length as f64 * self.of_program(&repeat.body), Bound::Inside),
