@@ -181,15 +181,18 @@ impl Tensor {
         };
         let (lead, outputs) = (operands.lead, kernel.shape()[0]);
         let sizes = view.output[lead + 2..lead + 2 + N].to_vec();
-        let seen = signal.read(view);
         let mut labels = Labels::default();
         let [batch, group, input, output] = [lead, 1, 1, 1].map(|count| labels.take(count));
         let [place, inside] = [N, N].map(|count| labels.take(count));
+        // One channel makes one: no product of matrices, but a loop, which is long along positions on the last axis.
+        let is_loop = N > 0 && kernel.shape()[0] == operands.groups && kernel.shape()[1] == 1;
+        let (front, back) = place.split_at(if is_loop { N - 1 } else { N });
+        let own = [&batch[..], &group, &input, front, &inside, back].concat();
+        let order = [&batch[..], &group, &input, &place, &inside].concat();
+        let order: Vec<usize> = own.iter().filter_map(|label| order.iter().position(|own| own == label)).collect();
+        let seen = signal.read(view.ordered(&order));
         let product = Tensor::einsum_labels(
-            &[
-                (&seen, &[&batch[..], &group, &input, &place, &inside].concat()),
-                (&operands.kernel(), &[&group[..], &output, &input, &inside].concat()),
-            ],
+            &[(&seen, &own), (&operands.kernel(), &[&group[..], &output, &input, &inside].concat())],
             &[&batch[..], &group, &output, &place].concat(),
         );
         product.reshape([&self.shape()[..lead], &[outputs], &sizes].concat())

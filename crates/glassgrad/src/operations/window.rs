@@ -96,7 +96,9 @@ impl Tensor {
         if padded.error().is_some() || padded.shape() == self.shape() {
             return padded;
         }
-        let inside = Tensor::full(self.shape(), 1.0, self.dtype()).pad(widths);
+        // What lies inside is the same for all indices of the other axes.
+        let sizes = self.shape().iter().zip(widths).map(|(size, width)| if *width == (0, 0) { 1 } else { *size });
+        let inside = Tensor::full(&sizes.collect::<Vec<usize>>()[..], 1.0, self.dtype()).pad(widths);
         let around = Tensor::full(padded.shape(), number, self.dtype());
         inside.not_equal(inside.zeros_like()).choose(&padded, &around)
     }
