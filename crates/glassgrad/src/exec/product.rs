@@ -9,7 +9,6 @@ use gemm_common::Parallelism;
 
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
-#[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
 use super::strong;
 use super::symmetric::Symmetric;
@@ -85,6 +84,8 @@ pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
     /// Whether it is neither infinite nor no number.
     fn is_finite(self) -> bool;
     fn is_zero(self) -> bool;
+    /// Eight numbers in registers that every machine of this architecture has.
+    type Eight: Register<Self>;
     /// Registers of 512 bits, and of 256.
     #[cfg(target_arch = "x86_64")]
     type Wide: Register<Self>;
@@ -121,9 +122,13 @@ pub(super) type LargeProduct<E> = unsafe fn(
 );
 
 macro_rules! float_factors {
-    ($($Float:ty, $large:path, $Wide:ident, $Medium:ident);*) => {$(
+    ($($Float:ty, $large:path, $Wide:ident, $Medium:ident, $Neon:ident);*) => {$(
         impl Factor for $Float {
             const LEVELS: bool = true;
+            #[cfg(target_arch = "aarch64")]
+            type Eight = super::register::neon::Eight<std::arch::aarch64::$Neon, { size_of::<$Float>() / 2 }>;
+            #[cfg(not(target_arch = "aarch64"))]
+            type Eight = Portable<$Float>;
             #[cfg(target_arch = "x86_64")]
             type Wide = std::arch::x86_64::$Wide;
             #[cfg(target_arch = "x86_64")]
@@ -160,12 +165,13 @@ macro_rules! float_factors {
     )*};
 }
 float_factors!(
-    f32, gemm_f32::gemm::f32::get_gemm_fn, __m512, __m256;
-    f64, gemm_f64::gemm::f64::get_gemm_fn, __m512d, __m256d
+    f32, gemm_f32::gemm::f32::get_gemm_fn, __m512, __m256, float32x4_t;
+    f64, gemm_f64::gemm::f64::get_gemm_fn, __m512d, __m256d, float64x2_t
 );
 
 impl Factor for i64 {
     const LEVELS: bool = false;
+    type Eight = Portable<i64>;
     #[cfg(target_arch = "x86_64")]
     type Wide = Portable<i64>;
     #[cfg(target_arch = "x86_64")]
@@ -420,7 +426,8 @@ fn packed<E: Factor>(level: Level, matrices: Matrices<E>, scratch: *mut u8) {
             }
         }
     }
-    columns_together::<E, false>(matrices, scratch);
+    let _ = level;
+    columns_together::<E, { Level::BASELINE_FUSES }>(matrices, scratch);
 }
 
 #[inline(always)]

@@ -102,3 +102,66 @@ mod x86 {
         __m256d, f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd;
     }
 }
+
+#[cfg(target_arch = "aarch64")]
+pub(super) mod neon {
+    use core::arch::aarch64::*;
+
+    use super::Register;
+
+    /// Eight numbers in registers of 128 bits, which every machine of this architecture has; multiply-adds round once.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Eight<V, const N: usize>([V; N]);
+
+    macro_rules! registers {
+        ($($Vector:ty, $N:literal, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident;)*) => {$(
+            // SAFETY, for all of this: every machine has the instructions, and whoever calls a function has the numbers
+            // where it says.
+            impl Register<$Float> for Eight<$Vector, $N> {
+                #[inline(always)]
+                unsafe fn splat(number: $Float) -> Self {
+                    Eight([unsafe { $splat(number) }; $N])
+                }
+                #[inline(always)]
+                unsafe fn load(at: *const $Float) -> Self {
+                    let mut own = unsafe { Self::splat(0.0) };
+                    for n in 0..$N {
+                        own.0[n] = unsafe { $load(at.wrapping_add(n * (8 / $N))) };
+                    }
+                    own
+                }
+                #[inline(always)]
+                unsafe fn store(self, at: *mut $Float) {
+                    for n in 0..$N {
+                        unsafe { $store(at.wrapping_add(n * (8 / $N)), self.0[n]) };
+                    }
+                }
+                #[inline(always)]
+                unsafe fn fused(mut self, factor: Self, addend: Self) -> Self {
+                    for n in 0..$N {
+                        self.0[n] = unsafe { $fused(addend.0[n], self.0[n], factor.0[n]) };
+                    }
+                    self
+                }
+                #[inline(always)]
+                unsafe fn times(mut self, other: Self) -> Self {
+                    for n in 0..$N {
+                        self.0[n] = unsafe { $times(self.0[n], other.0[n]) };
+                    }
+                    self
+                }
+                #[inline(always)]
+                unsafe fn plus(mut self, other: Self) -> Self {
+                    for n in 0..$N {
+                        self.0[n] = unsafe { $plus(self.0[n], other.0[n]) };
+                    }
+                    self
+                }
+            }
+        )*};
+    }
+    registers! {
+        float32x4_t, 2, f32: vdupq_n_f32 vld1q_f32 vst1q_f32 vfmaq_f32 vmulq_f32 vaddq_f32;
+        float64x2_t, 4, f64: vdupq_n_f64 vld1q_f64 vst1q_f64 vfmaq_f64 vmulq_f64 vaddq_f64;
+    }
+}

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use super::level::Level;
 use super::machine::Workspace;
 use super::product::Factor;
-use super::register::{Portable, Register};
+use super::register::Register;
 use super::threads;
 use crate::opt::memory::aligned;
 
@@ -81,7 +81,12 @@ impl<E: Factor> Symmetric<E> {
             }
         }
         let _ = level;
-        self.cut::<8, 4>(|packed, corner| packed.tile::<Portable<E>, 1, 8, 4>(corner), parallel);
+        // Where there are 32 registers, four rows of 16 numbers of 32 bits fit beside what is multiplied.
+        #[cfg(target_arch = "aarch64")]
+        if size_of::<E>() == 4 {
+            return self.cut::<16, 4>(|packed, corner| packed.tile::<E::Eight, 2, 16, 4>(corner), parallel);
+        }
+        self.cut::<8, 4>(|packed, corner| packed.tile::<E::Eight, 1, 8, 4>(corner), parallel);
     }
 
     /// Packs and computes some sums after others; panels have `W` columns, groups `H` rows.

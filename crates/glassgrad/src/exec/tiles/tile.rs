@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use super::super::level::Level;
 use super::super::machine::{Workspace, elements_mut};
 use super::super::product::Factor;
-use super::super::register::{Portable, Register};
+use super::super::register::Register;
 use super::panel::{Places, block, finish, pack};
 use super::places::each_place;
 use super::{Composite, DEPTH};
@@ -120,7 +120,16 @@ impl<E: Factor> Tile<'_, E> {
                 }
             }
         }
-        self.panels(8, |first, width| self.panel::<Portable<E>, 1, 8, 4>(tables, first, width));
+        // Where there are 32 registers, four rows of 16 numbers of 32 bits fit beside what is multiplied.
+        #[cfg(target_arch = "aarch64")]
+        if size_of::<E>() == 4 {
+            return self.panels(16, |first, width| match width {
+                0..=8 => self.panel::<E::Eight, 1, 8, 4>(tables, first, width),
+                _ => self.panel::<E::Eight, 2, 16, 4>(tables, first, width),
+            });
+        }
+        let _ = level;
+        self.panels(8, |first, width| self.panel::<E::Eight, 1, 8, 4>(tables, first, width));
     }
 
     /// How many times narrower panels are where places meet: what falls on one place is added up panel by panel, so that
