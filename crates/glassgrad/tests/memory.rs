@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use glassgrad::data::Examples;
 use glassgrad::error::Error;
-use glassgrad::exec::programs_planned;
+use glassgrad::exec::{programs_planned, with_threads};
 use glassgrad::expr::{Keys, s};
 use glassgrad::nn::{Activation, Conv2d, Layer, Linear, Lstm, Mlp, Recurrent};
 use glassgrad::operations::Convolution;
@@ -240,8 +240,7 @@ fn an_epoch_plans_once() {
 
 #[test]
 fn memory_and_plans() {
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    alone.install(a_step_takes_little_more_than_what_it_must_hold);
+    with_threads(1, a_step_takes_little_more_than_what_it_must_hold);
     a_step_asks_for_no_memory();
     results_are_written_over_when_nobody_holds_them();
     training_asks_for_the_key_of_each_step();

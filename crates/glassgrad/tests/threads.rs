@@ -3,12 +3,11 @@
 
 use glassgrad::array::Buffer;
 use glassgrad::dtype::DType;
-use glassgrad::exec::{Level, at_level};
+use glassgrad::exec::{Level, at_level, with_threads};
 use glassgrad::expr::{Axes, s};
 use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::ops::Operation;
 use glassgrad::{Tensor, grad};
-use rayon::ThreadPoolBuilder;
 
 fn numbers(count: usize, phase: f64) -> Vec<f32> {
     (0..count).map(|k| ((k as f64 * 0.618 + phase).sin() * 1.5) as f32).collect()
@@ -119,9 +118,8 @@ type Cases = fn(DType) -> Vec<(&'static str, Tensor)>;
 
 /// The bits of some cases on so many threads at a level.
 fn on(threads: usize, level: Level, cases: Cases, dtype: DType) -> Vec<(&'static str, Vec<u64>)> {
-    let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let bits = || cases(dtype).iter().map(|(name, tensor)| (*name, bits(tensor))).collect();
-    pool.install(|| at_level(level, bits))
+    with_threads(threads, || at_level(level, bits))
 }
 
 fn assert_same_bits(cases: Cases, dtype: DType, many: &[usize]) {

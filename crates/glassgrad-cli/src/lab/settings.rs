@@ -283,16 +283,27 @@ impl Settings {
 const ROOM: usize = 16;
 
 impl Settings {
-    /// Refuses widths that would make a network far larger than the numbers that are there.
-    pub(crate) fn check_size(&self, task: &super::task::Description, numbers: usize) -> Result<(), String> {
+    /// About how many weights the network has, by its widths alone: before it is made.
+    pub(crate) fn weights(&self, task: &super::task::Description) -> usize {
         let ends = task.ends(self);
         let first = if self.model == Model::Transformer { self.context } else { ends.view.numbers() };
         let widths = [&[first], &self.layers[..], &[ends.outputs]].concat();
         let weights = |pair: &[usize]| match self.model {
+            Model::Mlp => pair[0].saturating_mul(pair[1]),
             Model::Sparse => pair[1].saturating_mul(self.wires),
-            _ => pair[0].saturating_mul(pair[1]),
+            // Nine numbers for each pair of channels.
+            Model::Cnn => 9_usize.saturating_mul(pair[0]).saturating_mul(pair[1]),
+            // A block of attention has twelve squares of its width, and no recurrent cell has more.
+            Model::Rnn | Model::Lstm | Model::Gru | Model::Transformer => {
+                12_usize.saturating_mul(pair[1]).saturating_mul(pair[0].max(pair[1]))
+            }
         };
-        let claimed = widths.windows(2).map(weights).fold(0, usize::saturating_add);
+        widths.windows(2).map(weights).fold(0, usize::saturating_add)
+    }
+
+    /// Refuses widths that would make a network far larger than the numbers that are there.
+    pub(crate) fn check_size(&self, task: &super::task::Description, numbers: usize) -> Result<(), String> {
+        let claimed = self.weights(task);
         match claimed > numbers.saturating_mul(ROOM).max(1 << 16) {
             true => Err(format!("it claims to have {claimed} weights, and holds {numbers} numbers")),
             false => Ok(()),

@@ -1,12 +1,11 @@
 //! One step of training, and what it does to one weight: from the gradient over every link of the optimiser to the next
 //! value.
 
-use glassgrad::data::{Batches, Position};
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
 use glassgrad::glass::Graph;
 use glassgrad::optim::{Optimiser, Remembered, State};
-use glassgrad::rng::Key;
+use glassgrad::train::Last;
 use glassgrad::tree::Tree as _;
 use glassgrad::{Within as _, compile, grad, value_and_grad};
 
@@ -24,16 +23,7 @@ pub(crate) type Moment = (Network, State<Network>);
 pub(crate) type Given = ((Tensor, Tensor), Keys);
 
 /// The moment before a step, and all that the step sees.
-#[derive(Clone, Debug)]
-pub(crate) struct LastStep {
-    /// The number of the step, from 1 on.
-    pub(crate) number: u64,
-    pub(crate) network: Network,
-    pub(crate) state: State<Network>,
-    pub(crate) batch: (Tensor, Tensor),
-    pub(crate) noise: Keys,
-    pub(crate) rate: f64,
-}
+pub(crate) type LastStep = Last<Network, (Tensor, Tensor)>;
 
 /// A step as training makes it: what comes after it, and the loss.
 #[track_caller]
@@ -52,39 +42,29 @@ pub(crate) fn step(
     (optimiser.update_knowing(network, &slope, Some(&loss), state), loss)
 }
 
-impl LastStep {
-    /// The moment before a step, found again from the first weights, with the batches and the noise that training has.
-    pub(crate) fn replayed(study: &Study, optimiser: &Optimiser, number: u64) -> Result<LastStep, Error> {
-        let key = Key::new(study.settings.seed);
-        let batches = Batches::new(study.batch(), key.fold(0));
-        let given = |position: Position| -> Result<Given, Error> {
-            let noise = Keys::from(key.fold(1).fold(position.epoch).fold(position.batch));
-            Ok((batches.at(&study.task.training, position)?, noise))
-        };
-        let stepped = compile(|(moment, given): &(Moment, Given)| step(study, optimiser, None, moment, given));
-        let mut moment = (study.start.clone(), optimiser.start(&study.start));
-        let mut position = Position::default();
-        for _ in 1..number {
-            stepped.update(&mut moment, &given(position)?)?;
-            position = batches.after(&study.task.training, position);
-        }
-        let ((network, state), (batch, noise)) = (moment, given(position)?);
-        Ok(LastStep { number, network, state, batch, noise, rate: optimiser.rate_at(number) })
+/// The moment before a step of so large a number, found again from the first weights.
+pub(crate) fn replayed(study: &Study, number: u64) -> Result<LastStep, Error> {
+    let failed = |told: String| Error::new("update", told);
+    let training = study.training().map_err(|failure| failed(failure.to_string()))?;
+    let mut session = training.session(&study.start, &study.task.training)?;
+    for _ in 0..number {
+        session.step().map_err(|trouble| failed(trouble.to_string()))?;
     }
+    session.last()?.ok_or_else(|| failed("no step is made at all".to_owned()))
+}
 
-    /// What comes after the step, bit for bit as training makes it.
-    pub(crate) fn made(&self, study: &Study, optimiser: &Optimiser) -> Result<Moment, Error> {
-        let stepped = compile(|(moment, given): &(Moment, Given)| step(study, optimiser, None, moment, given));
-        let mut moment = (self.network.clone(), self.state.clone());
-        stepped.update(&mut moment, &(self.batch.clone(), self.noise.clone()))?;
-        Ok(moment)
-    }
+/// What comes after a step, bit for bit as training makes it.
+pub(crate) fn made(study: &Study, optimiser: &Optimiser, last: &LastStep) -> Result<Moment, Error> {
+    let stepped = compile(|(moment, given): &(Moment, Given)| step(study, optimiser, None, moment, given));
+    let mut moment = (last.parameters.clone(), last.state.clone());
+    stepped.update(&mut moment, &(last.batch.clone(), last.key.clone()))?;
+    Ok(moment)
+}
 
-    /// The gradient that the step goes along.
-    pub(crate) fn gradient(&self, study: &Study) -> Result<Network, Error> {
-        let loss = |network: &Network| study.objective.of_batch(network, &self.batch, &self.noise);
-        grad(loss)(&self.network).realise()
-    }
+/// The gradient that a step goes along.
+pub(crate) fn gradient(study: &Study, last: &LastStep) -> Result<Network, Error> {
+    let loss = |network: &Network| study.objective.of_batch(network, &last.batch, &last.key);
+    grad(loss)(&last.parameters).realise()
 }
 
 /// One weight in one step.
@@ -113,7 +93,7 @@ impl OneStep {
         path: &str,
         place: &[usize],
     ) -> Result<OneStep, Error> {
-        let leaves = last.network.leaves();
+        let leaves = last.parameters.leaves();
         let Some(leaf) = leaves.iter().position(|(own, _)| own.to_string() == path) else {
             let paths: Vec<String> = leaves.iter().map(|(path, _)| path.to_string()).take(20).collect();
             let error = Error::new("update", format!("the network has no parameter {path:?}"));
@@ -134,13 +114,13 @@ impl OneStep {
             }
             Ok(State { count: state.count.clone(), factor: state.factor.clone(), memories })
         };
-        let taken = optimiser.take_apart(&last.network, &last.gradient(study)?, &last.state);
+        let taken = optimiser.take_apart(&last.parameters, &gradient(study, last)?, &last.state);
         let parts = taken.into_iter().map(|(name, tree)| Ok((name, pick(&tree)?))).collect::<Result<_, Error>>()?;
-        let (network, after) = last.made(study, optimiser)?;
+        let (network, after) = made(study, optimiser, last)?;
         Ok(OneStep {
             number: last.number,
             name: format!("{path}[{}]", place.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
-            weight: pick(&last.network)?,
+            weight: pick(&last.parameters)?,
             rate: last.rate,
             parts,
             next: pick(&network)?,
@@ -150,14 +130,16 @@ impl OneStep {
     }
 
     /// The graph of the next weight, after clipping, which looks at all weights; none where the optimiser is another one than
-    /// the settings tell.
+    /// the settings tell. A rate that someone has changed meanwhile is in the state.
     pub(crate) fn graph(&self, study: &Study) -> Result<Option<Graph>, Error> {
         let failed = |failure: crate::failure::Failure| Error::new("update", failure.to_string());
         let unclipped = Settings { clip: 0.0, ..study.settings.clone() };
         let optimiser: Optimiser = recipe::optimiser(&unclipped, study.batches()).map_err(failed)?;
         let is_clipped = self.parts.get(1).is_some_and(|(name, _)| *name == CLIP);
         let memories = &self.state.memories[usize::from(is_clipped).min(self.state.memories.len())..];
-        if memories.len() != optimiser.names().len() || optimiser.rate_at(self.number) != self.rate {
+        if memories.len() != optimiser.names().len()
+            || optimiser.rate_at(self.number) * self.state.factor.item()? != self.rate
+        {
             return Ok(None);
         }
         let (begin, name) = if is_clipped { (1, "clipped gradient") } else { (0, "gradient") };
@@ -262,8 +244,8 @@ mod tests {
     /// The third step, of the weight with the largest slope.
     fn third(study: &Study) -> OneStep {
         let optimiser = optimiser(study);
-        let last = LastStep::replayed(study, &optimiser, 3).expect("three steps");
-        let (path, place) = steepest(&last.gradient(study).expect("a gradient")).expect("slopes").expect("a weight");
+        let last = replayed(study, 3).expect("three steps");
+        let (path, place) = steepest(&gradient(study, &last).expect("a gradient")).expect("slopes").expect("a weight");
         OneStep::of(study, &optimiser, &last, &path, &place).expect("a step")
     }
 
@@ -305,10 +287,10 @@ mod tests {
             });
             let outcome = study.run(Conduct::default(), &mut ()).ok().expect("training");
             assert_eq!(outcome.steps, 3);
-            let last = LastStep::replayed(&study, &optimiser(&study), 3).expect("three steps");
+            let last = replayed(&study, 3).expect("three steps");
             for (path, leaf) in outcome.network.leaves() {
                 let trained = leaf.to_f64_vec().expect("numbers");
-                let again = last.made(&study, &optimiser(&study)).expect("a step").0;
+                let again = made(&study, &optimiser(&study), &last).expect("a step").0;
                 let again = parameter(&again, &path.to_string()).expect("the parameter").to_f64_vec().expect("numbers");
                 let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<u64>>();
                 assert_eq!(bits(&trained), bits(&again), "{path}, {optimizer:?}");
@@ -325,7 +307,7 @@ mod tests {
     fn what_is_not_there_is_refused() {
         let study = study(|settings| settings.model = crate::lab::settings::Model::Sparse);
         let optimiser = optimiser(&study);
-        let last = LastStep::replayed(&study, &optimiser, 1).expect("a step");
+        let last = replayed(&study, 1).expect("a step");
         let refused = |path: &str, place: &[usize]| match OneStep::of(&study, &optimiser, &last, path, place) {
             Ok(step) => panic!("{} is there", step.name),
             Err(error) => error.to_string(),

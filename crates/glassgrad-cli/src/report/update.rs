@@ -9,7 +9,7 @@ use super::inside::folded;
 use crate::chart::number;
 use crate::lab::recipe;
 use crate::lab::study::Study;
-use crate::lab::update::{LastStep, OneStep, steepest};
+use crate::lab::update::{OneStep, gradient, replayed, steepest};
 
 /// The step that is taken apart: late enough that the optimiser remembers something.
 const STEP: u64 = 3;
@@ -36,8 +36,8 @@ fn one_step(study: &Study) -> Result<Option<OneStep>, Error> {
     let failed = |failure: crate::failure::Failure| Error::new("update", failure.to_string());
     let optimiser = recipe::optimiser(&study.settings, study.batches()).map_err(failed)?;
     let number = (study.settings.epochs * study.batches()).clamp(1, STEP);
-    let last = LastStep::replayed(study, &optimiser, number)?;
-    let Some((path, place)) = steepest(&last.gradient(study)?)? else { return Ok(None) };
+    let last = replayed(study, number)?;
+    let Some((path, place)) = steepest(&gradient(study, &last)?)? else { return Ok(None) };
     OneStep::of(study, &optimiser, &last, &path, &place).map(Some)
 }
 

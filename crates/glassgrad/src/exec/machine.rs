@@ -21,6 +21,8 @@ pub(super) struct Frame<'f> {
     constants: &'f [Array],
     results: &'f [*mut u8],
     arena: *mut u8,
+    /// The piece of a product that a loop goes on with.
+    piece: *mut u8,
     /// The level of instructions of every kernel that runs here.
     pub(super) level: Level,
 }
@@ -75,7 +77,19 @@ impl<'f> Frame<'f> {
         results: &'f [*mut u8],
         arena: *mut u8,
     ) -> Frame<'f> {
-        Frame { inputs, constants: &program.constants, results, arena, level: Level::current() }
+        Frame {
+            inputs,
+            constants: &program.constants,
+            results,
+            arena,
+            piece: std::ptr::null_mut(),
+            level: Level::current(),
+        }
+    }
+
+    /// The same with a piece of a product.
+    pub(super) fn with_piece(&self, piece: *mut u8) -> Frame<'f> {
+        Frame { piece, ..*self }
     }
 
     pub(super) fn base(&self, memory: Memory) -> *mut u8 {
@@ -84,6 +98,7 @@ impl<'f> Frame<'f> {
             Memory::Constant(number) => address(self.constants[number].buffer()).cast_mut(),
             Memory::Result(number) => self.results[number],
             Memory::Arena(offset) => self.arena.wrapping_add(offset),
+            Memory::Piece => self.piece,
         }
     }
 

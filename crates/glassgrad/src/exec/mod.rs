@@ -5,6 +5,7 @@
 
 mod clock;
 mod every;
+mod followed;
 mod fused;
 mod graphs;
 mod level;
@@ -18,7 +19,7 @@ mod schedule;
 mod strong;
 mod sweep;
 mod symmetric;
-mod threads;
+pub(crate) mod threads;
 mod tiles;
 mod vector;
 mod whole;
@@ -31,4 +32,5 @@ pub(crate) use machine::{Results, address_mut, part};
 pub use programs::programs_planned;
 pub(crate) use programs::{program_for, run};
 pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, known, program};
+pub use threads::{threads, with_threads};
 pub use vector::accuracy;

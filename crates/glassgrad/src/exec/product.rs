@@ -7,6 +7,7 @@
 
 use gemm_common::Parallelism;
 
+use super::followed;
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
 use super::register::{Portable, Register};
@@ -29,12 +30,11 @@ const TINY: usize = 1 << 12;
 const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
 const PARALLEL: usize = 128 * 128 * 128;
-/// From this many multiplications on a product is worth it that threads share what they copy.
-const LARGEST_IN_PIECES: usize = 1 << 28;
-/// A side of a product is cut into about so many pieces, each a multiple of so many rows or columns, which kernels compute
-/// together.
-const PIECES: usize = 8;
-const PIECE: usize = 48;
+/// A side of a product is cut into so many pieces, or more.
+pub(super) const PIECES: usize = 8;
+/// So many rows or columns are computed together: along the axis of the result whose elements lie side by side, and along the
+/// other.
+const TOGETHER: [usize; 2] = [48, 16];
 
 /// The bytes of scratch memory that a product needs for packed columns.
 pub(super) fn scratch_bytes(product: &Product) -> usize {
@@ -98,7 +98,7 @@ pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
 }
 
 /// Sizes; the result with the strides of its columns and rows, and whether it is added to; both factors with theirs; the
-/// coefficients of what is there and of the product; conjugations; and threads.
+/// coefficients of what is there and of the product; conjugations; and threads, which are never its own.
 pub(super) type LargeProduct<E> = unsafe fn(
     usize,
     usize,
@@ -203,16 +203,16 @@ impl Factor for i64 {
 
 /// One product of matrices: addresses, and for rows, columns and the inner axis their size and strides.
 #[derive(Clone, Copy)]
-struct Matrices<E> {
-    a: *const E,
-    b: *const E,
-    c: *mut E,
-    rows: ProductAxis,
-    columns: ProductAxis,
-    inner: ProductAxis,
-    coefficient: E,
+pub(super) struct Matrices<E> {
+    pub(super) a: *const E,
+    pub(super) b: *const E,
+    pub(super) c: *mut E,
+    pub(super) rows: ProductAxis,
+    pub(super) columns: ProductAxis,
+    pub(super) inner: ProductAxis,
+    pub(super) coefficient: E,
     /// Whether the result is added to what is there.
-    add: bool,
+    pub(super) add: bool,
 }
 
 fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
@@ -329,39 +329,70 @@ fn large_batch<E: Factor>(kernel: LargeProduct<E>, product: &Product, frame: &Fr
         coefficient: E::from_f64(product.coefficient),
         add: false,
     });
+    if let Some(then) = &product.then {
+        return followed::run(kernel, first.0, then, frame);
+    }
     let one = |number: usize| first.at(place(&product.batch, number));
     let (count, each) = (count(&product.batch), multiplications(product));
     if count > 1 && each < PARALLEL && each.saturating_mul(count) >= PARALLEL {
-        threads::each(count, |number| large(kernel, one(number), Parallelism::None));
+        threads::each(count, |number| large(kernel, one(number)));
     } else {
         (0..count).for_each(|number| in_pieces(kernel, one(number)));
     }
 }
 
+/// A side of a product in pieces, all about as long as each other, each of whole groups of rows or columns that kernels compute
+/// together.
+pub(super) struct Pieces {
+    side: ProductAxis,
+    /// The rows or columns of a group.
+    together: usize,
+    groups: usize,
+    /// How many pieces there are.
+    pub(super) count: usize,
+}
+
+impl Pieces {
+    /// A side in at most so many pieces; `is_dense` tells whether the elements of the result lie side by side along it.
+    pub(super) fn of(side: ProductAxis, is_dense: bool, count: usize) -> Pieces {
+        let together = TOGETHER[usize::from(!is_dense)];
+        let groups = side.extent.div_ceil(together);
+        Pieces { side, together, groups, count: count.min(groups) }
+    }
+
+    /// The place in the side at which a piece begins.
+    pub(super) fn begin(&self, number: usize) -> usize {
+        (number * self.groups / self.count * self.together).min(self.side.extent)
+    }
+
+    /// The place at which a piece begins, and the part of the side that it is.
+    pub(super) fn axis(&self, number: usize) -> (usize, ProductAxis) {
+        let first = self.begin(number);
+        (first, ProductAxis { extent: self.begin(number + 1) - first, ..self.side })
+    }
+}
+
 /// A large product on several threads, if it is worth them. The longer side of the result is cut into pieces, which threads
-/// take; `gemm` itself cuts only the largest products, in which it then copies less.
+/// take.
 fn in_pieces<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E>) {
     let Matrices { rows, columns, inner, .. } = matrices;
-    match rows.extent.saturating_mul(columns.extent).saturating_mul(inner.extent) {
-        ..PARALLEL => return large(kernel, matrices, Parallelism::None),
-        PARALLEL..LARGEST_IN_PIECES => {}
-        LARGEST_IN_PIECES.. => return large(kernel, matrices, Parallelism::Rayon(0)),
+    if rows.extent.saturating_mul(columns.extent).saturating_mul(inner.extent) < PARALLEL {
+        return large(kernel, matrices);
     }
     let is_wide = columns.extent >= rows.extent;
     let side = if is_wide { columns } else { rows };
-    let length = (side.extent / PIECES).next_multiple_of(PIECE).max(PIECE);
+    let pieces = Pieces::of(side, side.strides[2].abs() <= rows.strides[2].abs().min(columns.strides[2].abs()), PIECES);
     let whole = Shared(matrices);
-    threads::each(side.extent.div_ceil(length), |number| {
-        let first = number * length;
-        let piece = ProductAxis { extent: length.min(side.extent - first), ..side };
+    threads::each(pieces.count, |number| {
+        let (first, piece) = pieces.axis(number);
         let own = whole.at(side.strides.map(|stride| first as isize * stride));
         let own = if is_wide { Matrices { columns: piece, ..own } } else { Matrices { rows: piece, ..own } };
-        large(kernel, own, Parallelism::None);
+        large(kernel, own);
     });
 }
 
 /// A large product, by `gemm`.
-fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>, parallelism: Parallelism) {
+pub(super) fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>) {
     // The kernel expects the elements of a column of the result close together, and forward strides.
     if matrices.columns.strides[2].abs() < matrices.rows.strides[2].abs() {
         matrices = matrices.transposed();
@@ -399,7 +430,7 @@ fn large<E: Factor>(kernel: LargeProduct<E>, mut matrices: Matrices<E>, parallel
             false,
             false,
             false,
-            parallelism,
+            Parallelism::None,
         );
     }
 }

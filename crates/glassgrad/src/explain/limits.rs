@@ -11,7 +11,6 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::text::seconds;
@@ -19,6 +18,7 @@ use crate::array::Array;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::exec;
+use crate::exec::threads::each_part;
 use crate::expr::Tensor;
 use crate::ops::Operation;
 use crate::opt::contract::metric;
@@ -123,7 +123,7 @@ impl Limits {
         let types = [DType::F32, DType::F64];
         let (memory, near) = (copied_from_memory(), copied_from_caches());
         Limits {
-            threads: rayon::current_num_threads(),
+            threads: exec::threads(),
             product: types.map(|dtype| {
                 let x = Tensor::full([MATRIX, MATRIX], 0.5, dtype).detach();
                 rate(2.0 * (MATRIX as f64).powi(3), x.map(|x| x.matmul(&x)))
@@ -134,7 +134,7 @@ impl Limits {
                 .map(|dtype| in_a_loop(FUNCTIONS, dtype, |k, y, _| if k % 2 == 0 { (-y).exp() } else { y.tanh() })),
             memory,
             cache: near.max(memory),
-            cache_bytes: (NEAR * 2) as f64 * rayon::current_num_threads() as f64,
+            cache_bytes: (NEAR * 2) as f64 * exec::threads() as f64,
             overhead: 1.0 / rate(1.0, Tensor::full([1], 0.5, DType::F32).detach().map(|x| &x + &x)),
         }
     }
@@ -144,7 +144,8 @@ impl Limits {
         let (computing, bound) = match step {
             Step::Loop(fused) => self.of_loop(fused),
             Step::Product(product) => {
-                (step.flops() / of_type(&self.product, product.operands[2].dtype), Bound::Product)
+                let then = product.then.as_ref().map_or(0.0, |then| self.of_loop(then).0);
+                (product.flops() / of_type(&self.product, product.operands[2].dtype) + then, Bound::Product)
             }
             Step::Call(_) => (0.0, Bound::Memory),
             Step::Repeat(repeat) => return (repeat.length as f64 * self.of_program(&repeat.body), Bound::Inside),
@@ -258,7 +259,7 @@ fn rate(amount: f64, tensor: Result<Tensor, Error>) -> f64 {
 
 /// Operations a second in a loop with so many of them for each element.
 fn in_a_loop(count: usize, dtype: DType, operation: impl Fn(usize, Tensor, &Tensor) -> Tensor) -> f64 {
-    let elements = ELEMENTS * rayon::current_num_threads();
+    let elements = ELEMENTS * exec::threads();
     let x = Tensor::full([elements], 0.75, dtype).detach();
     let chain = |x: Tensor| (0..count).fold(x.clone(), |y, k| operation(k, y, &x));
     rate((count * elements) as f64, x.map(chain))
@@ -279,19 +280,20 @@ fn moved(bytes: usize, mut turn: impl FnMut()) -> f64 {
 /// Bytes a second, read and written, when all threads copy what no cache holds.
 fn copied_from_memory() -> f64 {
     let (from, mut to) = (vec![1_u8; FAR], vec![0_u8; FAR]);
-    let part = FAR.div_ceil(rayon::current_num_threads());
+    let part = FAR.div_ceil(exec::threads());
     moved(2 * FAR, || {
-        to.par_chunks_mut(part).zip(from.par_chunks(part)).for_each(|(to, from)| to.copy_from_slice(black_box(from)));
+        each_part(&mut to, part, |number, to| to.copy_from_slice(black_box(&from[number * part..][..to.len()])));
     })
 }
 
 /// The same when each thread copies again and again what it has near.
 fn copied_from_caches() -> f64 {
     const TIMES: usize = 64;
-    let threads = rayon::current_num_threads();
+    let threads = exec::threads();
     let mut pairs = vec![(vec![1_u8; NEAR], vec![0_u8; NEAR]); threads];
     moved(2 * NEAR * TIMES * threads, || {
-        pairs.par_iter_mut().for_each(|(from, to)| {
+        each_part(&mut pairs, 1, |_, pair| {
+            let [(from, to)] = pair else { return };
             for _ in 0..TIMES {
                 black_box(&mut *to).copy_from_slice(black_box(from));
             }

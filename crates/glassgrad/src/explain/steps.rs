@@ -191,6 +191,14 @@ fn sizes(extents: impl Iterator<Item = usize>) -> String {
 }
 
 fn loop_words(fused: &Loop) -> String {
+    match fused.extents.is_empty() {
+        true => format!("loop: {}", operations(fused)),
+        false => format!("loop {}: {}", sizes(fused.extents.iter().copied()), operations(fused)),
+    }
+}
+
+/// What a loop does to each element.
+fn operations(fused: &Loop) -> String {
     // Each operation once, in the order in which they come.
     let mut names: Vec<&str> = Vec::new();
     let code = fused.code.iter().filter_map(|(instruction, _)| name(instruction));
@@ -205,14 +213,10 @@ fn loop_words(fused: &Loop) -> String {
     }
     let more = names.len() > NAMED;
     names.truncate(NAMED);
-    let list = match (names.is_empty(), more) {
+    match (names.is_empty(), more) {
         (true, _) => "copy".to_owned(),
         (false, true) => names.join(", ") + ", …",
         (false, false) => names.join(", "),
-    };
-    match fused.extents.is_empty() {
-        true => format!("loop: {list}"),
-        false => format!("loop {}: {list}", sizes(fused.extents.iter().copied())),
     }
 }
 
@@ -239,7 +243,8 @@ fn product_words(product: &Product) -> String {
         axes => format!(", {word} {}", sizes(axes.iter().map(|axis| axis.extent))),
     };
     let folded = if product.meets { ", folded" } else { "" };
-    format!("product {one}{}{}{folded}", several(&product.batch, "batch"), several(&product.sums, "summed over"))
+    let then = product.then.as_ref().map_or_else(String::new, |then| format!(", then {}", operations(then)));
+    format!("product {one}{}{}{folded}{then}", several(&product.batch, "batch"), several(&product.sums, "summed over"))
 }
 
 impl ExplainedStep {

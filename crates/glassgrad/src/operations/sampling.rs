@@ -1,10 +1,9 @@
 //! Random choices. All take a key, or keys of which `vmap` hands each example its own, and give the same result for the same key.
 
-use rayon::prelude::*;
-
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::exec::threads::each_part;
 use crate::expr::{Axes, CustomOp, Keys, Rule, Tensor};
 use crate::ops::Algebra;
 use crate::rng::Key;
@@ -19,7 +18,7 @@ fn between_zero_and_one(key: impl Into<Keys>, shape: &Shape) -> Tensor {
 fn open_uniform(key: Key, count: usize) -> Buffer {
     const PART: usize = 1 << 14;
     let mut numbers = vec![0.0; count];
-    numbers.par_chunks_mut(PART).enumerate().for_each(|(part, numbers)| {
+    each_part(&mut numbers, PART, |part, numbers| {
         key.uniforms((part * PART) as u64, numbers);
         // Half a step above a number that may be 0 and is never 1.
         numbers.iter_mut().for_each(|number| *number += 0.5 / (1_u64 << 53) as f64);

@@ -5,7 +5,7 @@
 //! come before: whoever gave the input away gets it back unchanged if it does.
 
 use super::lower::{is_rows, with_slots};
-use super::program::{Access, Memory, Program, Step};
+use super::program::{Access, Loop, Memory, Product, Program, Step};
 
 /// The program with results written over inputs where that can be, and for each result the input that it takes over.
 /// `wanted` are pairs of a result and an input.
@@ -31,7 +31,7 @@ pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program
             }
         });
         // What is computed straight into its place must not be read there any more.
-        if let (Step::Loop(fused), true) = (&mut *step, moved) {
+        if let (Some(fused), true) = (loop_mut(step), moved) {
             *fused = with_slots(fused.clone());
         }
     }
@@ -39,7 +39,7 @@ pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program
 }
 
 /// Whether a step may end in an error.
-fn can_fail(step: &Step) -> bool {
+pub(super) fn can_fail(step: &Step) -> bool {
     match step {
         Step::Call(_) => true,
         Step::Repeat(repeat) => repeat.body.steps.iter().any(can_fail),
@@ -67,7 +67,16 @@ fn fits(program: &Program, result: usize, input: usize) -> bool {
 
 /// Whether a loop reads an input and writes a result element by element at the same places.
 fn same_places(step: &Step, result: usize, input: usize) -> bool {
-    let Step::Loop(fused) = step else { return false };
+    let fused = match step {
+        Step::Loop(fused) => fused,
+        // Factors are read as a whole while pieces are written.
+        Step::Product(Product { then: Some(then), operands: [first, second, _], .. })
+            if [first, second].iter().all(|factor| factor.memory != Memory::Input(input)) =>
+        {
+            then
+        }
+        _ => return false,
+    };
     let is_whole = |access: &Access| access.offset == 0 && is_rows(&fused.extents, &access.strides);
     let of_input = |register: usize| fused.loads.get(register).is_some_and(|load| load.memory == Memory::Input(input));
     let loads = fused.loads.iter().filter(|load| load.memory == Memory::Input(input));
@@ -80,12 +89,22 @@ fn same_places(step: &Step, result: usize, input: usize) -> bool {
         && !fused.stores.iter().any(|store| of_input(store.register))
 }
 
-fn accesses_mut(step: &mut Step, visit: &mut impl FnMut(&mut Access)) {
+/// The loop that a step is, or that goes on with its product.
+fn loop_mut(step: &mut Step) -> Option<&mut Loop> {
     match step {
-        Step::Loop(fused) => {
-            fused.loads.iter_mut().for_each(&mut *visit);
-            fused.stores.iter_mut().for_each(|store| visit(&mut store.access));
-        }
+        Step::Loop(fused) => Some(fused),
+        Step::Product(product) => product.then.as_deref_mut(),
+        Step::Call(_) | Step::Repeat(_) | Step::Sweep(_) => None,
+    }
+}
+
+fn accesses_mut(step: &mut Step, visit: &mut impl FnMut(&mut Access)) {
+    if let Some(fused) = loop_mut(step) {
+        fused.loads.iter_mut().for_each(&mut *visit);
+        fused.stores.iter_mut().for_each(|store| visit(&mut store.access));
+    }
+    match step {
+        Step::Loop(_) => {}
         Step::Product(product) => product.operands.iter_mut().for_each(visit),
         Step::Call(call) => {
             call.inputs.iter_mut().for_each(|(access, _)| visit(access));

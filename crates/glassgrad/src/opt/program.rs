@@ -30,6 +30,8 @@ pub enum Memory {
     Result(usize),
     /// The arena, from this byte on.
     Arena(usize),
+    /// The piece of a product that was computed last, in a loop that goes on with it.
+    Piece,
 }
 
 /// Strided elements: the place of an index is the offset plus the sum of indices times strides, in elements.
@@ -213,6 +215,8 @@ pub struct Product {
     pub meets: bool,
     /// For each factor, whether its zeros win over what is not finite in the other.
     pub strong: [bool; 2],
+    /// A loop that goes on with the result, piece by piece while it is near: it lies in [`Memory::Piece`], and nowhere else.
+    pub then: Option<Box<Loop>>,
 }
 
 /// One operation on whole arrays, whose elements lie row by row.
@@ -291,7 +295,53 @@ pub struct Program {
     pub sources: Vec<(usize, usize)>,
 }
 
+impl Product {
+    /// Multiplications and additions, without those of what follows.
+    pub(crate) fn flops(&self) -> f64 {
+        let whole: f64 = self.batch.iter().chain(&self.sums).map(|axis| axis.extent as f64).product();
+        let [rows, columns, inner] = [self.rows, self.columns, self.inner].map(|axis| axis.extent as f64);
+        let computed = if self.symmetric { (columns + 1.0) / 2.0 } else { columns };
+        2.0 * whole * rows * computed * inner
+    }
+
+    /// Bytes of the factors, and of the result if it is kept.
+    fn bytes(&self) -> f64 {
+        let axes = [&self.batch[..], &self.sums, &[self.rows, self.columns, self.inner]].concat();
+        let operands = if self.then.is_some() { 0..2 } else { 0..3 };
+        let bytes = operands.map(|operand| {
+            let moved = axes.iter().filter(|axis| axis.strides[operand] != 0);
+            let elements = match self.clear.filter(|_| self.meets && operand == 2) {
+                Some(places) => places as f64,
+                None => moved.map(|axis| axis.extent as f64).product(),
+            };
+            elements * self.operands[operand].dtype.bytes() as f64
+        });
+        bytes.sum()
+    }
+}
+
 impl Loop {
+    /// Operations on elements.
+    pub(crate) fn flops(&self) -> f64 {
+        let elements: f64 = self.extents.iter().map(|extent| *extent as f64).product();
+        let is_work = |(_, (code, _)): &(usize, &(Instruction, DType))| {
+            !matches!(code, Instruction::Number(_) | Instruction::Spread(_))
+        };
+        let instructions: f64 = self.code.iter().enumerate().filter(is_work).map(|(place, _)| self.runs(place)).sum();
+        let combined = self.stores.iter().filter(|store| store.combine.is_some()).count();
+        instructions + elements * combined as f64
+    }
+
+    /// Bytes of what is read from memory and of what is kept.
+    fn bytes(&self) -> f64 {
+        let span = |access: &Access| {
+            let moved = access.strides.iter().zip(&self.extents).filter(|(stride, _)| **stride != 0);
+            moved.map(|(_, extent)| *extent as f64).product::<f64>() * access.dtype.bytes() as f64
+        };
+        let loads = self.loads.iter().filter(|load| load.memory != Memory::Piece);
+        loads.chain(self.stores.iter().map(|store| &store.access)).map(span).sum()
+    }
+
     /// How often the instruction at a place of the code runs.
     pub(crate) fn runs(&self, place: usize) -> f64 {
         let by_row = self.by_row[self.loads.len() + place] && !matches!(self.code[place].0, Instruction::Rows(..));
@@ -343,20 +393,24 @@ impl Program {
 impl Step {
     /// What the step reads.
     pub fn reads(&self) -> impl Iterator<Item = &Access> {
-        let (plain, with_shapes): (&[Access], &[(Access, Shape)]) = match self {
-            Step::Loop(fused) => (&fused.loads, &[]),
-            Step::Product(product) => (&product.operands[..2], &[]),
-            Step::Call(call) => (&[], &call.inputs),
-            Step::Repeat(repeat) => (&repeat.inputs, &[]),
-            Step::Sweep(sweep) => (&sweep.inputs, &[]),
+        let (plain, then, with_shapes): (&[Access], &[Access], &[(Access, Shape)]) = match self {
+            Step::Loop(fused) => (&fused.loads, &[], &[]),
+            Step::Product(product) => {
+                (&product.operands[..2], product.then.as_ref().map_or(&[], |then| &then.loads), &[])
+            }
+            Step::Call(call) => (&[], &[], &call.inputs),
+            Step::Repeat(repeat) => (&repeat.inputs, &[], &[]),
+            Step::Sweep(sweep) => (&sweep.inputs, &[], &[]),
         };
-        plain.iter().chain(with_shapes.iter().map(|(access, _)| access))
+        let then = then.iter().filter(|access| access.memory != Memory::Piece);
+        plain.iter().chain(then).chain(with_shapes.iter().map(|(access, _)| access))
     }
 
     /// What the step writes.
     pub fn writes(&self) -> impl Iterator<Item = &Access> {
         let (stores, one, parts): (&[Store], Option<&Access>, &[Option<Access>]) = match self {
             Step::Loop(fused) => (&fused.stores, None, &[]),
+            Step::Product(Product { then: Some(then), .. }) => (&then.stores, None, &[]),
             Step::Product(product) => (&[], Some(&product.operands[2]), &[]),
             Step::Call(call) => (&[], Some(&call.output.0), &[]),
             Step::Repeat(repeat) => (&[], None, &repeat.outputs),
@@ -368,24 +422,8 @@ impl Step {
     /// Multiplications and additions that the step takes.
     pub fn flops(&self) -> f64 {
         match self {
-            Step::Loop(fused) => {
-                let elements: f64 = fused.extents.iter().map(|extent| *extent as f64).product();
-                let is_work = |(_, (code, _)): &(usize, &(Instruction, DType))| {
-                    !matches!(code, Instruction::Number(_) | Instruction::Spread(_))
-                };
-                let instructions: f64 =
-                    fused.code.iter().enumerate().filter(is_work).map(|(place, _)| fused.runs(place)).sum();
-                let combined = fused.stores.iter().filter(|store| store.combine.is_some()).count();
-                instructions + elements * combined as f64
-            }
-            Step::Product(product) => {
-                let axes = product.batch.iter().chain(&product.sums);
-                let whole: f64 = axes.map(|axis| axis.extent as f64).product();
-                let [rows, columns, inner] =
-                    [product.rows, product.columns, product.inner].map(|axis| axis.extent as f64);
-                let computed = if product.symmetric { (columns + 1.0) / 2.0 } else { columns };
-                2.0 * whole * rows * computed * inner
-            }
+            Step::Loop(fused) => fused.flops(),
+            Step::Product(product) => product.flops() + product.then.as_ref().map_or(0.0, |then| then.flops()),
             Step::Call(_) => 0.0,
             Step::Repeat(repeat) => repeat.length as f64 * repeat.body.flops(),
             Step::Sweep(sweep) => {
@@ -397,29 +435,9 @@ impl Step {
 
     /// Bytes that the step reads and writes at least once.
     pub fn bytes(&self) -> f64 {
-        let span = |access: &Access, extents: &[usize]| {
-            let moved = access.strides.iter().zip(extents).filter(|(stride, _)| **stride != 0);
-            moved.map(|(_, extent)| *extent as f64).product::<f64>() * access.dtype.bytes() as f64
-        };
         match self {
-            Step::Loop(fused) => {
-                let stores = fused.stores.iter().map(|store| &store.access);
-                fused.loads.iter().chain(stores).map(|access| span(access, &fused.extents)).sum()
-            }
-            Step::Product(product) => {
-                let axes =
-                    [&product.batch[..], &product.sums, &[product.rows, product.columns, product.inner]].concat();
-                (0..3)
-                    .map(|operand| {
-                        let moved = axes.iter().filter(|axis| axis.strides[operand] != 0);
-                        let elements = match product.clear.filter(|_| product.meets && operand == 2) {
-                            Some(places) => places as f64,
-                            None => moved.map(|axis| axis.extent as f64).product(),
-                        };
-                        elements * product.operands[operand].dtype.bytes() as f64
-                    })
-                    .sum()
-            }
+            Step::Loop(fused) => fused.bytes(),
+            Step::Product(product) => product.bytes() + product.then.as_ref().map_or(0.0, |then| then.bytes()),
             Step::Call(call) => {
                 let whole = call.inputs.iter().chain([&call.output]);
                 whole.map(|(access, shape)| shape.elements() as f64 * access.dtype.bytes() as f64).sum()
@@ -441,6 +459,7 @@ impl fmt::Display for Memory {
             Memory::Constant(number) => write!(formatter, "constant {number}"),
             Memory::Result(number) => write!(formatter, "result {number}"),
             Memory::Arena(offset) => write!(formatter, "@{offset}"),
+            Memory::Piece => write!(formatter, "piece"),
         }
     }
 }
@@ -487,6 +506,28 @@ impl fmt::Display for Instruction {
     }
 }
 
+/// What is read, computed and kept, a line each.
+impl fmt::Display for Loop {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "loop {:?}", self.extents)?;
+        for (register, load) in self.loads.iter().enumerate() {
+            writeln!(formatter, "       r{register} = {load}")?;
+        }
+        for (register, (instruction, dtype)) in (self.loads.len()..).zip(&self.code) {
+            writeln!(formatter, "       r{register} = {instruction} : {dtype}")?;
+        }
+        for store in &self.stores {
+            let arrow = match store.combine {
+                None => "->",
+                Some(Combine::Sum) => "sum ->",
+                Some(Combine::Largest) => "largest ->",
+            };
+            writeln!(formatter, "       r{} {arrow} {}", store.register, store.access)?;
+        }
+        Ok(())
+    }
+}
+
 /// The steps in words, with what they compute and move.
 impl fmt::Display for Program {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -503,23 +544,7 @@ impl fmt::Display for Program {
         for (number, step) in self.steps.iter().enumerate() {
             write!(formatter, "{number:>3}  ")?;
             match step {
-                Step::Loop(fused) => {
-                    writeln!(formatter, "loop {:?}", fused.extents)?;
-                    for (register, load) in fused.loads.iter().enumerate() {
-                        writeln!(formatter, "       r{register} = {load}")?;
-                    }
-                    for (register, (instruction, dtype)) in (fused.loads.len()..).zip(&fused.code) {
-                        writeln!(formatter, "       r{register} = {instruction} : {dtype}")?;
-                    }
-                    for store in &fused.stores {
-                        let arrow = match store.combine {
-                            None => "->",
-                            Some(Combine::Sum) => "sum ->",
-                            Some(Combine::Largest) => "largest ->",
-                        };
-                        writeln!(formatter, "       r{} {arrow} {}", store.register, store.access)?;
-                    }
-                }
+                Step::Loop(fused) => fused.fmt(formatter)?,
                 Step::Product(product) => {
                     let sizes = |axes: &[ProductAxis]| axes.iter().map(|axis| axis.extent).collect::<Vec<_>>();
                     let [a, b, c] = &product.operands;
@@ -537,6 +562,10 @@ impl fmt::Display for Program {
                         b.memory,
                         c.memory
                     )?;
+                    if let Some(then) = &product.then {
+                        write!(formatter, "     then ")?;
+                        then.fmt(formatter)?;
+                    }
                 }
                 Step::Call(call) => {
                     let inputs: Vec<String> =

@@ -218,7 +218,11 @@ impl<X: Tree + Clone, F> Training<'_, X, F> {
                 save::save(path, &session.run(), &[("what", "a run of training")])?;
             }
         }
-        let Run { parameters, .. } = session.run();
-        Ok(Trained { parameters, losses: session.losses().to_vec(), steps: session.steps(), stopped })
+        Ok(Trained {
+            parameters: session.parameters().clone(),
+            losses: session.losses().to_vec(),
+            steps: session.steps(),
+            stopped,
+        })
     }
 }

@@ -48,7 +48,7 @@ pub(in crate::studio) fn weight(
         "name": step.name,
         "path": path,
         "place": place,
-        "shape": parameter(&last.network, path).map(|leaf| leaf.shape().to_vec()),
+        "shape": parameter(&last.parameters, path).map(|leaf| leaf.shape().to_vec()),
         "step": step.number,
         "before": json_number(numbers.before),
         "gradient": json_number(numbers.gradient),
@@ -238,6 +238,7 @@ mod tests {
     use crate::lab::recipe;
     use crate::lab::settings::{Number, Optimizer};
     use crate::lab::study::Conduct;
+    use crate::lab::update::replayed;
     use crate::studio::views::tests::{moved, spoiled, suited};
 
     fn optimiser(study: &Study) -> Optimiser {
@@ -260,7 +261,7 @@ mod tests {
                     (settings.weight_decay, settings.clip) = (0.02, 0.1);
                 });
                 let trained = study.run(Conduct::default(), &mut ()).ok().expect("training").network;
-                let last = LastStep::replayed(&study, &optimiser(&study), 4).expect("the fourth step");
+                let last = replayed(&study, 4).expect("the fourth step");
                 let answer = weight(&study, &optimiser(&study), &last, "layers.1.weight", &[3, 5]).expect("a step");
                 let after = parameter(&trained, "layers.1.weight").expect("weights").to_f64_vec().expect("numbers")[53];
                 assert_eq!(number(&answer["after"]).to_bits(), after.to_bits(), "{optimizer:?}");
@@ -294,11 +295,11 @@ mod tests {
     #[test]
     fn the_gradient_is_a_difference_quotient() {
         let study = suited("iris", |_| {});
-        let last = LastStep::replayed(&study, &optimiser(&study), 5).expect("a step");
+        let last = replayed(&study, 5).expect("a step");
         let answer = weight(&study, &optimiser(&study), &last, "layers.0.weight", &[2, 7]).expect("a step");
         let loss = |by: f64| {
-            let network = moved(&last.network, "layers.0.weight", 27, by);
-            study.objective.of_batch(&network, &last.batch, &last.noise).item().expect("a loss")
+            let network = moved(&last.parameters, "layers.0.weight", 27, by);
+            study.objective.of_batch(&network, &last.batch, &last.key).item().expect("a loss")
         };
         let quotient = (loss(1e-5) - loss(-1e-5)) / 2e-5;
         assert!((number(&answer["gradient"]) - quotient).abs() < 1e-8, "{quotient}");
@@ -313,11 +314,11 @@ mod tests {
     #[test]
     fn spoiled_and_missing_weights_are_told() {
         let study = suited("moons", |settings| settings.layers = Vec::new());
-        let mut last = LastStep::replayed(&study, &optimiser(&study), 1).expect("a step");
+        let mut last = replayed(&study, 1).expect("a step");
         assert!(weight(&study, &optimiser(&study), &last, "layers.0.weight", &[2, 0]).is_err());
         assert!(weight(&study, &optimiser(&study), &last, "nothing", &[]).is_err());
-        last.network = spoiled(&last.network);
-        last.state = optimiser(&study).start(&last.network).realise().expect("a state");
+        last.parameters = spoiled(&last.parameters);
+        last.state = optimiser(&study).start(&last.parameters).realise().expect("a state");
         let answer = weight(&study, &optimiser(&study), &last, "layers.0.bias", &[1]).expect("a step");
         assert_eq!((&answer["before"], &answer["after"]), (&"NaN".into(), &"NaN".into()));
     }
@@ -326,7 +327,7 @@ mod tests {
     fn another_rate_than_that_of_the_settings_has_no_graph() {
         let study = suited("moons", |_| {});
         let faster = Optimiser::adam(0.5);
-        let last = LastStep::replayed(&study, &faster, 2).expect("a step");
+        let last = LastStep { rate: 0.5, ..replayed(&study, 2).expect("a step") };
         let answer = weight(&study, &faster, &last, "layers.0.weight", &[0, 0]).expect("a step");
         assert!(answer["graph"].is_null());
         assert_eq!(number(&answer["rate"]), 0.5);

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::lab::datasets::{self, Data};
 use crate::lab::model;
 use crate::lab::options::Options;
-use crate::lab::settings::{Engine, Model, Settings};
+use crate::lab::settings::{Engine, Settings};
 use crate::lab::study::Study;
 use crate::lab::task::Task;
 use crate::sources::Place;
@@ -95,15 +95,7 @@ pub(super) fn loaded(bytes: &[u8], places: &Place) -> Result<Study, Failure> {
 }
 
 fn study_of(settings: Settings, task: Task) -> Result<Study, Failure> {
-    let ends = task.about.ends(&settings);
-    let widths = [&[ends.view.numbers()], &settings.layers[..], &[ends.outputs]].concat();
-    let weights = |pair: &[usize]| match settings.model {
-        // Nine numbers for each pair of channels, and the last layer sees every place.
-        Model::Cnn => 9 * pair[0] * pair[1],
-        Model::Lstm | Model::Gru | Model::Rnn | Model::Transformer => 12 * pair[1] * pair[0].max(pair[1]),
-        Model::Mlp | Model::Sparse => pair[0] * pair[1],
-    };
-    let claimed: usize = widths.windows(2).map(weights).sum();
+    let claimed = settings.weights(&task.about);
     if claimed > MOST_WEIGHTS {
         return Err(Failure::Input(format!(
             "layers: about {claimed} weights, and the studio trains networks of up to {MOST_WEIGHTS}; choose fewer or narrower layers"

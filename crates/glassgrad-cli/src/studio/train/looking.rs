@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::runner::Desk;
-use crate::lab::update::LastStep;
 use crate::studio::inside;
 use crate::studio::views::surface;
 
@@ -35,14 +34,6 @@ pub(super) fn answer(desk: &Desk<'_>, asked: &Asked) -> Result<Value, Error> {
         Asked::Weight { path, place } => {
             let none = || Error::new("weight", "no step was made yet").help("let it make a step");
             let last = desk.session.last()?.ok_or_else(none)?;
-            let last = LastStep {
-                number: last.number,
-                network: last.parameters,
-                state: last.state,
-                batch: last.batch,
-                noise: last.key,
-                rate: last.rate,
-            };
             inside::weight::weight(study, desk.optimiser, &last, path, place)
         }
         Asked::Sample { part, index } => inside::sample::sample(study, network, part, *index),

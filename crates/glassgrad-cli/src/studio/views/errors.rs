@@ -12,20 +12,17 @@ use glassgrad::error::Error;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Asked, Look, asked};
+use super::{Asked, Columns, Look, asked};
 use crate::lab::network::Network;
 use crate::lab::study::Study;
-use crate::lab::task::{Kind, Scale};
-use crate::lab::told::{Numbers, column, spread, wanted};
-use crate::studio::written::list;
+use crate::lab::task::Kind;
+use crate::lab::told::{spread, wanted};
 
 const MOST_EXAMPLES: usize = 300;
-const MOST_NUMBERS: usize = 4;
 
 struct Errors<'s> {
     study: &'s Study,
-    names: &'s [String],
-    scale: &'s Scale,
+    columns: Columns<'s>,
     places: Vec<usize>,
     asked: Asked,
 }
@@ -34,33 +31,21 @@ pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
     let Kind::Numbers { names, scale } = &study.task.about.kind else { return Ok(None) };
     let places = spread(&(0..study.task.test.len()).collect::<Vec<usize>>(), MOST_EXAMPLES);
     let asked = asked(study.task.test.batch(&places)?.0.realise()?);
-    Ok(Some(Box::new(Errors { study, names, scale, places, asked })))
-}
-
-impl Errors<'_> {
-    /// The shown columns of a table, each as a list.
-    fn columns(&self, table: &[f64]) -> Value {
-        let columns = self.names.len();
-        (0..columns.min(MOST_NUMBERS)).map(|place| list(&column(table, place, columns))).collect()
-    }
+    let columns = Columns { loss: study.settings.loss, names, scale };
+    Ok(Some(Box::new(Errors { study, columns, places, asked })))
 }
 
 impl Look for Errors<'_> {
     fn fixed(&self) -> Result<Value, Error> {
-        let (part, columns) = (&self.study.task.test, self.names.len());
-        let wanted = wanted(part, columns, self.scale)?;
+        let (part, columns) = (&self.study.task.test, self.columns.names.len());
+        let wanted = wanted(part, columns, self.columns.scale)?;
         let rows: Vec<f64> =
             self.places.iter().flat_map(|place| wanted[place * columns..][..columns].iter().copied()).collect();
-        let names = &self.names[..columns.min(MOST_NUMBERS)];
-        Ok(json!({ "names": names, "true": self.columns(&rows), "all": part.len() }))
+        Ok(json!({ "names": self.columns.names(), "true": self.columns.lists(&rows), "all": part.len() }))
     }
 
     fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        let told = Numbers::of(self.study.settings.loss, self.scale, &(self.asked)(network)?)?;
-        Ok(json!({
-            "told": self.columns(&told.means),
-            "deviation": told.deviations.map(|deviations| self.columns(&deviations)),
-        }))
+        self.columns.told(&(self.asked)(network)?)
     }
 }
 

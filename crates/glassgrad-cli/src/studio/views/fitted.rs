@@ -11,23 +11,21 @@
 use glassgrad::error::Error;
 use serde_json::{Value, json};
 
-use super::{Asked, Look, asked};
+use super::{Asked, Columns, Look, asked};
 use crate::chart::Axis;
 use crate::lab::network::Network;
 use crate::lab::study::Study;
-use crate::lab::task::{Kind, Part, Scale, View};
-use crate::lab::told::{Numbers, column, features, inputs_of, spread, wanted};
+use crate::lab::task::{Kind, Part, View};
+use crate::lab::told::{features, inputs_of, spread, wanted};
 use crate::studio::written::list;
 
 /// The curve is looked at in so many places.
 const PLACES: usize = 200;
 const MOST_POINTS: usize = 500;
-const MOST_NUMBERS: usize = 4;
 
 struct Fitted<'s> {
     study: &'s Study,
-    names: &'s [String],
-    scale: &'s Scale,
+    columns: Columns<'s>,
     x: Vec<f64>,
     asked: Asked,
 }
@@ -41,22 +39,18 @@ pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
     let (low, high) = Axis::linear("", all.into_iter()).ends();
     let x: Vec<f64> = (0..PLACES).map(|k| low + (high - low) * k as f64 / (PLACES - 1) as f64).collect();
     let asked = asked(inputs_of(study, &x)?);
-    Ok(Some(Box::new(Fitted { study, names, scale, x, asked })))
+    let columns = Columns { loss: study.settings.loss, names, scale };
+    Ok(Some(Box::new(Fitted { study, columns, x, asked })))
 }
 
 impl Fitted<'_> {
-    /// The shown columns of a table, each as a list.
-    fn columns(&self, table: &[f64]) -> Value {
-        let columns = self.names.len();
-        (0..columns.min(MOST_NUMBERS)).map(|place| list(&column(table, place, columns))).collect()
-    }
-
     fn points(&self, part: &Part) -> Result<Value, Error> {
         let x = features(&self.study.task.about, part)?;
-        let y = wanted(part, self.names.len(), self.scale)?;
-        let rows: Vec<&[f64]> = y.chunks(self.names.len().max(1)).collect();
+        let columns = self.columns.names.len();
+        let y = wanted(part, columns, self.columns.scale)?;
+        let rows: Vec<&[f64]> = y.chunks(columns.max(1)).collect();
         let y = spread(&rows, MOST_POINTS).concat();
-        Ok(json!({ "x": list(&spread(&x, MOST_POINTS)), "y": self.columns(&y), "all": x.len() }))
+        Ok(json!({ "x": list(&spread(&x, MOST_POINTS)), "y": self.columns.lists(&y), "all": x.len() }))
     }
 }
 
@@ -65,7 +59,7 @@ impl Look for Fitted<'_> {
         let task = &self.study.task;
         Ok(json!({
             "feature": task.about.features.first(),
-            "names": &self.names[..self.names.len().min(MOST_NUMBERS)],
+            "names": self.columns.names(),
             "x": list(&self.x),
             "training": self.points(&task.training)?,
             "test": self.points(&task.test)?,
@@ -73,11 +67,7 @@ impl Look for Fitted<'_> {
     }
 
     fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        let told = Numbers::of(self.study.settings.loss, self.scale, &(self.asked)(network)?)?;
-        Ok(json!({
-            "told": self.columns(&told.means),
-            "deviation": told.deviations.map(|deviations| self.columns(&deviations)),
-        }))
+        self.columns.told(&(self.asked)(network)?)
     }
 }
 

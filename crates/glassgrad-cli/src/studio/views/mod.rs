@@ -18,10 +18,14 @@ use glassgrad::compile;
 use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
 use glassgrad::nn::Layer as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::lab::network::Network;
+use crate::lab::settings::Loss;
 use crate::lab::study::Study;
+use crate::lab::task::Scale;
+use crate::lab::told::{Numbers, column};
+use crate::studio::written::list;
 
 /// Someone who looks at networks.
 pub(in crate::studio) trait Look {
@@ -61,4 +65,33 @@ type Asked = Box<dyn Fn(&Network) -> Result<Tensor, Error>>;
 fn asked(inputs: Tensor) -> Asked {
     let program = compile(|(network, inputs): &(Network, Tensor)| network.apply(inputs));
     Box::new(move |network| program.call(&(network.clone(), inputs.clone())))
+}
+
+/// More columns of numbers than this are not shown.
+const MOST_NUMBERS: usize = 4;
+
+/// Numbers in columns with names, which a network tells in its own scale.
+struct Columns<'s> {
+    loss: Loss,
+    names: &'s [String],
+    scale: &'s Scale,
+}
+
+impl<'s> Columns<'s> {
+    /// The names of the columns that are shown.
+    fn names(&self) -> &'s [String] {
+        &self.names[..self.names.len().min(MOST_NUMBERS)]
+    }
+
+    /// The shown columns of a table, each as a list.
+    fn lists(&self, table: &[f64]) -> Value {
+        (0..self.names().len()).map(|place| list(&column(table, place, self.names.len()))).collect()
+    }
+
+    /// What outputs tell, in the units of the data.
+    fn told(&self, outputs: &Tensor) -> Result<Value, Error> {
+        let told = Numbers::of(self.loss, self.scale, outputs)?;
+        let deviations = told.deviations.map(|deviations| self.lists(&deviations));
+        Ok(json!({ "told": self.lists(&told.means), "deviation": deviations }))
+    }
 }

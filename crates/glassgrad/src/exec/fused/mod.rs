@@ -55,6 +55,15 @@ pub(super) fn run(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8) {
     }
 }
 
+/// Runs a part of a loop that puts nothing together, from one element to another.
+pub(super) fn part(fused: &Loop, frame: &Frame<'_>, scratch: *mut u8, range: [usize; 2]) {
+    let (places, targets) = addresses(fused, scratch);
+    for (target, store) in targets.iter_mut().zip(&fused.stores) {
+        *target = frame.at(&store.access, 0);
+    }
+    blocks(fused, frame, scratch, places, targets, range);
+}
+
 /// How many elements a block of a loop has: whole rows, if they are short.
 fn block_of(fused: &Loop) -> usize {
     match fused.extents[..] {

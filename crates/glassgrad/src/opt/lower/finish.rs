@@ -33,6 +33,7 @@ impl Lowering<'_> {
     pub(super) fn finish(mut self) -> Program {
         self.store_what_is_read();
         self.leave_out_idle_loops();
+        self.follow();
         let mut lifetimes = self.lifetimes();
         self.write_over(&mut lifetimes);
         let scratch = self.scratch(&mut lifetimes);
@@ -84,6 +85,11 @@ impl Lowering<'_> {
             next += usize::from(!is_idle(group));
         }
         self.groups.retain(|group| !is_idle(group));
+        self.renumber(&numbers);
+    }
+
+    /// After groups have got other numbers, or are gone.
+    pub(super) fn renumber(&mut self, numbers: &[Option<usize>]) {
         self.worked.retain_mut(|(group, _)| numbers[*group].inspect(|number| *group = *number).is_some());
         for producer in &mut self.producers {
             producer.group = numbers.get(producer.group).copied().flatten().unwrap_or(0);
@@ -99,16 +105,10 @@ impl Lowering<'_> {
         };
         let mut lifetimes: Vec<Lifetime> = self.producers.iter().map(lifetime).collect();
         for (step, group) in self.groups.iter().enumerate() {
-            let mut read = |at: &Located| {
+            group.reads(|at| {
                 let lifetime = &mut lifetimes[at.producer];
                 lifetime.last = lifetime.last.max(step);
-            };
-            match group {
-                Group::Loop(group) => group.loads.iter().for_each(|(load, _)| read(load)),
-                Group::Product(product) => product.factors.iter().for_each(read),
-                Group::Call { inputs, .. } => inputs.iter().for_each(|(input, _)| read(input)),
-                Group::Repeat { inputs, .. } => inputs.iter().for_each(read),
-            }
+            });
         }
         lifetimes
     }
@@ -177,7 +177,10 @@ struct Planned<'l, 'g> {
 
 impl Planned<'_, '_> {
     fn memory(&self, producer: usize) -> Memory {
-        let Producer { leaf, result, .. } = &self.lowering.producers[producer];
+        let Producer { leaf, result, in_pieces, .. } = &self.lowering.producers[producer];
+        if *in_pieces {
+            return Memory::Piece;
+        }
         leaf.or_else(|| result.map(Memory::Result)).unwrap_or(Memory::Arena(self.places[producer]))
     }
 
@@ -205,6 +208,7 @@ impl Planned<'_, '_> {
                 meets,
                 symmetric,
                 strong,
+                then,
             }) => {
                 let result = Access { offset, ..self.whole(producer, &[]) };
                 let operands = [self.access(&first), self.access(&second), result];
@@ -222,6 +226,7 @@ impl Planned<'_, '_> {
                     meets,
                     symmetric,
                     strong,
+                    then: then.map(|then| Box::new(self.fused(then))),
                 })
             }
             Group::Call { node, inputs, producer } => {

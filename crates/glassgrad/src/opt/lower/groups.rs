@@ -134,6 +134,24 @@ pub(super) struct PendingProduct {
     pub(super) symmetric: bool,
     pub(super) meets: bool,
     pub(super) strong: [bool; 2],
+    /// What goes on with it, piece by piece.
+    pub(super) then: Option<LoopGroup>,
+}
+
+impl Group {
+    /// What is read from memory.
+    pub(super) fn reads(&self, mut read: impl FnMut(&Located)) {
+        match self {
+            Group::Loop(group) => group.loads.iter().for_each(|(load, _)| read(load)),
+            Group::Product(product) => {
+                product.factors.iter().for_each(&mut read);
+                let then = product.then.iter().flat_map(|then| &then.loads);
+                then.filter(|(load, _)| load.producer != product.producer).for_each(|(load, _)| read(load));
+            }
+            Group::Call { inputs, .. } => inputs.iter().for_each(|(input, _)| read(input)),
+            Group::Repeat { inputs, .. } => inputs.iter().for_each(read),
+        }
+    }
 }
 
 impl Lowering<'_> {

@@ -11,12 +11,14 @@
 //! - `room` puts zeros around what a view reaches over, and `folds` finds products that are added up at the places of
 //!   one;
 //! - `orders` tells in which order of axes something is computed that only products read;
+//! - `follow` lets loops go on with large products piece by piece;
 //! - `loops` gives a loop few axes and few registers;
 //! - `finish` plans memory and writes the steps.
 
 mod elements;
 mod finish;
 mod folds;
+mod follow;
 mod groups;
 mod loops;
 mod orders;
@@ -72,6 +74,8 @@ struct Producer {
     number: Option<f64>,
     /// Whether anybody reads it from memory.
     needed: bool,
+    /// Whether it is a product that a loop goes on with piece by piece.
+    in_pieces: bool,
     /// The result that it is.
     result: Option<usize>,
 }
@@ -150,6 +154,7 @@ impl<'g> Lowering<'g> {
             spread: None,
             number: None,
             needed: false,
+            in_pieces: false,
             result: None,
         });
         self.producers.len() - 1

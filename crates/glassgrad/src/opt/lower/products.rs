@@ -48,8 +48,18 @@ impl Lowering<'_> {
                 let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
                 let strong = [0, 1].map(|factor| einsum.strong[factor] && node.dtype.is_float());
                 let symmetric = is_one && !clear && !einsum.is_strong() && self.is_symmetric(node, einsum);
-                let pending =
-                    PendingProduct { axes, factors, producer, offset, coefficient, clear, meets, symmetric, strong };
+                let pending = PendingProduct {
+                    axes,
+                    factors,
+                    producer,
+                    offset,
+                    coefficient,
+                    clear,
+                    meets,
+                    symmetric,
+                    strong,
+                    then: None,
+                };
                 self.group_of(producer, Group::Product(pending));
             }
             if let Some(fold) = &fold {

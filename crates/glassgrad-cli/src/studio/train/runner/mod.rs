@@ -3,16 +3,18 @@
 //! Looking takes at most [`SHARE`] of the time that steps take, so that a run is hardly slower for being watched; when it
 //! waits, because someone has paused it or wants it slow, looking costs nothing and is done at once.
 
+mod speed;
+mod telling;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use glassgrad::data::{Dataset as _, Examples};
+use glassgrad::data::Examples;
 use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
 use glassgrad::optim::Optimiser;
-use glassgrad::trace::json_number;
 use glassgrad::train::{Session, Trouble};
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
@@ -24,7 +26,8 @@ use crate::lab::network::Network;
 use crate::lab::objective::{Judge, Score};
 use crate::lab::recipe;
 use crate::lab::study::Study;
-use crate::studio::views::{self, Look};
+use crate::studio::views::Look;
+use speed::Speed;
 
 /// The part of the time of the steps that may be spent on looking.
 const SHARE: f64 = 0.03;
@@ -34,8 +37,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 const BETWEEN_STATES: Duration = Duration::from_micros(16_600);
 /// The same while nobody watches.
 const UNWATCHED: Duration = Duration::from_millis(500);
-/// Between two messages about the curves, which are longer.
-const BETWEEN_CURVES: Duration = Duration::from_millis(120);
 /// The stack of the thread of a run.
 const STACK: usize = 16 << 20;
 /// So many networks of the way so far are kept, if they are small enough.
@@ -194,34 +195,6 @@ struct Looking<'r> {
 }
 
 impl<'r> Run<'r> {
-    /// What does not change is told first.
-    fn post_beginning(&mut self) -> Result<(), Error> {
-        let about = &self.study.task.about;
-        let parameters: Vec<Value> = self.study.start.leaves().iter().map(|(path, leaf)| {
-            json!({ "path": path.to_string(), "shape": leaf.shape().to_vec(), "trained": leaf.is_float() })
-        }).collect();
-        let mut fixed = serde_json::Map::new();
-        for view in views::VIEWS {
-            if let Some(look) = (view.make)(self.study)? {
-                fixed.insert(view.name.to_owned(), look.fixed()?);
-                self.looks.push(Looking { name: view.name, look, step: None, at: Instant::now() });
-            }
-        }
-        let command = crate::lab::command::command(&self.study.settings);
-        self.board.post(
-            "about",
-            &json!({
-                "settings": self.study.settings, "name": about.name, "title": about.title, "kind": about.kind,
-                "view": about.view, "features": about.features,
-                "examples": { "training": self.study.task.training.len(), "test": self.study.task.test.len() },
-                "batches": self.study.batches(), "steps": self.study.batches() * self.study.settings.epochs,
-                "links": self.optimiser.names(), "command": command,
-                "numbers": self.study.start.element_count(), "parameters": parameters, "views": fixed,
-            }),
-        );
-        Ok(())
-    }
-
     fn go(&mut self, orders: &Receiver<Order>) -> Result<(), Error> {
         loop {
             // Orders first, and all of them; where nothing is to be done, until one comes.
@@ -400,7 +373,7 @@ impl<'r> Run<'r> {
         }
         let steps = self.session.steps();
         let due = |looking: &&mut Looking<'_>| looking.step != Some(steps) && looking.at.elapsed() >= BETWEEN_LOOKS;
-        let network = self.last_good.clone().unwrap_or_else(|| self.session.parameters().clone());
+        let network = self.network().clone();
         let Some(looking) = self.looks.iter_mut().filter(due).min_by_key(|looking| looking.at) else { return Ok(()) };
         let begin = Instant::now();
         self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
@@ -430,77 +403,9 @@ impl<'r> Run<'r> {
         self.post_state();
         Ok(())
     }
-
-    fn post_state(&mut self) {
-        self.posted = Instant::now();
-        self.board.set_running(self.phase == Phase::Running);
-        let position = self.session.position();
-        let test = self.history.epochs.iter().rev().find_map(|seen| seen.test);
-        let score = test.map(|score| {
-            json!({ "loss": json_number(score.loss), "name": score.measure.name(), "number": json_number(score.measure.number()),
-                    "shown": score.measure.to_string() })
-        });
-        self.board.post("state", &json!({
-            "phase": self.phase.name(), "step": self.session.steps(), "epoch": position.epoch, "batch": position.batch,
-            "loss": json_number(self.loss), "rate": json_number(self.session.rate()), "speed": self.speed.a_second(),
-            "pace": self.pace, "test": score, "trouble": self.trouble,
-        }));
-        if self.phase != Phase::Running || self.drawn.elapsed() >= BETWEEN_CURVES {
-            self.drawn = Instant::now();
-            self.post_curves();
-        }
-    }
-
-    fn post_curves(&self) {
-        let tested = || self.history.epochs.iter().filter_map(|seen| Some((seen.epoch, seen.test?)));
-        let batches = self.session.batches();
-        let every = tested().count().div_ceil(400).max(1);
-        let spread = || tested().enumerate().filter(|(place, _)| place % every == 0).map(|(_, seen)| seen);
-        self.board.post(
-            "curves",
-            &json!({
-                "training": self.losses.as_json(),
-                "test": { "at": spread().map(|(epoch, _)| epoch * batches).collect::<Vec<_>>(),
-                          "loss": spread().map(|(_, score)| json_number(score.loss)).collect::<Vec<_>>(),
-                          "measure": spread().map(|(_, score)| json_number(score.measure.number())).collect::<Vec<_>>(),
-                          "name": tested().next().map(|(_, score)| score.measure.name()) },
-            }),
-        );
-    }
 }
 
 /// What was seen, and after which step.
 fn seen_after(steps: u64, seen: Value) -> Value {
     json!({ "step": steps, "seen": seen })
-}
-
-/// Steps a second, over the last second or so.
-struct Speed {
-    since: Instant,
-    step: u64,
-    last: u64,
-    a_second: f64,
-}
-
-impl Speed {
-    fn new() -> Speed {
-        Speed { since: Instant::now(), step: 0, last: 0, a_second: 0.0 }
-    }
-
-    fn made(&mut self, step: u64) {
-        self.last = step;
-        let passed = self.since.elapsed().as_secs_f64();
-        if passed >= 0.5 {
-            self.a_second = (step - self.step) as f64 / passed;
-            (self.since, self.step) = (Instant::now(), step);
-        }
-    }
-
-    fn a_second(&self) -> f64 {
-        if self.a_second > 0.0 {
-            self.a_second
-        } else {
-            self.last as f64 / self.since.elapsed().as_secs_f64().max(1e-9)
-        }
-    }
 }

@@ -1,0 +1,59 @@
+//! Large products that a loop goes on with, piece by piece while they are near.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+
+use super::fused;
+use super::machine::{Frame, Workspace};
+use super::product::{Factor, LargeProduct, Matrices, PIECES, Pieces, large};
+use super::threads;
+use crate::opt::memory::aligned;
+use crate::opt::program::Loop;
+
+/// The bytes of a piece, about: half of a usual cache of the second level.
+const NEAR: usize = 1 << 19;
+
+thread_local! {
+    /// Memory for a piece, and for the registers of the loop.
+    static MEMORY: RefCell<Workspace> = RefCell::default();
+}
+
+/// What threads share.
+struct Shared<'a, E>(Matrices<E>, &'a Frame<'a>);
+// SAFETY: nobody writes to the factors meanwhile, each thread has a piece of its own, and the loop writes to places that belong
+// to this piece alone.
+unsafe impl<E> Sync for Shared<'_, E> {}
+
+impl<'a, E: Copy> Shared<'a, E> {
+    /// Both; a closure that asks for them takes them as a whole.
+    fn all(&self) -> (Matrices<E>, &'a Frame<'a>) {
+        (self.0, self.1)
+    }
+}
+
+/// Computes a product piece by piece, each with the loop behind it. Where the cuts are depends on sizes alone.
+pub(super) fn run<E: Factor>(kernel: LargeProduct<E>, whole: Matrices<E>, then: &Loop, frame: &Frame<'_>) {
+    // Pieces lie one behind another along the axis with the longer stride.
+    let is_by_row = whole.columns.strides[2] == 1;
+    let (outer, inner) = if is_by_row { (whole.rows, whole.columns) } else { (whole.columns, whole.rows) };
+    let line = inner.extent * size_of::<E>();
+    let pieces = Pieces::of(outer, false, (outer.extent * line).div_ceil(NEAR).max(PIECES));
+    let longest = (0..pieces.count).map(|number| pieces.axis(number).1.extent).max().unwrap_or(0);
+    let bytes = aligned(longest * line);
+    let shared = Shared(whole, frame);
+    threads::each(pieces.count, |number| {
+        let (whole, frame) = shared.all();
+        let (first, own) = pieces.axis(number);
+        let mut memory = MEMORY.with_borrow_mut(std::mem::take);
+        let piece = memory.reserve(bytes + fused::scratch_bytes(then));
+        let (rows, columns) = if is_by_row { (own, whole.columns) } else { (whole.rows, own) };
+        let [a, b, _] = outer.strides.map(|stride| first as isize * stride);
+        let (a, b) = (whole.a.wrapping_offset(a), whole.b.wrapping_offset(b));
+        large(kernel, Matrices { a, b, c: piece.cast(), rows, columns, ..whole });
+        // Seen from the first element of the whole.
+        let frame = frame.with_piece(piece.wrapping_sub(first * line));
+        let range = [first * inner.extent, (first + own.extent) * inner.extent];
+        fused::part(then, &frame, piece.wrapping_add(bytes), range);
+        MEMORY.with_borrow_mut(|place| *place = memory);
+    });
+}
