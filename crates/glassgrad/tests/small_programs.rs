@@ -106,14 +106,13 @@ fn windows_of_pooling() {
     }
 }
 
-/// A product of matrices just large enough for the kernel of those that are their own transpose, beyond one tile of it. The
-/// interpreter takes its time over a hundred thousand multiplications.
+/// A product of matrices just large enough for the kernel of those that are their own transpose, beyond one tile of it.
 #[test]
 fn a_product_that_is_its_own_transpose() {
-    let types: &[DType] = if cfg!(miri) { &[DType::F32] } else { &[DType::F32, DType::F64] };
-    for dtype in types.iter().copied() {
-        let x = numbers(&[12, 97], 0.1).cast(dtype).detach().expect("numbers");
-        let weighted = &x * numbers(&[12, 1], 0.2).cast(dtype);
+    let sums = if cfg!(miri) { 1 } else { 12 };
+    for dtype in [DType::F32, DType::F64] {
+        let x = numbers(&[sums, 97], 0.1).cast(dtype).detach().expect("numbers");
+        let weighted = &x * numbers(&[sums, 1], 0.2).cast(dtype);
         assert_defined(&[weighted.transpose().matmul(&x)]);
     }
 }

@@ -22,8 +22,8 @@ use crate::opt::program::{Product, ProductAxis};
 const WIDTH: usize = 16;
 /// The rows that are computed together.
 const HEIGHT: usize = 4;
-/// Up to this many multiplications a product is small.
-const SMALL: usize = 48 * 48 * 48;
+/// Up to this many multiplications a product is small; fewer where Miri interprets them, which would take too long otherwise.
+const SMALL: usize = if cfg!(miri) { 1 << 13 } else { 48 * 48 * 48 };
 /// Below this many multiplications a product is done before a tile has begun.
 const TINY: usize = 1 << 12;
 /// From this many multiplications on each product of a batch or sum runs on its own.

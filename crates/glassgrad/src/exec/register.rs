@@ -66,30 +66,35 @@ mod x86 {
 
     macro_rules! registers {
         ($($Register:ty, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident;)*) => {$(
-            // SAFETY, for all of this: whoever calls a function has the instructions, and the numbers where it says.
             impl Register<$Float> for $Register {
                 #[inline(always)]
                 unsafe fn splat(number: $Float) -> Self {
+                    // SAFETY: whoever calls this has the instructions, and the numbers where it says.
                     unsafe { $splat(number) }
                 }
                 #[inline(always)]
                 unsafe fn load(at: *const $Float) -> Self {
+                    // SAFETY: as above.
                     unsafe { $load(at) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, at: *mut $Float) {
+                    // SAFETY: as above.
                     unsafe { $store(at, self) }
                 }
                 #[inline(always)]
                 unsafe fn fused(self, factor: Self, addend: Self) -> Self {
+                    // SAFETY: as above.
                     unsafe { $fused(self, factor, addend) }
                 }
                 #[inline(always)]
                 unsafe fn times(self, other: Self) -> Self {
+                    // SAFETY: as above.
                     unsafe { $times(self, other) }
                 }
                 #[inline(always)]
                 unsafe fn plus(self, other: Self) -> Self {
+                    // SAFETY: as above.
                     unsafe { $plus(self, other) }
                 }
             }
@@ -115,17 +120,18 @@ pub(super) mod neon {
 
     macro_rules! registers {
         ($($Vector:ty, $N:literal, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident;)*) => {$(
-            // SAFETY, for all of this: every machine has the instructions, and whoever calls a function has the numbers
-            // where it says.
             impl Register<$Float> for Eight<$Vector, $N> {
                 #[inline(always)]
                 unsafe fn splat(number: $Float) -> Self {
+                    // SAFETY: every machine of this architecture has the instructions.
                     Eight([unsafe { $splat(number) }; $N])
                 }
                 #[inline(always)]
                 unsafe fn load(at: *const $Float) -> Self {
+                    // SAFETY: as above.
                     let mut own = unsafe { Self::splat(0.0) };
                     for n in 0..$N {
+                        // SAFETY: as above, and whoever calls this has eight numbers there.
                         own.0[n] = unsafe { $load(at.wrapping_add(n * (8 / $N))) };
                     }
                     own
@@ -133,12 +139,14 @@ pub(super) mod neon {
                 #[inline(always)]
                 unsafe fn store(self, at: *mut $Float) {
                     for n in 0..$N {
+                        // SAFETY: as above.
                         unsafe { $store(at.wrapping_add(n * (8 / $N)), self.0[n]) };
                     }
                 }
                 #[inline(always)]
                 unsafe fn fused(mut self, factor: Self, addend: Self) -> Self {
                     for n in 0..$N {
+                        // SAFETY: every machine of this architecture has the instructions.
                         self.0[n] = unsafe { $fused(addend.0[n], self.0[n], factor.0[n]) };
                     }
                     self
@@ -146,6 +154,7 @@ pub(super) mod neon {
                 #[inline(always)]
                 unsafe fn times(mut self, other: Self) -> Self {
                     for n in 0..$N {
+                        // SAFETY: every machine of this architecture has the instructions.
                         self.0[n] = unsafe { $times(self.0[n], other.0[n]) };
                     }
                     self
@@ -153,6 +162,7 @@ pub(super) mod neon {
                 #[inline(always)]
                 unsafe fn plus(mut self, other: Self) -> Self {
                     for n in 0..$N {
+                        // SAFETY: every machine of this architecture has the instructions.
                         self.0[n] = unsafe { $plus(self.0[n], other.0[n]) };
                     }
                     self
