@@ -74,7 +74,8 @@ pub(super) fn run(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
 
 /// What a product needs of an element type.
 pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
-    /// Whether small products are compiled for each level of instructions; no level multiplies whole numbers faster.
+    /// Whether products are compiled for each level of instructions, and for large sizes; no level multiplies whole numbers
+    /// faster, and all of their products are small.
     const LEVELS: bool;
     fn from_f64(number: f64) -> Self;
     fn times(self, other: Self) -> Self;
@@ -229,7 +230,10 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
         return Composite::of(product).run(frame.level, factors, result, coefficient);
     }
     let small = is_small(product);
-    if let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty() && !product.symmetric) {
+    // Constant before anything is compiled: kernels of large products would be compiled for whole numbers too otherwise.
+    if const { E::LEVELS }
+        && let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty() && !product.symmetric)
+    {
         return large_batch(kernel, product, frame);
     }
     every_index(&product.batch, |batch| {
@@ -247,8 +251,8 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
                 add,
             };
             match E::large() {
-                Some(_) if !small && product.symmetric => symmetric(frame.level, matrices),
-                Some(kernel) if !small => in_pieces(kernel, matrices),
+                Some(_) if const { E::LEVELS } && !small && product.symmetric => symmetric(frame.level, matrices),
+                Some(kernel) if const { E::LEVELS } && !small => in_pieces(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
             add = true;
@@ -447,7 +451,7 @@ fn packed<E: Factor>(level: Level, matrices: Matrices<E>, scratch: *mut u8) {
         fn medium<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
             columns_together::<E, true>(matrices, scratch);
         }
-        if E::LEVELS {
+        if const { E::LEVELS } {
             match level {
                 // SAFETY: the machine has the instructions of the level at which its programs run.
                 Level::Avx512 => return unsafe { wide(matrices, scratch) },
