@@ -217,6 +217,26 @@ impl View {
         }
     }
 
+    /// The same with the axes of the result in another order, given by their numbers.
+    ///
+    /// ```
+    /// use glassgrad::{shape::Shape, view::View};
+    /// let turned = View::strided(&Shape::from([2, 3]), &[(0, 1, 2), (0, 1, 3)]).ordered(&[1, 0]);
+    /// assert_eq!(turned.places().flatten().collect::<Vec<_>>(), [0, 3, 1, 4, 2, 5]);
+    /// ```
+    pub fn ordered(&self, order: &[usize]) -> View {
+        let place = |along: &usize| order.iter().position(|own| own == along).unwrap_or(*along);
+        let moved = |axis: &AxisView| AxisView {
+            offset: axis.offset,
+            steps: axis.steps.iter().map(|(along, step)| (place(along), *step)).collect(),
+        };
+        View {
+            input: self.input.clone(),
+            output: order.iter().map(|axis| self.output[*axis]).collect::<Vec<_>>().into(),
+            axes: self.axes.iter().map(moved).collect(),
+        }
+    }
+
     /// Whether every element reads the one at its own place.
     ///
     /// ```

@@ -38,6 +38,8 @@ fn cases(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("gradient of a sum", slope(&|x: &Tensor| ((x * &y).tanh() + (-x).exp()).sum())),
         ("gradient of a norm", slope(&|x: &Tensor| (x - x.mean_over(Axes::from(1).keep())).square().sum())),
         ("product of matrices", x.matmul(&y.transpose())),
+        ("running sums", x.cumsum(1)),
+        ("running sums along the first axis", x.cumsum(0)),
         ("transposed", (x.transpose() + 1.0).exp() * y.transpose()),
         ("three axes, the middle one summed", x.reshape([100, 10, 700]).tanh().sum_over(1)),
         ("three axes, the outer ones summed", x.reshape([100, 10, 700]).tanh().sum_over([0, 2])),
@@ -59,6 +61,7 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let of_kernel = |kernel: &Tensor| grad(|kernel: &Tensor| loss(&images, kernel))(kernel);
     let padded = Convolution::default().padding(1).stride(2);
     let (same, overlapping) = (Convolution::default().padding(1), Pooling::new(3).stride(2).padding(1));
+    let wide = known(&[16, 4, 40, 40], 0.4);
     let pooled = |x: &Tensor| (x.conv2d(&many, same) + 0.1).relu().max_pool2d(Pooling::new(2));
     vec![
         ("few channels", convolved(&images, &few)),
@@ -72,6 +75,9 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("a pooled layer and its gradient", grad(|x: &Tensor| pooled(x).square().sum())(&images)),
         ("windows that overlap", images.max_pool2d(overlapping)),
         ("gradient of windows that overlap", grad(|x: &Tensor| x.max_pool2d(overlapping).square().sum())(&images)),
+        ("many windows that overlap", wide.max_pool2d(overlapping)),
+        ("gradient of many of them", grad(|x: &Tensor| x.max_pool2d(overlapping).square().sum())(&wide)),
+        ("gradient of their means", grad(|x: &Tensor| x.avg_pool2d(overlapping).square().sum())(&wide)),
         ("batched large products", known(&[20, 60, 70], 0.8).matmul(&known(&[20, 70, 64], 0.9))),
         ("batched products", known(&[48, 30, 70], 0.8).matmul(&known(&[48, 70, 50], 0.9))),
     ]

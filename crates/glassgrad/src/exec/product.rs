@@ -34,7 +34,7 @@ const PARALLEL: usize = 128 * 128 * 128;
 pub(super) const PIECES: usize = 8;
 /// So many rows or columns are computed together: along the axis of the result whose elements lie side by side, and along the
 /// other.
-const TOGETHER: [usize; 2] = [48, 16];
+const TOGETHER: [usize; 2] = [64, 12];
 
 /// The bytes of scratch memory that a product needs for packed columns.
 pub(super) fn scratch_bytes(product: &Product) -> usize {

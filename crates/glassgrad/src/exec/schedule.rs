@@ -143,9 +143,9 @@ fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
 fn release(order: &[Arc<Node>], known: &[Arc<Node>]) {
     // After a step of training no variable is live. Nothing has to be searched then: what was computed reaches
     // variables that are in the order itself, or behind a node that was known and has kept its inputs.
-    let is_live = |node: &Arc<Node>| matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held();
-    let has_history = |node: &Arc<Node>| node.had_variable && (is_live(node) || !node.held_inputs().is_empty());
-    let none_live = !order.iter().any(is_live) && !known.iter().any(has_history);
+    let has_history =
+        |node: &Arc<Node>| node.had_variable && (is_live_variable(node) || !node.held_inputs().is_empty());
+    let none_live = !order.iter().any(|node| is_live_variable(node)) && !known.iter().any(has_history);
     let mut live = LiveSearch::default();
     for node in order.iter().chain(known) {
         if node.value().is_some() && (none_live || !(node.had_variable && live.is_live(node))) {
@@ -154,7 +154,26 @@ fn release(order: &[Arc<Node>], known: &[Arc<Node>]) {
     }
 }
 
-/// Finds out whether a live variable stands behind nodes, remembering what it found.
+/// Whether a node is a variable that someone may still ask for a derivative by.
+fn is_live_variable(node: &Node) -> bool {
+    matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held()
+}
+
+/// Whether a live variable stands behind a node. This ends with the first that it finds.
+fn has_live_variable(root: &Arc<Node>) -> bool {
+    let mut seen = Places::new();
+    let mut stack = vec![Arc::clone(root)];
+    while let Some(node) = stack.pop() {
+        if is_live_variable(&node) {
+            return true;
+        }
+        let inputs = node.held_inputs();
+        stack.extend(inputs.iter().filter(|input| input.had_variable && seen.insert(input.id, 0)).cloned());
+    }
+    false
+}
+
+/// Finds out whether live variables stand behind nodes, remembering what it found for all in between.
 #[derive(Default)]
 struct LiveSearch {
     known: Numbered<bool>,
@@ -171,7 +190,7 @@ impl LiveSearch {
                 self.known.insert(node.id, false);
                 continue;
             }
-            if matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held() {
+            if is_live_variable(&node) {
                 self.known.insert(node.id, true);
                 continue;
             }
@@ -221,7 +240,7 @@ impl Tensor {
         if node.pending <= PATIENCE.max(node.patience()) {
             return;
         }
-        if node.had_variable && LiveSearch::default().is_live(node) {
+        if node.had_variable && has_live_variable(node) {
             // Looking again only when the history has doubled keeps the cost of looking linear.
             node.set_patience(node.pending.saturating_mul(2));
         } else if evaluate(&[self]).is_err() {

@@ -87,8 +87,23 @@ pub(crate) fn each(count: usize, one: impl Fn(usize) + Sync) {
 
 /// Does something with every part of some elements, each of so many but the last, and with its number.
 pub(crate) fn each_part<T: Send>(elements: &mut [T], length: usize, one: impl Fn(usize, &mut [T]) + Sync) {
-    let parts: Vec<Mutex<&mut [T]>> = elements.chunks_mut(length).map(Mutex::new).collect();
-    each(parts.len(), |number| one(number, &mut locked(&parts[number])));
+    /// The address of the first element, which threads share.
+    struct First<T>(*mut T);
+    // SAFETY: each thread takes parts of its own.
+    unsafe impl<T: Send> Sync for First<T> {}
+    impl<T> First<T> {
+        fn address(&self) -> *mut T {
+            self.0
+        }
+    }
+    let (count, length) = (elements.len(), length.max(1));
+    let first = First(elements.as_mut_ptr());
+    each(count.div_ceil(length), |number| {
+        let begin = number * length;
+        // SAFETY: this part lies inside of the elements, which nobody else has meanwhile, and every number comes once.
+        let part = unsafe { std::slice::from_raw_parts_mut(first.address().add(begin), length.min(count - begin)) };
+        one(number, part);
+    });
 }
 
 /// A task that helpers may join.

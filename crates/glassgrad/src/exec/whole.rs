@@ -1,10 +1,13 @@
 //! Operations on whole arrays that only move elements or add them up: padding, windows and their transposes, joining,
 //! gathering and scattering, unit vectors, places of largest elements. All arrays lie row by row.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::fused::Combinable;
 use super::machine::{Frame, elements, elements_mut};
+use super::threads;
 use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::expr::Op;
@@ -106,9 +109,9 @@ impl Lines {
         Lines { axis, length: view.output.get(axis).copied().unwrap_or(1), apart }
     }
 
-    /// Calls a function for every line.
-    fn visit(&self, view: &View, mut visit: impl FnMut(&Line)) {
-        if view.output.contains(&0) {
+    /// Calls a function for every line, of some entries along the first axis if lines run along another.
+    fn visit(&self, view: &View, entries: Range<usize>, mut visit: impl FnMut(&Line)) {
+        if view.output.contains(&0) || entries.is_empty() {
             return;
         }
         let (rank, inputs) = (view.output.rank(), view.axes.len());
@@ -130,6 +133,12 @@ impl Lines {
         let mut index: SmallVec<[usize; 8]> = SmallVec::from_elem(0, rank);
         let mut along: Few = view.axes.iter().map(|axis| axis.offset).collect();
         let mut start = 0_isize;
+        if self.axis > 0 {
+            let skipped = entries.start as isize;
+            index[0] = entries.start;
+            start = skipped * own_strides[0];
+            along.iter_mut().zip(&steps[..inputs]).for_each(|(at, step)| *at += skipped * step);
+        }
         loop {
             let (mut from, mut to) = (0, self.length as isize);
             let mut place = 0;
@@ -159,6 +168,9 @@ impl Lines {
                     continue;
                 }
                 index[axis] += 1;
+                if axis == 0 && index[0] == entries.end {
+                    return;
+                }
                 let is_over = index[axis] == view.output[axis];
                 let moved = if is_over { 1 - view.output[axis] as isize } else { 1 };
                 start += moved * own_strides[axis];
@@ -176,46 +188,88 @@ impl Lines {
 /// A number for each axis.
 type Few = SmallVec<[isize; 8]>;
 
-fn read<E: Combinable>(view: &View, from: &[E], to: &mut [E]) {
-    let lines = Lines::of(view);
-    let (length, apart) = (lines.length, lines.apart);
-    lines.visit(view, |line| {
-        let [first, behind] = line.inside;
-        let place = line.place + first as isize * line.step;
-        if apart == 1 {
-            let own = &mut to[line.start..line.start + length];
-            own[..first].fill(E::ZERO);
-            own[behind..].fill(E::ZERO);
-            if line.step == 1 && first < behind {
-                own[first..behind].copy_from_slice(&from[place as usize..place as usize + behind - first]);
-                return;
-            }
-        } else {
-            (0..first).chain(behind..length).for_each(|k| to[line.start + k * apart] = E::ZERO);
-        }
-        for k in first..behind {
-            to[line.start + k * apart] = from[(place + (k - first) as isize * line.step) as usize];
-        }
+/// From this many elements on moving them is worth several threads, each part of about so many.
+const PART: usize = 1 << 16;
+
+/// Whether the entries of a view along its first axis are apart from each other: each reads the entry at its own place.
+fn is_apart(view: &View, lines: &Lines) -> bool {
+    let own = |axis: usize| view.axes[axis].steps.iter().any(|(along, _)| *along == 0);
+    let is_first = || view.axes[0].offset == 0 && view.axes[0].steps == [(0, 1)] && view.input[0] == view.output[0];
+    view.output.rank() > 1 && !view.axes.is_empty() && lines.axis > 0 && is_first() && !(1..view.axes.len()).any(own)
+}
+
+/// Calls a function for parts of what is written, on several threads if the entries of a view are apart from each other: with
+/// the part, the place of its first element, and the entries that belong to it. `size` is that of an entry.
+fn in_parts<E: Send>(
+    view: &View,
+    lines: &Lines,
+    to: &mut [E],
+    size: usize,
+    work: usize,
+    part: impl Fn(&mut [E], usize, Range<usize>) + Sync,
+) {
+    let entries = view.output.first().copied().unwrap_or(1);
+    if work < 2 * PART || entries < 2 || size == 0 || !is_apart(view, lines) {
+        return part(to, 0, 0..entries);
+    }
+    let together = (entries * PART).div_ceil(work).max(1);
+    threads::each_part(to, together * size, |number, to| {
+        let first = number * together;
+        part(to, first * size, first..(first + together).min(entries));
     });
 }
 
-fn spread<E: Combinable>(view: &View, from: &[E], to: &mut [E]) {
-    to.fill(E::ZERO);
+fn read<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
     let lines = Lines::of(view);
-    let apart = lines.apart;
-    lines.visit(view, |line| {
-        let [first, behind] = line.inside;
-        let place = line.place + first as isize * line.step;
-        if line.step == 1 && first < behind {
-            let sums = &mut to[place as usize..place as usize + behind - first];
-            let own = from[line.start + first * apart..].iter().step_by(apart);
-            sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
-            return;
-        }
-        for k in first..behind {
-            let sum = &mut to[(place + (k - first) as isize * line.step) as usize];
-            *sum = sum.plus(from[line.start + k * apart]);
-        }
+    let (length, apart, work) = (lines.length, lines.apart, to.len());
+    let size = view.output.iter().skip(1).product();
+    in_parts(view, &lines, to, size, work, |to, begin, entries| {
+        lines.visit(view, entries, |line| {
+            let [first, behind] = line.inside;
+            let (start, place) = (line.start - begin, line.place + first as isize * line.step);
+            if apart == 1 {
+                let own = &mut to[start..start + length];
+                own[..first].fill(E::ZERO);
+                own[behind..].fill(E::ZERO);
+                if line.step == 1 && first < behind {
+                    own[first..behind].copy_from_slice(&from[place as usize..place as usize + behind - first]);
+                    return;
+                }
+            } else {
+                (0..first).chain(behind..length).for_each(|k| to[start + k * apart] = E::ZERO);
+            }
+            for k in first..behind {
+                to[start + k * apart] = from[(place + (k - first) as isize * line.step) as usize];
+            }
+        });
+    });
+}
+
+fn spread<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
+    let lines = Lines::of(view);
+    let (apart, size) = (lines.apart, view.input.iter().skip(1).product());
+    in_parts(view, &lines, to, size, from.len(), |to, begin, entries| {
+        to.fill(E::ZERO);
+        lines.visit(view, entries, |line| {
+            let [first, behind] = line.inside;
+            let place = line.place + first as isize * line.step - begin as isize;
+            if line.step >= 1 && first < behind {
+                let (place, step) = (place as usize, line.step as usize);
+                let sums = to[place..place + (behind - first - 1) * step + 1].iter_mut().step_by(step);
+                match apart {
+                    1 => sums.zip(&from[line.start + first..]).for_each(|(sum, own)| *sum = sum.plus(*own)),
+                    _ => {
+                        let own = from[line.start + first * apart..].iter().step_by(apart);
+                        sums.zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                    }
+                }
+                return;
+            }
+            for k in first..behind {
+                let sum = &mut to[(place + (k - first) as isize * line.step) as usize];
+                *sum = sum.plus(from[line.start + k * apart]);
+            }
+        });
     });
 }
 

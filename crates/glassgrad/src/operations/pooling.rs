@@ -263,10 +263,17 @@ impl Tensor {
             Ok(view) => view,
             Err(error) => return Err(Tensor::refused(error, &[self])),
         };
-        let is_cut = side_by_side(windows);
-        let place = |number: usize| if is_cut { first + 2 * number + 1 } else { self.rank() + number };
-        let places: Vec<isize> = (0..windows.len()).map(|number| place(number) as isize).collect();
-        Ok((if is_cut { self.cut(windows) } else { self.read(view) }, Axes::from(&places[..])))
+        let numbered = |place: &dyn Fn(usize) -> usize| {
+            let places: Vec<isize> = (0..windows.len()).map(|number| place(number) as isize).collect();
+            Axes::from(&places[..])
+        };
+        if side_by_side(windows) {
+            return Ok((self.cut(windows), numbered(&|number| first + 2 * number + 1)));
+        }
+        // Positions along the last axis lie side by side: loops are long along them, and short along places.
+        let (rank, last) = (self.rank(), self.rank() - 1);
+        let order: Vec<usize> = (0..last).chain(rank..rank + windows.len()).chain([last]).collect();
+        Ok((self.read(view.ordered(&order)), numbered(&|number| last + number)))
     }
 
     /// What windows see that lie side by side on the last axes: each becomes two, of positions and of places. No two of them

@@ -162,8 +162,8 @@ pub struct Loop {
     /// For each register, whether it holds one number for each row, and not one for each element.
     pub by_row: Vec<bool>,
     /// For each axis, whether rows run along it; none are there if no register is by row. Rows run along the last axis and
-    /// its neighbours, and perhaps along neighbours further in front too, as the windows of pooling do. What lies from the
-    /// first of these axes to the last fits into a block.
+    /// its neighbours, and perhaps along neighbours further in front too, or along these alone, as the windows of pooling do.
+    /// What lies from the first of these axes to the end fits into a block.
     pub along_rows: Vec<bool>,
     /// What is kept.
     pub stores: Vec<Store>,

@@ -140,7 +140,7 @@ fn put_together<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F],
         }
         Combine::Largest => with_length!(row, short_largest::<F>(from, to), otherwise {
             for (from, to) in from.chunks_exact(row).zip(&mut *to) {
-                *to = from.iter().fold(F::literal(f64::NEG_INFINITY), |largest, own| largest.larger(*own));
+                *to = F::literal(f64::NEG_INFINITY).largest_of(from);
             }
         }),
     }
@@ -154,6 +154,9 @@ fn put_together<F: Float + Combinable>(combine: Combine, scale: f64, from: &[F],
 #[inline(always)]
 fn among_each_other<F: Copy>(from: &[F], to: &mut [F], rows: Rows, first: F, both: impl Fn(F, F) -> F + Copy) {
     let Rows { outer, side_by_side, inner } = rows;
+    if inner == 1 {
+        return parts_together(from, to, outer, side_by_side, first, both);
+    }
     // Rows that lie among each other have two elements or more, and fit into a block.
     let mut parts = [first; BLOCK / 2];
     let (parts, _) = parts.split_at_mut(from.len() / inner);
@@ -162,6 +165,19 @@ fn among_each_other<F: Copy>(from: &[F], to: &mut [F], rows: Rows, first: F, bot
             *part = from[1..].iter().fold(from[0], |own, other| both(own, *other));
         }
     });
+    parts_together(parts, to, outer, side_by_side, first, both);
+}
+
+/// Puts the parts of rows together of which so many lie side by side.
+#[inline(always)]
+fn parts_together<F: Copy>(
+    parts: &[F],
+    to: &mut [F],
+    outer: usize,
+    side_by_side: usize,
+    first: F,
+    both: impl Fn(F, F) -> F + Copy,
+) {
     for (parts, to) in parts.chunks_exact(outer * side_by_side).zip(to.chunks_exact_mut(side_by_side)) {
         to.iter_mut().zip(parts).for_each(|(to, part)| *to = both(first, *part));
         for parts in parts.chunks_exact(side_by_side).skip(1) {
@@ -210,15 +226,20 @@ fn spread<E: Copy>(from: *mut u8, to: *mut u8, count: usize, rows: Rows) {
     if rows.outer == 1 {
         return each_spread(from, to, rows.inner);
     }
+    let spread_parts = |parts: &mut [E]| {
+        let each = from.chunks_exact(rows.side_by_side).zip(parts.chunks_exact_mut(rows.outer * rows.side_by_side));
+        for (from, parts) in each {
+            parts.chunks_exact_mut(rows.side_by_side).for_each(|part| part.copy_from_slice(from));
+        }
+    };
+    if rows.inner == 1 {
+        return spread_parts(to);
+    }
     // First for every part of a row, then for its elements: both are long loops.
     let Some(some) = from.first() else { return };
     let mut parts = [*some; BLOCK / 2];
     let (parts, _) = parts.split_at_mut(count / rows.inner);
-    for (from, parts) in
-        from.chunks_exact(rows.side_by_side).zip(parts.chunks_exact_mut(rows.outer * rows.side_by_side))
-    {
-        parts.chunks_exact_mut(rows.side_by_side).for_each(|part| part.copy_from_slice(from));
-    }
+    spread_parts(parts);
     each_spread(parts, to, rows.inner);
 }
 

@@ -80,6 +80,11 @@ pub(in crate::exec) trait Combinable: Copy {
     fn sum_of(elements: &[Self]) -> Self;
     fn plus(self, other: Self) -> Self;
     fn larger(self, other: Self) -> Self;
+    /// The largest of some elements and of one more.
+    #[inline(always)]
+    fn largest_of(self, elements: &[Self]) -> Self {
+        elements.iter().fold(self, |largest, element| largest.larger(*element))
+    }
 }
 
 macro_rules! combinable_floats {
@@ -115,6 +120,18 @@ macro_rules! combinable_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 if other > self || other.is_nan() { other } else { self }
+            }
+            /// Many side by side, as in a sum.
+            #[inline(always)]
+            fn largest_of(self, elements: &[Self]) -> Self {
+                const LANES: usize = 64;
+                let (chunks, rest) = elements.as_chunks::<LANES>();
+                let mut lanes = [self; LANES];
+                for chunk in chunks {
+                    lanes.iter_mut().zip(chunk).for_each(|(lane, element)| *lane = lane.larger(*element));
+                }
+                let own = if chunks.is_empty() { self } else { lanes.iter().fold(self, |own, lane| own.larger(*lane)) };
+                rest.iter().fold(own, |largest, element| largest.larger(*element))
             }
         }
     )*};
@@ -164,7 +181,7 @@ fn typed<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, start: usiz
                 let own = &mut elements_mut::<E>(at(first + row as isize * step), 1)[0];
                 *own = match combine {
                     Combine::Sum => own.plus(E::sum_of(elements)),
-                    Combine::Largest => elements.iter().fold(*own, |largest, element| largest.larger(*element)),
+                    Combine::Largest => own.largest_of(elements),
                 };
             }
         }
@@ -211,7 +228,7 @@ fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, start: 
             }
             (Some(Combine::Largest), 0) => {
                 let largest = one(place);
-                *largest = piece.iter().fold(*largest, |largest, element| largest.larger(*element));
+                *largest = largest.largest_of(piece);
             }
             (Some(combine), stride) => {
                 for (k, element) in piece.iter().enumerate() {

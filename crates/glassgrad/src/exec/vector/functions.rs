@@ -7,12 +7,16 @@
 macro_rules! functions {
     ($module:ident, $Float:ident, $Bits:ident, $Unsigned:ident,
      mantissa $MANTISSA:literal, bias $BIAS:literal, ln2 $LN2_HIGH:literal $LN2_LOW:literal,
-     exp $OVERFLOW:literal $UNDERFLOW:literal, exp2 $OVERFLOW2:literal $UNDERFLOW2:literal,
+     exp $OVERFLOW:literal $UNDERFLOW:literal near $NEAR:literal, exp2 $OVERFLOW2:literal $UNDERFLOW2:literal,
      series $($coefficient:literal)*, logarithm $($odd:literal)*, saturated $SATURATED:literal,
      erf $($erf:literal)*, tail $MIDDLE:literal $END:literal $($tail:literal)*) => {
         pub(super) mod $module {
             /// Adding this rounds to a whole number, which then stands in the lowest bits.
             const MAGIC: $Float = 1.5 * (1_u64 << $MANTISSA) as $Float;
+            /// The same, and the whole number in the lowest bits is the exponent of a machine number.
+            const BIASED: $Float = MAGIC + $BIAS as $Float;
+            /// Up to this size of x, e to the power of x and of -x are normal numbers.
+            pub(in super::super) const NEAR: $Float = $NEAR;
             /// Below this, functions with f(x) = x + O(x²) are x to the last bit.
             const TINY: $Float = $Float::EPSILON * 0.25;
 
@@ -35,6 +39,16 @@ macro_rules! functions {
             #[inline(always)]
             fn whole(shifted: $Float) -> $Bits {
                 (shifted.to_bits() as $Bits).wrapping_sub(MAGIC.to_bits() as $Bits)
+            }
+
+            /// 2ⁿ and r with x = n·ln 2 + r and |r| ≤ ln 2 / 2, for x up to [`NEAR`].
+            #[inline(always)]
+            fn near_reduced<const FUSED: bool>(x: $Float) -> ($Float, $Float) {
+                let shifted = multiply_add::<FUSED>(x, std::$Float::consts::LOG2_E, BIASED);
+                let n = shifted - BIASED;
+                let r = multiply_add::<FUSED>(n, -$LN2_HIGH, x);
+                let r = multiply_add::<FUSED>(n, -$LN2_LOW, r);
+                ($Float::from_bits(shifted.to_bits() << $MANTISSA), r)
             }
 
             /// (eʳ - 1)/r for a small r, by its series.
@@ -67,6 +81,13 @@ macro_rules! functions {
                 if x.is_nan() { x } else { value }
             }
 
+            /// The same, for x up to [`NEAR`]: there is nothing to look after at the ends.
+            #[inline(always)]
+            pub(in super::super) fn near_exp<const FUSED: bool>(x: $Float) -> $Float {
+                let (scale, r) = near_reduced::<FUSED>(x);
+                multiply_add::<FUSED>(r, series::<FUSED>(r), 1.0) * scale
+            }
+
             #[inline(always)]
             pub(in super::super) fn exp2<const FUSED: bool>(x: $Float) -> $Float {
                 let inside = x.clamp($UNDERFLOW2, $OVERFLOW2);
@@ -89,12 +110,11 @@ macro_rules! functions {
             #[inline(always)]
             pub(in super::super) fn tanh<const FUSED: bool>(x: $Float) -> $Float {
                 // t = e^(2|x|) - 1 without cancellation; tanh |x| = t / (t + 2).
-                let doubled = (2.0 * x.abs()).min($SATURATED);
-                let (n, r) = reduced::<FUSED>(doubled);
-                let scale = power(n);
+                let doubled = 2.0 * x.abs();
+                // What is no number is not larger, and stays none.
+                let (scale, r) = near_reduced::<FUSED>(if doubled > $SATURATED { $SATURATED } else { doubled });
                 let t = multiply_add::<FUSED>(scale * r, series::<FUSED>(r), scale - 1.0);
-                let value = (t / (t + 2.0)).copysign(x);
-                if x.is_nan() { x } else { value }
+                (t / (t + 2.0)).copysign(x)
             }
 
             /// e and ln m, for a positive x = 2ᵉ·m with m between √½ and √2; `rest` is added before the last rounding.
@@ -191,7 +211,7 @@ macro_rules! functions {
 // Chebyshev points, to a quarter of the last place.
 functions! {
     double, f64, i64, u64, mantissa 52, bias 1023, ln2 6.931471803691238e-1 1.9082149292705877e-10,
-    exp 709.782712893384 -745.2, exp2 1024.0 -1076.0,
+    exp 709.782712893384 -745.2 near 708.0, exp2 1024.0 -1076.0,
     series 1.605904383682161e-10 2.08767569878681e-9 2.505210838544172e-8 2.755731922398589e-7 2.7557319223985893e-6
         2.48015873015873e-5 1.984126984126984e-4 1.388888888888889e-3 8.333333333333333e-3 4.1666666666666664e-2
         1.6666666666666666e-1 0.5 1.0,
@@ -210,7 +230,7 @@ functions! {
 }
 functions! {
     single, f32, i32, u32, mantissa 23, bias 127, ln2 6.931_457_5e-1 1.428_606_8e-6,
-    exp 88.722_83 -103.98, exp2 128.0 -151.0,
+    exp 88.722_83 -103.98 near 87.0, exp2 128.0 -151.0,
     series 1.984_127e-4 1.388_888_9e-3 8.333_333e-3 4.166_666_6e-2 1.666_666_6e-1 0.5 1.0,
     logarithm 1.111_111_1e-1 1.428_571_4e-1 0.2 3.333_333_3e-1,
     saturated 22.0,

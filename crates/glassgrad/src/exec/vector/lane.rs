@@ -10,13 +10,14 @@ use super::circle;
 use super::functions::{double, single};
 use crate::algebra::{Float, Literal};
 
-/// A machine number; `FUSED` says whether multiply-adds round once.
+/// A machine number; `FUSED` says whether multiply-adds round once, `NEAR` whether powers of e are asked for only where they and
+/// their reciprocals are normal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub(super) struct Lane<F, const FUSED: bool>(pub(super) F);
+pub(super) struct Lane<F, const FUSED: bool, const NEAR: bool>(pub(super) F);
 
 macro_rules! lanes {
     ($Float:ident, $module:ident, $sin:ident, $cos:ident) => {
-        impl<const FUSED: bool> Literal for Lane<$Float, FUSED> {
+        impl<const FUSED: bool, const NEAR: bool> Literal for Lane<$Float, FUSED, NEAR> {
             #[inline(always)]
             fn literal(value: f64) -> Self {
                 Lane(value as $Float)
@@ -25,7 +26,7 @@ macro_rules! lanes {
 
         lanes!(@operators $Float, Add add +, Sub sub -, Mul mul *, Div div /, Rem rem %);
 
-        impl<const FUSED: bool> Neg for Lane<$Float, FUSED> {
+        impl<const FUSED: bool, const NEAR: bool> Neg for Lane<$Float, FUSED, NEAR> {
             type Output = Self;
             #[inline(always)]
             fn neg(self) -> Self {
@@ -33,13 +34,17 @@ macro_rules! lanes {
             }
         }
 
-        impl<const FUSED: bool> Float for Lane<$Float, FUSED> {
-            lanes!(@own FUSED: exp $module::exp, exp2 $module::exp2, expm1 $module::expm1, ln $module::ln,
+        impl<const FUSED: bool, const NEAR: bool> Float for Lane<$Float, FUSED, NEAR> {
+            lanes!(@own FUSED: exp2 $module::exp2, expm1 $module::expm1, ln $module::ln,
                 log2 $module::log2, log1p $module::log1p, tanh $module::tanh, erf $module::erf, erfc $module::erfc,
                 sin circle::$sin, cos circle::$cos);
             lanes!(@platform $Float: sqrt, cbrt, log10, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, abs,
                 floor, ceil, round, lgamma);
 
+            #[inline(always)]
+            fn exp(self) -> Self {
+                Lane(if NEAR { $module::near_exp::<FUSED>(self.0) } else { $module::exp::<FUSED>(self.0) })
+            }
             #[inline(always)]
             fn through_f64(self, function: impl FnOnce(f64) -> f64) -> Self {
                 Lane(self.0.through_f64(function))
@@ -63,7 +68,7 @@ macro_rules! lanes {
         }
     };
     (@operators $Float:ident, $($Trait:ident $method:ident $sign:tt),*) => {$(
-        impl<const FUSED: bool> $Trait for Lane<$Float, FUSED> {
+        impl<const FUSED: bool, const NEAR: bool> $Trait for Lane<$Float, FUSED, NEAR> {
             type Output = Self;
             #[inline(always)]
             fn $method(self, other: Self) -> Self {

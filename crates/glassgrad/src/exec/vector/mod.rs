@@ -45,6 +45,19 @@ pub(super) trait Vectorised: Float {
     }
 }
 
+/// Whether a row asks for no powers of e but those of its argument and of what is nearer to 0.
+const fn is_of_powers(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Exp
+            | Operation::Sigmoid
+            | Operation::LogSigmoid
+            | Operation::Softplus
+            | Operation::Silu
+            | Operation::Mish
+    )
+}
+
 macro_rules! kernels {
     (unary { $($Unary:ident [$single:literal $double:literal])* } binary { $($Binary:ident [$bsingle:literal $bdouble:literal])* }) => {
         /// How far the worst results of the kernel of a row are from the exact ones, in units of the last place, for
@@ -68,10 +81,10 @@ macro_rules! kernels {
             }
         }
 
-        kernels!(@number f32, single_kernels, $($Unary)*; $($Binary)*);
-        kernels!(@number f64, double_kernels, $($Unary)*; $($Binary)*);
+        kernels!(@number f32, single_kernels, single, $($Unary)*; $($Binary)*);
+        kernels!(@number f64, double_kernels, double, $($Unary)*; $($Binary)*);
     };
-    (@number $Float:ident, $module:ident, $($Unary:ident)*; $($Binary:ident)*) => {
+    (@number $Float:ident, $module:ident, $functions:ident, $($Unary:ident)*; $($Binary:ident)*) => {
         mod $module {
             use super::*;
 
@@ -80,16 +93,26 @@ macro_rules! kernels {
                 if matches!(R::OPERATION, Operation::Powi) {
                     return powers(parameter as i32, x, y);
                 }
+                let careful = |x: &$Float| R::value(Lane::<$Float, FUSED, false>(*x), parameter).0;
+                let size = |x: &$Float| x.abs().to_bits();
+                // Up to which size the loop below is right. What is larger, or no number, is rare, and computed once more.
+                let limit = match R::OPERATION {
+                    Operation::Sin | Operation::Cos => circle::LIMIT as $Float,
+                    operation if is_of_powers(operation) => functions::$functions::NEAR,
+                    _ => {
+                        y.iter_mut().zip(x).for_each(|(y, x)| *y = careful(x));
+                        return;
+                    }
+                };
+                let mut largest = 0;
                 for (y, x) in y.iter_mut().zip(x) {
-                    *y = R::value(Lane::<$Float, FUSED>(*x), parameter).0;
+                    *y = R::value(Lane::<$Float, FUSED, true>(*x), parameter).0;
+                    largest = size(x).max(largest);
                 }
-                // Very large angles are rare, and for the platform.
-                let is_large = |x: &$Float| x.abs() > circle::LIMIT as $Float;
-                if matches!(R::OPERATION, Operation::Sin | Operation::Cos)
-                    && x.iter().fold(false, |any, x| any | is_large(x))
-                {
-                    for (y, x) in y.iter_mut().zip(x).filter(|(_, x)| is_large(x)) {
-                        *y = R::value(*x, parameter);
+                if largest > limit.to_bits() {
+                    for (y, x) in y.iter_mut().zip(x).filter(|(_, x)| size(x) > limit.to_bits()) {
+                        // Very large angles are for the platform.
+                        *y = if is_of_powers(R::OPERATION) { careful(x) } else { R::value(*x, parameter) };
                     }
                 }
             }

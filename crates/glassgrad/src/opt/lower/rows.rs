@@ -1,14 +1,17 @@
 //! Rows of a loop, over which it can put elements together and go on with what it finds; and loops over the same elements
 //! with other axes.
 //!
-//! A row runs along the last axes, or, as the windows of pooling do, along these and others further in front. What rows of
-//! a loop lie among each other fits into a block, so that a row is complete when it is put together.
+//! A row runs along the last axes, or, as the windows of pooling do, along others further in front too, or along these alone.
+//! What rows of a loop lie among each other fits into a block, so that a row is complete when it is put together.
 
 use super::groups::{Group, LoopGroup};
 use super::strides::{is_rows, rows, split};
 use super::{Located, Lowering};
 use crate::few::Few;
 use crate::opt::program::BLOCK;
+
+/// From so many rows on it is worth it that they lie side by side, without neighbouring elements of their own.
+pub(crate) const SIDE_BY_SIDE: usize = 8;
 
 /// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row, and
 /// these places lie row by row.
@@ -29,7 +32,9 @@ fn along_still_axes(extents: &[usize], strides: &[isize]) -> Option<Few<bool>> {
         first -= (0..first).rev().take_while(is_along).count();
     }
     let elements = extents[first..].iter().fold(1, |elements: usize, extent| elements.saturating_mul(*extent));
-    let is_one = inner > 0 && !along[..first].contains(&true) && (1..=BLOCK).contains(&elements);
+    // Rows along axes in front alone are worth it if there is something in front of them, and much side by side.
+    let is_wide = || first > 0 && extents.last().is_some_and(|last| *last >= SIDE_BY_SIDE);
+    let is_one = (inner > 0 || is_wide()) && !along[..first].contains(&true) && (1..=BLOCK).contains(&elements);
     // A sum of all elements of several axes leaves their rows to others.
     (is_one && (extents.len() == 1 || along.contains(&false))).then_some(along)
 }
@@ -92,7 +97,9 @@ impl LoopGroup {
     /// Whether strides lead to one place for each row. The first such strides tell where the rows of a loop are, if these lie
     /// among each other: then it is cheaper to read one number for each row than to find it for each element.
     pub(super) fn is_one_for_each_row(&mut self, strides: &[isize]) -> bool {
-        let is_among = |along: &Few<bool>| along.iter().zip(along.iter().skip(1)).any(|(own, next)| *own && !next);
+        let is_among = |along: &Few<bool>| {
+            along.last() == Some(&true) && along.iter().zip(along.iter().skip(1)).any(|(own, next)| *own && !next)
+        };
         if let Some(along) = &self.along_rows {
             let is_still = strides.iter().zip(along.iter()).all(|(stride, along)| *stride == 0 || !along);
             return is_among(along) && is_still && strides.iter().any(|stride| *stride != 0);
