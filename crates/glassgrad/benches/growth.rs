@@ -65,6 +65,9 @@ fn numbers(shape: &[usize], phase: f64) -> Tensor {
     Tensor::new(&elements, shape)
 }
 
+/// Layers, and the state of what trains them.
+type Trained = (Vec<Linear>, State<Vec<Linear>>);
+
 /// A training step of a network of so many layers of 128 units, for so many examples.
 fn step_of(batch: usize, depth: usize) -> Box<dyn FnMut()> {
     const WIDTH: usize = 128;
@@ -74,7 +77,7 @@ fn step_of(batch: usize, depth: usize) -> Box<dyn FnMut()> {
     let optimiser = Optimiser::new(0.01);
     let mut state = (layers.clone(), optimiser.start(&layers)).realise().expect("layers can be drawn");
     let data = (numbers(&[batch, WIDTH], 0.1), numbers(&[batch, WIDTH], 0.2));
-    let step = compile(move |((layers, state), (x, y)): &((Vec<Linear>, State<Vec<Linear>>), (Tensor, Tensor))| {
+    let step = compile(move |((layers, state), (x, y)): &(Trained, (Tensor, Tensor))| {
         let loss = |layers: &Vec<Linear>| {
             let output = layers.iter().fold(x.clone(), |x, layer| layer.apply(&x).relu());
             (output - y).square().mean()

@@ -44,6 +44,7 @@ mod few;
 pub mod rng;
 pub mod shape;
 pub mod shared;
+mod sorted;
 mod special;
 pub mod view;
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 36] = [
+const LAYERS: [&str; 37] = [
     "algebra",
     "special",
     "dtype",
     "few",
+    "sorted",
     "shared",
     "shape",
     "view",

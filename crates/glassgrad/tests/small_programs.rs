@@ -2,6 +2,8 @@
 //! interpreter that checks every access of memory (`tools/sanitise`).
 
 use glassgrad::dtype::DType;
+use glassgrad::operations::{Convolution, Pooling};
+use glassgrad::opt::program::Step;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, Within, checkpoint, compile, grad, hvp, scan};
 
@@ -51,6 +53,92 @@ fn products() {
         let back = b.transpose().matmul(&a.transpose());
         assert_defined(&[a.matmul(&b), back, a.flip(&[1, 2]).matmul(&b), Tensor::einsum("bik,bkj->ij", &[&a, &b])]);
     }
+}
+
+/// Whole numbers and truth values, which have kernels of their own.
+#[test]
+fn loops_of_other_types() {
+    let (a, b) = (whole(&[3, -1, 4, 1, -5]), whole(&[2, 7, -1, 8, 2]));
+    let (first, second) = (a.gt(&b), b.lt(&whole(&[3, 3, 3, 3, 3])));
+    let both = first.and(&second).or(&first.not());
+    assert_defined(&[&a * &b - &a, -&a, both.choose(&a, &b), a.reshape([5, 1]) + &b, a.sum(), b.max()]);
+    assert_defined(&[both.cast(DType::F64), both.cast(DType::I64), both.choose(&first, &second), a.not_equal(0)]);
+    assert_defined(&[both.reshape([5, 1]).and(&second), a.cast(DType::F32).exp(), a.cast(DType::Bool)]);
+}
+
+/// Rows that are put together inside of a loop, of lengths that have kernels of their own and of others.
+#[test]
+fn rows_of_loops() {
+    for length in [2, 3, 4, 5, 8, 9, 16, 19] {
+        let x = numbers(&[3, length], 0.1);
+        assert_defined(&[x.softmax(-1), x.cast(DType::F32).softmax(-1), &x - x.sum_over(1).reshape([3, 1]).tanh()]);
+    }
+}
+
+/// Batches, and rows, columns and sums over several axes: what lies side by side, what does not, and what is folded back.
+#[test]
+fn tiles() {
+    for dtype in [DType::F32, DType::F64, DType::I64] {
+        let [a, b] = [(&[2, 15, 17][..], 0.1), (&[2, 17, 18], 0.2)]
+            .map(|(shape, phase)| (numbers(shape, phase) * 9.0).cast(dtype).detach().expect("numbers"));
+        let turned = b.transpose().matmul(&a.transpose());
+        assert_defined(&[a.matmul(&b), turned, a.flip(&[1, 2]).matmul(&b.flip(&[2]))]);
+    }
+    for dtype in [DType::F32, DType::F64] {
+        let images = numbers(&[2, 2, 6, 5], 0.3).cast(dtype).detach().expect("numbers");
+        for how in [Convolution::default(), Convolution::default().padding(1).stride(2)] {
+            let kernel = numbers(&[9, 2, 3, 3], 0.4).cast(dtype).detach().expect("numbers");
+            let loss = |(x, k): &(Tensor, Tensor)| x.conv2d(k, how).square().sum();
+            assert_defined(&[images.conv2d(&kernel, how)]);
+            assert_defined(&grad(loss)(&(images.clone(), kernel)).flatten());
+        }
+    }
+}
+
+#[test]
+fn windows_of_pooling() {
+    let (images, kernel) = (numbers(&[2, 2, 6, 5], 0.3), numbers(&[3, 2, 3, 3], 0.4));
+    for pool in [Pooling::new(2), Pooling::new(3).stride(2).padding(1)] {
+        let layer = |x: &Tensor| {
+            let made = (x.conv2d(&kernel, Convolution::default().padding(1)) + 0.1).relu();
+            made.max_pool2d(pool) + made.avg_pool2d(pool)
+        };
+        assert_defined(&[layer(&images), grad(|x: &Tensor| layer(x).square().sum())(&images)]);
+    }
+}
+
+/// A product of matrices just large enough for the kernel of those that are their own transpose, beyond one tile of it. The
+/// definition is written out here, since the reference would take an interpreter too long.
+#[test]
+fn a_product_that_is_its_own_transpose() {
+    let (sums, size) = (if cfg!(miri) { 2 } else { 12 }, 97);
+    let x = numbers(&[sums, size], 0.1).to_f64_vec().expect("numbers");
+    for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F64, 1e-14)] {
+        let given = Tensor::new(&x, [sums, size]).cast(dtype).detach().expect("numbers");
+        let square = given.transpose().matmul(&given);
+        let is_symmetric = |step: &Step| matches!(step, Step::Product(product) if product.symmetric);
+        assert!(square.program().expect("a program").steps.iter().any(is_symmetric));
+        let found = square.to_f64_vec().expect("numbers");
+        for (place, found) in found.iter().enumerate() {
+            let (row, column) = (place / size, place % size);
+            let wanted: f64 = (0..sums).map(|sum| x[sum * size + row] * x[sum * size + column]).sum();
+            assert!((found - wanted).abs() <= tolerance * sums as f64, "{found} is not {wanted}");
+        }
+    }
+}
+
+/// What is not finite, in a product in which zeros win.
+#[test]
+fn zeros_that_win() {
+    let mut weights = numbers(&[4, 5], 0.2).to_f64_vec().expect("numbers");
+    weights[6] = f64::INFINITY;
+    let (x, weight) = (numbers(&[3, 4], 0.1), Tensor::new(&weights, [4, 5]));
+    let taken = Tensor::arange(5).not_equal(1);
+    let loss = |(x, weight): &(Tensor, Tensor)| {
+        let made = x.matmul(weight);
+        taken.broadcast_to(made.shape()).choose(&made.square(), &made.zeros_like()).sum()
+    };
+    assert_defined(&grad(loss)(&(x, weight)).flatten());
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A program runs at the best level of its machine. The kernels of the two upper levels do the same operations in the
 //! same order, with multiply-adds that round once, and give the same bits; those of the lowest level on x86 round
-//! twice, and differ from them within the bounds of [`accuracy`](super::accuracy).
+//! twice, and differ from them within the bounds of [`accuracy`](super::accuracy). ARM has one level: NEON is its lowest, and
+//! rounds once.
 
 use std::cell::Cell;
 
@@ -28,6 +29,9 @@ thread_local! {
 }
 
 impl Level {
+    /// Whether multiply-adds of the lowest level round once.
+    pub(super) const BASELINE_FUSES: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
     /// The levels that this machine has, from the lowest to the best.
     ///
     /// ```

@@ -2,7 +2,8 @@
 //!
 //! This is where unsafe code lives: steps address memory by pointer and stride. What makes it sound is the
 //! planner's: every access of a step lies inside the memory it names, values that live at the same time do not
-//! share places, and what a step writes it does not read, but for the same elements at the same places.
+//! share places, and what a step writes it does not read, but for the same elements at the same places. Such a loop
+//! computes into registers, and copies them when it has read: no kernel ever has one address to read from and to write to.
 #![allow(unsafe_code)]
 
 use std::panic::Location;
@@ -40,7 +41,8 @@ pub(super) fn elements_mut<'a, E>(at: *mut u8, count: usize) -> &'a mut [E] {
     unsafe { std::slice::from_raw_parts_mut(at.cast::<E>(), count) }
 }
 
-/// Copies elements to an address. A loop may write over what it has read, at the same places.
+/// Copies elements to an address, apart from where they lie. A loop that writes over what it reads computes in registers in
+/// between, and nothing that it stores as it was read goes back to the same place.
 #[inline(always)]
 pub(super) fn copy<E: Copy>(from: &[E], to: *mut u8) {
     /// As long as this a call costs more than the copy itself.
@@ -66,8 +68,8 @@ pub(super) fn copy<E: Copy>(from: &[E], to: *mut u8) {
         }
         return;
     }
-    // SAFETY: the planner gave the step this many elements at both places; they may be the same.
-    unsafe { std::ptr::copy(from.as_ptr(), to.cast::<E>(), from.len()) };
+    // SAFETY: the planner gave the step this many elements at both places, which are apart.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast::<E>(), from.len()) };
 }
 
 impl<'f> Frame<'f> {

@@ -10,7 +10,6 @@ use gemm_common::Parallelism;
 use super::followed;
 use super::level::Level;
 use super::machine::{Frame, elements_mut};
-#[cfg(target_arch = "x86_64")]
 use super::register::{Portable, Register};
 use super::strong;
 use super::symmetric::Symmetric;
@@ -23,8 +22,8 @@ use crate::opt::program::{Product, ProductAxis};
 const WIDTH: usize = 16;
 /// The rows that are computed together.
 const HEIGHT: usize = 4;
-/// Up to this many multiplications a product is small.
-const SMALL: usize = 48 * 48 * 48;
+/// Up to this many multiplications a product is small; fewer where Miri interprets them, which would take too long otherwise.
+const SMALL: usize = if cfg!(miri) { 1 << 13 } else { 48 * 48 * 48 };
 /// Below this many multiplications a product is done before a tile has begun.
 const TINY: usize = 1 << 12;
 /// From this many multiplications on each product of a batch or sum runs on its own.
@@ -75,7 +74,8 @@ pub(super) fn run(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
 
 /// What a product needs of an element type.
 pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
-    /// Whether small products are compiled for each level of instructions; no level multiplies whole numbers faster.
+    /// Whether products are compiled for each level of instructions, and for large sizes; no level multiplies whole numbers
+    /// faster, and all of their products are small.
     const LEVELS: bool;
     fn from_f64(number: f64) -> Self;
     fn times(self, other: Self) -> Self;
@@ -85,6 +85,8 @@ pub(super) trait Factor: Copy + Default + Send + Sync + 'static {
     /// Whether it is neither infinite nor no number.
     fn is_finite(self) -> bool;
     fn is_zero(self) -> bool;
+    /// Eight numbers in registers that every machine of this architecture has.
+    type Eight: Register<Self>;
     /// Registers of 512 bits, and of 256.
     #[cfg(target_arch = "x86_64")]
     type Wide: Register<Self>;
@@ -121,9 +123,13 @@ pub(super) type LargeProduct<E> = unsafe fn(
 );
 
 macro_rules! float_factors {
-    ($($Float:ty, $large:path, $Wide:ident, $Medium:ident);*) => {$(
+    ($($Float:ty, $large:path, $Wide:ident, $Medium:ident, $Neon:ident);*) => {$(
         impl Factor for $Float {
             const LEVELS: bool = true;
+            #[cfg(target_arch = "aarch64")]
+            type Eight = super::register::neon::Eight<std::arch::aarch64::$Neon, { size_of::<$Float>() / 2 }>;
+            #[cfg(not(target_arch = "aarch64"))]
+            type Eight = Portable<$Float>;
             #[cfg(target_arch = "x86_64")]
             type Wide = std::arch::x86_64::$Wide;
             #[cfg(target_arch = "x86_64")]
@@ -160,12 +166,13 @@ macro_rules! float_factors {
     )*};
 }
 float_factors!(
-    f32, gemm_f32::gemm::f32::get_gemm_fn, __m512, __m256;
-    f64, gemm_f64::gemm::f64::get_gemm_fn, __m512d, __m256d
+    f32, gemm_f32::gemm::f32::get_gemm_fn, __m512, __m256, float32x4_t;
+    f64, gemm_f64::gemm::f64::get_gemm_fn, __m512d, __m256d, float64x2_t
 );
 
 impl Factor for i64 {
     const LEVELS: bool = false;
+    type Eight = Portable<i64>;
     #[cfg(target_arch = "x86_64")]
     type Wide = Portable<i64>;
     #[cfg(target_arch = "x86_64")]
@@ -223,7 +230,10 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
         return Composite::of(product).run(frame.level, factors, result, coefficient);
     }
     let small = is_small(product);
-    if let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty() && !product.symmetric) {
+    // Constant before anything is compiled: kernels of large products would be compiled for whole numbers too otherwise.
+    if const { E::LEVELS }
+        && let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty() && !product.symmetric)
+    {
         return large_batch(kernel, product, frame);
     }
     every_index(&product.batch, |batch| {
@@ -241,8 +251,8 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
                 add,
             };
             match E::large() {
-                Some(_) if !small && product.symmetric => symmetric(frame.level, matrices),
-                Some(kernel) if !small => in_pieces(kernel, matrices),
+                Some(_) if const { E::LEVELS } && !small && product.symmetric => symmetric(frame.level, matrices),
+                Some(kernel) if const { E::LEVELS } && !small => in_pieces(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
             add = true;
@@ -441,7 +451,7 @@ fn packed<E: Factor>(level: Level, matrices: Matrices<E>, scratch: *mut u8) {
         fn medium<E: Factor>(matrices: Matrices<E>, scratch: *mut u8) {
             columns_together::<E, true>(matrices, scratch);
         }
-        if E::LEVELS {
+        if const { E::LEVELS } {
             match level {
                 // SAFETY: the machine has the instructions of the level at which its programs run.
                 Level::Avx512 => return unsafe { wide(matrices, scratch) },
@@ -451,7 +461,8 @@ fn packed<E: Factor>(level: Level, matrices: Matrices<E>, scratch: *mut u8) {
             }
         }
     }
-    columns_together::<E, false>(matrices, scratch);
+    let _ = level;
+    columns_together::<E, { Level::BASELINE_FUSES }>(matrices, scratch);
 }
 
 #[inline(always)]

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use super::level::Level;
 use super::machine::Workspace;
 use super::product::Factor;
-use super::register::{Portable, Register};
+use super::register::Register;
 use super::threads;
 use crate::opt::memory::aligned;
 
@@ -72,16 +72,28 @@ impl<E: Factor> Symmetric<E> {
             fn medium<E: Factor, const W: usize>(packed: &Packed<'_, E>, corner: Corner) {
                 packed.tile::<E::Medium, 2, W, 4>(corner);
             }
-            match (level, size_of::<E>()) {
-                (Level::Avx512, 4) => return self.cut::<32, 8>(wide::<E, 32>, parallel),
-                (Level::Avx512, _) => return self.cut::<16, 8>(wide::<E, 16>, parallel),
-                (Level::Avx2, 4) => return self.cut::<16, 4>(medium::<E, 16>, parallel),
-                (Level::Avx2, _) => return self.cut::<8, 4>(medium::<E, 8>, parallel),
-                (Level::Baseline, _) => {}
+            // Constant before anything is compiled: tiles of the other type would be compiled too otherwise.
+            if const { size_of::<E>() == 4 } {
+                match level {
+                    Level::Avx512 => return self.cut::<32, 8>(wide::<E, 32>, parallel),
+                    Level::Avx2 => return self.cut::<16, 4>(medium::<E, 16>, parallel),
+                    Level::Baseline => {}
+                }
+            } else {
+                match level {
+                    Level::Avx512 => return self.cut::<16, 8>(wide::<E, 16>, parallel),
+                    Level::Avx2 => return self.cut::<8, 4>(medium::<E, 8>, parallel),
+                    Level::Baseline => {}
+                }
             }
         }
         let _ = level;
-        self.cut::<8, 4>(|packed, corner| packed.tile::<Portable<E>, 1, 8, 4>(corner), parallel);
+        // Where there are 32 registers, four rows of 16 numbers of 32 bits fit beside what is multiplied.
+        #[cfg(target_arch = "aarch64")]
+        if const { size_of::<E>() == 4 } {
+            return self.cut::<16, 4>(|packed, corner| packed.tile::<E::Eight, 2, 16, 4>(corner), parallel);
+        }
+        self.cut::<8, 4>(|packed, corner| packed.tile::<E::Eight, 1, 8, 4>(corner), parallel);
     }
 
     /// Packs and computes some sums after others; panels have `W` columns, groups `H` rows.

@@ -216,7 +216,7 @@ fn help() {
     LIMIT.set(Some(1));
     loop {
         let known = OFFERED.load(Ordering::SeqCst);
-        let joined = OFFERS.iter().fold(false, |joined, offer| offer.join() || joined);
+        let joined = OFFERS.iter().filter(|offer| offer.join()).count() > 0;
         let is_new = || OFFERED.load(Ordering::SeqCst) != known;
         if joined || wait_until(AWAKE, is_new) {
             continue;
@@ -265,7 +265,7 @@ mod tests {
         for count in [0, 1, 2, 7, 1000] {
             for number in [1, 2, 3, 9] {
                 let done: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-                with_threads(number, || each(count, |k| drop(done[k].fetch_add(1, Ordering::Relaxed))));
+                with_threads(number, || each(count, |k| _ = done[k].fetch_add(1, Ordering::Relaxed)));
                 assert!(done.iter().all(|times| times.load(Ordering::Relaxed) == 1), "{count} on {number}");
             }
         }
@@ -287,7 +287,7 @@ mod tests {
                     for round in 0..60 {
                         let sum = AtomicUsize::new(0);
                         with_threads(3, || {
-                            each(20, |k| each(3, |j| drop(sum.fetch_add(k * 3 + j, Ordering::Relaxed))));
+                            each(20, |k| each(3, |j| _ = sum.fetch_add(k * 3 + j, Ordering::Relaxed)));
                         });
                         assert_eq!(sum.into_inner(), 59 * 60 / 2);
                         if (round + worker) % 20 == 0 {

@@ -29,17 +29,20 @@ fn count(added: usize, removed: usize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
+        // SAFETY: as above.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     // Old and new block are counted together, as both may be alive while the contents are copied.
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size, layout.size());
+        // SAFETY: as above.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }

@@ -51,10 +51,10 @@ impl<const W: usize> Places<W> {
 /// Packs columns side by side, one line for each sum.
 #[inline(always)]
 pub(super) fn pack<E: Factor, const W: usize>(b: *const E, columns: &Places<W>, inner: &[isize], lines: *mut [E; W]) {
-    // SAFETY, for all of this: the planner's strides stay inside the factor, and there is a line for each sum.
     if columns.whole {
         for (k, step) in inner.iter().enumerate() {
             let from = b.wrapping_offset(*step + columns.places[0]).cast::<[E; W]>();
+            // SAFETY: the planner's strides stay inside the factor, and there is a line for each sum.
             unsafe { *lines.wrapping_add(k) = from.read_unaligned() };
         }
         return;
@@ -63,9 +63,11 @@ pub(super) fn pack<E: Factor, const W: usize>(b: *const E, columns: &Places<W>, 
     if !any && inner.get(1).is_none_or(|second| *second != inner[0] + 1) {
         // Neither columns nor sums lie side by side: line by line, as they are written.
         for (k, step) in inner.iter().enumerate() {
+            // SAFETY: there is a line for each sum, and nobody else has it.
             let (at, line) = (b.wrapping_offset(*step), unsafe { &mut *lines.wrapping_add(k) });
             for column in 0..W {
                 line[column] = match column < columns.width {
+                    // SAFETY: the planner's strides stay inside the factor.
                     true => unsafe { *at.wrapping_offset(columns.places[column]) },
                     false => E::default(),
                 };
@@ -78,6 +80,7 @@ pub(super) fn pack<E: Factor, const W: usize>(b: *const E, columns: &Places<W>, 
     while column < columns.width {
         let (from, to) = (b.wrapping_offset(columns.places[column]), lines.cast::<E>().wrapping_add(column));
         let count = columns.side_by_side(column);
+        // SAFETY: so many columns lie side by side inside the factor, for every sum, and there is a line for each sum.
         unsafe {
             match count {
                 16 => pack_some::<E, 16, W>(from, inner, to),
@@ -91,12 +94,17 @@ pub(super) fn pack<E: Factor, const W: usize>(b: *const E, columns: &Places<W>, 
     }
     for column in columns.width..W {
         for k in 0..inner.len() {
+            // SAFETY: there is a line for each sum.
             unsafe { (*lines.wrapping_add(k))[column] = E::default() };
         }
     }
 }
 
 /// Packs some columns that lie side by side.
+///
+/// # Safety
+///
+/// So many elements lie side by side at each of the places of sums, and there is a line for each sum.
 #[inline(always)]
 unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, inner: &[isize], to: *mut E) {
     for (k, step) in inner.iter().enumerate() {

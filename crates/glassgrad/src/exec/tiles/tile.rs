@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use super::super::level::Level;
 use super::super::machine::{Workspace, elements_mut};
 use super::super::product::Factor;
-use super::super::register::{Portable, Register};
+use super::super::register::Register;
 use super::panel::{Places, block, finish, pack};
 use super::places::each_place;
 use super::{Composite, DEPTH};
@@ -91,26 +91,32 @@ impl<E: Factor> Tile<'_, E> {
         {
             #[target_feature(enable = "avx512f,avx2,fma")]
             fn wide<E: Factor>(tile: &Tile<'_, E>, tables: &Tables<'_>) {
-                let is_single = size_of::<E>() == 4;
-                let most = if is_single { 32 } else { 16 };
-                tile.panels(most / tile.narrower(), |first, width| match (is_single, width) {
-                    (true, 0..=8) => tile.panel::<E::Medium, 1, 8, 8>(tables, first, width),
-                    (true, 9..=16) => tile.panel::<E::Wide, 1, 16, 8>(tables, first, width),
-                    (true, _) => tile.panel::<E::Wide, 2, 32, 8>(tables, first, width),
-                    (false, 0..=8) => tile.panel::<E::Wide, 1, 8, 8>(tables, first, width),
-                    (false, _) => tile.panel::<E::Wide, 2, 16, 8>(tables, first, width),
-                });
+                // Constant before anything is compiled: panels of the other type would be compiled too otherwise.
+                if const { size_of::<E>() == 4 } {
+                    tile.panels(32 / tile.narrower(), |first, width| match width {
+                        0..=8 => tile.panel::<E::Medium, 1, 8, 8>(tables, first, width),
+                        9..=16 => tile.panel::<E::Wide, 1, 16, 8>(tables, first, width),
+                        _ => tile.panel::<E::Wide, 2, 32, 8>(tables, first, width),
+                    });
+                } else {
+                    tile.panels(16 / tile.narrower(), |first, width| match width {
+                        0..=8 => tile.panel::<E::Wide, 1, 8, 8>(tables, first, width),
+                        _ => tile.panel::<E::Wide, 2, 16, 8>(tables, first, width),
+                    });
+                }
             }
             #[target_feature(enable = "avx2,fma")]
             fn medium<E: Factor>(tile: &Tile<'_, E>, tables: &Tables<'_>) {
-                let is_single = size_of::<E>() == 4;
-                tile.panels(if is_single { 16 } else { 8 }, |first, width| match (is_single, width) {
-                    (true, 0..=8) => tile.panel::<E::Medium, 1, 8, 4>(tables, first, width),
-                    (true, _) => tile.panel::<E::Medium, 2, 16, 4>(tables, first, width),
-                    (false, _) => tile.panel::<E::Medium, 2, 8, 4>(tables, first, width),
-                });
+                if const { size_of::<E>() == 4 } {
+                    tile.panels(16, |first, width| match width {
+                        0..=8 => tile.panel::<E::Medium, 1, 8, 4>(tables, first, width),
+                        _ => tile.panel::<E::Medium, 2, 16, 4>(tables, first, width),
+                    });
+                } else {
+                    tile.panels(8, |first, width| tile.panel::<E::Medium, 2, 8, 4>(tables, first, width));
+                }
             }
-            if E::LEVELS {
+            if const { E::LEVELS } {
                 match level {
                     // SAFETY: the machine has the instructions of the level at which its programs run.
                     Level::Avx512 => return unsafe { wide(self, tables) },
@@ -120,7 +126,16 @@ impl<E: Factor> Tile<'_, E> {
                 }
             }
         }
-        self.panels(8, |first, width| self.panel::<Portable<E>, 1, 8, 4>(tables, first, width));
+        // Where there are 32 registers, four rows of 16 numbers of 32 bits fit beside what is multiplied.
+        #[cfg(target_arch = "aarch64")]
+        if const { size_of::<E>() == 4 } {
+            return self.panels(16, |first, width| match width {
+                0..=8 => self.panel::<E::Eight, 1, 8, 4>(tables, first, width),
+                _ => self.panel::<E::Eight, 2, 16, 4>(tables, first, width),
+            });
+        }
+        let _ = level;
+        self.panels(8, |first, width| self.panel::<E::Eight, 1, 8, 4>(tables, first, width));
     }
 
     /// How many times narrower panels are where places meet: what falls on one place is added up panel by panel, so that

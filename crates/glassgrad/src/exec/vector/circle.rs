@@ -80,8 +80,9 @@ fn turned<const FUSED: bool, const S: usize, const C: usize>(
 
 #[inline(always)]
 pub(super) fn sin<const FUSED: bool>(x: f64) -> f64 {
-    // A difference of equal numbers is +0; the sine of -0 is -0.
-    if x == 0.0 { x } else { turned::<FUSED, 6, 6>(x, 0, SINE, COSINE) }
+    // A difference of equal numbers is +0; the sine of -0 is -0. The choice comes last, so that it is one between numbers.
+    let value = turned::<FUSED, 6, 6>(x, 0, SINE, COSINE);
+    if x == 0.0 { x } else { value }
 }
 
 #[inline(always)]
@@ -91,7 +92,8 @@ pub(super) fn cos<const FUSED: bool>(x: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn short_sin<const FUSED: bool>(x: f32) -> f32 {
-    if x == 0.0 { x } else { turned::<FUSED, 4, 3>(f64::from(x), 0, SHORT_SINE, SHORT_COSINE) as f32 }
+    let value = turned::<FUSED, 4, 3>(f64::from(x), 0, SHORT_SINE, SHORT_COSINE) as f32;
+    if x == 0.0 { x } else { value }
 }
 
 #[inline(always)]

@@ -45,9 +45,6 @@ pub(super) trait Vectorised: Float {
     }
 }
 
-/// Whether multiply-adds of the lowest level round once.
-const BASELINE_FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
-
 /// Whether a row asks for no powers of e but those of its argument and of what is nearer to 0.
 const fn is_of_powers(operation: Operation) -> bool {
     matches!(
@@ -151,7 +148,7 @@ macro_rules! kernels {
             }
 
             fn narrow<R: Unary>(parameter: f64, x: &[$Float], y: &mut [$Float]) {
-                each::<R, BASELINE_FUSED>(parameter, x, y);
+                each::<R, { Level::BASELINE_FUSES }>(parameter, x, y);
             }
             fn narrow_both<R: Binary>(a: &[$Float], b: &[$Float], y: &mut [$Float]) {
                 both::<R>(a, b, y);
@@ -181,20 +178,20 @@ macro_rules! kernels {
                 fn unary_kernel(level: Level, operation: Operation) -> Option<UnaryKernel<Self>> {
                     Some(match (level, operation) {
                         $((Level::Baseline, Operation::$Unary) => narrow::<rule::$Unary>,)*
-                        #[cfg(target_arch = "x86_64")]
-                        $((Level::Avx2, Operation::$Unary) => medium::<rule::$Unary>,)*
-                        #[cfg(target_arch = "x86_64")]
-                        $((Level::Avx512, Operation::$Unary) => wide::<rule::$Unary>,)*
+                        $(#[cfg(target_arch = "x86_64")]
+                        (Level::Avx2, Operation::$Unary) => medium::<rule::$Unary>,)*
+                        $(#[cfg(target_arch = "x86_64")]
+                        (Level::Avx512, Operation::$Unary) => wide::<rule::$Unary>,)*
                         _ => return None,
                     })
                 }
                 fn binary_kernel(level: Level, operation: Operation) -> Option<BinaryKernel<Self>> {
                     Some(match (level, operation) {
                         $((Level::Baseline, Operation::$Binary) => narrow_both::<rule::$Binary>,)*
-                        #[cfg(target_arch = "x86_64")]
-                        $((Level::Avx2, Operation::$Binary) => medium_both::<rule::$Binary>,)*
-                        #[cfg(target_arch = "x86_64")]
-                        $((Level::Avx512, Operation::$Binary) => wide_both::<rule::$Binary>,)*
+                        $(#[cfg(target_arch = "x86_64")]
+                        (Level::Avx2, Operation::$Binary) => medium_both::<rule::$Binary>,)*
+                        $(#[cfg(target_arch = "x86_64")]
+                        (Level::Avx512, Operation::$Binary) => wide_both::<rule::$Binary>,)*
                         _ => return None,
                     })
                 }

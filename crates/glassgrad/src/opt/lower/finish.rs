@@ -226,7 +226,7 @@ impl Planned<'_, '_> {
                     meets,
                     symmetric,
                     strong,
-                    then: then.map(|then| Box::new(self.fused(then))),
+                    then: then.map(|then| Box::new(self.fused(*then))),
                 })
             }
             Group::Call { node, inputs, producer } => {

@@ -45,7 +45,7 @@ impl Lowering<'_> {
             {
                 let made = &mut self.producers[product.producer];
                 (made.in_pieces, made.needed) = (true, false);
-                product.then = Some(then);
+                product.then = Some(Box::new(then));
                 numbers[group] = numbers[number];
             }
         }

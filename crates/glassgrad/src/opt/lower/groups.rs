@@ -135,7 +135,7 @@ pub(super) struct PendingProduct {
     pub(super) meets: bool,
     pub(super) strong: [bool; 2],
     /// What goes on with it, piece by piece.
-    pub(super) then: Option<LoopGroup>,
+    pub(super) then: Option<Box<LoopGroup>>,
 }
 
 impl Group {

@@ -2,8 +2,9 @@
 
 use super::rows::{across, with_rows};
 use super::strides::rows;
+use crate::dtype::DType;
 use crate::few::Few;
-use crate::opt::program::{Access, Instruction, Loop, Reading};
+use crate::opt::program::{Access, Instruction, Loop, Reading, Store};
 
 pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Instruction {
     match instruction {
@@ -118,5 +119,21 @@ pub(in crate::opt) fn with_slots(mut fused: Loop) -> Loop {
         }
     }
     fused.slot_count = slot_count;
+    debug_assert!(is_apart(&fused, &computed_in_place), "an instruction writes over what it reads");
     fused
+}
+
+/// Whether no instruction writes to where one of its operands lies: kernels rely on it.
+fn is_apart(fused: &Loop, computed_in_place: &[usize]) -> bool {
+    let loads = fused.loads.len();
+    let slot = |register: usize| {
+        let is_elsewhere = fused.readings.get(register) == Some(&Reading::InPlace);
+        (!is_elsewhere && !computed_in_place.contains(&register)).then(|| fused.slots[register])
+    };
+    let is_apart = |(place, (instruction, _)): (usize, &(Instruction, DType))| {
+        let own = slot(loads + place);
+        own.is_none() || instruction.operands().all(|operand| slot(operand) != own)
+    };
+    let is_read = |store: &Store| fused.loads.iter().any(|load| load.memory == store.access.memory);
+    fused.code.iter().enumerate().all(is_apart) && !fused.stores.iter().any(|store| store.direct && is_read(store))
 }
