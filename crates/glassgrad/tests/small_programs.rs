@@ -59,7 +59,7 @@ fn products() {
 #[test]
 fn loops_of_other_types() {
     let (a, b) = (whole(&[3, -1, 4, 1, -5]), whole(&[2, 7, -1, 8, 2]));
-    let (first, second) = (a.gt(&b), b.lt(&whole(&[3, 3, 3, 3, 3])));
+    let (first, second) = (a.gt(&b), b.lt(whole(&[3, 3, 3, 3, 3])));
     let both = first.and(&second).or(&first.not());
     assert_defined(&[&a * &b - &a, -&a, both.choose(&a, &b), a.reshape([5, 1]) + &b, a.sum(), b.max()]);
     assert_defined(&[both.cast(DType::F64), both.cast(DType::I64), both.choose(&first, &second), a.not_equal(0)]);
