@@ -44,7 +44,6 @@ mod few;
 pub mod rng;
 pub mod shape;
 pub mod shared;
-mod sorted;
 mod special;
 pub mod view;
 

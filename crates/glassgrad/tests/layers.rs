@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 37] = [
+const LAYERS: [&str; 36] = [
     "algebra",
     "special",
     "dtype",
     "few",
-    "sorted",
     "shared",
     "shape",
     "view",

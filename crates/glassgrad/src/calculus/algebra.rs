@@ -309,11 +309,11 @@ pub(super) fn canonical(product: &Product, free_output: bool) -> (Product, Vec<L
             .collect();
     }
     let mut order: Vec<usize> = (0..operands.len()).collect();
-    crate::sorted::sort_by_key(&mut order, |operand| (product.nodes[*operand], shade(&colours, *operand)));
+    order.sort_by_key(|operand| (product.nodes[*operand], shade(&colours, *operand)));
     let mut kept: Vec<Label> = output.clone();
     if free_output {
         let appearance = |label: &Label| order.iter().position(|operand| operands[*operand].contains(label));
-        crate::sorted::sort_by_key(&mut kept, |label| (appearance(label), colours[*label]));
+        kept.sort_by_key(|label| (appearance(label), colours[*label]));
     }
     let mut numbers: Vec<Option<Label>> = vec![None; extents.len()];
     let mut sizes = Vec::new();

@@ -249,7 +249,7 @@ fn add_strided(
     if walked.iter().any(|(extent, ..)| *extent == 0) {
         return;
     }
-    crate::sorted::sort_by_key(&mut walked, |(_, _, written)| std::cmp::Reverse(*written));
+    walked.sort_by_key(|(_, _, written)| std::cmp::Reverse(*written));
     let (length, read_step, write_step) = walked.pop().unwrap_or((1, 0, 0));
     let mut index = vec![0; walked.len()];
     let (mut read, mut written) = (0, 0);

@@ -38,7 +38,7 @@ pub(super) fn pair(terms: &[Term], slots: &Slots, shape: &Shape) -> Option<Pair>
     let mut products: Vec<[Vec<Piece>; 2]> = Vec::new();
     for (number, term) in terms.iter().enumerate() {
         let mut parts = components(term, slots, shape)?;
-        crate::sorted::sort_by_key(&mut parts, |part| part.rows.first().copied());
+        parts.sort_by_key(|part| part.rows.first().copied());
         let [first, second] = <[_; 2]>::try_from(parts).ok()?;
         let own = [[first.rows, second.rows], [first.columns, second.columns]];
         if division.get_or_insert_with(|| own.clone()) != &own {

@@ -24,7 +24,7 @@ fn by_order(einsum: &Einsum) -> u128 {
     let mut total = 0_u128;
     while operands.len() > 1 {
         // Of operands of one order, those that share labels come first: others only make more labels.
-        crate::sorted::sort_by_key(&mut operands, Vec::len);
+        operands.sort_by_key(Vec::len);
         let first = operands.remove(0);
         let order = operands[0].len();
         let shared = |own: &Vec<Label>| own.len() == order && own.iter().any(|label| first.contains(label));

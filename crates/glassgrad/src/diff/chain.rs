@@ -116,7 +116,7 @@ impl Chain {
         let first = inputs.len();
         // In the order of the state, so that the same function has the same structure again.
         let mut after: Vec<(&usize, &(Tensor, bool))> = after.into_iter().flatten().collect();
-        crate::sorted::sort_by_key(&mut after, |(number, _)| **number);
+        after.sort_unstable_by_key(|(number, _)| **number);
         for (_, (cotangent, _)) in after {
             carries.push(Tensor::placeholder(cotangent.shape().clone(), cotangent.dtype()));
             inputs.push(cotangent.clone());

@@ -75,7 +75,7 @@ impl Steps {
         let mut stacked: HashSet<u64> = stacked.iter().map(|tensor| tensor.0.id).collect();
         let mut later: Vec<Option<SummedLater>> = terms.iter().map(|_| None).collect();
         let mut order: Vec<usize> = (0..terms.len()).collect();
-        crate::sorted::sort_by_key(&mut order, |number| std::cmp::Reverse(terms[*number].shape().elements()));
+        order.sort_by_key(|number| std::cmp::Reverse(terms[*number].shape().elements()));
         for number in order {
             let term = &terms[number];
             let Op::Einsum(product) = term.op() else { continue };

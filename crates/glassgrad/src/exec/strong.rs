@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 use super::machine::{Frame, elements, elements_mut};
 use super::product::{Factor, every_index};
 use crate::opt::program::{Product, ProductAxis};
-use crate::sorted::sort_by_key;
 
 /// Axes without a request for memory.
 type Axes = SmallVec<[ProductAxis; 8]>;
@@ -26,7 +25,7 @@ fn all_finite<E: Factor>(product: &Product, frame: &Frame<'_>, factor: usize) ->
     let moves = |axis: &&ProductAxis| axis.extent > 1 && axis.strides[factor] != 0;
     let mut axes: Axes = every_axis(product).filter(moves).copied().collect();
     // The nearest elements one after another.
-    sort_by_key(&mut axes, |axis| std::cmp::Reverse(axis.strides[factor].abs()));
+    axes.sort_unstable_by_key(|axis| std::cmp::Reverse(axis.strides[factor].abs()));
     let line = axes.pop().unwrap_or(ProductAxis { extent: 1, strides: [0; 3] });
     let mut finite = true;
     every_index(&axes, |start| {

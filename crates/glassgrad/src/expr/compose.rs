@@ -511,8 +511,7 @@ impl Tensor {
             return Tensor::refused(Error::new(name, message), &tensors);
         }
         // The labels of the user may be any numbers; those of an einsum are places in the list of sizes.
-        let mut places: BTreeMap<Label, Label> = BTreeMap::new();
-        places.extend(sizes.keys().copied().zip(0..));
+        let places: BTreeMap<Label, Label> = sizes.keys().copied().zip(0..).collect();
         let renumbered = |labels: &[Label]| labels.iter().map(|label| places[label]).collect::<Vec<_>>();
         let inputs = operands.iter().map(|(_, labels)| renumbered(labels)).collect();
         let einsum = Einsum::new(inputs, renumbered(output), sizes.into_values().collect());

@@ -353,7 +353,7 @@ fn colour_star(pattern: &Pattern) -> (Vec<usize>, usize) {
 
 fn most_touched_first(pattern: &Pattern) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pattern.len()).collect();
-    crate::sorted::sort_by_key(&mut order, |line| std::cmp::Reverse(pattern[*line].len()));
+    order.sort_by_key(|line| std::cmp::Reverse(pattern[*line].len()));
     order
 }
 

@@ -20,7 +20,6 @@ use super::product::Factor;
 use super::threads;
 use crate::opt::memory::aligned;
 use crate::opt::program::{Product, ProductAxis};
-use crate::sorted::sort_by_key;
 use panel::GROUP;
 use places::each_place;
 pub(super) use places::{count, place};
@@ -72,9 +71,9 @@ impl Composite {
         let mut inner: Axes = product.sums.iter().copied().collect();
         inner.push(product.inner);
         // The smallest steps last: of what is written for rows and columns, of what is read for sums.
-        sort_by_key(&mut rows, |axis| std::cmp::Reverse(axis.strides[2].abs()));
-        sort_by_key(&mut columns, |axis| std::cmp::Reverse(axis.strides[2].abs()));
-        sort_by_key(&mut inner, |axis| std::cmp::Reverse(axis.strides[0].abs().max(axis.strides[1].abs())));
+        rows.sort_by_key(|axis| std::cmp::Reverse(axis.strides[2].abs()));
+        columns.sort_by_key(|axis| std::cmp::Reverse(axis.strides[2].abs()));
+        inner.sort_by_key(|axis| std::cmp::Reverse(axis.strides[0].abs().max(axis.strides[1].abs())));
         let own = Composite { batch, rows, columns, inner, is_transposed: false, meets: product.meets };
         let other = Composite {
             batch: transposed(&own.batch),

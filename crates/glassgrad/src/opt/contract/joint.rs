@@ -80,7 +80,7 @@ pub fn plan_all(asked: &[Asked], limits: &Limits) -> Result<JointPlan, TooLarge>
     let alone: Vec<Plan> = asked.iter().map(|one| plan(&one.einsum, limits)).collect::<Result<_, _>>()?;
     let cost = |plan: &Plan| limits.cost(plan.flops, plan.bytes);
     let mut cheap_first: Vec<usize> = (0..asked.len()).collect();
-    crate::sorted::sort_by_key(&mut cheap_first, |number| cost(&alone[*number]));
+    cheap_first.sort_by_key(|number| cost(&alone[*number]));
     let dear_first: Vec<usize> = cheap_first.iter().rev().copied().collect();
     let total = |count: fn(&Plan) -> u128| alone.iter().map(count).fold(0, u128::saturating_add);
     let (separate_flops, separate_bytes) = (total(|plan| plan.flops), total(|plan| plan.bytes));
@@ -217,8 +217,7 @@ fn canonical(asked: &Asked, members: &[usize]) -> (Canonical, Vec<Label>) {
     let labels: BTreeSet<Label> = members.iter().flat_map(|member| &einsum.operands[*member]).copied().collect();
     let kept: BTreeSet<Label> = labels.iter().copied().filter(needed).collect();
     // The place that a factor has been given comes first in its colour; all that have none are equal.
-    let mut places: BTreeMap<usize, usize> = BTreeMap::new();
-    places.extend(members.iter().map(|member| (*member, members.len())));
+    let mut places: BTreeMap<usize, usize> = members.iter().map(|member| (*member, members.len())).collect();
     let mut order = Vec::new();
     for place in 0..members.len() {
         let colours = factor_colours(asked, &places, &labels, &kept);
@@ -281,10 +280,8 @@ fn factor_colours(
 fn ranked<S: Ord>(signatures: impl Iterator<Item = (usize, S)>) -> BTreeMap<usize, usize> {
     let signatures: Vec<(usize, S)> = signatures.collect();
     let mut distinct: Vec<&S> = signatures.iter().map(|(_, signature)| signature).collect();
-    crate::sorted::sort_by_key(&mut distinct, |signature| *signature);
+    distinct.sort_unstable();
     distinct.dedup();
     let rank = |signature: &S| distinct.partition_point(|other| *other < signature);
-    let mut ranks = BTreeMap::new();
-    ranks.extend(signatures.iter().map(|(thing, signature)| (*thing, rank(signature))));
-    ranks
+    signatures.iter().map(|(thing, signature)| (*thing, rank(signature))).collect()
 }

@@ -74,7 +74,7 @@ pub(super) fn cheapest(network: &Network, exists: Exists, considered: &mut u64) 
         trees.extend(greedy(network, exists, restart, true, considered));
     }
     // Sorting keeps the order of equals, for a plan must not depend on anything but the einsum.
-    crate::sorted::sort_by_key(&mut trees, Tree::cost);
+    trees.sort_by_key(Tree::cost);
     trees.truncate(MENDED);
     let mended = trees.into_iter().map(|tree| tree.mended(network, exists, considered));
     mended.min_by_key(Tree::cost).ok_or_else(|| {

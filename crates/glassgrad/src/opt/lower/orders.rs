@@ -49,7 +49,7 @@ pub(super) fn order_of(operands: &[Located]) -> Option<Few<usize>> {
     let mut full = operands.iter().filter(is_full);
     let order = |operand: &Located| {
         let mut axes: Few<usize> = (0..operand.strides.len()).collect();
-        crate::sorted::sort_by_key(&mut axes, |axis| std::cmp::Reverse(operand.strides[*axis]));
+        axes.sort_by_key(|axis| std::cmp::Reverse(operand.strides[*axis]));
         axes
     };
     let first = full.next()?;

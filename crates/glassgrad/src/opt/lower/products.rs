@@ -199,7 +199,7 @@ fn longest(mut axes: Vec<ProductAxis>) -> (ProductAxis, Vec<ProductAxis>) {
 
 /// Axes put together where they follow one another in all operands, the largest steps first.
 fn merged(mut axes: Vec<ProductAxis>) -> Vec<ProductAxis> {
-    crate::sorted::sort_by_key(&mut axes, |axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
+    axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
     let mut kept = 0;
     for place in 1..axes.len() {
         let (last, axis) = (axes[kept], axes[place]);

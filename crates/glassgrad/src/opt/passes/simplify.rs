@@ -88,7 +88,7 @@ fn joined(graph: &Graph, terms: &[usize]) -> Option<(usize, Vec<usize>)> {
         let (axis, start) = padded(view)?;
         parts.push((axis, start, view.input[axis], graph.nodes[*term].inputs[0]));
     }
-    crate::sorted::sort_by_key(&mut parts, |part| *part);
+    parts.sort_unstable();
     let axis = parts.first()?.0;
     let mut end = 0;
     for (own_axis, start, length, _) in &parts {
