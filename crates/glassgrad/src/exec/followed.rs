@@ -4,8 +4,9 @@
 use std::cell::RefCell;
 
 use super::fused;
+use super::large::{LargeProduct, PIECES, Pieces, large};
 use super::machine::{Frame, Workspace};
-use super::product::{Factor, LargeProduct, Matrices, PIECES, Pieces, large};
+use super::product::{Factor, Matrices};
 use super::threads;
 use crate::opt::memory::aligned;
 use crate::opt::program::Loop;
