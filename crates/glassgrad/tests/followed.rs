@@ -6,7 +6,7 @@ use glassgrad::dtype::DType;
 use glassgrad::exec::{Level, at_level, with_threads};
 use glassgrad::opt::program::{Memory, Product, Program, Step};
 use glassgrad::tree::Tree;
-use glassgrad::{Tensor, compile, grad, value_and_grad};
+use glassgrad::{Tensor, compile, grad, scan, value_and_grad};
 
 fn matrix(dtype: DType, rows: usize, columns: usize, phase: f64) -> Tensor {
     let numbers: Vec<f64> = (0..rows * columns).map(|k| (k as f64 * 0.618 + phase).sin() * 0.3).collect();
@@ -168,5 +168,24 @@ fn weights_that_are_read_later_are_still_themselves() {
         for (found, expected) in found.to_f64_vec().unwrap().iter().zip(expected) {
             assert!((found - expected).abs() <= 1e-4 * expected.abs().max(1.0), "{found} is not {expected}");
         }
+    }
+}
+
+/// In a loop over time a matrix is turned once before it if all that the body does is to multiply with its transpose. What is
+/// done behind the product counts too.
+#[test]
+fn a_loop_behind_a_product_reads_a_matrix_as_it_is() {
+    let (w, start) = (matrix(DType::F32, 256, 256, 0.1), matrix(DType::F32, 256, 256, 0.2));
+    let entries = matrix(DType::F32, 5, 256, 0.3);
+    let next = |state: &Tensor, x: &Tensor| Tensor::einsum("ik,jk->ij", &[state, &w]) * &w + x;
+    let looped = scan(|state: &Tensor, x: &Tensor| (next(state, x), ()), &start, &entries).0;
+    let unrolled = (0..5).fold(start.clone(), |state, k| {
+        let entry = entries.slice(&[glassgrad::expr::s(k..k + 1)]).reshape([256]);
+        next(&state, &entry).detach().unwrap()
+    });
+    let (found, expected) = (looped.to_f64_vec().unwrap(), unrolled.to_f64_vec().unwrap());
+    let scale = expected.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() <= 1e-5 * scale, "{found} is not {expected}");
     }
 }

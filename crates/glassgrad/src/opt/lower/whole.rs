@@ -21,9 +21,11 @@ fn turned_factor(body: &mut Program, input: usize, shape: &Shape) -> Option<Shap
     let [rows, columns] = shape[..] else { return None };
     let memory = Memory::Input(input);
     let is_turned = |step: &Step| match step {
-        Step::Product(Product { batch, sums, columns: across, inner, operands, .. }) => {
+        Step::Product(Product { batch, sums, columns: across, inner, operands, then, .. }) => {
             let is_still = |axis: &ProductAxis| axis.strides[1] == 0;
-            operands[0].memory != memory
+            let is_read_behind = then.iter().flat_map(|then| &then.loads).any(|load| load.memory == memory);
+            !is_read_behind
+                && operands[0].memory != memory
                 && operands[1].offset == 0
                 && (across.extent, across.strides[1]) == (rows, columns as isize)
                 && (inner.extent, inner.strides[1]) == (columns, 1)
