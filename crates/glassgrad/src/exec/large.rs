@@ -98,7 +98,7 @@ impl Pieces {
     }
 
     /// The place in the side at which a piece begins.
-    pub(super) fn begin(&self, number: usize) -> usize {
+    fn begin(&self, number: usize) -> usize {
         (number * self.groups / self.count * self.together).min(self.side.extent)
     }
 
@@ -118,7 +118,8 @@ pub(super) fn in_pieces<E: Factor>(kernel: LargeProduct<E>, matrices: Matrices<E
     }
     let is_wide = columns.extent >= rows.extent;
     let side = if is_wide { columns } else { rows };
-    let pieces = Pieces::of(side, side.strides[2].abs() <= rows.strides[2].abs().min(columns.strides[2].abs()), PIECES);
+    let [across, along] = if is_wide { [rows, columns] } else { [columns, rows] }.map(|axis| axis.strides[2].abs());
+    let pieces = Pieces::of(side, along <= across, PIECES);
     let whole = Shared(matrices);
     threads::each(pieces.count, |number| {
         let (first, piece) = pieces.axis(number);

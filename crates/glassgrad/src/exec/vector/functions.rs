@@ -25,13 +25,19 @@ macro_rules! functions {
                 if FUSED { a.mul_add(b, c) } else { a * b + c }
             }
 
+            /// n, with a number added that rounds it, and r with x = n·ln 2 + r and |r| ≤ ln 2 / 2.
+            #[inline(always)]
+            fn split<const FUSED: bool>(x: $Float, magic: $Float) -> ($Float, $Float) {
+                let shifted = multiply_add::<FUSED>(x, std::$Float::consts::LOG2_E, magic);
+                let n = shifted - magic;
+                let r = multiply_add::<FUSED>(n, -$LN2_HIGH, x);
+                (shifted, multiply_add::<FUSED>(n, -$LN2_LOW, r))
+            }
+
             /// n and r with x = n·ln 2 + r and |r| ≤ ln 2 / 2.
             #[inline(always)]
             fn reduced<const FUSED: bool>(x: $Float) -> ($Bits, $Float) {
-                let shifted = multiply_add::<FUSED>(x, std::$Float::consts::LOG2_E, MAGIC);
-                let n = shifted - MAGIC;
-                let r = multiply_add::<FUSED>(n, -$LN2_HIGH, x);
-                let r = multiply_add::<FUSED>(n, -$LN2_LOW, r);
+                let (shifted, r) = split::<FUSED>(x, MAGIC);
                 (whole(shifted), r)
             }
 
@@ -44,10 +50,7 @@ macro_rules! functions {
             /// 2ⁿ and r with x = n·ln 2 + r and |r| ≤ ln 2 / 2, for x up to [`NEAR`].
             #[inline(always)]
             fn near_reduced<const FUSED: bool>(x: $Float) -> ($Float, $Float) {
-                let shifted = multiply_add::<FUSED>(x, std::$Float::consts::LOG2_E, BIASED);
-                let n = shifted - BIASED;
-                let r = multiply_add::<FUSED>(n, -$LN2_HIGH, x);
-                let r = multiply_add::<FUSED>(n, -$LN2_LOW, r);
+                let (shifted, r) = split::<FUSED>(x, BIASED);
                 ($Float::from_bits(shifted.to_bits() << $MANTISSA), r)
             }
 

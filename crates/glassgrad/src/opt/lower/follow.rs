@@ -103,9 +103,8 @@ impl Lowering<'_> {
             && made.elements.saturating_mul(axes.inner.extent) >= LARGE
     }
 
-    /// What must be computed before a product so that a loop can stand right behind it: rates and counts. Nothing if it cannot:
-    /// because something larger comes in between, reads what the loop
-    /// may want to write over, or can fail.
+    /// What must be computed before a product so that a loop can stand right behind it: rates and counts. Nothing if it cannot,
+    /// because something in between is larger, reads what the loop may want to write over, or can fail.
     fn before(&self, product: usize, number: usize, then: &LoopGroup) -> Option<BTreeSet<usize>> {
         let is_short = |group: usize| match &self.groups[group] {
             Group::Loop(own) => own.extents.iter().fold(1_usize, |all, extent| all.saturating_mul(*extent)) <= BLOCK,

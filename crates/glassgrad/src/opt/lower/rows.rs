@@ -11,7 +11,7 @@ use crate::few::Few;
 use crate::opt::program::BLOCK;
 
 /// From so many rows on it is worth it that they lie side by side, without neighbouring elements of their own.
-pub(crate) const SIDE_BY_SIDE: usize = 8;
+const SIDE_BY_SIDE: usize = 8;
 
 /// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row, and
 /// these places lie row by row.
