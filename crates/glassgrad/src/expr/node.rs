@@ -197,9 +197,8 @@ pub(crate) struct Node {
     name: OnceLock<Box<str>>,
     /// How many handles people hold. Nodes hold one another without a handle.
     handles: AtomicUsize,
-    /// How many nodes stand unevaluated behind this one, and from when on to look whether to evaluate.
+    /// How many unevaluated nodes this one depended on when it was made, counted once per path.
     pub(crate) pending: usize,
-    patience: AtomicUsize,
     /// Whether a variable stood behind this node when it was made; it may have gone since.
     pub(crate) had_variable: bool,
     value: OnceLock<Array>,
@@ -246,14 +245,6 @@ impl Node {
 
     pub(crate) fn is_held(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
-    }
-
-    pub(crate) fn patience(&self) -> usize {
-        self.patience.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_patience(&self, patience: usize) {
-        self.patience.store(patience, Ordering::Relaxed);
     }
 
     pub(crate) fn given_name(&self) -> Option<&str> {
@@ -307,12 +298,11 @@ impl Tensor {
         origin: &'static Location<'static>,
     ) -> Tensor {
         let (cause, origin) = behalf::current(origin);
-        let (mut pending, mut patience, mut had_variable) = (1_usize, 0, false);
+        let (mut pending, mut had_variable) = (1_usize, false);
         for input in &inputs {
             had_variable |= input.had_variable;
             if input.value().is_none() {
                 pending = pending.saturating_add(input.pending);
-                patience = patience.max(input.patience());
             }
         }
         had_variable = match op {
@@ -323,7 +313,6 @@ impl Tensor {
         let node = Node {
             id: next_number(),
             pending,
-            patience: AtomicUsize::new(patience),
             had_variable,
             op,
             shape,

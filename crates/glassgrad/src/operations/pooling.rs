@@ -16,7 +16,7 @@ use crate::view::{View, Window};
 /// assert_eq!((how.size, how.stride, how.padding), ([3, 3], [2, 2], [1, 1]));
 /// assert_eq!(Pooling::<1>::new(2).stride, [2]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pooling<const N: usize> {
     /// How many places a window sees.
     pub size: [usize; N],
