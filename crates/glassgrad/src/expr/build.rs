@@ -483,6 +483,10 @@ impl Tensor {
             let message = format!("there is no axis {axis} in the shape {}", self.shape());
             return Tensor::refused(Error::new("flip", message), &[self]);
         }
+        if let Some(place) = (1..axes.len()).find(|place| axes[..*place].contains(&axes[*place])) {
+            let message = format!("axis {} of the shape {} is named twice", axes[place], self.shape());
+            return Tensor::refused(Error::new("flip", message), &[self]);
+        }
         let along: Vec<(isize, isize, usize)> = (self.shape().iter().enumerate())
             .map(|(axis, size)| if axes.contains(&axis) { (*size as isize - 1, -1, *size) } else { (0, 1, *size) })
             .collect();
@@ -582,7 +586,8 @@ impl Tensor {
         Tensor::node(op, &[self], shape, dtype)
     }
 
-    /// Along a new last axis of `size` places, 1 at the place that each integer names and 0 elsewhere.
+    /// Along a new last axis of `size` classes, 1 at the class that each integer names and 0 elsewhere. Reading it is an
+    /// error if an integer is not one of 0, 1, …, `size` - 1.
     ///
     /// ```
     /// use glassgrad::{Tensor, dtype::DType};
@@ -591,14 +596,20 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn one_hot(&self, size: usize, dtype: DType) -> Tensor {
+        self.one_hot_as("one_hot", size, dtype)
+    }
+
+    /// [`Tensor::one_hot`] under the name of the operation that the user called.
+    #[track_caller]
+    pub(crate) fn one_hot_as(&self, operation: &'static str, size: usize, dtype: DType) -> Tensor {
         if self.error().is_some() {
             return self.clone();
         }
         if self.dtype() != DType::I64 {
-            let message = format!("the places must be i64, not {}", self.dtype());
-            return Tensor::refused(Error::new("one_hot", message), &[self]);
+            let message = format!("the classes must be i64, not {}", self.dtype());
+            return Tensor::refused(Error::new(operation, message), &[self]);
         }
-        Tensor::node(Op::OneHot, &[self], self.shape().followed_by(&[size]), dtype)
+        Tensor::node(Op::OneHot(operation), &[self], self.shape().followed_by(&[size]), dtype)
     }
 
     /// The same value, through which no derivative passes.

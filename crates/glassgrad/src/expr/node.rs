@@ -65,8 +65,9 @@ pub enum Op {
     Largest(Vec<usize>),
     /// The place of the first largest element along an axis.
     LargestPlace(usize),
-    /// Along a new last axis, 1 at the place that an integer names and 0 elsewhere.
-    OneHot,
+    /// Along a new last axis, 1 at the class that an integer names and 0 elsewhere; with the operation that the user
+    /// called, which an integer that is no class is reported for.
+    OneHot(&'static str),
     /// The value without its history.
     Stop,
     /// A loop along leading axes; its parts are the last carries and the stacked results.
@@ -109,6 +110,7 @@ impl Op {
                 format!("max along {}", axes.join(", "))
             }
             Op::LargestPlace(axis) => format!("argmax along {axis}"),
+            Op::OneHot(_) => "onehot".to_owned(),
             Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
             Op::Scan(body) => format!("scan of {} steps", body.length),
             Op::Region(region) => format!("region of {} results", region.body.carried.len()),

@@ -377,9 +377,19 @@ impl Tensor {
             let message = format!("the last axes of {} are not divided into {counts:?} parts", self.shape());
             return Some(Tensor::refused(Error::new(name, message), &[self]));
         }
+        let is_large =
+            |(count, size): (&usize, &usize)| count.checked_mul(*size).is_none_or(|weights| weights > LARGEST_ADAPTIVE);
+        if counts.iter().zip(&self.shape()[first..]).any(is_large) {
+            let message =
+                format!("the last axes of {} are too large to be divided into {counts:?} parts", self.shape());
+            return Some(Tensor::refused(Error::new(name, message).help("ask for fewer parts"), &[self]));
+        }
         None
     }
 }
+
+/// The most entries of the matrix of weights of one axis: 2 GiB in 64 bits.
+const LARGEST_ADAPTIVE: usize = 1 << 28;
 
 /// Whether windows lie side by side, without padding or gaps.
 fn side_by_side(windows: &[Window]) -> bool {
