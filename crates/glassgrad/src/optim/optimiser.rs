@@ -386,11 +386,16 @@ impl Optimiser {
             let error = Error::new("update", message).at(Location::caller());
             return Some(error.help("begin with the state that .start(&parameters) of this optimizer returns"));
         }
-        trained.unlike("gradient", gradient, true).or_else(|| {
-            // What a link remembers of a parameter may have another shape.
-            let mut remembered = state.memories.iter().flat_map(|memory| &memory.leaves);
-            remembered.find_map(|tree| trained.unlike("state", tree, false))
-        })
+        if let Some(error) = trained.unlike("gradient", gradient, true) {
+            return Some(error);
+        }
+        // What a link remembers of a parameter may have another shape. A loop, as closures do not pass the caller's line on.
+        for tree in state.memories.iter().flat_map(|memory| &memory.leaves) {
+            if let Some(error) = trained.unlike("state", tree, false) {
+                return Some(error);
+            }
+        }
+        None
     }
 
     /// The trained leaves after their updates.
@@ -430,8 +435,8 @@ impl Trained {
     /// What is wrong with a tree whose leaves are not at the same paths, or have other shapes or types, if that matters.
     #[track_caller]
     fn unlike<X: Tree>(&self, name: &str, tree: &X, with_shapes: bool) -> Option<Error> {
-        let all = tree.leaves();
-        let wrong = |message: String| Some(Error::new("update", message).at(Location::caller()));
+        let (all, origin) = (tree.leaves(), Location::caller());
+        let wrong = |message: String| Some(Error::new("update", message).at(origin));
         for ((place, path), leaf) in self.places.iter().zip(&self.paths).zip(&self.leaves) {
             match all.get(*place) {
                 Some((own, found)) if own == path => {
