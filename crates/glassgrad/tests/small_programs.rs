@@ -2,6 +2,7 @@
 //! interpreter that checks every access of memory (`tools/sanitise`).
 
 use glassgrad::dtype::DType;
+use glassgrad::exec::footprint;
 use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::opt::program::Step;
 use glassgrad::tree::Tree;
@@ -166,7 +167,14 @@ fn loops_over_time_and_their_way_back() {
     let problem = (numbers(&[3, 3], 0.1), numbers(&[3], 0.2), numbers(&[4, 3], 0.3));
     assert_defined(&[total(&problem)]);
     assert_defined(&grad(total)(&problem).flatten());
-    assert_defined(&grad(total).within(1200)(&problem).flatten());
+    // Swept back with some of its states kept.
+    let wide = |x: &Tensor| scan(|s: &Tensor, x: &Tensor| ((s * x).sin(), ()), &x.sum_over(0), x).0.sum();
+    let x = numbers(&[8, 900], 0.4);
+    let whole = footprint(&compile(grad(wide)).program(&x).expect("a program"));
+    let frugal = grad(wide).within(whole * 3 / 4);
+    let program = compile(&frugal).program(&x).unwrap_or_else(|error| panic!("{error}"));
+    assert!(program.steps.iter().any(|step| matches!(step, Step::Sweep(_))), "{program}");
+    assert_defined(&[frugal(&x)]);
 }
 
 #[test]
