@@ -35,6 +35,11 @@ pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program
             *fused = with_slots(fused.clone());
         }
     }
+    if cfg!(debug_assertions)
+        && let Err(violation) = program.verify_overwriting(&donors)
+    {
+        unreachable!("a program that overwrites its inputs is not sound: {violation}\n{program}");
+    }
     (program, donors)
 }
 

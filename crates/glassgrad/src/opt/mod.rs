@@ -11,6 +11,8 @@ pub mod passes;
 pub mod program;
 pub mod revolve;
 mod sweep;
+mod verify;
 
 pub(crate) use extract::{Extract, Leaf};
 pub(crate) use in_place::in_place;
+pub use verify::Violation;

@@ -132,7 +132,13 @@ pub fn lower(graph: &Graph) -> Program {
         }
     }
     lowering.results();
-    lowering.finish()
+    let program = lowering.finish();
+    if cfg!(debug_assertions)
+        && let Err(violation) = program.verify()
+    {
+        unreachable!("the planner made a program that is not sound: {violation}\n{program}");
+    }
+    program
 }
 
 impl<'g> Lowering<'g> {
