@@ -86,7 +86,7 @@ fn main() {
     let kept = |weights: &Weights| deep(&layer, weights);
     let whole = compile(grad(kept)).program(&problem).expect("a program");
     report("everything kept", &whole);
-    for part in [2, 3, 4] {
+    for part in [4, 5, 6] {
         let frugal = compile(grad(kept).within(footprint(&whole) / part));
         let program = frugal.program(&problem).unwrap_or_else(|error| panic!("{error}"));
         report(&format!("within 1/{part}"), &program);
