@@ -219,6 +219,7 @@ async fn reported(State(room): State<Room>, Path(id): Path<u64>) -> Response {
                 linear: baseline::fit(study).unwrap_or_default(),
                 steps: desk.session.steps(),
                 stopped: !desk.session.is_over(),
+                warnings: Vec::new(),
                 kept: Kept::default(),
             };
             Ok(report::page(study, &outcome)?.into_bytes())
