@@ -198,7 +198,7 @@ fn files_that_expand_beyond_their_limits_are_refused() {
 #[test]
 fn control_characters_of_files_do_not_reach_the_terminal() {
     let place = Place::new("escape");
-    let escape = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m";
+    let escape = "\u{1b}[2J\u{7}\u{9b}31m\u{202e}";
     let rows: String = (0..60).map(|k| format!("{},{}{escape}\n", k % 7, ["red", "blue"][k % 2])).collect();
     let name = format!("table{escape}.csv");
     let table = place.write(&name, format!("x{escape},colour{escape}\n{rows}"));

@@ -123,6 +123,20 @@ fn the_checksum_survives_another_order_of_the_header() {
     assert!(File::from_bytes(&rewritten).unwrap().warnings.is_empty());
 }
 
+#[test]
+fn the_same_content_makes_the_same_bytes_and_notes_come_back() {
+    let mut file = File::of(&Tensor::from([1.0, 2.0])).unwrap();
+    let strange = "quotes \" and \\ and \n\t\r\0\u{1b}[0m and \u{7f} Größe π \u{1F600}";
+    (0..20).for_each(|k| drop(file.notes.insert(format!("note {k} {strange}"), format!("{strange}{k}"))));
+    let bytes = file.to_bytes().unwrap();
+    assert!((0..5).all(|_| file.to_bytes().unwrap() == bytes));
+    let read = File::from_bytes(&bytes).unwrap();
+    assert_eq!(read.notes, file.notes);
+    assert!(read.warnings.is_empty());
+    // Without tensors too.
+    assert!(File::from_bytes(&File { tensors: Default::default(), ..file }.to_bytes().unwrap()).is_ok());
+}
+
 fn square(x: &Tensor, batch: &Tensor, _: &Keys) -> Tensor {
     (x - batch).square().mean()
 }

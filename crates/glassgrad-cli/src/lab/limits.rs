@@ -5,8 +5,10 @@ use super::task::Description;
 use crate::failure::Failure;
 use crate::memory;
 
-/// The largest learning rate, decay and noise: far beyond any use, and far below where their products overflow.
+/// The largest decay and noise: far beyond any use, and far below where their products overflow.
 const LARGEST: f64 = 1e6;
+/// The largest learning rate: any run diverges by it, and it is still a number in 32 bits.
+pub(crate) const LARGEST_RATE: f64 = 1e30;
 /// The largest count of anything but weights. Sums and products of a few of them fit into 64 bits.
 const MOST: u64 = 1 << 31;
 
@@ -20,7 +22,7 @@ impl Settings {
         }
         let up_to_largest = "from 0 to 1000000";
         let numbers: [(&str, f64, bool, &str); 8] = [
-            ("lr", self.lr, self.lr <= LARGEST, "the learning rate is at most 1000000"),
+            ("lr", self.lr, self.lr <= LARGEST_RATE, "the learning rate is at most 1e30"),
             ("momentum", self.momentum, (0.0..1.0).contains(&self.momentum), "from 0 to below 1"),
             ("weight-decay", self.weight_decay, (0.0..=LARGEST).contains(&self.weight_decay), up_to_largest),
             ("clip", self.clip, self.clip.is_finite() && self.clip >= 0.0, "0 or a positive number"),

@@ -187,8 +187,9 @@ impl File {
             .collect();
         let mut notes = self.notes.clone();
         checksum::add(&mut notes, &contents);
-        safetensors::serialize(stored, Some(notes.into_iter().collect()))
-            .map_err(|error| Error::new("save", error.to_string()))
+        let refuse = |reason: String| Error::new("save", reason);
+        let bytes = safetensors::serialize(stored, None).map_err(|error| refuse(error.to_string()))?;
+        with_notes(&bytes, &notes).ok_or_else(|| refuse("the header cannot be written".to_owned()))
     }
 
     /// The tensors as a tree like another, with names, types and shapes that fit.
@@ -244,6 +245,34 @@ impl File {
         let message = format!("the file does not fit:\n    {}", differences.join("\n    "));
         Err(Error::new("load", message))
     }
+}
+
+/// The bytes of a file without notes, with notes in the order of their names: the same content makes the same bytes, which
+/// the hash map that `safetensors` takes notes in does not.
+fn with_notes(bytes: &[u8], notes: &BTreeMap<String, String>) -> Option<Vec<u8>> {
+    let (length, rest) = bytes.split_first_chunk::<8>()?;
+    let (header, elements) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let tensors = std::str::from_utf8(header).ok()?.trim_end().strip_prefix('{')?;
+    let notes: Vec<String> = notes.iter().map(|(name, note)| format!("{}:{}", quoted(name), quoted(note))).collect();
+    let comma = if tensors == "}" { "" } else { "," };
+    let mut header = format!("{{\"__metadata__\":{{{}}}{comma}{tensors}", notes.join(","));
+    // Elements begin at a multiple of eight bytes.
+    header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
+    Some([&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), elements].concat())
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\0'..'\u{20}' => quoted += &format!("\\u{:04x}", u32::from(character)),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// The warning about a file without a checksum.

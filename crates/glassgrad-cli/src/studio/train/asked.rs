@@ -28,8 +28,7 @@ const MOST_WORDS: usize = 4096;
 /// A table takes at most so many bytes for each of its text: a number of eight for a digit and a comma, its line, and as
 /// much again when rows are left out or filled.
 const BYTES_PER_CHARACTER: u64 = 12;
-/// The rate and the pace that a run can be told.
-const LARGEST_RATE: f64 = 1e6;
+/// The pace that a run can be told.
 const SLOWEST: f64 = 0.1;
 const FASTEST: f64 = 1e9;
 
@@ -138,9 +137,9 @@ pub(super) fn loaded(bytes: &[u8], hall: &Hall) -> Result<(Study, Reserved, Vec<
 
 /// Refuses a learning rate that no run could go on with.
 pub(super) fn check_rate(rate: f64) -> Result<(), Failure> {
-    match (0.0..=LARGEST_RATE).contains(&rate) {
+    match (0.0..=limits::LARGEST_RATE).contains(&rate) {
         true => Ok(()),
-        false => Err(Failure::Input(format!("rate: from 0 to {LARGEST_RATE}, and not {rate}"))),
+        false => Err(Failure::Input(format!("rate: from 0 to 1e30, and not {rate}"))),
     }
 }
 
