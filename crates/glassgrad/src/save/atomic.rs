@@ -149,7 +149,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let [stale, live, foreign] =
             ["model.4000000000.0.part", "model.4000000001.0.part", "notes.1.0.part"].map(|name| folder.join(name));
-        [&stale, &live, &foreign].map(|path| fs::write(path, b"half").unwrap());
+        [&stale, &live, &foreign].iter().for_each(|path| fs::write(path, b"half").unwrap());
         let writer = File::options().write(true).open(&live).unwrap();
         writer.lock().unwrap();
         write_atomically(&folder.join("model"), b"whole").unwrap();
