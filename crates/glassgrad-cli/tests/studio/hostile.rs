@@ -161,9 +161,9 @@ fn tables_that_would_fill_the_memory_are_refused_before_they_do() {
 #[test]
 fn a_large_table_is_held_within_the_memory_of_all_runs() {
     let studio = Studio::start(&[]);
-    // A table of 60,000 rows and 100 numbers takes about 190 MB while it is prepared.
-    let row = vec!["1"; 100].join(",");
-    let table: String = (0..60_000).map(|k| format!("{row},{}\n", k % 2)).collect();
+    // A table of 20,000 rows and 60 numbers takes about 40 MB while it is prepared.
+    let row = vec!["1"; 60].join(",");
+    let table: String = (0..20_000).map(|k| format!("{row},{}\n", k % 2)).collect();
     let asked = json!({ "data": "numbers.csv", "csv": table, "paused": true }).to_string();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -174,7 +174,12 @@ fn a_large_table_is_held_within_the_memory_of_all_runs() {
         }
     });
     let peak = memory(&studio, "VmHWM:");
-    assert!(peak < 2 << 30, "{} MB", peak >> 20);
+    assert!(peak < 1 << 30, "{} MB", peak >> 20);
+    // On a machine that is busy, what was cancelled may still hold the desks for a moment.
+    let began = std::time::Instant::now();
+    while studio.request("POST", "/api/explore", &[], r#"{"expression":"x"}"#).status != 200 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "it does not answer any more");
+    }
     is_well(&studio);
 }
 

@@ -169,3 +169,24 @@ impl Hall {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_reserved_once_and_given_back() {
+        let hall = Hall::new(Place::default(), Duration::from_secs(1));
+        let most = MOST_BYTES as u64;
+        let first = hall.reserve(most / 4 * 3).expect("there is room");
+        let message = hall.reserve(most / 2).err().expect("there is no room");
+        assert!(
+            message.contains("about 1024 MB, and of the 2048 MB") && message.contains("512 MB are left"),
+            "{message}"
+        );
+        assert!(hall.reserve(u64::MAX).is_err());
+        drop(first);
+        assert!(hall.reserve(most / 2).is_ok());
+        assert_eq!(hall.reserved.load(Ordering::Relaxed), 0);
+    }
+}
