@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn eight_bytes_at_a_time_are_the_same_as_one() {
-        let bytes: Vec<u8> = (0..1000_u32).map(|k| (k * k >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..1000_u32).map(|k| ((k * k) >> 3) as u8).collect();
         let mut single = Crc64::new();
         bytes.iter().for_each(|byte| single.update(&[*byte]));
         assert_eq!(single.finish(), crc(&bytes));
