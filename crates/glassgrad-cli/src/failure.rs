@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+pub(crate) use crate::terminal::print;
+
 /// A failure, with the message that people read.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -35,16 +37,5 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Input(message) | Failure::Result(message)) = self;
         formatter.write_str(message)
-    }
-}
-
-/// Writes text to standard output. A reader that has gone away, as `head` does, is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    use std::io::Write as _;
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Result(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ mod commands;
 mod failure;
 mod interrupt;
 mod lab;
+mod memory;
 mod plot;
 mod progress;
 mod question;
@@ -16,6 +17,7 @@ mod report;
 mod sources;
 mod studio;
 mod table;
+mod terminal;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -82,6 +84,6 @@ fn report(failure: &Failure) -> ExitCode {
     let colour = plot::is_coloured(&std::io::stderr());
     let (start, end) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     // Where nobody reads any more, the exit code still tells.
-    let _ = writeln!(std::io::stderr(), "{start}error{end}: {failure}");
+    let _ = writeln!(std::io::stderr(), "{start}error{end}: {}", terminal::escaped(&failure.to_string()));
     failure.exit_code()
 }

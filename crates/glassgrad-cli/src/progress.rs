@@ -11,6 +11,7 @@ use crate::lab::folder::{Folder, HISTORY};
 use crate::lab::history::History;
 use crate::lab::network::Network;
 use crate::lab::study::Spectator;
+use crate::terminal::escaped;
 use std::time::{Duration, Instant};
 
 /// Shows a bar on standard error where that is a terminal, keeps the history in a directory, and ends when Ctrl-C is pressed.
@@ -34,7 +35,7 @@ impl<'p> Progress<'p> {
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style.progress_chars("━╸─"));
         }
-        bar.set_prefix(name.to_owned());
+        bar.set_prefix(escaped(name).into_owned());
         interrupt::listen();
         Progress { bar, folder, written: Instant::now() }
     }

@@ -250,7 +250,7 @@ fn a_run_that_is_killed_at_ten_moments_ends_with_the_same_bits() {
         }
     }
     assert!(kills >= 5, "it was killed {kills} times only");
-    let end = save::load(path.with_extension("end"), &network).unwrap();
+    let end = save::load(path.with_extension("end"), &network).unwrap().tree;
     assert_eq!(bits(&end), bits(&whole.parameters), "after {kills} kills");
 }
 
@@ -367,7 +367,7 @@ fn files_that_do_not_fit_are_refused_with_all_differences() {
     let network = Mlp::new(Key::new(1), &[4, 10, 3], Activation::Tanh);
     save::save(&path, &network, &[("epoch", "7")]).unwrap();
     assert_eq!(File::read(&path).unwrap().notes["epoch"], "7");
-    let loaded = save::load(&path, &network.map(Tensor::zeros_like)).unwrap();
+    let loaded = save::load(&path, &network.map(Tensor::zeros_like)).unwrap().tree;
     assert_eq!(bits(&loaded), bits(&network));
     let other = Mlp::new(Key::new(1), &[4, 10, 5, 3], Activation::Tanh).map(|leaf| leaf.cast(DType::F64));
     let told = save::load(&path, &other).unwrap_err().to_string();

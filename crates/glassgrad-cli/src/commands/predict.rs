@@ -21,6 +21,7 @@ use crate::lab::settings::Loss;
 use crate::lab::task::{Kind, View};
 use crate::lab::told::Numbers;
 use crate::lab::verse::{self, Writing};
+use crate::terminal::{print_data, warn};
 
 /// Use a trained network: labels and probabilities for rows, or a text that goes on
 #[derive(Args)]
@@ -74,6 +75,7 @@ impl Predict {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let path = if self.model.is_dir() { self.model.join(MODEL) } else { self.model.clone() };
         let model = model::read(&path)?;
+        model.warnings.iter().for_each(|warning| warn(warning));
         if let Kind::Text { alphabet } = &model.task.kind {
             return self.write_text(&model, alphabet);
         }
@@ -96,7 +98,7 @@ impl Predict {
                 written.map_err(Failure::input)?;
                 print(&format!("{} rows written to {}\n", table.rows(), out.display()))
             }
-            None => print(&table.to_csv()),
+            None => print_data(&table.to_csv()),
         }
     }
 

@@ -35,6 +35,14 @@ pub(crate) struct Studio {
     /// For how many seconds a run stays when no page shows it and it is not kept
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     linger: u64,
+
+    /// For how many seconds the head of a request may take to come
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    header_timeout: u64,
+
+    /// For how many seconds a request may take from its head to its answer, its body included
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    request_timeout: u64,
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -48,6 +56,14 @@ impl Studio {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let linger = Duration::from_secs(self.linger);
         let places = Place { folder: self.directory, ..Place::default() };
-        serve(&Settings { host: self.host, port: self.port, opens_browser: !self.no_open, places, linger })
+        serve(&Settings {
+            host: self.host,
+            port: self.port,
+            opens_browser: !self.no_open,
+            places,
+            linger,
+            header_timeout: Duration::from_secs(self.header_timeout),
+            request_timeout: Duration::from_secs(self.request_timeout),
+        })
     }
 }

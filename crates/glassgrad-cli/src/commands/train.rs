@@ -20,6 +20,7 @@ use crate::lab::{model, objective::Measure};
 use crate::progress::Progress;
 use crate::report;
 use crate::sources::Place;
+use crate::terminal::{print_around, warn};
 
 /// Train a network on data and see how it learns
 #[derive(Args)]
@@ -102,7 +103,9 @@ impl Train {
         self.options.fit(&mut settings, &task.about);
         let mut study = Study::new(settings, task)?;
         if let Some(path) = &self.init_weights {
-            study.start = save::load(path, &study.start).map_err(Failure::input)?;
+            let loaded = save::load(path, &study.start).map_err(Failure::input)?;
+            loaded.warnings.iter().for_each(|warning| warn(warning));
+            study.start = loaded.tree;
         }
         if self.explain {
             return explain::run(&self, &study);
@@ -121,13 +124,17 @@ impl Train {
         let outcome = study.run(conduct, &mut progress);
         drop(progress);
         let outcome = outcome.map_err(|mishap| spoiled(mishap, &study, folder.as_ref()))?;
+        outcome.warnings.iter().for_each(|warning| warn(warning));
         let written = match &folder {
             Some(folder) => write(folder, &study, &outcome)?,
             None => Vec::new(),
         };
         match self.json {
             true => print(&format!("{}\n", object(&study, &outcome))),
-            false => print(&told::text(&study, &outcome, folder.as_ref(), &written)),
+            false => {
+                let [before, drawn, behind] = told::text(&study, &outcome, folder.as_ref(), &written);
+                print_around(&before, &drawn, &behind)
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The data that can be asked for by name, a row each, with the settings that suit it; files besides.
 
+use std::collections::BTreeSet;
+use std::io::Read as _;
 use std::path::Path;
 
 use glassgrad::Tensor;
@@ -9,6 +11,7 @@ use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::rng::Key;
 
+use super::limits::check_examples;
 use super::settings::{
     Activation, Answers, Engine, Initial, Loss, Missing, Model, Number, Optimizer, Reduce, Schedule, Settings,
 };
@@ -128,6 +131,7 @@ fn large_images(settings: &mut Settings) {
 
 /// Points of the plane, or of a function, drawn with the seed.
 fn made(settings: &Settings, name: &str) -> Result<Task, Failure> {
+    check_examples(settings.points, 3)?;
     let source = sources::made(name, Key::new(settings.seed).fold(9), settings.points, settings.noise);
     let source = source.map_err(Failure::input)?;
     let numbers = source.feature_names.len();
@@ -276,6 +280,7 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
 
 /// Reads or makes what the settings ask for.
 pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure> {
+    settings.check()?;
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),
         Data::Table(path) => of_table(Table::read(path).map_err(Failure::input)?, settings),
@@ -295,13 +300,16 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
 pub(crate) fn of_table(table: Table, settings: &Settings) -> Result<Task, Failure> {
     let table = settings.missing.treated(table).map_err(Failure::input)?;
     let target = settings.target.as_deref();
+    // The width is known from the words of the table, before any vector is made of them.
+    let features = Features::of(&table, target.unwrap_or("-1")).map_err(Failure::input)?;
+    check_examples(table.rows(), features.width())?;
     let name = Path::new(&settings.data).file_name();
     let name = name.map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
     let classes = settings.answers.is_classes();
     let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(Failure::input)?;
     let numbers = source.feature_names.len();
     let mut task = Task::of(source, View::Row { numbers }, Scaling::Columns, settings)?;
-    task.about.columns = Features::of(&table, target.unwrap_or("-1")).map_err(Failure::input)?.columns;
+    task.about.columns = features.columns;
     Ok(task)
 }
 
@@ -315,11 +323,14 @@ const LARGEST_TEXT: u64 = 64 << 20;
 
 fn text(path: &Path) -> Result<String, Failure> {
     let failed = |message: String| Failure::Input(format!("cannot read {}: {message}", path.display()));
-    let size = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if size > LARGEST_TEXT {
-        return Err(failed(format!("it has {size} bytes, and a text of at most {LARGEST_TEXT} can be learnt")));
+    let mut bytes = Vec::new();
+    // A pipe or a device has no length to ask for, and may never end.
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LARGEST_TEXT + 1).read_to_end(&mut bytes))
+        .map_err(|error| failed(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST_TEXT {
+        return Err(failed(format!("it has more than {LARGEST_TEXT} bytes, the most that can be learnt")));
     }
-    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
     String::from_utf8(bytes)
         .map_err(|error| failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to())))
 }
@@ -357,7 +368,16 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
     let examples = match is_classes {
         true => {
             let indices = targets.cast(DType::I64);
-            let count = indices.to_vec::<i64>()?.into_iter().max().map_or(0, |largest| largest.saturating_add(1));
+            let classes: BTreeSet<i64> = indices.to_vec::<i64>()?.into_iter().collect();
+            let (distinct, rows) = (classes.len(), indices.shape().elements());
+            if distinct > FEW_CLASSES && distinct.saturating_mul(2) > rows {
+                let message = format!(
+                    "{}: the targets are {distinct} classes in {rows} examples, fewer than two of each",
+                    path.display()
+                );
+                return Err(Error::new("data", message).help("if they are measurements, ask for --answers numbers"));
+            }
+            let count = classes.last().map_or(0, |largest| largest.saturating_add(1));
             let names = (0..count.clamp(0, MOST_CLASSES)).map(|class| class.to_string()).collect();
             Labelled::classes(features, indices, names)?
         }
@@ -378,6 +398,9 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
     let title = format!("{} examples from {}", examples.len(), path.display());
     Ok((Source { name: stem(path), title, feature_names, examples, test: None }, view))
 }
+
+/// So many classes may be nearly all different: a file of few examples is a test.
+const FEW_CLASSES: usize = 10;
 
 /// More classes than this are a mistake.
 const MOST_CLASSES: i64 = 1 << 14;

@@ -1,6 +1,7 @@
 //! The directory of an experiment: its settings, the run so far, the model, what was measured, the report.
 
 use std::fs::{self, File, TryLockError};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use glassgrad::save::write_atomically;
@@ -13,6 +14,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
+    /// Whether the directory was made for this run.
+    is_new: bool,
     /// Held locked until the process ends, however it ends.
     _lock: File,
 }
@@ -28,6 +31,17 @@ const LOCK: &str = ".lock";
 
 /// No settings or histories are larger.
 const LARGEST: u64 = 64 << 20;
+
+impl Drop for Folder {
+    /// A directory that was made for an experiment that never began is removed again.
+    fn drop(&mut self) {
+        if self.is_new && !self.file(SETTINGS).exists() {
+            let _ = fs::remove_file(self.file(LOCK));
+            // Only an empty one is removed.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
 
 impl Folder {
     /// Makes a directory for a new experiment.
@@ -55,10 +69,11 @@ impl Folder {
 
     fn locked(path: &Path) -> Result<Folder, Failure> {
         let failed = |error: std::io::Error| Failure::Input(format!("cannot write to {}: {error}", path.display()));
+        let is_new = !path.exists();
         fs::create_dir_all(path).map_err(failed)?;
         let lock = File::options().create(true).write(true).truncate(false).open(path.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Folder { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Folder { path: path.to_owned(), is_new, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 let message = format!("{} is being written to by another run; choose another --out", path.display());
                 Err(Failure::Input(message))
@@ -97,7 +112,10 @@ impl Folder {
         if size > LARGEST {
             return Err(failed(format!("it has {size} bytes, and at most {LARGEST} are expected")));
         }
-        let text = fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+        let mut text = String::new();
+        File::open(&path)
+            .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+            .map_err(|error| failed(error.to_string()))?;
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
     }
 }

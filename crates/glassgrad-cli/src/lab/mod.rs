@@ -11,6 +11,7 @@ pub(crate) mod datasets;
 pub(crate) mod folder;
 pub(crate) mod graph;
 pub(crate) mod history;
+pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod network;
 pub(crate) mod ngram;

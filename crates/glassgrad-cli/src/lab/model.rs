@@ -26,6 +26,8 @@ pub(crate) struct Model {
     pub(crate) settings: Settings,
     pub(crate) task: Description,
     pub(crate) network: Network,
+    /// What the user should know about the file.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The note of a network.
@@ -66,10 +68,11 @@ fn of_file(file: &File, shown: &str) -> Result<Model, Failure> {
     };
     let note: Note = serde_json::from_str(note)
         .map_err(|error| failed(format!("{shown}: what it says of its network cannot be read: {error}")))?;
+    note.settings.check().map_err(|failure| failed(format!("{shown}: {failure}")))?;
     // A network of the same shape says what is expected; a note that lies about it is refused before much is made.
     let expected: usize = file.tensors.values().map(|tensor| tensor.shape().elements()).sum();
     note.settings.check_size(&note.task, expected).map_err(|error| failed(format!("{shown}: {error}")))?;
     let like = Network::build(&note.settings, &note.task.ends(&note.settings))?;
     let network = file.tree(&like).map_err(|error| failed(format!("{shown}: {error}")))?;
-    Ok(Model { settings: note.settings, task: note.task, network })
+    Ok(Model { settings: note.settings, task: note.task, network, warnings: file.warnings.clone() })
 }

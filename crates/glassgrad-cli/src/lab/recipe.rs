@@ -8,22 +8,7 @@ use crate::failure::Failure;
 /// The optimiser, with its schedule told in steps: so many make an epoch.
 pub(crate) fn optimiser(settings: &Settings, steps: u64) -> Result<Optimiser, Failure> {
     let Settings { lr, momentum, weight_decay, clip, lr_end, .. } = *settings;
-    let refuse = |message: String| Err(Failure::Input(message));
-    if !lr.is_finite() || lr <= 0.0 {
-        return refuse(format!("--lr {lr}: the learning rate must be a positive number"));
-    }
-    if !(0.0..1.0).contains(&momentum) {
-        return refuse(format!("--momentum {momentum}: from 0 to below 1"));
-    }
-    if !(weight_decay.is_finite() && weight_decay >= 0.0) {
-        return refuse(format!("--weight-decay {weight_decay}: 0 or more"));
-    }
-    if !(0.0..1.0).contains(&settings.dropout) {
-        return refuse(format!("--dropout {}: from 0 to below 1", settings.dropout));
-    }
-    if !(lr_end > 0.0 && lr_end <= 1.0) {
-        return refuse(format!("--lr-end {lr_end}: a part of the learning rate, above 0 and up to 1"));
-    }
+    settings.check()?;
     let factor = if momentum > 0.0 { momentum } else { 0.9 };
     let optimiser = match settings.optimizer {
         Optimizer::Sgd if momentum > 0.0 => Optimiser::sgd(lr).momentum(momentum),
@@ -42,7 +27,7 @@ pub(crate) fn optimiser(settings: &Settings, steps: u64) -> Result<Optimiser, Fa
     };
     let optimiser = if clip > 0.0 { optimiser.clip_norm(clip) } else { optimiser };
     let (steps, epochs) = (steps.max(1), settings.epochs.max(1));
-    let all = (steps * epochs).saturating_sub(settings.warmup).max(1);
+    let all = steps.saturating_mul(epochs).saturating_sub(settings.warmup).max(1);
     let then = match settings.schedule {
         Schedule::Constant => optim::Schedule::Constant,
         Schedule::Linear => optim::Schedule::Linear { from: 1.0, to: lr_end, changes: epochs, every: steps },

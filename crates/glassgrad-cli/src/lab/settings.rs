@@ -286,13 +286,21 @@ impl Settings {
     /// About how many weights the network has, by its widths alone: before it is made.
     pub(crate) fn weights(&self, task: &super::task::Description) -> usize {
         let ends = task.ends(self);
+        if let (Model::Cnn, Some((hidden, channels))) = (self.model, self.layers.split_last()) {
+            // Nine numbers for each pair of channels; each convolution halves height and width.
+            let (mut before, mut pixels, mut sum) = (1_usize, ends.view.numbers(), 0_usize);
+            for outputs in channels {
+                sum = sum.saturating_add(9_usize.saturating_mul(before).saturating_mul(*outputs));
+                (before, pixels) = (*outputs, pixels / 4);
+            }
+            let linear = before.saturating_mul(pixels).saturating_add(ends.outputs).saturating_mul(*hidden);
+            return sum.saturating_add(linear);
+        }
         let first = if self.model == Model::Transformer { self.context } else { ends.view.numbers() };
         let widths = [&[first], &self.layers[..], &[ends.outputs]].concat();
         let weights = |pair: &[usize]| match self.model {
-            Model::Mlp => pair[0].saturating_mul(pair[1]),
+            Model::Mlp | Model::Cnn => pair[0].saturating_mul(pair[1]),
             Model::Sparse => pair[1].saturating_mul(self.wires),
-            // Nine numbers for each pair of channels.
-            Model::Cnn => 9_usize.saturating_mul(pair[0]).saturating_mul(pair[1]),
             // A block of attention has twelve squares of its width, and no recurrent cell has more.
             Model::Rnn | Model::Lstm | Model::Gru | Model::Transformer => {
                 12_usize.saturating_mul(pair[1]).saturating_mul(pair[0].max(pair[1]))

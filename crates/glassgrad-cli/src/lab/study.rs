@@ -47,6 +47,8 @@ pub(crate) struct Outcome {
     pub(crate) steps: u64,
     /// Whether someone has ended it before its time.
     pub(crate) stopped: bool,
+    /// What the user should know about the checkpoint that it was resumed from.
+    pub(crate) warnings: Vec<String>,
     pub(crate) kept: Kept,
 }
 
@@ -129,6 +131,9 @@ pub(crate) struct Conduct {
     pub(crate) within: Option<usize>,
 }
 
+/// What an engine has made: the network, the steps in all, whether someone has ended it, and what was seen.
+type Trained = (Network, u64, bool, History);
+
 /// A run is saved when so much time has passed.
 const BETWEEN_SAVES: Duration = Duration::from_secs(5);
 
@@ -141,7 +146,9 @@ pub(crate) const EXAMPLES_FOR_SLOPES: usize = 256;
 impl Study {
     /// Draws the first weights; what does not fit together is told before anything runs.
     pub(crate) fn new(settings: Settings, task: Task) -> Result<Study, Failure> {
+        settings.check()?;
         let objective = Objective::of(&settings, &task.about)?;
+        settings.check_memory(&task.about, task.training.len())?;
         let start = Network::build(&settings, &task.about.ends(&settings))?;
         let study = Study { settings, task, objective, start };
         recipe::optimiser(&study.settings, study.batches())?;
@@ -173,9 +180,9 @@ impl Study {
     /// Trains.
     pub(crate) fn run(&self, conduct: Conduct, spectator: &mut dyn Spectator) -> Result<Outcome, Mishap> {
         let watch = Observer::new(self, conduct.history, spectator)?;
-        let (network, steps, stopped, history) = match self.settings.engine {
+        let (warnings, (network, steps, stopped, history)) = match self.settings.engine {
             Engine::Tensor => self.run_tensors(conduct.run, conduct.within, watch)?,
-            Engine::Scalar => super::scalar::run(self, watch)?,
+            Engine::Scalar => (Vec::new(), super::scalar::run(self, watch)?),
         };
         let training = Judge::new(&self.objective, &self.task.training).judge(&network)?.score;
         let test = match history.epochs.last().and_then(|seen| seen.test) {
@@ -184,7 +191,7 @@ impl Study {
         };
         // Where the network was found, that is what counts; a baseline that cannot be had is left out.
         let linear = baseline::fit(self).unwrap_or_default();
-        Ok(Outcome { network, history, training, test, linear, steps, stopped, kept: Kept::default() })
+        Ok(Outcome { network, history, training, test, linear, steps, stopped, warnings, kept: Kept::default() })
     }
 
     /// How the network is trained, by nobody yet.
@@ -200,10 +207,13 @@ impl Study {
         run: Option<PathBuf>,
         within: Option<usize>,
         watch: Observer<'_>,
-    ) -> Result<(Network, u64, bool, History), Mishap> {
+    ) -> Result<(Vec<String>, Trained), Mishap> {
         let mut training = self.training()?;
         if let Some(path) = run {
-            training = training.checkpoint_after(path, BETWEEN_SAVES);
+            // Settings that were changed or damaged since do not go on with this run; more epochs are more of the same.
+            let settings = Settings { epochs: 0, ..self.settings.clone() };
+            let settings = serde_json::to_string(&settings).map_err(Failure::result)?;
+            training = training.note("settings", settings).checkpoint_after(path, BETWEEN_SAVES);
         }
         if let Some(bytes) = within {
             training = training.within(bytes);
@@ -213,7 +223,7 @@ impl Study {
         match trained {
             Ok(trained) => {
                 let history = watch.finished(&trained.losses);
-                Ok((trained.parameters, trained.steps, trained.stopped, history))
+                Ok((trained.warnings, (trained.parameters, trained.steps, trained.stopped, history)))
             }
             Err(trouble) => {
                 let message = trouble.to_string();

@@ -9,6 +9,7 @@ use glassgrad::error::Error;
 use glassgrad::rng::Key;
 use serde::{Deserialize, Serialize};
 
+use super::limits::check_examples;
 use super::network::Ends;
 use super::settings::{Loss, Settings};
 use super::text::Text;
@@ -116,6 +117,7 @@ pub(crate) struct Task {
 impl Task {
     /// Splits a source where it has no test part, and scales it by what its training part is like.
     pub(crate) fn of(source: Source, view: View, scaling: Scaling, settings: &Settings) -> Result<Task, Failure> {
+        check_examples(source.examples.len(), view.numbers())?;
         let (training, test) = match source.test {
             Some(test) => (source.examples, test),
             None => divided(&source.examples, settings)?,
@@ -174,6 +176,8 @@ impl Task {
     /// The characters of a text: its beginning is learnt, its end is held out.
     pub(crate) fn of_text(name: &str, characters: &str, settings: &Settings) -> Result<Task, Failure> {
         let text = Text::new(characters).map_err(Failure::Input)?;
+        // Windows lie over each other: a character is in four of them, each with the one that follows it.
+        check_examples(text.symbols.len(), 4)?;
         let [training, test] = text.parts(settings.context, settings.test).map_err(Failure::Input)?;
         let (learnt, held_out) = text.symbols.split_at(text.learnt(settings.test));
         let whole = Arc::new([learnt.to_vec(), held_out.to_vec()]);

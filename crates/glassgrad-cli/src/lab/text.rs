@@ -41,7 +41,7 @@ impl Text {
     /// the held-out part but those of the first half window is predicted once.
     pub(crate) fn parts(&self, context: usize, test: f64) -> Result<[(Tensor, Tensor); 2], String> {
         let (training, held_out) = self.symbols.split_at(self.learnt(test));
-        let least = 2 * context + 1;
+        let least = context.saturating_mul(2).saturating_add(1);
         if context < 2 || training.len() < least || held_out.len() < least {
             return Err(format!(
                 "--context {context}: windows of at least 2 characters, at most half of the {} that are learnt and of the {} that are held out",

@@ -69,6 +69,7 @@ fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
         test: judged(&study.task.test),
         steps: epochs,
         stopped: true,
+        warnings: Vec::new(),
         kept: Kept::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! The studio: a server on this machine, and the page that it serves.
 //!
-//! - `server` listens, and gives every request a limit in time and company; `connections` lets in only so many;
+//! - `server` listens, and gives every request a limit in time and company; `connections` lets in only so many; `browser`
+//!   opens the page;
 //! - `security` says who may ask, and what the page may do;
 //! - `api/` answers questions about expressions, with what the library says;
 //! - `train/` lets networks learn, `views/` says what is seen of them meanwhile, `inside/` what is asked about them, and
@@ -11,6 +12,7 @@
 
 mod api;
 mod assets;
+mod browser;
 mod connections;
 mod gallery;
 mod inside;

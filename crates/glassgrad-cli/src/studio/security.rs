@@ -54,6 +54,11 @@ impl Guard {
         self.token.as_ref().map_or(String::new(), |token| format!("?token={token}"))
     }
 
+    /// Whether the address that is printed holds a token.
+    pub(super) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Why a request is refused, if it is.
     fn refuses(&self, headers: &HeaderMap) -> Option<&'static str> {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
@@ -120,6 +125,13 @@ fn introduced(guard: &Guard, request: &Request) -> Response {
     match (&guard.token, given) {
         (Some(token), Some(given)) if is_same(given, token) => {
             let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
+            // A page of another origin, such as the file that this program opens, leads here: the cookie is sent along only
+            // when the studio's own page is the one that leads on.
+            if request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+                let refresh = HeaderName::from_static("refresh");
+                return ([(refresh, "0; url=/".to_owned()), (header::SET_COOKIE, cookie)], "the studio opens\n")
+                    .into_response();
+            }
             (StatusCode::SEE_OTHER, [(header::LOCATION, "/".to_owned()), (header::SET_COOKIE, cookie)]).into_response()
         }
         _ => {

@@ -1,20 +1,20 @@
 //! Listening, and the limits of every request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::StatusCode;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
-use super::connections::Door;
+use super::browser;
+use super::connections::{Connection, Door};
 use super::security::{Guard, guarded};
 use super::train::{self, Hall};
 use super::{api, assets};
@@ -23,8 +23,6 @@ use crate::sources::Place;
 
 /// The longest request, in bytes.
 const LARGEST_REQUEST: usize = 64 * 1024;
-/// The longest time from the head of a request to its answer.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How many questions are worked on at the same time.
 const AT_ONCE: usize = 4;
 /// The stack of a thread: nesting is limited by number where text is read, and this holds that many levels.
@@ -39,6 +37,10 @@ pub(crate) struct Settings {
     pub(crate) places: Place,
     /// How long a run stays when no page shows it.
     pub(crate) linger: Duration,
+    /// The longest time from the first to the last byte of the head of a request.
+    pub(crate) header_timeout: Duration,
+    /// The longest time from the head of a request to its answer, in which its body has to come too.
+    pub(crate) request_timeout: Duration,
 }
 
 /// Serves the studio until someone presses Ctrl-C.
@@ -75,11 +77,12 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     let address = format!("http://{}/{}", reachable(at), guard.query());
     let elsewhere = if at.ip().is_unspecified() { "it is at every other address of this machine too\n" } else { "" };
     print(&format!("glassgrad studio: {address}\n{elsewhere}Ctrl-C ends it\n"))?;
-    if opens_browser {
-        open_browser(&address);
-    }
+    // Kept until the end: a page that holds a token is removed with it.
+    let _page = opens_browser.then(|| browser::open(&address, guard.has_token()));
+    let door = Door::new(listener, settings.header_timeout);
+    let service = router(guard, Arc::clone(&hall), settings.request_timeout);
     tokio::select! {
-        ended = axum::serve(Door::new(listener), router(guard, Arc::clone(&hall))).into_future() => {
+        ended = axum::serve(door, service.into_make_service_with_connect_info::<Connection>()).into_future() => {
             ended.map_err(|error| Failure::Result(format!("the server ended: {error}")))
         }
         () = asked_to_end.notified() => Ok(()),
@@ -92,7 +95,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     if at.ip().is_unspecified() { SocketAddr::new(own, at.port()) } else { at }
 }
 
-fn router(guard: Guard, hall: Arc<Hall>) -> Router {
+fn router(guard: Guard, hall: Arc<Hall>, patience: Duration) -> Router {
     let desks = Arc::new(Semaphore::new(AT_ONCE));
     Router::new()
         .route("/api/explore", post(api::explore))
@@ -103,23 +106,31 @@ fn router(guard: Guard, hall: Arc<Hall>) -> Router {
         .with_state(Arc::clone(&desks))
         .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
         .merge(train::routes(hall, desks))
-        .layer(from_fn(in_time))
+        .layer(from_fn_with_state(patience, in_time))
         .layer(from_fn_with_state(guard, guarded))
+        .layer(from_fn(seated))
 }
 
-/// Ends a request that takes too long, such as one whose body never comes.
-async fn in_time(request: Request, next: Next) -> Response {
-    let answer = tokio::time::timeout(PATIENCE, next.run(request)).await;
+/// Lets the connection know that one of its requests is being answered.
+async fn seated(ConnectInfo(Connection(seat)): ConnectInfo<Connection>, request: Request, next: Next) -> Response {
+    let mut answering = seat.answering();
+    let answer = next.run(request).await;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        answering.becomes_stream();
+    }
+    answer
+}
+
+/// Ends a request that takes too long, such as one whose body never comes, and refuses more streams than there is room for.
+async fn in_time(
+    State(patience): State<Duration>,
+    ConnectInfo(Connection(seat)): ConnectInfo<Connection>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.headers().contains_key(header::UPGRADE) && !seat.has_room_for_stream() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open; close a page\n").into_response();
+    }
+    let answer = tokio::time::timeout(patience, next.run(request)).await;
     answer.unwrap_or_else(|_| (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response())
-}
-
-/// Asks the system to show an address. Where it cannot, the address has been printed.
-fn open_browser(address: &str) {
-    let (program, arguments): (&str, &[&str]) = match std::env::consts::OS {
-        "macos" => ("open", &[]),
-        "windows" => ("cmd", &["/C", "start", ""]),
-        _ => ("xdg-open", &[]),
-    };
-    let quiet = Stdio::null;
-    let _ = Command::new(program).args(arguments).arg(address).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn();
 }

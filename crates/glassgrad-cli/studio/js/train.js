@@ -111,8 +111,8 @@ byId("train-load").addEventListener("change", async (event) => {
   if (!file) return;
   const answer = await send("/api/models", await file.arrayBuffer());
   event.target.value = "";
-  tellProblem(answer.error?.message);
   if (!answer.error) { attach(answer.id); remember(); list(); }
+  tellProblem(answer.error?.message ?? answer.warnings?.join(" "));
 });
 byId("train-look").addEventListener("click", async () => {
   const answer = await run?.look({ at: "surface" });

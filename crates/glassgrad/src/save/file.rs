@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors, View};
 
+use super::checksum::{self, Content};
 use super::elements::{dtype_of, from_bytes, to_bytes};
 use crate::array::Array;
 use crate::error::Error;
@@ -27,8 +29,30 @@ use crate::tree::{self, Tree};
 pub struct File {
     /// Tensors by their names.
     pub tensors: BTreeMap<String, Tensor>,
-    /// Notes by their names.
+    /// Notes by their names, without the checksum.
     pub notes: BTreeMap<String, String>,
+    /// What the user should know about the file that was read: that it has no checksum, as files of other programs.
+    pub warnings: Vec<String>,
+}
+
+/// A tree that was read from a file, and what the user should know about that file.
+///
+/// ```
+/// use glassgrad::{Tensor, save};
+/// # let path = std::env::temp_dir().join(format!("glassgrad-loaded-{}", std::process::id()));
+/// save::save(&path, &Tensor::from([1.0]), &[]).unwrap();
+/// let loaded = save::load(&path, &Tensor::from([0.0])).unwrap();
+/// assert_eq!(loaded.tree.to_string(), "[1]");
+/// assert!(loaded.warnings.is_empty());
+/// # std::fs::remove_file(&path).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Loaded<X> {
+    /// The tree.
+    pub tree: X,
+    /// The warnings of [`File::warnings`].
+    pub warnings: Vec<String>,
 }
 
 /// Where a leaf is found in a file that another program has written.
@@ -93,18 +117,24 @@ impl File {
     /// ```
     pub fn read(path: impl AsRef<Path>) -> Result<File, Error> {
         let path = path.as_ref();
-        let told = |reason: String| Error::new("load", format!("cannot read {}: {reason}", path.display()));
-        let bytes = std::fs::read(path).map_err(|error| told(error.to_string()))?;
-        File::from_bytes(&bytes).map_err(|error| told(error.message().to_owned()))
+        let about = || format!("cannot read {}", path.display());
+        let bytes = whole(path).map_err(|reason| Error::new("load", format!("{}: {reason}", about())))?;
+        let mut file = File::from_bytes(&bytes).map_err(|error| error.within(about()))?;
+        file.warnings.iter_mut().for_each(|warning| *warning = format!("{}: {warning}", path.display()));
+        Ok(file)
     }
 
-    /// Reads the bytes of a file.
+    /// Reads the bytes of a file and compares them with the checksum that [`File::to_bytes`] adds. A file without one is
+    /// read with a warning.
     ///
     /// ```
-    /// use glassgrad::save::File;
-    /// // It claims to have a header of more bytes than there are.
+    /// use glassgrad::{Tensor, save::File};
+    /// // The header is said to have more bytes than there are.
     /// let error = File::from_bytes(&[255, 255, 255, 255, 0, 0, 0, 0]).unwrap_err();
     /// assert_eq!(error.operation(), "load");
+    /// let mut bytes = File::of(&Tensor::from([1.0])).unwrap().to_bytes().unwrap();
+    /// *bytes.last_mut().unwrap() ^= 1;
+    /// assert!(File::from_bytes(&bytes).unwrap_err().message().starts_with("the file is damaged: its checksum is "));
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<File, Error> {
         let refuse = |reason: String| Error::new("load", format!("it is not a whole safetensors file: {reason}"));
@@ -112,7 +142,21 @@ impl File {
         let stored = SafeTensors::deserialize(bytes).map_err(|error| refuse(error.to_string()))?;
         let mut file = File::default();
         file.notes.extend(header.metadata().iter().flatten().map(|(name, note)| (name.clone(), note.clone())));
-        for (name, view) in stored.iter() {
+        let mut views: Vec<_> = stored.iter().collect();
+        views.sort_by_key(|(name, _)| *name);
+        let contents: Vec<Content<'_>> = views
+            .iter()
+            .map(|(name, view)| Content {
+                name,
+                dtype: format!("{:?}", view.dtype()),
+                shape: view.shape(),
+                bytes: view.data(),
+            })
+            .collect();
+        if !checksum::verify(&mut file.notes, &contents)? {
+            file.warnings.push(NO_CHECKSUM.to_owned());
+        }
+        for (name, view) in views {
             // How many bytes there are was checked against shape and type, which may not overflow either.
             let Some(buffer) = from_bytes(view.dtype(), view.data()) else {
                 let message = format!("{name} has elements of the type {:?}, which tensors do not have", view.dtype());
@@ -124,7 +168,7 @@ impl File {
         Ok(file)
     }
 
-    /// The bytes of a file.
+    /// The bytes of a file, with a checksum of names, types, shapes, notes and elements among the notes.
     ///
     /// ```
     /// use glassgrad::save::File;
@@ -137,8 +181,15 @@ impl File {
             let (shape, dtype) = (array.shape().to_vec(), dtype_of(array.buffer().dtype()));
             stored.push((name, Stored { shape, dtype, bytes: to_bytes(array.buffer()) }));
         }
-        let notes = (!self.notes.is_empty()).then(|| self.notes.clone().into_iter().collect());
-        safetensors::serialize(stored, notes).map_err(|error| Error::new("save", error.to_string()))
+        let contents: Vec<Content<'_>> = stored
+            .iter()
+            .map(|(name, Stored { shape, dtype, bytes })| Content { name, dtype: format!("{dtype:?}"), shape, bytes })
+            .collect();
+        let mut notes = self.notes.clone();
+        checksum::add(&mut notes, &contents);
+        let refuse = |reason: String| Error::new("save", reason);
+        let bytes = safetensors::serialize(stored, None).map_err(|error| refuse(error.to_string()))?;
+        with_notes(&bytes, &notes).ok_or_else(|| refuse("the header cannot be written".to_owned()))
     }
 
     /// The tensors as a tree like another, with names, types and shapes that fit.
@@ -194,6 +245,56 @@ impl File {
         let message = format!("the file does not fit:\n    {}", differences.join("\n    "));
         Err(Error::new("load", message))
     }
+}
+
+/// The bytes of a file without notes, with notes in the order of their names: the same content makes the same bytes, which
+/// the hash map that `safetensors` takes notes in does not.
+fn with_notes(bytes: &[u8], notes: &BTreeMap<String, String>) -> Option<Vec<u8>> {
+    let (length, rest) = bytes.split_first_chunk::<8>()?;
+    let (header, elements) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    let tensors = std::str::from_utf8(header).ok()?.trim_end().strip_prefix('{')?;
+    let notes: Vec<String> = notes.iter().map(|(name, note)| format!("{}:{}", quoted(name), quoted(note))).collect();
+    let comma = if tensors == "}" { "" } else { "," };
+    let mut header = format!("{{\"__metadata__\":{{{}}}{comma}{tensors}", notes.join(","));
+    // Elements begin at a multiple of eight bytes.
+    header.extend(std::iter::repeat_n(' ', header.len().next_multiple_of(8) - header.len()));
+    Some([&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), elements].concat())
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\0'..'\u{20}' => quoted += &format!("\\u{:04x}", u32::from(character)),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The warning about a file without a checksum.
+const NO_CHECKSUM: &str =
+    "the file has no checksum, so damage to it cannot be detected; a file that glassgrad writes has one";
+
+/// All bytes of a regular file. Its length is known before memory is asked for, and memory that is not there is an error.
+fn whole(path: &Path) -> Result<Vec<u8>, String> {
+    let mut file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let about = file.metadata().map_err(|error| error.to_string())?;
+    if !about.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let length = about.len();
+    let is_there = usize::try_from(length).is_ok_and(|length| bytes.try_reserve_exact(length).is_ok());
+    if !is_there {
+        return Err(format!("there is not enough memory for its {length} bytes"));
+    }
+    // A file that grows while it is read is cut off here, and refused for its length.
+    file.by_ref().take(length).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
 }
 
 /// A tensor on its way into a file.

@@ -2,7 +2,9 @@
 //!
 //! A file is written beside its place and then put there in one step, so that whoever reads it finds the old one or the new
 //! one, whatever happens in between. What is read is checked before it is believed: a file that is cut off, or lies about
-//! itself, or holds other names, types or shapes than the tree expects, is refused with all differences told.
+//! itself, or holds other names, types or shapes than the tree expects, is refused with all differences told. A checksum of
+//! everything that decides on the result is stored as one more note of the file; a file whose content does not have it is
+//! refused, and one without any, as other programs write them, is read with a warning in [`File::warnings`].
 //!
 //! ```
 //! use glassgrad::nn::{Activation, Mlp};
@@ -14,18 +16,19 @@
 //! save::save(&path, &network, &[("data", "irises")]).unwrap();
 //! // A network of the same shape says what is expected.
 //! let loaded = save::load(&path, &Mlp::new(Key::new(2), &[4, 10, 3], Activation::Tanh)).unwrap();
-//! assert_eq!(loaded.layers[0].weight.to_string(), network.layers[0].weight.to_string());
+//! assert_eq!(loaded.tree.layers[0].weight.to_string(), network.layers[0].weight.to_string());
 //! let error = save::load(&path, &Mlp::new(Key::new(2), &[4, 11, 3], Activation::Tanh)).unwrap_err();
 //! assert!(error.to_string().contains("layers.0.weight is f32[4, 11] here and f32[4, 10] in the file"), "{error}");
 //! # std::fs::remove_dir_all(&folder).unwrap();
 //! ```
 
 mod atomic;
+mod checksum;
 mod elements;
 mod file;
 
 pub use atomic::write_atomically;
-pub use file::{File, Source};
+pub use file::{File, Loaded, Source};
 
 use std::path::Path;
 
@@ -46,12 +49,14 @@ pub fn save<X: Tree>(path: impl AsRef<Path>, tree: &X, notes: &[(&str, &str)]) -
     write_atomically(path.as_ref(), &file.to_bytes()?)
 }
 
-/// Reads a tree from a file; another tree says what is expected.
+/// Reads a tree from a file; another tree says what is expected. A damaged file is refused; whether damage could have been
+/// noticed is in the warnings.
 ///
 /// ```
 /// use glassgrad::{Tensor, save};
 /// assert!(save::load("no such file", &Tensor::from([1.0])).unwrap_err().to_string().contains("no such file"));
 /// ```
-pub fn load<X: Tree>(path: impl AsRef<Path>, like: &X) -> Result<X, Error> {
-    File::read(path)?.tree(like)
+pub fn load<X: Tree>(path: impl AsRef<Path>, like: &X) -> Result<Loaded<X>, Error> {
+    let file = File::read(path)?;
+    Ok(Loaded { tree: file.tree(like)?, warnings: file.warnings })
 }

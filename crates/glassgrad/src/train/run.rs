@@ -26,6 +26,7 @@ pub struct Training<'w, X, F> {
     pub(super) seed: u64,
     pub(super) checkpoint: Option<(PathBuf, Due)>,
     pub(super) budget: Option<usize>,
+    pub(super) notes: Vec<(String, String)>,
     inspections: Option<u64>,
     watches: Vec<Box<dyn Watch<X> + 'w>>,
 }
@@ -69,6 +70,8 @@ pub struct Trained<X> {
     pub steps: u64,
     /// Whether a watch has ended it before all epochs were over.
     pub stopped: bool,
+    /// What the user should know about the checkpoint that it was resumed from, see [`File::warnings`].
+    pub warnings: Vec<String>,
 }
 
 impl<X: Tree> Run<X> {
@@ -87,13 +90,24 @@ impl<X: Tree> Run<X> {
         }
     }
 
-    /// Reads a run from a file; one before its first step says what is expected.
-    pub(super) fn read(path: &Path, start: &Run<X>) -> Result<Run<X>, Error> {
+    /// Reads a run from a file, with the warnings about it; one before its first step says what is expected.
+    pub(super) fn read(
+        path: &Path,
+        start: &Run<X>,
+        notes: &[(String, String)],
+    ) -> Result<(Run<X>, Vec<String>), Error> {
         let file = File::read(path)?;
+        if let Some((name, _)) = notes.iter().find(|(name, text)| file.notes.get(name).is_some_and(|own| own != text)) {
+            let message = format!("{} was saved by another run: its note {name:?} differs", path.display());
+            return Err(
+                Error::new("resume", message).help("resume with what the run was begun with, or begin a new one")
+            );
+        }
         // There is a loss for each epoch so far: as many as the file says, if it is a list.
         let losses = file.tensors.get("losses").filter(|losses| losses.rank() == 1 && losses.is_float());
         let losses = losses.unwrap_or(&start.losses).clone();
-        file.tree(&Run { losses, ..start.map(Tensor::clone) })
+        let run = file.tree(&Run { losses, ..start.map(Tensor::clone) })?;
+        Ok((run, file.warnings))
     }
 
     pub(super) fn position(&self) -> Result<Position, Error> {
@@ -117,6 +131,7 @@ impl<'w, X, F> Training<'w, X, F> {
             seed: 0,
             checkpoint: None,
             budget: None,
+            notes: Vec::new(),
             inspections: None,
             watches: Vec::new(),
         }
@@ -157,6 +172,27 @@ impl<'w, X, F> Training<'w, X, F> {
     /// file if it is there.
     pub fn checkpoint_after(self, path: impl Into<PathBuf>, time: Duration) -> Self {
         Training { checkpoint: Some((path.into(), Due::Time(time))), ..self }
+    }
+
+    /// Writes a note into every checkpoint, such as the settings of the run. A checkpoint in which it differs is of another
+    /// run, and is not resumed.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+    /// # let path = std::env::temp_dir().join(format!("glassgrad-note-{}", std::process::id()));
+    /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
+    /// let train = |momentum: f64| {
+    ///     let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimiser::sgd(0.1).momentum(momentum));
+    ///     training.note("momentum", momentum.to_string()).checkpoint(&path, 1).run(&Tensor::from(1.0), &examples)
+    /// };
+    /// assert!(train(0.9).is_ok());
+    /// assert!(train(0.8).unwrap_err().to_string().contains("its note \"momentum\" differs"));
+    /// # std::fs::remove_file(&path).unwrap();
+    /// ```
+    pub fn note(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        self.notes.push((name.into(), text.into()));
+        self
     }
 
     /// Gradients take at most so many bytes of memory; what does not fit is computed anew, see [`Within`](crate::Within).
@@ -215,7 +251,9 @@ impl<X: Tree + Clone, F> Training<'_, X, F> {
                 && (stopped || session.is_over() || is_due(*due))
             {
                 saved = Instant::now();
-                save::save(path, &session.run(), &[("what", "a run of training")])?;
+                let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+                let notes: Vec<(&str, &str)> = notes.chain([("what", "a run of training")]).collect();
+                save::save(path, &session.run(), &notes)?;
             }
         }
         Ok(Trained {
@@ -223,6 +261,7 @@ impl<X: Tree + Clone, F> Training<'_, X, F> {
             losses: session.losses().to_vec(),
             steps: session.steps(),
             stopped,
+            warnings: session.warnings().to_vec(),
         })
     }
 }

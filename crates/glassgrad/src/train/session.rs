@@ -71,6 +71,8 @@ pub struct Session<'s, X, D: Dataset> {
     losses: Vec<f64>,
     /// The sum of the losses of this epoch.
     sum: f64,
+    /// What the user should know about the checkpoint.
+    warnings: Vec<String>,
 }
 
 /// The moment before a step, and what the step saw.
@@ -130,9 +132,9 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
         }
         let begin = Run::start(&self.optimiser, &start.realise()?);
         let checkpoint = self.checkpoint.as_ref().map(|(path, _)| path.clone());
-        let run = match &checkpoint {
-            Some(path) if path.exists() => Run::read(path, &begin)?,
-            _ => begin,
+        let (run, warnings) = match &checkpoint {
+            Some(path) if path.exists() => Run::read(path, &begin, &self.notes)?,
+            _ => (begin, Vec::new()),
         };
         let position = run.position()?;
         let mut losses = run.losses.to_vec::<f64>()?;
@@ -164,6 +166,7 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             steps,
             losses,
             sum,
+            warnings,
         })
     }
 }
@@ -186,7 +189,12 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         if self.is_over() {
             return Ok(None);
         }
-        let Some(next) = self.ahead.next() else { return Ok(None) };
+        let Some(next) = self.ahead.next() else {
+            // The thread of the batches ends before the last epoch only by a panic of the dataset.
+            let Position { epoch, batch } = self.position;
+            let message = format!("the dataset panicked while it made batch {batch} of epoch {epoch}");
+            return Err(Error::new("train", message).help("the panic is reported where it happened").into());
+        };
         let (_, batch) = next?;
         let is_changed = self.wanted.is_some();
         if let Some(factor) = self.wanted.take() {
@@ -246,6 +254,11 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
     /// The mean losses of the epochs that are over.
     pub fn losses(&self) -> &[f64] {
         &self.losses
+    }
+
+    /// What the user should know about the checkpoint that training was resumed from, such as that it has no checksum.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The rate of the next step.

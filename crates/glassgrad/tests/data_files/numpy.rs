@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use glassgrad::Tensor;
 use glassgrad::array::{Array, Buffer};
-use glassgrad::data::files::{npy_from_bytes, npy_to_bytes, npz_from_bytes, read_npy, read_npz};
+use glassgrad::data::files::{npy_from_bytes, npy_to_bytes, npz_from_bytes, read_npy, read_npz, read_npz_within};
 use glassgrad::shape::Shape;
 
 use super::damage::damaged;
@@ -125,12 +125,60 @@ fn archives_that_lie_are_refused() {
     };
     let told = with(24, &[255, 255, 255, 100]);
     assert!(told.contains("\"f32.npy\": 1694498815 bytes are more than the archive can hold"), "{told}");
-    assert!(with(24, &[9, 0, 0, 0]).contains("its length or its checksum is not that of the list"));
+    let told = with(24, &[9, 0, 0, 0]);
+    assert!(told.contains("its length is declared as 9 bytes, and it expands to more"), "{told}");
     assert!(with(16, &[0; 4]).contains("its length or its checksum"));
     assert!(with(10, &[12]).contains("it is packed by the method 12"));
     assert!(with(42, &[0, 0, 0, 99]).contains("nothing is where it should be"));
     assert!(with(20, &[255; 4]).contains("is damaged"));
     assert!(with(0, b"XX").contains("member 0 of the list, at byte"));
+}
+
+/// An archive with one deflated member, of which the list declares a length and a checksum.
+fn archive(packed: &[u8], declared: u32, checksum: u32) -> Vec<u8> {
+    let name = b"x.npy";
+    let sizes = [checksum, packed.len() as u32, declared].map(u32::to_le_bytes).concat();
+    let lengths = [&(name.len() as u16).to_le_bytes()[..], &[0, 0]].concat();
+    // Version, flags, method 8, and four bytes of time.
+    let common = [&[20, 0, 0, 0, 8, 0, 0, 0, 0, 0][..], &sizes, &lengths].concat();
+    let local = [b"PK\x03\x04", &common[..], name, packed].concat();
+    let entry = [b"PK\x01\x02\x14\x00", &common[..], &[0; 14], name].concat();
+    let count = 1_u16.to_le_bytes();
+    let place = [entry.len() as u32, local.len() as u32].map(u32::to_le_bytes).concat();
+    let end = [b"PK\x05\x06\x00\x00\x00\x00", &count[..], &count, &place, &[0, 0]].concat();
+    [local, entry, end].concat()
+}
+
+#[test]
+fn what_an_archive_expands_to_is_limited_by_what_it_declares_and_by_what_it_holds() {
+    use std::io::Write as _;
+    // Three gigabytes are declared: nothing is expanded.
+    let told = npz_from_bytes(&archive(&vec![0; 3_000_000], 3_000_000_000, 0)).unwrap_err().to_string();
+    assert!(told.contains("\"x.npy\": its array takes 3000000000 bytes, from 3000000 packed ones"), "{told}");
+    assert!(told.contains("of the limit of 2147483648 bytes 2147483648 are left"), "{told}");
+    // A million bytes take eight times as much in an array of 64-bit integers.
+    let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1000000,)}";
+    let npy = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &vec![1; 1_000_000]]
+        .concat();
+    let mut writer = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+    writer.write_all(&npy).unwrap();
+    let packed = writer.finish().unwrap();
+    let mut checksum = flate2::Crc::new();
+    checksum.update(&npy);
+    let path = std::env::temp_dir().join(format!("glassgrad-bomb-{}.npz", std::process::id()));
+    std::fs::write(&path, archive(&packed, npy.len() as u32, checksum.sum())).unwrap();
+    let told = read_npz_within(&path, 4_000_000).unwrap_err().to_string();
+    assert!(told.contains("its array takes 8000000 bytes") && told.contains("limit of 4000000 bytes"), "{told}");
+    assert_eq!(read_npz_within(&path, 8_000_000).unwrap()["x"].buffer().len(), 1_000_000);
+    // More than is declared, and less.
+    for (declared, words) in
+        [(900, "declared as 900 bytes, and it expands to more"), (npy.len() as u32 + 1, "expands to 1000")]
+    {
+        std::fs::write(&path, archive(&packed, declared, checksum.sum())).unwrap();
+        let told = read_npz(&path).unwrap_err().to_string();
+        assert!(told.contains(words), "{told}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

@@ -42,7 +42,8 @@ fn separators_headers_and_line_ends_are_found_out() {
         assert_eq!(Table::parse(packed(text.as_bytes())).unwrap(), table);
     }
     // Decimal commas: the semicolon separates.
-    assert_eq!(Table::parse("1,5;2,5\n3,5;4,5\n").unwrap().columns().len(), 2);
+    let table = Table::parse("1,5;2,5\n3,5;4,5\n").unwrap();
+    assert_eq!((table.numbers("f0").unwrap(), table.numbers("f1").unwrap()), (vec![1.5, 3.5], vec![2.5, 4.5]));
     // Without names, and with names that only the user can tell.
     assert_eq!(Table::parse("1,2\n3,4\n").unwrap().names(), ["f0", "f1"]);
     assert_eq!(Reading::default().header(true).parse("1,2\n3,4\n").unwrap().names(), ["1", "2"]);
@@ -164,4 +165,86 @@ fn damage_is_refused_or_read() {
             Err(error) => assert!(error.to_string().starts_with("table: "), "{error}"),
         });
     }
+}
+
+#[test]
+fn decimal_commas_are_numbers() {
+    let table = Table::parse("area;rooms;price\n54,5;2;210,5\n71;3;265\n;1;1198,25\n80,125;4;3,0e2\n").unwrap();
+    let areas = table.numbers("area").unwrap();
+    assert!(areas[..2] == [54.5, 71.0] && areas[2].is_nan() && areas[3] == 80.125, "{areas:?}");
+    assert_eq!(table.numbers("price").unwrap(), [210.5, 265.0, 1198.25, 300.0]);
+    let flats = table.without_missing().unwrap().source("flats", None, None).unwrap();
+    assert!(matches!(flats.examples.targets, Targets::Numbers { .. }));
+    // Tabs, a missing header, and a table that says so itself.
+    assert_eq!(Table::parse("1,5\t2\n2,5\t3\n").unwrap().numbers("f0").unwrap(), [1.5, 2.5]);
+    let quoted = Reading::default().decimal_comma(true).parse("a,b\n\"1,5\",2\n\"2,5\",3\n").unwrap();
+    assert_eq!(quoted.numbers("a").unwrap(), [1.5, 2.5]);
+    assert!(Reading::default().decimal_comma(false).parse("a;b\n1,5;2\n").unwrap().numbers("a").is_err());
+    // Lists in cells stay words.
+    assert!(Table::parse("a;b\n1,2,3;4\n1,2;5\n").unwrap().columns()[0].words().is_some());
+}
+
+#[test]
+fn commas_that_could_group_thousands_are_refused() {
+    for (text, words) in [
+        ("price;n\n1,234;1\n22,345;2\n", "line 2, column \"price\": \"1,234\" may have a decimal comma or"),
+        ("price;n\n1.234,50;1\n3,5;2\n", "line 2, column \"price\": \"1.234,50\" is a number whose digits are grouped"),
+        ("price;n\n3,5;1\n1,234,567;2\n", "\"1,234,567\" is a number whose digits are grouped"),
+        ("price;n\n3,5;1\n4.5;2\n", "\"3,5\" has a decimal comma, and \"4.5\" in line 3 a decimal point"),
+    ] {
+        let message = Table::parse(text).unwrap_err().to_string();
+        assert!(message.contains(words) && message.contains("help: write"), "{text:?}: {message}");
+    }
+    // One number that can only be decimal decides for the table.
+    let table = Table::parse("a;b\n1,234;0,5\n2,345;1,5\n").unwrap();
+    assert_eq!(table.numbers("a").unwrap(), [1.234, 2.345]);
+}
+
+#[test]
+fn classes_that_are_nearly_all_different_are_refused() {
+    let rows: String = (0..300).map(|k| format!("{k},word{}\n", k % 290)).collect();
+    let message = Table::parse(format!("x,name\n{rows}")).unwrap().source("t", None, None).unwrap_err().to_string();
+    assert!(message.contains("the column \"name\" has 290 classes in 300 rows"), "{message}");
+    assert!(message.contains("help: choose another target"), "{message}");
+    let numbers: String = (0..300).map(|k| format!("{k},{k}\n")).collect();
+    let table = Table::parse(format!("x,id\n{numbers}")).unwrap();
+    assert!(table.source("t", None, Some(true)).unwrap_err().to_string().contains("300 classes in 300 rows"));
+    assert!(table.source("t", None, None).is_ok());
+    let rows: String = (0..300).map(|k| format!("{k},word{}\n", k % 150)).collect();
+    assert!(Table::parse(format!("x,name\n{rows}")).unwrap().source("t", None, None).is_ok());
+}
+
+#[test]
+fn unit_vectors_are_limited_before_they_are_made() {
+    let rows: String = (0..20_000).map(|k| format!("word{k},{}\n", k % 2)).collect();
+    let table = Table::parse(format!("name,y\n{rows}")).unwrap();
+    let message = table.source("t", None, None).unwrap_err().to_string();
+    assert!(message.contains("20000 rows of 20000 features take 3200000000 bytes"), "{message}");
+    assert!(message.contains("the column \"name\" alone has 20000 distinct words"), "{message}");
+    let message = Reading::default().most_words(1000).parse(format!("name,y\n{rows}")).unwrap_err().to_string();
+    assert!(message.contains("line 1002: there are more than 1000 distinct words"), "{message}");
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused() {
+    for text in ["x,y\n1,2.5\n1e999,3.5\n", "x,y\n1,2.5\ninf,3.5\n", "x,y\n1,2.5\n2,-inf\n"] {
+        let message = Table::parse(text).unwrap().source("t", None, Some(false)).unwrap_err().to_string();
+        assert!(message.contains("line 3") && message.contains("not finite"), "{message}");
+    }
+}
+
+#[test]
+fn text_keeps_every_bit_of_a_number() {
+    let key = glassgrad::rng::Key::new(5);
+    let numbers: Vec<f64> = (0..2000)
+        .map(|k| f64::from_bits(key.bits(k)))
+        .filter(|number| !number.is_nan())
+        .chain([-0.0, 5e-324])
+        .collect();
+    let table = Table::new([("x", Column::Numbers(numbers.clone()))]).unwrap();
+    let read = Reading::default().header(true).parse(table.to_csv()).unwrap().numbers("x").unwrap();
+    assert_eq!(
+        read.iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+        numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+    );
 }

@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::report::{self, Contestant};
 use crate::sources::Place;
 use crate::table::Table;
+use crate::terminal::print_around;
 
 /// What each optimiser is usually given, where no learning rate is asked for.
 fn usual_rate(optimizer: Optimizer, settings: &Settings) -> f64 {
@@ -79,14 +80,14 @@ pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Place) -> Re
         let test = one.test.as_ref().map_or_else(|| "failed".to_owned(), told);
         table.row([one.name.clone(), one.settings.lr.to_string(), loss, test, format!("{:.3}", one.history.seconds())]);
     }
-    let mut text = format!("{}: {}\n\n", task.about.name, task.about.title);
-    text += &plot("training loss by epoch", &curves, colour);
-    text += &format!("\n{}", table.render());
+    let before = format!("{}: {}\n\n", task.about.name, task.about.title);
+    let drawn = plot("training loss by epoch", &curves, colour);
+    let mut text = format!("\n{}", table.render());
     for trouble in contestants.iter().filter_map(|one| Some((&one.name, one.trouble.as_ref()?))) {
         text += &format!("\n{}: {}\n", trouble.0, trouble.1);
     }
     if let Some(folder) = &folder {
         text += &format!("\nwritten to {}: comparison.html\n", folder.path().display());
     }
-    print(&text)
+    print_around(&before, &drawn, &text)
 }

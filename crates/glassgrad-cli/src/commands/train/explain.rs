@@ -4,6 +4,7 @@ use glassgrad::compile;
 use glassgrad::data::Dataset as _;
 use glassgrad::expr::Keys;
 use glassgrad::rng::Key;
+use glassgrad::save::write_atomically;
 
 use super::Train;
 use crate::failure::{Failure, print};
@@ -25,8 +26,7 @@ pub(super) fn run(train: &Train, study: &Study) -> Result<(), Failure> {
     let explanation = stepped.explain(&(moment, (batch, key))).map_err(Failure::result)?;
     let title = format!("a training step of the {} network", study.task.about.name);
     if let Some(path) = &train.explain_svg {
-        std::fs::write(path, explanation.arena_svg(&title))
-            .map_err(|error| Failure::Input(format!("cannot write {}: {error}", path.display())))?;
+        write_atomically(path, explanation.arena_svg(&title).as_bytes()).map_err(Failure::input)?;
     }
     match train.json {
         true => print(&format!("{}\n", explanation.to_json())),

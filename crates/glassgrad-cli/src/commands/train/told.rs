@@ -17,11 +17,12 @@ const MOST_CLASSES: usize = 10;
 /// Of what a network writes by itself, so many characters are shown.
 const MOST_WRITTEN: usize = 400;
 
-pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, written: &[&str]) -> String {
+/// What stands before the curves, the curves, and what stands behind them. Only the curves have colours.
+pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, written: &[&str]) -> [String; 3] {
     let (settings, about) = (&study.settings, &study.task.about);
     let ends = about.ends(settings);
     let colour = is_coloured(&std::io::stdout());
-    let mut text = format!(
+    let before = format!(
         "{}: {}\n{}, {} parameters; {} lr {}, batch {}, seed {}; {} examples for training, {} for the test\n\n",
         about.name,
         about.title,
@@ -40,8 +41,8 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
     if settings.reduce == crate::lab::settings::Reduce::Mean {
         curves.push(curve("test", outcome.history.curve(|seen| Some(seen.test?.loss))));
     }
-    text += &plot("loss by epoch", &curves, colour);
-    text += &format!(
+    let drawn = plot("loss by epoch", &curves, colour);
+    let mut text = format!(
         "\n{:<10}{} in training, {} on {}\n",
         if matches!(about.kind, Kind::Text { .. }) { "bits" } else { outcome.test.measure.name() },
         outcome.training.measure,
@@ -75,7 +76,7 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
             None => "ended early; with --out DIR a run can be gone on with\n".to_owned(),
         };
     }
-    text
+    [before, drawn, text]
 }
 
 /// How well counting does, and some lines that the network writes.

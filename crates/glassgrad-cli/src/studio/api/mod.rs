@@ -8,6 +8,7 @@ mod explore;
 mod matrix;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Json;
@@ -30,6 +31,30 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// The desks at which questions are worked on.
 pub(super) type Desks = Arc<Semaphore>;
 pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
+
+/// Tells work that nobody waits for its answer any more: its request has ended, by an answer, a limit of time, or because
+/// the connection was closed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// Refuses to go on with what nobody waits for.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(Refusal::new("nobody waits for the answer any more")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Cancels when it is dropped, as everything is that a request holds when it ends.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Why there is no answer: what is wrong, where in the expression, and what to do.
 #[derive(Debug)]
@@ -80,15 +105,15 @@ fn short_enough(expression: &str) -> Result<(), Refusal> {
 }
 
 pub(super) async fn explore(State(desks): State<Desks>, asked: Asked<explore::Asked>) -> Response {
-    answered(desks, asked, explore::answer).await
+    answered(desks, asked, |asked, _| explore::answer(asked)).await
 }
 
 pub(super) async fn compare(State(desks): State<Desks>, asked: Asked<explore::Asked>) -> Response {
-    answered(desks, asked, compare::answer).await
+    answered(desks, asked, |asked, _| compare::answer(asked)).await
 }
 
 pub(super) async fn derive(State(desks): State<Desks>, asked: Asked<matrix::Asked>) -> Response {
-    answered(desks, asked, matrix::answer).await
+    answered(desks, asked, |asked, _| matrix::answer(asked)).await
 }
 
 pub(super) async fn gallery() -> Json<Value> {
@@ -109,7 +134,7 @@ pub(super) fn question_of<T>(asked: Asked<T>) -> Result<T, Box<Response>> {
 pub(super) async fn answered<T: Send + 'static>(
     desks: Desks,
     asked: Asked<T>,
-    answer: impl FnOnce(&T) -> Result<Value, Refusal> + Send + 'static,
+    answer: impl FnOnce(&T, &Cancel) -> Result<Value, Refusal> + Send + 'static,
 ) -> Response {
     let question = match question_of(asked) {
         Ok(question) => question,
@@ -119,10 +144,13 @@ pub(super) async fn answered<T: Send + 'static>(
     let Ok(Ok(desk)) = tokio::time::timeout(PATIENCE, desks.acquire_owned()).await else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, busy);
     };
+    let cancel = Cancel::default();
+    let _cancel_on_drop = CancelOnDrop(cancel.clone());
     let work = tokio::task::spawn_blocking(move || {
         // The desk is taken until the work is done, also when nobody waits any more.
         let _desk = desk;
-        answer(&question)
+        cancel.check()?;
+        answer(&question, &cancel)
     });
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(Ok(Ok(value))) => Json(value).into_response(),
@@ -133,5 +161,28 @@ pub(super) async fn answered<T: Send + 'static>(
         Err(_) => {
             refused(StatusCode::SERVICE_UNAVAILABLE, "the question takes too long; ask about a smaller expression")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_whose_request_has_ended_is_cancelled() {
+        let desks: Desks = Arc::new(Semaphore::new(1));
+        let (send, receive) = std::sync::mpsc::channel();
+        let request = answered(Arc::clone(&desks), Ok(Json(())), move |(), cancel: &Cancel| {
+            while cancel.check().is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let _ = send.send(());
+            cancel.check().map(|()| Value::Null)
+        });
+        // The connection is closed: the request is dropped while its work goes on.
+        assert!(tokio::time::timeout(Duration::from_millis(50), request).await.is_err());
+        receive.recv_timeout(Duration::from_secs(10)).expect("the work ends");
+        let desk = tokio::time::timeout(Duration::from_secs(10), desks.acquire()).await;
+        assert!(desk.is_ok(), "the desk is free again");
     }
 }

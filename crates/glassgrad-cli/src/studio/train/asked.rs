@@ -1,18 +1,20 @@
 //! From a question to an experiment, within limits.
 
 use glassgrad::data::Dataset as _;
-use glassgrad::data::files::Table;
+use glassgrad::data::files::{Features, Reading};
 use glassgrad::tree::Tree as _;
 use serde::Deserialize;
 
+use super::hall::{Hall, Reserved};
 use crate::failure::Failure;
 use crate::lab::datasets::{self, Data};
+use crate::lab::limits;
 use crate::lab::model;
 use crate::lab::options::Options;
 use crate::lab::settings::{Engine, Settings};
 use crate::lab::study::Study;
 use crate::lab::task::Task;
-use crate::sources::Place;
+use crate::studio::api::{Cancel, Refusal};
 
 /// What a run of the studio may be. Larger ones are for the command line.
 const MOST_POINTS: usize = 20_000;
@@ -20,6 +22,15 @@ const MOST_EPOCHS: u64 = 100_000;
 const MOST_LAYERS: usize = 12;
 const WIDEST: usize = 4096;
 const MOST_WEIGHTS: usize = 4_000_000;
+/// A table has at most so many features and distinct words.
+const MOST_FEATURES: usize = 4096;
+const MOST_WORDS: usize = 4096;
+/// A table takes at most so many bytes for each of its text: a number of eight for a digit and a comma, its line, and as
+/// much again when rows are left out or filled.
+const BYTES_PER_CHARACTER: u64 = 12;
+/// The pace that a run can be told.
+const SLOWEST: f64 = 0.1;
+const FASTEST: f64 = 1e9;
 
 /// A network to train.
 #[derive(Clone, Deserialize)]
@@ -58,40 +69,88 @@ impl Asked {
         Ok(settings)
     }
 
-    /// The experiment, ready to run.
-    pub(super) fn study(&self, places: &Place) -> Result<Study, Failure> {
+    /// The experiment, ready to run, and the memory that is held for it.
+    pub(super) fn study(&self, hall: &Hall, cancel: &Cancel) -> Result<(Study, Reserved), Refusal> {
         let mut settings = self.settings()?;
         within_limits(&settings)?;
-        let task = self.task(&settings, places)?;
-        self.options.fit(&mut settings, &task.about);
-        study_of(settings, task)
-    }
-
-    fn task(&self, settings: &Settings, places: &Place) -> Result<Task, Failure> {
-        match &self.csv {
-            Some(text) => {
-                let table = Table::parse(text).map_err(|error| Failure::Input(error.to_string()))?;
-                datasets::of_table(table, settings)
+        check_pace(self.pace)?;
+        let (task, reserved) = match &self.csv {
+            Some(text) => of_text(text, &settings, hall, cancel)?,
+            None => {
+                let reserved = hall.reserve(bytes_to_load(&settings)).map_err(Refusal::new)?;
+                (datasets::load(&settings, &hall.places)?, reserved)
             }
-            None => datasets::load(settings, places),
-        }
+        };
+        cancel.check()?;
+        self.options.fit(&mut settings, &task.about);
+        Ok((study_of(settings, task)?, reserved))
+    }
+}
+
+/// The task of a table. What it takes is computed from its text and its words, before anything is made of them.
+fn of_text(text: &str, settings: &Settings, hall: &Hall, cancel: &Cancel) -> Result<(Task, Reserved), Refusal> {
+    let table_bytes = (text.len() as u64).saturating_mul(BYTES_PER_CHARACTER);
+    let parsing = hall.reserve(table_bytes).map_err(Refusal::new)?;
+    let table = Reading::default().most_words(MOST_WORDS).parse(text).map_err(Failure::input)?;
+    cancel.check()?;
+    let target = settings.target.as_deref().unwrap_or("-1");
+    let features = Features::of(&table, target).map_err(Failure::input)?;
+    let (rows, width) = (table.rows(), features.width());
+    if width > MOST_FEATURES {
+        return Err(Refusal::new(format!(
+            "the table has {width} features, a word counted as one each, and the studio takes {MOST_FEATURES}; leave out \
+             columns of words that are nearly all different, such as names"
+        )));
+    }
+    let needed = limits::example_bytes(rows, width).saturating_add(table_bytes);
+    drop(parsing);
+    let reserved = hall.reserve(needed).map_err(Refusal::new)?;
+    Ok((datasets::of_table(table, settings)?, reserved))
+}
+
+/// The memory that loading data of a name takes: images of 28 × 28 pixels come by the ten thousand.
+fn bytes_to_load(settings: &Settings) -> u64 {
+    match settings.data.as_str() {
+        "mnist" | "fashion" => 70_000 * 28 * 28 * 4 * 3,
+        _ => limits::example_bytes(settings.points.max(2_000), 65),
     }
 }
 
 /// An experiment that goes on with a network from a file, on the data that the file names.
-pub(super) fn loaded(bytes: &[u8], places: &Place) -> Result<Study, Failure> {
-    let model::Model { settings, network, task } = model::from_bytes(bytes, "the file")?;
+pub(super) fn loaded(bytes: &[u8], hall: &Hall) -> Result<(Study, Reserved, Vec<String>), Refusal> {
+    let parsing = hall.reserve((bytes.len() as u64).saturating_mul(8)).map_err(Refusal::new)?;
+    let model::Model { settings, network, task, warnings } = model::from_bytes(bytes, "the file")?;
     within_limits(&settings)?;
     if !matches!(datasets::find(&settings.data)?, Data::Named(_)) {
-        return Err(Failure::Input(format!(
+        return Err(Refusal::new(format!(
             "the network was trained on {}, which is not at hand; the command line can go on with it (--init-weights)",
             task.name
         )));
     }
-    let own = datasets::load(&settings, places)?;
+    drop(parsing);
+    let reserved = hall.reserve(bytes_to_load(&settings)).map_err(Refusal::new)?;
+    let own = datasets::load(&settings, &hall.places)?;
     let mut study = study_of(settings, own)?;
     study.start = network;
-    Ok(study)
+    Ok((study, reserved, warnings))
+}
+
+/// Refuses a learning rate that no run could go on with.
+pub(super) fn check_rate(rate: f64) -> Result<(), Failure> {
+    match (0.0..=limits::LARGEST_RATE).contains(&rate) {
+        true => Ok(()),
+        false => Err(Failure::Input(format!("rate: from 0 to 1e30, and not {rate}"))),
+    }
+}
+
+/// Refuses a pace that is no number of steps a second.
+pub(super) fn check_pace(pace: Option<f64>) -> Result<(), Failure> {
+    match pace {
+        Some(pace) if !(SLOWEST..=FASTEST).contains(&pace) => {
+            Err(Failure::Input(format!("pace: from {SLOWEST} to {FASTEST} steps a second, and not {pace}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn study_of(settings: Settings, task: Task) -> Result<Study, Failure> {
@@ -105,6 +164,7 @@ fn study_of(settings: Settings, task: Task) -> Result<Study, Failure> {
 }
 
 fn within_limits(settings: &Settings) -> Result<(), Failure> {
+    settings.check()?;
     let refuse = |name: &str, told: String| Err(Failure::Input(format!("{name}: {told}")));
     if settings.points > MOST_POINTS || settings.points < 2 {
         return refuse("points", format!("from 2 to {MOST_POINTS}, and not {}", settings.points));
@@ -127,5 +187,6 @@ fn within_limits(settings: &Settings) -> Result<(), Failure> {
 /// The memory that a run takes, about: its examples, and weights, slopes, moments and moments that are remembered.
 pub(super) fn bytes_of(study: &Study) -> usize {
     let numbers = |part: &crate::lab::task::Part| part.len() * (study.task.about.view.numbers() + 1);
-    4 * (numbers(&study.task.training) + numbers(&study.task.test)) + 8 * 10 * study.start.element_count()
+    let element = study.settings.dtype.dtype().bytes();
+    element * (numbers(&study.task.training) + numbers(&study.task.test)) + 8 * 10 * study.start.element_count()
 }

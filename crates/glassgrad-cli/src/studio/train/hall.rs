@@ -1,6 +1,7 @@
 //! All runs, and freeing those that nobody cares for.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,8 @@ const MOST_BYTES: usize = 2 << 30;
 /// The runs of a studio.
 pub(in crate::studio) struct Hall {
     runs: Mutex<(u64, BTreeMap<u64, Run>)>,
+    /// The memory that is held for runs that are being prepared.
+    reserved: Arc<AtomicUsize>,
     pub(super) places: Place,
     /// A run that nobody watches or asks about is freed after this time: a page that is loaded again comes back sooner.
     linger: Duration,
@@ -37,6 +40,32 @@ struct Run {
     kept: bool,
 }
 
+/// Memory that is held until this is dropped.
+pub(super) struct Reserved {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Refuses more memory than all runs get together.
+fn within(all: usize, bytes: usize) -> Result<(), String> {
+    match all.saturating_add(bytes) > MOST_BYTES {
+        true => Err(format!(
+            "it would take about {} MB, and of the {} MB that the studio gives to all runs {} MB are left; send fewer rows or \
+             columns, choose a smaller network, or free other runs",
+            bytes >> 20,
+            MOST_BYTES >> 20,
+            MOST_BYTES.saturating_sub(all) >> 20
+        )),
+        false => Ok(()),
+    }
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
         self.board.close();
@@ -45,30 +74,36 @@ impl Drop for Run {
 
 impl Hall {
     pub(in crate::studio) fn new(places: Place, linger: Duration) -> Arc<Hall> {
-        Arc::new(Hall { runs: Mutex::default(), places, linger })
+        Arc::new(Hall { runs: Mutex::default(), reserved: Arc::default(), places, linger })
     }
 
     fn runs(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Run>)> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a run, if there is room for it.
-    pub(super) fn begin(&self, study: Study, pace: Pace, paused: bool) -> Result<u64, String> {
+    /// Holds memory for a run before anything of it is made, or refuses it.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reserved, String> {
+        // Runs are locked, so that no two requests get the same memory.
+        let runs = self.runs();
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let all = self.reserved.load(Ordering::Relaxed) + runs.1.values().map(|run| run.bytes).sum::<usize>();
+        within(all, bytes)?;
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        Ok(Reserved { bytes, all: Arc::clone(&self.reserved) })
+    }
+
+    /// Begins a run, if there is room for it. What was reserved for it is the run's from here on.
+    pub(super) fn begin(&self, study: Study, reserved: Reserved, pace: Pace, paused: bool) -> Result<u64, String> {
         let mut runs = self.runs();
         let (number, runs) = &mut *runs;
+        drop(reserved);
         let bytes = asked::bytes_of(&study);
         let running = runs.values().filter(|run| run.board.is_running()).count();
         if !paused && running >= MOST_RUNNING {
             return Err(format!("{running} networks are learning; pause or free one of them"));
         }
-        let all: usize = runs.values().map(|run| run.bytes).sum();
-        if all.saturating_add(bytes) > MOST_BYTES {
-            return Err(format!(
-                "all runs together would take about {} MB, and the studio gives them {}; free some",
-                (all + bytes) >> 20,
-                MOST_BYTES >> 20
-            ));
-        }
+        let all = self.reserved.load(Ordering::Relaxed) + runs.values().map(|run| run.bytes).sum::<usize>();
+        within(all, bytes)?;
         if runs.len() >= MOST_RUNS {
             return Err(format!("there are {MOST_RUNS} runs already; free one of them"));
         }
@@ -132,5 +167,26 @@ impl Hall {
             tokio::time::sleep(Duration::from_millis(500)).await;
             self.runs().1.retain(|_, run| run.kept || run.board.touched().elapsed() <= self.linger);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_reserved_once_and_given_back() {
+        let hall = Hall::new(Place::default(), Duration::from_secs(1));
+        let most = MOST_BYTES as u64;
+        let first = hall.reserve(most / 4 * 3).expect("there is room");
+        let message = hall.reserve(most / 2).err().expect("there is no room");
+        assert!(
+            message.contains("about 1024 MB, and of the 2048 MB") && message.contains("512 MB are left"),
+            "{message}"
+        );
+        assert!(hall.reserve(u64::MAX).is_err());
+        drop(first);
+        assert!(hall.reserve(most / 2).is_ok());
+        assert_eq!(hall.reserved.load(Ordering::Relaxed), 0);
     }
 }

@@ -6,14 +6,15 @@ use axum::Json;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::asked::{self, Asked};
 use super::hall::Hall;
@@ -28,6 +29,9 @@ use crate::studio::api::{self, Desks, PATIENCE, Refusal};
 
 /// The largest table and the largest model that are taken, in bytes.
 const LARGEST_UPLOAD: usize = 32 << 20;
+/// So many bodies larger than a small one are read at the same time; others wait.
+const UPLOADS_AT_ONCE: usize = 4;
+const SMALL_BODY: usize = 64 << 10;
 
 /// What requests share.
 #[derive(Clone)]
@@ -51,7 +55,26 @@ pub(in crate::studio) fn routes(hall: Arc<Hall>, desks: Desks) -> Router {
         .route("/api/runs/{id}/report", get(reported))
         .route("/api/runs/{id}/history", get(history))
         .layer(DefaultBodyLimit::max(LARGEST_UPLOAD))
+        .layer(from_fn_with_state(Arc::new(Semaphore::new(UPLOADS_AT_ONCE)), in_turn))
         .with_state(Room { hall, desks })
+}
+
+/// Lets only so many large bodies be read at the same time, so that they do not fill the memory before anyone looks at them.
+async fn in_turn(State(uploads): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let is_small = match length {
+        Some(length) => length <= SMALL_BODY,
+        // A body in chunks tells no length.
+        None => !request.headers().contains_key(header::TRANSFER_ENCODING),
+    };
+    if is_small {
+        return next.run(request).await;
+    }
+    let Ok(_turn) = uploads.acquire().await else {
+        return api::refused(StatusCode::SERVICE_UNAVAILABLE, "the studio ends");
+    };
+    next.run(request).await
 }
 
 /// What can be chosen, by name, with what is said about it.
@@ -80,14 +103,15 @@ async fn catalogue(State(room): State<Room>) -> Json<Value> {
 }
 
 async fn suited(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
-    api::answered(room.desks, asked, |asked: &Asked| Ok(json!({ "settings": asked.settings()? }))).await
+    api::answered(room.desks, asked, |asked: &Asked, _| Ok(json!({ "settings": asked.settings()? }))).await
 }
 
 async fn begin(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
     let hall = Arc::clone(&room.hall);
-    api::answered(room.desks, asked, move |asked: &Asked| {
-        let study = asked.study(&hall.places)?;
-        let id = hall.begin(study, asked.pace, asked.paused).map_err(Refusal::new)?;
+    api::answered(room.desks, asked, move |asked: &Asked, cancel| {
+        let (study, reserved) = asked.study(&hall, cancel)?;
+        cancel.check()?;
+        let id = hall.begin(study, reserved, asked.pace, asked.paused).map_err(Refusal::new)?;
         Ok(json!({ "id": id }))
     })
     .await
@@ -95,9 +119,11 @@ async fn begin(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
 
 async fn load(State(room): State<Room>, bytes: Bytes) -> Response {
     let hall = Arc::clone(&room.hall);
-    api::answered(room.desks, Ok(Json(bytes)), move |bytes: &Bytes| {
-        let study = asked::loaded(bytes, &hall.places)?;
-        Ok(json!({ "id": hall.begin(study, None, true).map_err(Refusal::new)? }))
+    api::answered(room.desks, Ok(Json(bytes)), move |bytes: &Bytes, cancel| {
+        let (study, reserved, warnings) = asked::loaded(bytes, &hall)?;
+        cancel.check()?;
+        let id = hall.begin(study, reserved, None, true).map_err(Refusal::new)?;
+        Ok(json!({ "id": id, "warnings": warnings }))
     })
     .await
 }
@@ -147,12 +173,14 @@ async fn order(State(room): State<Room>, Path(id): Path<u64>, told: api::Asked<T
         }
         Told::Pause => Order::Pause,
         Told::Stop => Order::Stop,
-        Told::Rate { rate } if rate.is_finite() && rate >= 0.0 => Order::Rate(rate),
-        Told::Rate { rate } => {
-            let told = format!("{rate}: a learning rate is a number that is not below zero");
-            return Json(Refusal::new(told).as_json()).into_response();
-        }
-        Told::Pace { pace } => Order::Pace(pace.filter(|pace| pace.is_finite() && *pace > 0.0)),
+        Told::Rate { rate } => match asked::check_rate(rate) {
+            Ok(()) => Order::Rate(rate),
+            Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
+        },
+        Told::Pace { pace } => match asked::check_pace(pace) {
+            Ok(()) => Order::Pace(pace),
+            Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
+        },
         Told::Keep { kept } => {
             return if room.hall.keep(id, kept) { Json(json!({ "kept": kept })).into_response() } else { gone(id) };
         }
@@ -186,8 +214,10 @@ async fn ask<T: Send + 'static>(
 ) -> Result<T, Response> {
     let (send, receive) = oneshot::channel();
     let question = move |desk: &Desk<'_>| {
-        // Who asked may have gone away.
-        let _ = send.send(question(desk));
+        // Who asked may have gone away, before the answer was begun or since.
+        if !send.is_closed() {
+            let _ = send.send(question(desk));
+        }
     };
     if !room.hall.order(id, Order::Ask(Box::new(question))) {
         return Err(gone(id));
@@ -219,6 +249,7 @@ async fn reported(State(room): State<Room>, Path(id): Path<u64>) -> Response {
                 linear: baseline::fit(study).unwrap_or_default(),
                 steps: desk.session.steps(),
                 stopped: !desk.session.is_over(),
+                warnings: Vec::new(),
                 kept: Kept::default(),
             };
             Ok(report::page(study, &outcome)?.into_bytes())

@@ -16,6 +16,8 @@ use crate::shape::Shape;
 const BYTES: u8 = 8;
 /// More axes than this are taken for a damaged header.
 const MOST_AXES: usize = 8;
+/// A compressed file is expanded to at most so many bytes.
+const LARGEST_EXPANDED: usize = 1 << 31;
 
 /// Bytes with dimensions, as images and labels are stored.
 ///
@@ -60,6 +62,14 @@ impl Idx {
         }
         let start = expand_start("idx", bytes, 4 + 4 * MOST_AXES)?;
         let header = Header::read(&start)?;
+        if header.end() > LARGEST_EXPANDED {
+            let message = format!(
+                "the header tells of {} bytes, which {} compressed ones are expanded to; the limit is {LARGEST_EXPANDED}",
+                header.end(),
+                bytes.len()
+            );
+            return Err(Error::new("idx", message).help("a larger file is read if it is not compressed"));
+        }
         // One byte more than it should be tells whether there is more.
         let mut expanded = expand_start("idx", bytes, header.end().saturating_add(1))?;
         header.check(expanded.len())?;

@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | CSV, also compressed by gzip | [`Table::read`] | 2³⁴ bytes; 2³⁰ when expanded |
 //! | NPY | [`read_npy`] | 2³⁴ bytes |
-//! | NPZ | [`read_npz`] | 2³³ bytes when expanded |
-//! | idx, also compressed by gzip | [`Idx::read`] | what the header tells |
+//! | NPZ | [`read_npz`], [`read_npz_within`] | 2³¹ bytes when expanded, or as told |
+//! | idx, also compressed by gzip | [`Idx::read`] | what the header tells; 2³¹ bytes when expanded |
 
 mod claims;
 mod gz;
@@ -21,5 +21,5 @@ mod whole;
 pub use gz::expand;
 pub use idx::Idx;
 pub use npy::{npy_from_bytes, npy_to_bytes, read_npy};
-pub use npz::{npz_from_bytes, read_npz};
+pub use npz::{npz_from_bytes, read_npz, read_npz_within};
 pub use table::{Column, Features, Reading, Table};

@@ -37,6 +37,24 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Array, Error> {
 /// ```
 pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
     let refuse = |message: String| Error::new("npy", message);
+    let (Header { kind, is_by_column, shape }, elements) = header(bytes)?;
+    let start = bytes.len() - elements.len();
+    let told = claims::elements(&shape).and_then(|count| count.checked_mul(kind.bytes()));
+    if told != Some(elements.len()) {
+        let told = told.map_or("more than any file has".to_owned(), |bytes| format!("{bytes} bytes"));
+        let (shape, there) = (Shape::from(shape), elements.len());
+        return Err(refuse(format!(
+            "the header tells of {shape}, that is {told}, and {there} follow behind byte {start}"
+        )));
+    }
+    let buffer = kind.buffer(elements);
+    let buffer = if is_by_column { by_row(&buffer, &shape) } else { buffer };
+    Ok(Array::new(Shape::from(shape), buffer))
+}
+
+/// What the header tells, and the bytes behind it.
+fn header(bytes: &[u8]) -> Result<(Header, &[u8]), Error> {
+    let refuse = |message: String| Error::new("npy", message);
     let rest =
         bytes.strip_prefix(MAGIC).ok_or_else(|| refuse("it does not begin as a file of NumPy does".to_owned()))?;
     let cut = || refuse(format!("it ends at byte {}, within its header", bytes.len()));
@@ -50,19 +68,18 @@ pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
     let length = usize::try_from(length).ok().filter(|length| *length <= rest.len()).ok_or_else(cut)?;
     let (header, elements) = rest.split_at(length);
     let header = std::str::from_utf8(header).map_err(|_| refuse("its header is not text".to_owned()))?;
-    let Header { kind, is_by_column, shape } = Header::read(header)?;
-    let start = bytes.len() - elements.len();
-    let told = claims::elements(&shape).and_then(|count| count.checked_mul(kind.bytes()));
-    if told != Some(elements.len()) {
-        let told = told.map_or("more than any file has".to_owned(), |bytes| format!("{bytes} bytes"));
-        let (shape, there) = (Shape::from(shape), elements.len());
-        return Err(refuse(format!(
-            "the header tells of {shape}, that is {told}, and {there} follow behind byte {start}"
-        )));
-    }
-    let buffer = kind.buffer(elements);
-    let buffer = if is_by_column { by_row(&buffer, &shape) } else { buffer };
-    Ok(Array::new(Shape::from(shape), buffer))
+    Ok((Header::read(header)?, elements))
+}
+
+/// The memory that the array takes whose bytes begin so, if its header is there.
+pub(super) fn held_bytes(beginning: &[u8]) -> Option<usize> {
+    let (header, _) = header(beginning).ok()?;
+    let size = match header.kind {
+        Kind::F32 => 4,
+        Kind::Bool => 1,
+        Kind::F64 | Kind::I32 | Kind::I64 | Kind::U8 => 8,
+    };
+    Some(claims::elements(&header.shape)?.saturating_mul(size))
 }
 
 /// An array as the bytes of a file of NumPy, row by row.

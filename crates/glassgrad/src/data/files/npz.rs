@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::npy::npy_from_bytes;
+use super::npy::{held_bytes, npy_from_bytes};
 use super::whole::whole;
 use crate::array::Array;
 use crate::error::Error;
@@ -17,12 +17,14 @@ const MEMBER: &[u8] = b"PK\x01\x02";
 const LOCAL: &[u8] = b"PK\x03\x04";
 /// What stands in the place of a length that 32 bits do not hold.
 const ELSEWHERE: u64 = 0xffff_ffff;
-/// All members together are expanded to at most so many bytes.
-const LARGEST_EXPANDED: usize = 1 << 33;
+/// All arrays together take at most so many bytes, unless another limit is given.
+const LARGEST_EXPANDED: usize = 1 << 31;
+/// So many bytes of a member are expanded to read the header of its array.
+const BEGINNING: u64 = 4096;
 /// No byte becomes more than this many when it is expanded, so members that claim more lie over each other.
 const MOST_FROM_A_BYTE: usize = 1032;
 
-/// Reads all arrays of an `.npz` file, by name. Together they may have up to 2³³ bytes.
+/// Reads all arrays of an `.npz` file, by name. Together they may take up to 2³¹ bytes of memory; see [`read_npz_within`].
 ///
 /// ```
 /// let error = glassgrad::data::files::read_npz("no/such.npz").unwrap_err();
@@ -33,25 +35,65 @@ pub fn read_npz(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error
     npz_from_bytes(&whole("npz", path)?).map_err(|error| error.within(path.display()))
 }
 
-/// The arrays in the bytes of an `.npz` file, by name.
+/// Reads all arrays of an `.npz` file, by name, which together may take so many bytes of memory. What the file declares is
+/// compared with the limit before anything is expanded.
+///
+/// ```
+/// let error = glassgrad::data::files::read_npz_within("no/such.npz", 1 << 34).unwrap_err();
+/// assert!(error.to_string().starts_with("npz: cannot read no/such.npz: "), "{error}");
+/// ```
+pub fn read_npz_within(path: impl AsRef<Path>, limit: usize) -> Result<BTreeMap<String, Array>, Error> {
+    let path = path.as_ref();
+    arrays(&whole("npz", path)?, limit).map_err(|error| error.within(path.display()))
+}
+
+/// The arrays in the bytes of an `.npz` file, by name. Together they may take up to 2³¹ bytes of memory.
 ///
 /// ```
 /// let error = glassgrad::data::files::npz_from_bytes(b"no archive").unwrap_err();
 /// assert_eq!(error.message(), "it does not end as an archive does");
 /// ```
 pub fn npz_from_bytes(bytes: &[u8]) -> Result<BTreeMap<String, Array>, Error> {
-    let limit = bytes.len().saturating_mul(MOST_FROM_A_BYTE).min(LARGEST_EXPANDED);
-    let (mut arrays, mut left) = (BTreeMap::new(), limit);
+    arrays(bytes, LARGEST_EXPANDED)
+}
+
+fn arrays(bytes: &[u8], limit: usize) -> Result<BTreeMap<String, Array>, Error> {
+    let (mut arrays, mut left) = (BTreeMap::new(), Left { limit, bytes: limit });
+    // What is expanded from an archive is bounded by its length too, however many members lie over each other.
+    let mut from_length = bytes.len().saturating_mul(MOST_FROM_A_BYTE);
     for member in members(bytes)? {
-        let expanded = member.expanded(bytes, left).map_err(|error| error.within(format!("{:?}", member.name)))?;
-        left -= expanded.len();
-        let array = npy_from_bytes(&expanded).map_err(|error| error.within(format!("{:?}", member.name)))?;
+        let within = |error: Error| error.within(format!("{:?}", member.name));
+        let expanded = member.expanded(bytes, from_length, &left).map_err(within)?;
+        from_length -= expanded.len();
+        let array = npy_from_bytes(&expanded).map_err(within)?;
+        left.bytes -= expanded.len().max(held_bytes(&expanded).unwrap_or(0)).min(left.bytes);
         let name = member.name.strip_suffix(".npy").unwrap_or(&member.name).to_owned();
         if arrays.insert(name.clone(), array).is_some() {
             return Err(Error::new("npz", format!("there are two arrays of the name {name:?}")));
         }
     }
     Ok(arrays)
+}
+
+/// The memory that arrays may take in all, and what is left of it.
+struct Left {
+    limit: usize,
+    bytes: usize,
+}
+
+impl Left {
+    /// Refuses an array that needs more.
+    fn check(&self, needed: u64, packed: u64) -> Result<(), Error> {
+        if needed <= self.bytes as u64 {
+            return Ok(());
+        }
+        let Left { limit, bytes } = self;
+        let message = format!(
+            "its array takes {needed} bytes, from {packed} packed ones; of the limit of {limit} bytes {bytes} are left"
+        );
+        let help = "store fewer or smaller arrays in a file; in Rust, read_npz_within takes another limit";
+        Err(Error::new("npz", message).help(help))
+    }
 }
 
 /// What the list tells of a member.
@@ -140,30 +182,59 @@ impl Member {
         None
     }
 
-    /// Its bytes as they were before they were packed, at most so many.
-    fn expanded(&self, bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
+    /// Its bytes as they were before they were packed: at most so many by the length of the archive, and within what is
+    /// left of the limit.
+    fn expanded(&self, bytes: &[u8], from_length: usize, left: &Left) -> Result<Vec<u8>, Error> {
         let refuse = |message: String| Error::new("npz", message);
         let packed = self
             .packed(bytes)
             .ok_or_else(|| refuse(format!("nothing is where it should be, at byte {}", self.start)))?;
-        if self.length > limit as u64 {
-            return Err(refuse(format!("{} bytes are more than the archive can hold beside the others", self.length)));
+        let declared = self.length;
+        if declared > from_length as u64 {
+            return Err(refuse(format!("{declared} bytes are more than the archive can hold beside the others")));
         }
-        let mut expanded = Vec::new();
+        left.check(declared, self.packed)?;
+        // Small integers take more memory in an array than in the file.
+        let beginning = self.read(packed, declared.min(BEGINNING))?;
+        left.check(held_bytes(&beginning).unwrap_or(0) as u64, self.packed)?;
         // One byte more than the list tells shows whether there is more.
-        let most = self.length + 1;
-        let read = match self.method {
-            0 => packed.take(most).read_to_end(&mut expanded),
-            8 => flate2::read::DeflateDecoder::new(packed).take(most).read_to_end(&mut expanded),
-            other => return Err(refuse(format!("it is packed by the method {other}; only deflated ones are read"))),
-        };
-        read.map_err(|error| refuse(format!("it is damaged behind {} expanded bytes: {error}", expanded.len())))?;
+        let expanded = self.read(packed, declared + 1)?;
+        if expanded.len() as u64 != declared {
+            let actual = match expanded.len() as u64 > declared {
+                true => "more".to_owned(),
+                false => expanded.len().to_string(),
+            };
+            let message =
+                format!("it is damaged: its length is declared as {declared} bytes, and it expands to {actual}");
+            return Err(refuse(message).help("fetch or save the file again"));
+        }
         let mut checksum = flate2::Crc::new();
         checksum.update(&expanded);
-        match expanded.len() as u64 == self.length && checksum.sum() == self.checksum {
+        match checksum.sum() == self.checksum {
             true => Ok(expanded),
             false => Err(refuse("it is damaged: its length or its checksum is not that of the list".to_owned())),
         }
+    }
+
+    /// The first bytes, or all where there are fewer.
+    fn read(&self, packed: &[u8], count: u64) -> Result<Vec<u8>, Error> {
+        let mut expanded = Vec::new();
+        let is_there = usize::try_from(count).is_ok_and(|count| expanded.try_reserve_exact(count).is_ok());
+        if !is_there {
+            return Err(Error::new("npz", format!("there is no memory for the {count} bytes that it expands to")));
+        }
+        let read = match self.method {
+            0 => packed.take(count).read_to_end(&mut expanded),
+            8 => flate2::read::DeflateDecoder::new(packed).take(count).read_to_end(&mut expanded),
+            other => {
+                let message = format!("it is packed by the method {other}; only deflated ones are read");
+                return Err(Error::new("npz", message));
+            }
+        };
+        read.map_err(|error| {
+            Error::new("npz", format!("it is damaged behind {} expanded bytes: {error}", expanded.len()))
+        })?;
+        Ok(expanded)
     }
 
     /// Its packed bytes, which stand behind a header of their own.

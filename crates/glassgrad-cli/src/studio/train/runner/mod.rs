@@ -262,7 +262,12 @@ impl<'r> Run<'r> {
                 self.phase = Phase::Stopped;
                 self.look_at_all()?;
             }
-            Order::Rate(rate) => self.session.set_rate(rate)?,
+            // A rate that cannot be is no reason to lose the run.
+            Order::Rate(rate) => match self.session.set_rate(rate) {
+                Ok(()) if self.phase == Phase::Failed => {}
+                Ok(()) => self.trouble = Value::Null,
+                Err(error) => self.trouble = json!({ "message": error.to_string() }),
+            },
             Order::Pace(pace) => self.pace = pace,
             Order::Ask(question) => {
                 let desk = Desk {

@@ -1,6 +1,6 @@
 //! From columns to tensors: numbers as they are, words as unit vectors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Column, Table};
 use crate::data::{Labelled, Source};
@@ -58,7 +58,18 @@ impl Features {
         self.columns.iter().flat_map(names).collect()
     }
 
-    /// The features of a table, `f64[rows, features]`. What is missing, and a word that was not known, is refused with its line.
+    /// The number of features, without making their names.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Features;
+    /// let features = Features { columns: vec![("age".into(), None), ("sex".into(), Some(vec!["f".into(), "m".into()]))] };
+    /// assert_eq!(features.width(), 3);
+    /// ```
+    pub fn width(&self) -> usize {
+        self.columns.iter().map(|(_, words)| words.as_ref().map_or(1, Vec::len)).fold(0, usize::saturating_add)
+    }
+
+    /// The features of a table, `f64[rows, features]`. What is missing, what is not finite, and a word that was not known, is refused with its line.
     ///
     /// ```
     /// use glassgrad::data::files::{Features, Table};
@@ -67,15 +78,28 @@ impl Features {
     /// assert!(error.message().starts_with("line 2, column \"sex\": the word \"x\" is not known"), "{error}");
     /// ```
     pub fn apply(&self, table: &Table) -> Result<Tensor, Error> {
-        let width = self.names().len();
-        let bytes = width.checked_mul(table.rows()).and_then(|count| count.checked_mul(8));
-        if bytes.is_none_or(|bytes| bytes > LARGEST) {
-            let message = format!("{} rows of {width} features are more than {LARGEST} bytes", table.rows());
-            return Err(table
-                .error(message)
-                .help("leave out columns of words that are nearly all different, such as names"));
+        let (rows, width) = (table.rows(), self.width());
+        let of_words = width - self.columns.iter().filter(|(_, words)| words.is_none()).count();
+        let bytes = |width: usize| width.checked_mul(rows).and_then(|count| count.checked_mul(size_of::<f64>()));
+        // Columns of numbers take about as much memory as their text; unit vectors can take any multiple of it.
+        if bytes(of_words).is_none_or(|bytes| bytes > LARGEST_OF_WORDS) || bytes(width).is_none() {
+            let widest = self.columns.iter().filter_map(|(name, words)| Some((words.as_ref()?.len(), name))).max();
+            let (words, name) = widest.unwrap_or((width, &self.columns[0].0));
+            let message = format!(
+                "{rows} rows of {width} features take {} bytes, and unit vectors may take {LARGEST_OF_WORDS}; the column \
+                 {name:?} alone has {words} distinct words",
+                rows as u128 * width as u128 * 8
+            );
+            let help = "leave out columns of words that are nearly all different, such as names";
+            return Err(table.error(message).help(help));
         }
-        let mut elements = vec![0.0_f64; width * table.rows()];
+        let mut elements: Vec<f64> = Vec::new();
+        if elements.try_reserve_exact(width * rows).is_err() {
+            let message =
+                format!("there is no memory for the {} bytes of {rows} rows of {width} features", 8 * width * rows);
+            return Err(table.error(message).help("use fewer rows or columns"));
+        }
+        elements.resize(width * rows, 0.0);
         let mut first = 0;
         for (index, (name, words)) in self.columns.iter().enumerate() {
             // Of several columns of a name each is taken at its own place.
@@ -94,8 +118,8 @@ impl Features {
     }
 }
 
-/// Unit vectors take more memory than the words they stand for, but not more than this.
-const LARGEST: usize = 1 << 32;
+/// Unit vectors take more memory than the words they stand for, but not more bytes than this.
+const LARGEST_OF_WORDS: usize = 1 << 30;
 
 /// Which feature of a column a cell sets, and to what.
 fn encoded(
@@ -110,6 +134,10 @@ fn encoded(
         return refuse("the value is missing".to_owned(), "drop such rows, or fill them with the means of the columns");
     }
     match (column, known) {
+        (Column::Numbers(numbers), None) if numbers[row].is_infinite() => refuse(
+            "the value is not finite".to_owned(),
+            "drop the row, or leave the cell empty and fill what is missing",
+        ),
         (Column::Numbers(numbers), None) => Ok((0, numbers[row])),
         (Column::Words { .. }, None) => {
             refuse(format!("{:?} is not a number", column.cell(row)), "the column held numbers before")
@@ -141,20 +169,47 @@ impl Table {
         let target = target.unwrap_or("-1");
         let place = self.place(target)?;
         let features = Features::of(self, target)?;
+        let is_classes = classes.unwrap_or_else(|| self.columns[place].is_categorical());
+        if is_classes {
+            self.check_classes(place)?;
+        }
         let inputs = features.apply(self)?;
-        let examples = if classes.unwrap_or_else(|| self.columns[place].is_categorical()) {
+        let examples = if is_classes {
             let (indices, names) = self.categories(target)?;
             Labelled::classes(inputs, Tensor::from(indices), names)?
         } else {
             let numbers = self.numbers(target)?;
-            if let Some(row) = numbers.iter().position(|number| number.is_nan()) {
-                let error = self.error_at(row, place, "the value to be learnt is missing".to_owned());
+            if let Some(row) = numbers.iter().position(|number| !number.is_finite()) {
+                let what = if numbers[row].is_nan() { "missing" } else { "not finite" };
+                let error = self.error_at(row, place, format!("the value to be learnt is {what}"));
                 return Err(error.help("drop the rows in which something is missing"));
             }
             let values = Tensor::new(&numbers, [self.rows(), 1]);
             Labelled::numbers(inputs, values, vec![self.names[place].clone()])?
         };
-        let title = format!("{} rows, {} from {} features", self.rows(), self.names[place], features.names().len());
+        let title = format!("{} rows, {} from {} features", self.rows(), self.names[place], features.width());
         Ok(Source { name: name.to_owned(), title, feature_names: features.names(), examples, test: None })
     }
+
+    /// Refuses a column of classes that are nearly all different: nothing about them can be learnt from one example each.
+    fn check_classes(&self, place: usize) -> Result<(), Error> {
+        let rows = self.rows();
+        let classes = match &self.columns[place] {
+            Column::Words { words, .. } => words.len(),
+            Column::Numbers(numbers) => numbers.iter().map(|number| number.to_bits()).collect::<BTreeSet<u64>>().len(),
+        };
+        if classes <= FEW_CLASSES || classes.saturating_mul(2) <= rows {
+            return Ok(());
+        }
+        let name = &self.names[place];
+        let message =
+            format!("the column {name:?} has {classes} classes in {rows} rows, fewer than two examples of each");
+        Err(self.error(message).help(
+            "choose another target; if it holds measurements, write them all as numbers, with a decimal point, so that they \
+             are learnt as numbers",
+        ))
+    }
 }
+
+/// So many classes may be nearly all different: a table of few rows is an example or a test.
+const FEW_CLASSES: usize = 10;

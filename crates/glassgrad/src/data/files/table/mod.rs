@@ -1,5 +1,6 @@
 //! Tables of named columns, as CSV files hold them.
 
+mod decimal;
 mod features;
 mod missing;
 mod reading;
@@ -141,6 +142,11 @@ impl Words {
         self.indices.push(place);
     }
 
+    /// The number of distinct words.
+    fn distinct(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// With the words sorted, and numbered in that order.
     fn column(self) -> Column {
         let mut sorted = vec![0; self.numbers.len()];
@@ -153,7 +159,7 @@ impl Words {
 /// Named columns of the same length.
 ///
 /// A cell that is empty or reads `NA`, `nan`, `?` or `null` in any case is missing. A column is one of numbers if all its other
-/// cells are. The separator (comma, semicolon or tab) and whether the first line holds names are found out, or told by a
+/// cells are, with a decimal point or, where cells are not separated by commas, a decimal comma. The separator (comma, semicolon or tab) and whether the first line holds names are found out, or told by a
 /// [`Reading`]. Text is UTF-8, may be quoted, and may be compressed by gzip. The tables of scikit-learn, whose first line tells
 /// rows, features and classes (`150,4,setosa,versicolor,virginica`), are understood.
 ///

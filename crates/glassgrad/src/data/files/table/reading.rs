@@ -6,6 +6,7 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::super::gz::{expand, is_compressed};
 use super::super::whole::whole;
+use super::decimal::{self, Commas};
 use super::{Column, Table, Words};
 use crate::error::Error;
 
@@ -21,12 +22,14 @@ const LOOKED_AT: usize = 50;
 /// ```
 /// use glassgrad::data::files::Reading;
 /// let table = Reading::default().separator(';').header(false).parse("1,5;2\n2,5;3\n").unwrap();
-/// assert_eq!((table.rows(), table.columns()[0].words().unwrap()), (2, &["1,5".to_owned(), "2,5".to_owned()][..]));
+/// assert_eq!(table.numbers("f0").unwrap(), [1.5, 2.5]);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     separator: Option<char>,
     header: Option<bool>,
+    decimal_comma: Option<bool>,
+    most_words: Option<usize>,
 }
 
 impl Reading {
@@ -50,6 +53,32 @@ impl Reading {
     /// ```
     pub fn header(self, header: bool) -> Reading {
         Reading { header: Some(header), ..self }
+    }
+
+    /// Whether `1,5` is a number. Otherwise it is where cells are not separated by commas; a table whose commas may also
+    /// group thousands (`1,234` throughout) is refused then.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Reading;
+    /// let text = "price;count\n1,234;5\n2,345;6\n";
+    /// let error = Reading::default().parse(text).unwrap_err();
+    /// assert!(error.message().starts_with("line 2, column \"price\": \"1,234\" may have a decimal comma"), "{error}");
+    /// let table = Reading::default().decimal_comma(true).parse(text).unwrap();
+    /// assert_eq!(table.numbers("price").unwrap(), [1.234, 2.345]);
+    /// ```
+    pub fn decimal_comma(self, is_decimal: bool) -> Reading {
+        Reading { decimal_comma: Some(is_decimal), ..self }
+    }
+
+    /// Refuses a table with more distinct words than this, all columns together, before they take memory.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Reading;
+    /// let error = Reading::default().most_words(2).parse("name,age\nAda,36\nBert,4\nClara,81\n").unwrap_err();
+    /// assert_eq!(error.message(), "line 4: there are more than 2 distinct words, and \"name\" has 3 of them");
+    /// ```
+    pub fn most_words(self, most: usize) -> Reading {
+        Reading { most_words: Some(most), ..self }
     }
 
     /// Reads a file, which may be compressed by gzip.
@@ -82,7 +111,10 @@ impl Reading {
             Some(separator) => return Err(Error::new("table", format!("{separator:?} cannot separate cells"))),
             None => likely_separator(text),
         };
-        Rows { text, separator }.table(self.header)
+        let decimal_comma = self.decimal_comma.unwrap_or(separator != b',');
+        let are_sure = self.decimal_comma == Some(true);
+        Rows { text, separator, decimal_comma, are_sure, most_words: self.most_words.unwrap_or(usize::MAX) }
+            .table(self.header)
     }
 }
 
@@ -131,6 +163,11 @@ pub(super) fn number(cell: &str) -> Option<f64> {
     if is_missing(cell) { Some(f64::NAN) } else { cell.parse().ok() }
 }
 
+/// The same in a column whose numbers may have decimal commas.
+fn number_in(cell: &str, has_commas: bool) -> Option<f64> {
+    number(cell).or_else(|| if has_commas { decimal::number(cell) } else { None })
+}
+
 fn is_missing(cell: &str) -> bool {
     cell.is_empty() || ["na", "nan", "?", "null"].iter().any(|word| cell.eq_ignore_ascii_case(word))
 }
@@ -139,6 +176,11 @@ fn is_missing(cell: &str) -> bool {
 struct Rows<'a> {
     text: &'a str,
     separator: u8,
+    /// Whether a number may have a decimal comma, and whether that is certain.
+    decimal_comma: bool,
+    are_sure: bool,
+    /// So many distinct words are taken.
+    most_words: usize,
 }
 
 /// What the first reading finds out.
@@ -146,6 +188,9 @@ struct Found {
     first: StringRecord,
     /// For each column whether all cells below the first line are numbers.
     are_numbers: Vec<bool>,
+    /// For each column what its cells below the first line show about commas, and whether they are decimal ones.
+    commas: Vec<Commas>,
+    has_commas: Vec<bool>,
     /// For each column whether any cell below the first line is there.
     are_there: Vec<bool>,
     /// The number of lines with cells.
@@ -207,10 +252,12 @@ impl Rows<'_> {
         };
         let names = found.first.iter().enumerate().map(name).collect();
         let is_number = |place: usize| {
-            found.are_numbers[place] && (has_names || found.first.get(place).is_some_and(|cell| number(cell).is_some()))
+            let first = found.first.get(place).and_then(|cell| number_in(cell, found.has_commas[place]));
+            found.are_numbers[place] && (has_names || first.is_some())
         };
         let kinds: Vec<bool> = (0..width).map(is_number).collect();
-        let (columns, lines) = self.take(&kinds, usize::from(has_names))?;
+        let names: Vec<String> = names;
+        let (columns, lines) = self.take(&kinds, &found.has_commas, &names, usize::from(has_names))?;
         Ok(Table { origin: None, names, columns, lines })
     }
 
@@ -224,11 +271,25 @@ impl Rows<'_> {
             };
             found.see(record, line)
         })?;
-        found.ok_or_else(|| Error::new("table", "there is nothing in it"))
+        let mut found = found.ok_or_else(|| Error::new("table", "there is nothing in it"))?;
+        if self.decimal_comma {
+            let names: Vec<&str> = found.first.iter().collect();
+            found.has_commas = decimal::decide(&found.commas, &names, self.are_sure)?;
+            for (is_number, has_commas) in found.are_numbers.iter_mut().zip(&found.has_commas) {
+                *is_number |= has_commas;
+            }
+        }
+        Ok(found)
     }
 
     /// The second reading: cells below the first lines as columns of numbers or of words.
-    fn take(&self, kinds: &[bool], skipped: usize) -> Result<(Vec<Column>, Vec<u32>), Error> {
+    fn take(
+        &self,
+        kinds: &[bool],
+        has_commas: &[bool],
+        names: &[String],
+        skipped: usize,
+    ) -> Result<(Vec<Column>, Vec<u32>), Error> {
         enum Taken {
             Numbers(Vec<f64>),
             Words(Words),
@@ -236,17 +297,30 @@ impl Rows<'_> {
         let start =
             |is_number: &bool| if *is_number { Taken::Numbers(Vec::new()) } else { Taken::Words(Words::default()) };
         let mut columns: Vec<Taken> = kinds.iter().map(start).collect();
-        let (mut lines, mut seen) = (Vec::new(), 0);
+        let (mut lines, mut seen, mut distinct) = (Vec::new(), 0, 0);
         self.each(|record, line| {
             seen += 1;
             if seen <= skipped {
                 return Ok(());
             }
             lines.push(line);
-            for (column, cell) in columns.iter_mut().zip(record) {
+            for (place, (column, cell)) in columns.iter_mut().zip(record).enumerate() {
                 match column {
-                    Taken::Numbers(numbers) => numbers.push(number(cell).unwrap_or(f64::NAN)),
-                    Taken::Words(words) => words.push((!is_missing(cell)).then_some(cell)),
+                    Taken::Numbers(numbers) => numbers.push(number_in(cell, has_commas[place]).unwrap_or(f64::NAN)),
+                    Taken::Words(words) => {
+                        distinct -= words.distinct();
+                        words.push((!is_missing(cell)).then_some(cell));
+                        distinct += words.distinct();
+                        if distinct > self.most_words {
+                            let (most, own) = (self.most_words, words.distinct());
+                            let message = format!(
+                                "line {line}: there are more than {most} distinct words, and {:?} has {own} of them",
+                                names[place]
+                            );
+                            let help = "leave out columns of words that are nearly all different, such as names";
+                            return Err(Error::new("table", message).help(help));
+                        }
+                    }
                 }
             }
             Ok(())
@@ -268,7 +342,7 @@ impl Rows<'_> {
         let width = found.are_numbers.len();
         let mut names: Vec<String> = (0..width - 1).map(|place| format!("f{place}")).collect();
         names.push("class".to_owned());
-        let (mut columns, lines) = self.take(&found.are_numbers, 1)?;
+        let (mut columns, lines) = self.take(&found.are_numbers, &found.has_commas, &names, 1)?;
         let mut table = Table { origin: None, names, columns: Vec::new(), lines };
         if let Some(Column::Numbers(numbers)) = columns.pop() {
             let class = |(row, number): (usize, f64)| match number {
@@ -291,9 +365,24 @@ impl Rows<'_> {
 
 impl Found {
     fn from_first(record: &StringRecord, line: u32) -> Found {
-        let width = record.len();
-        let (are_numbers, are_there) = (vec![true; width], vec![false; width]);
-        Found { first: record.clone(), are_numbers, are_there, count: 1, line, measure: line }
+        let mut found = Found {
+            first: record.clone(),
+            are_numbers: Vec::new(),
+            commas: Vec::new(),
+            has_commas: Vec::new(),
+            are_there: Vec::new(),
+            count: 1,
+            line,
+            measure: line,
+        };
+        found.set_width(record.len());
+        found
+    }
+
+    /// Nothing is known yet about so many columns.
+    fn set_width(&mut self, width: usize) {
+        (self.are_numbers, self.are_there) = (vec![true; width], vec![false; width]);
+        (self.commas, self.has_commas) = (vec![Commas::default(); width], vec![false; width]);
     }
 
     fn see(&mut self, record: &StringRecord, line: u32) -> Result<(), Error> {
@@ -301,7 +390,7 @@ impl Found {
         if record.len() != width {
             // The second line decides over the width where the first may tell of classes.
             if self.count == 1 && class_count(&self.first).is_some_and(|features| features + 1 == record.len()) {
-                (self.are_numbers, self.are_there) = (vec![true; record.len()], vec![false; record.len()]);
+                self.set_width(record.len());
                 self.measure = line;
             } else {
                 return Err(self.wrong_width(record, line));
@@ -310,6 +399,7 @@ impl Found {
         for (place, cell) in record.iter().enumerate() {
             let number = number(cell);
             self.are_numbers[place] &= number.is_some();
+            self.commas[place].see(cell, number.is_some(), line);
             self.are_there[place] |= !number.is_some_and(f64::is_nan);
         }
         self.count += 1;
@@ -329,7 +419,8 @@ impl Found {
 
     /// Whether the first line holds names: a word above numbers, or no numbers anywhere.
     fn has_names(&self) -> bool {
-        let is_word = |place: usize| self.first.get(place).is_some_and(|cell| number(cell).is_none());
+        let is_word =
+            |place: usize| self.first.get(place).is_some_and(|cell| number_in(cell, self.has_commas[place]).is_none());
         let mut places = 0..self.are_numbers.len();
         let holds_numbers = |place: usize| self.are_numbers[place] && self.are_there[place];
         match places.clone().any(holds_numbers) {
