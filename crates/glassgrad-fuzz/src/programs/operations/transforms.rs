@@ -19,6 +19,9 @@ pub fn fill(builder: &mut Builder, count: usize) {
     while builder.length() < begin + count && attempts < 8 * count {
         attempts += 1;
         let operation = draw(builder);
+        if builder.excluded.contains(&operation.name) {
+            continue;
+        }
         if let Some(draft) = (operation.generate)(builder) {
             builder.emit(draft);
         }
@@ -198,7 +201,7 @@ impl Application<'_> {
 
     fn is_compiled(&self) -> bool {
         let mode = &self.interpreter.mode;
-        self.interpreter.depth() == 1 && !mode.inlined && !mode.expanded
+        !mode.inlined && !mode.expanded
     }
 
     /// A gradient within a budget. If there is none within it, the error says which budget suffices.
