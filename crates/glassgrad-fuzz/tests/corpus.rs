@@ -8,7 +8,8 @@ use glassgrad_fuzz::programs::corpus::Entry;
 fn programs_that_once_failed_are_right() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let mut wrong = Vec::new();
-    let mut paths: Vec<_> = std::fs::read_dir(&folder).expect("the folder corpus").map(|file| file.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&folder).expect("the folder corpus").map(|file| file.unwrap().path()).collect();
     paths.sort();
     for path in paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "txt")) {
         let text = std::fs::read_to_string(path).expect("a text");

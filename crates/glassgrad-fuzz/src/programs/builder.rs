@@ -130,7 +130,17 @@ impl Builder {
         let largest = if is_large { 100 * LARGEST } else { LARGEST };
         let (entries, instructions) = (Vec::new(), Vec::new());
         let excluded = Vec::new();
-        Builder { random, depth: 0, is_special, largest, excluded, entries, instructions, used: BTreeSet::new(), next: 0 }
+        Builder {
+            random,
+            depth: 0,
+            is_special,
+            largest,
+            excluded,
+            entries,
+            instructions,
+            used: BTreeSet::new(),
+            next: 0,
+        }
     }
 
     /// A new value without an instruction: a parameter.

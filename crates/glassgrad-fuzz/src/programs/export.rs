@@ -12,7 +12,8 @@ use super::program::Program;
 const RUNS: u64 = 8;
 
 /// Operations that PyTorch has no counterpart for: draws by key, and conventions of our own.
-const OWN: &[&str] = &["random", "dropout", "bernoulli", "categorical", "shuffle", "interpolate", "adaptive_pool1d", "history"];
+const OWN: &[&str] =
+    &["random", "dropout", "bernoulli", "categorical", "shuffle", "interpolate", "adaptive_pool1d", "history"];
 
 /// The program of a seed for other engines.
 pub fn program(seed: u64) -> Program {
@@ -42,5 +43,7 @@ pub fn case(seed: u64) -> Option<Json> {
         })
         .collect();
     let weights: Vec<Vec<f64>> = case.weights(&values[..outputs]);
-    Some(json!({ "seed": seed, "program": program.to_string(), "outputs": outputs, "results": results, "weights": weights }))
+    Some(
+        json!({ "seed": seed, "program": program.to_string(), "outputs": outputs, "results": results, "weights": weights }),
+    )
 }

@@ -2,7 +2,7 @@
 
 use glassgrad::dtype::DType;
 
-use super::builder::Builder;
+use super::builder::{Builder, Draft};
 use super::operations::{all, fill, find};
 use super::program::{Block, Data, Elements, Program};
 use crate::random::Random;
@@ -15,6 +15,18 @@ const SPECIAL: f64 = 0.06;
 
 /// The probability that a program begins with a long chain of nodes that are not evaluated.
 const HISTORY: f64 = 0.02;
+
+/// The probability that a program reads an index that does not exist, which is an error everywhere.
+const FAILING: f64 = 0.01;
+
+/// Reads an entry behind the last one.
+fn fail(builder: &mut Builder) -> Option<()> {
+    let x = builder.pick(|entry| entry.is_float() && entry.rank() > 0)?;
+    let elements = Elements::Integers(vec![0, x.shape[0] as i64]);
+    let indices = Draft::new("constant", &[]).data(Data { dtype: DType::I64, shape: vec![2], elements });
+    let indices = builder.emit(indices)?.pop()?;
+    builder.emit(Draft::new("gather", &[&x, &indices]).integers([0])).map(|_| ())
+}
 
 /// The program of a seed.
 pub fn program(seed: u64) -> Program {
@@ -56,6 +68,9 @@ pub fn program_of(seed: u64, is_allowed: &dyn Fn(&str) -> bool) -> Program {
         draft.and_then(|draft| builder.emit(draft));
     }
     fill(&mut builder, count);
+    if builder.random.chance(FAILING) {
+        fail(&mut builder);
+    }
     let mut results = Vec::new();
     for number in 0..4 + builder.random.below(5) {
         let found = match number {

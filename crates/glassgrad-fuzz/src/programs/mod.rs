@@ -61,8 +61,9 @@ impl Generator for Programs {
         });
         let Err((oracle, message)) = self.check(&program, seed) else { return Ok(()) };
         let kind = kind_of(&message);
-        let fails =
-            |candidate: &Program| Case::new(candidate, seed).check(oracle).is_err_and(|message| kind_of(&message) == kind);
+        let fails = |candidate: &Program| {
+            Case::new(candidate, seed).check(oracle).is_err_and(|message| kind_of(&message) == kind)
+        };
         let reduced = reduce::reduce(&program, &fails);
         let message = Case::new(&reduced, seed).check(oracle).err().unwrap_or(message);
         let program = corpus::entry(&reduced, oracle.name, seed);

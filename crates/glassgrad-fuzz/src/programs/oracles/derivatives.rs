@@ -3,7 +3,7 @@
 use glassgrad::dtype::DType;
 use glassgrad::{Tensor, compile, grad, jvp, vjp};
 
-use super::super::interpret::{Interpreter, Mode};
+use super::super::interpret::{Interpreter, Mode, PERTURBATION};
 use super::{Case, direction, loss, planned};
 use crate::counters;
 use crate::random::Random;
@@ -76,7 +76,8 @@ pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
         // Perturbations are drawn anew for each pass; without noise both passes differentiate the same function.
         let (_, pushed) = jvp(function, &x, &v);
         let pulled = pull(&w);
-        let (Ok(w), Ok(pushed), Ok(pulled), Ok(v)) = (numbers(&w), numbers(&pushed), numbers(&pulled), numbers(&v)) else {
+        let (Ok(w), Ok(pushed), Ok(pulled), Ok(v)) = (numbers(&w), numbers(&pushed), numbers(&pulled), numbers(&v))
+        else {
             return Ok(None);
         };
         let forward: Vec<f64> = w.iter().zip(&pushed).map(|(w, y)| w * y).collect();
@@ -110,8 +111,7 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
     let interpreter = Interpreter::new(SMOOTH);
     let moved = Moved::new(case, &interpreter);
     let x = moved.floats();
-    let function =
-        |x: &Vec<Tensor>| loss(&interpreter.outputs(case.program, &moved.with(x)), case.seed);
+    let function = |x: &Vec<Tensor>| loss(&interpreter.outputs(case.program, &moved.with(x)), case.seed);
     let mut random = Random::new(case.seed ^ 0xFD);
     let v: Vec<Tensor> = x.iter().map(|x| direction(&mut random, x.shape())).collect();
     let (Ok(gradient), Ok(v)) = (numbers(&grad(function)(&x)), numbers(&v)) else { return Ok(()) };
@@ -133,11 +133,11 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
         Ok(())
     };
     let Some(value) = at(0.0).filter(|_| slope.is_finite()) else { return skip("not finite") };
-    // What rounding does to the function, measured as all tolerances are.
-    let rounding = (0..RUNS / 2).fold(64.0 * f64::EPSILON * value.abs(), |rounding, run| {
+    // What rounding does to the function: measured as all tolerances are, but for a few units in the last place.
+    let rounding = (0..RUNS / 2).fold(4.0 * f64::EPSILON * value.abs(), |rounding, run| {
         let perturbed = Interpreter::new(Mode { noise: Some(run), ..SMOOTH });
         let loss = loss(&perturbed.outputs(case.program, &moved.all), case.seed);
-        loss.item().map_or(f64::INFINITY, |other| rounding.max((other - value).abs()))
+        loss.item().map_or(f64::INFINITY, |other| rounding.max((other - value).abs() * 4.0 / PERTURBATION))
     });
     let mut estimates: Vec<Estimate> = Vec::new();
     for step in STEPS {
