@@ -362,3 +362,31 @@ fn updates_keep_the_state_when_a_walk_over_it_panics() {
         assert_eq!(state.second.to_vec::<f64>().unwrap()[0], before.1[0] * 3.0);
     }
 }
+
+// ------------------------------------------------------------------ compiled functions in compiled functions
+
+/// Behind `stop_gradient` no derivative passes, but the value of an argument is unknown all the same: a compiled function
+/// that is called with it, or captures it, while another one is built must not try to read it.
+#[test]
+fn compiled_functions_take_and_capture_arguments_behind_stop_gradient() {
+    let double = compile(|x: &Tensor| x * 2.0);
+    let outer = compile(|x: &Tensor| double.call(&x.stop_gradient()).unwrap() + x);
+    assert_eq!(outer.call(&ones(2)).unwrap().to_vec::<f64>().unwrap(), [3.0; 2]);
+    let capturing = compile(|x: &Tensor| {
+        let stopped = x.stop_gradient();
+        compile(|y: &Tensor| y * &stopped).call(&ones(2)).unwrap() + x
+    });
+    assert_eq!(capturing.call(&(ones(2) * 3.0)).unwrap().to_vec::<f64>().unwrap(), [6.0; 2]);
+    let step = compile(|(state, x): &(Tensor, Tensor)| (state + x, ()));
+    let updating = compile(|x: &Tensor| {
+        let mut state = x.stop_gradient();
+        step.update(&mut state, &ones(2)).unwrap();
+        state
+    });
+    assert_eq!(updating.call(&ones(2)).unwrap().to_vec::<f64>().unwrap(), [2.0; 2]);
+    let mapped = vmap(|x: &Tensor| double.call(&x.argmax(0).cast(DType::F64)).unwrap());
+    assert_eq!(mapped(&Tensor::from([[1.0, 2.0], [2.0, 1.0]])).to_vec::<f64>().unwrap(), [2.0, 0.0]);
+    // A derivative is not taken through it.
+    let slope = grad(|x: &Tensor| (double.call(&x.stop_gradient()).unwrap() * x).sum())(&ones(2));
+    assert_eq!(slope.to_vec::<f64>().unwrap(), [2.0; 2]);
+}
