@@ -51,7 +51,7 @@ fn every_row_of_the_table_is_drawn() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// A program that fails because of one instruction is reduced to that instruction.
+/// A program that fails because of one instruction is reduced to that instruction and the transforms around it.
 #[test]
 fn reduction_finds_the_instruction_that_matters() {
     let has = |program: &Program, name: &str| {
@@ -69,7 +69,10 @@ fn reduction_finds_the_instruction_that_matters() {
                     let outputs = interpreter.outputs(candidate, &interpreter.inputs(candidate));
                     has(candidate, name) && outputs.iter().all(|output| output.error().is_none())
                 });
-                assert!(small.length() <= 3, "seed {seed}, {name}: {small}");
+                assert!(
+                    small.length() <= 6 && small.length() < program.length().div_ceil(4),
+                    "seed {seed}, {name}: {small}"
+                );
                 reduced += 1;
             }
         }
@@ -90,7 +93,8 @@ fn comparisons_notice_differences_beyond_rounding() {
     let expected = Ok(vec![array(&[1.0, 1e-3, f64::NAN, f64::INFINITY])]);
     let perturbed = [Ok(vec![array(&[1.0 + 1e-13, 1e-3, f64::NAN, f64::INFINITY])])];
     let tolerances = Tolerances::new(expected.as_ref().expect("values"), &perturbed);
-    let differs = |numbers: &[f64]| disagreement(&Ok(vec![array(numbers)]), &expected, &mut || &tolerances).is_some();
+    let differs =
+        |numbers: &[f64]| disagreement(&Ok(vec![array(numbers)]), &expected, false, &mut || &tolerances).is_some();
     assert!(!differs(&[1.0 - 0.9e-13, 1e-3, f64::NAN, f64::INFINITY]));
     assert!(differs(&[1.0 + 1e-12, 1e-3, f64::NAN, f64::INFINITY]));
     assert!(differs(&[1.0, 1.0001e-3, f64::NAN, f64::INFINITY]));

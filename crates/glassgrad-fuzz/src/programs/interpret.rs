@@ -94,15 +94,13 @@ impl Interpreter {
         let factors: Vec<f64> = (0..tensor.shape().elements())
             .map(|_| 1.0 + size * (0.5 + 0.5 * random.unit()) * if random.chance(0.5) { 1.0 } else { -1.0 })
             .collect();
-        let perturbed = match tensor.dtype() {
+        match tensor.dtype() {
             DType::F32 => {
                 let factors: Vec<f32> = factors.into_iter().map(|factor| factor as f32).collect();
                 tensor * Tensor::new(&factors, tensor.shape())
             }
             _ => tensor * Tensor::new(&factors, tensor.shape()),
-        };
-        // The sign of a zero is a matter of rounding too: all are positive in one run and negative in the next.
-        if seed.is_multiple_of(2) { perturbed + 0.0 } else { -(-perturbed + 0.0) }
+        }
     }
 }
 

@@ -126,7 +126,7 @@ impl Reduction<'_> {
             for from in &instruction.results {
                 candidate.block.replace(*from, to);
             }
-            if instruction.results.len() == 1 && candidate.block.length() > 0 && self.attempt(candidate) {
+            if candidate.block.length() > 0 && self.attempt(candidate) {
                 return true;
             }
         }

@@ -20,6 +20,8 @@ pub struct RowEntry {
     pub domain: Vec<(f64, f64)>,
     /// The largest of the values and slopes on the domain, at least 1.
     pub scale: f64,
+    /// Whether the sign of a zero matters, which executors are free to choose.
+    pub sees_zeros: bool,
 }
 
 /// All rows of the table.
@@ -42,9 +44,14 @@ pub fn rows() -> &'static [RowEntry] {
                 let at = f64::from(k) / 100.0;
                 scale.max(value(at).abs()).max((0.5e4 * (value(at + 1e-4) - value(at))).abs())
             });
+            let zeros = [0.0, -0.0].map(|zero: f64| match row.domain.len() {
+                1 => [row.operation.apply_unary(zero, parameter), None, None],
+                _ => [(1.0, zero), (zero, -1.0), (zero, zero)].map(|(a, b)| row.operation.apply_binary(a, b)),
+            });
+            let sees_zeros = zeros[0].iter().zip(&zeros[1]).any(|(a, b)| a != b);
             let domain =
                 row.domain.iter().map(|range| (0.5 * (range.start + range.end), 0.475 * (range.end - range.start)));
-            self.0.push(RowEntry { operation: row.operation, parameter, domain: domain.collect(), scale });
+            self.0.push(RowEntry { operation: row.operation, parameter, domain: domain.collect(), scale, sees_zeros });
         }
     }
     impl Visitor for Collect {
@@ -138,7 +145,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             };
             let operands: Vec<&Entry> = [Some(&a), b.as_ref()].into_iter().flatten().collect();
             let draft = Draft::new("row", &operands).text(row.operation.name());
-            if builder.random.chance(0.05) {
+            if builder.random.chance(0.05) && !row.sees_zeros {
                 return Some(draft.reals([row.parameter]).bound(f64::INFINITY));
             }
             let domain = row.domain.iter().flat_map(|(centre, radius)| [*centre, *radius]);
