@@ -163,16 +163,21 @@ fn is_live_variable(node: &Node) -> bool {
 }
 
 /// Whether a tensor depends on a live variable, or an argument of a function that is being transformed, that fulfils a
-/// condition on its number. The search ends with the first.
+/// condition on its number. Behind `stop_gradient` variables do not count, but the values of arguments are still unknown. The
+/// search ends with the first.
 pub(crate) fn reaches_variable(root: &Tensor, condition: impl Fn(u64) -> bool) -> bool {
-    let mut seen = Places::new();
-    let mut stack = vec![Arc::clone(&root.0)];
-    while let Some(node) = stack.pop() {
-        if is_live_variable(&node) && condition(node.id) {
+    let mut seen = [Places::new(), Places::new()];
+    let mut stack = vec![(Arc::clone(&root.0), false)];
+    while let Some((node, is_stopped)) = stack.pop() {
+        let counts = is_live_variable(&node) && (!is_stopped || node.op == Op::Placeholder);
+        if counts && condition(node.id) {
             return true;
         }
+        let is_stopped = is_stopped || node.op == Op::Stop;
+        let leads_on = |input: &Node| input.has_placeholder || (input.had_variable && !is_stopped);
         let inputs = node.held_inputs();
-        stack.extend(inputs.iter().filter(|input| input.had_variable && seen.insert(input.id, 0)).cloned());
+        let found = inputs.iter().filter(|input| leads_on(input) && seen[usize::from(is_stopped)].insert(input.id, 0));
+        stack.extend(found.map(|input| (Arc::clone(input), is_stopped)));
     }
     false
 }
@@ -229,7 +234,8 @@ impl Tensor {
                 continue;
             }
             // A loop or a region has no value of its own: its outputs are evaluated, or nothing of it.
-            if node.op.body().is_some() || (node.had_variable && live.is_live(&node)) {
+            // What depends on an argument that is not known has no value either.
+            if node.op.body().is_some() || node.has_placeholder || (node.had_variable && live.is_live(&node)) {
                 stack.extend(node.inputs());
             } else {
                 dead.push(Tensor::onto(node));
@@ -242,6 +248,6 @@ impl Tensor {
     /// Whether a variable that a derivative may still be taken by, or an argument of a function that is being
     /// transformed, is among what this tensor depends on.
     pub(crate) fn is_tracked(&self) -> bool {
-        self.0.had_variable && reaches_variable(self, |_| true)
+        (self.0.had_variable || self.0.has_placeholder) && reaches_variable(self, |_| true)
     }
 }

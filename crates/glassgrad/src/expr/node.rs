@@ -203,6 +203,8 @@ pub(crate) struct Node {
     pub(crate) pending: usize,
     /// Whether a variable stood behind this node when it was made; it may have gone since.
     pub(crate) had_variable: bool,
+    /// Whether the value depends on an argument of a function that is being transformed, also where no derivative passes.
+    pub(crate) has_placeholder: bool,
     value: OnceLock<Array>,
     /// What it is made from, until it is let go of, which happens only after the value is known.
     inputs: Mutex<Inputs>,
@@ -300,9 +302,10 @@ impl Tensor {
         origin: &'static Location<'static>,
     ) -> Tensor {
         let (cause, origin) = behalf::current(origin);
-        let (mut pending, mut had_variable) = (1_usize, false);
+        let (mut pending, mut had_variable, mut has_placeholder) = (1_usize, false, op == Op::Placeholder);
         for input in &inputs {
             had_variable |= input.had_variable;
+            has_placeholder |= input.has_placeholder;
             if input.value().is_none() {
                 pending = pending.saturating_add(input.pending);
             }
@@ -316,6 +319,7 @@ impl Tensor {
             id: next_number(),
             pending,
             had_variable,
+            has_placeholder,
             op,
             shape,
             dtype,
