@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::{Layout, Place, Term, array, numbers};
+use super::block::{Layout, Place, Term, array};
 use super::structure::{self, Structure};
-use super::system::{System, dense_block};
+use super::system::dense_block;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::Tensor;
@@ -141,42 +141,6 @@ impl Held {
         }
         let height = matrix.len().checked_div(width).unwrap_or_default();
         Ok(Tensor::leaf(array(Shape::from([height, width]), dtype, matrix)))
-    }
-
-    pub(super) fn factor(&self, operation: &str) -> Result<System, Error> {
-        System::of(&self.layout, &self.factors).map_err(|singular| singular.into_error(operation, self.layout.limit))
-    }
-
-    /// The solution for one right-hand side with numbers for each row.
-    pub(super) fn solve(&self, system: &System, right: &[Tensor]) -> Result<Vec<Tensor>, Error> {
-        let arrays = Tensor::eval_all(&right.iter().collect::<Vec<_>>())?;
-        let right: Vec<Vec<f64>> = arrays.iter().map(|array| numbers(array).into_owned()).collect();
-        let columns = &self.layout.columns;
-        let apply = |vector: &[f64]| -> Result<Vec<f64>, Error> {
-            let mut rest = vector;
-            let mut leaves = Vec::new();
-            for place in columns {
-                let (own, after) = rest.split_at(place.shape.elements());
-                leaves.push(Tensor::leaf(array(place.shape.clone(), place.dtype, own.to_vec())));
-                rest = after;
-            }
-            let product = self.product(&leaves, false);
-            let arrays = Tensor::eval_all(&product.iter().collect::<Vec<_>>())?;
-            Ok(arrays.iter().flat_map(|array| numbers(array).into_owned()).collect())
-        };
-        let found = system.solve(&self.layout, right, &apply);
-        let found = found.map_err(|singular| singular.into_error("solve", self.layout.limit))?;
-        let leaf =
-            |(place, numbers): (&Place, Vec<f64>)| Tensor::leaf(array(place.shape.clone(), place.dtype, numbers));
-        Ok(columns.iter().zip(found).map(leaf).collect())
-    }
-
-    pub(super) fn log_determinant(system: &System) -> Result<f64, Error> {
-        match system.determinant() {
-            Some((sign, logarithm)) => Ok(if sign < 0.0 { f64::NAN } else { logarithm }),
-            None => Err(Error::new("logdet", "the system is too large to be factored")
-                .help("raise the limit of memory with .limit(bytes)")),
-        }
     }
 
     pub(super) fn structure(&self) -> Structure {

@@ -15,13 +15,17 @@
 //!   them stays so;
 //! - `open` hands the expressions and the steps to those who write them in other notations;
 //! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
-//!   products alone (`krylov`), or both (`reduced`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
+//!   products alone (`krylov`), or both (`reduced`); `condition` estimates condition numbers, `verify` checks residuals, and
+//!   `eigen` finds the ends of the spectrum; `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and
+//!   [`Jacobian`].
 
 mod algebra;
 mod block;
+mod condition;
 mod construct;
 mod dense;
 mod derivative;
+mod eigen;
 mod explain;
 mod families;
 mod flatten;
@@ -42,8 +46,10 @@ mod sweep;
 mod system;
 mod terms;
 mod value;
+mod verify;
 
 pub use derivative::{Derivative, Mode, hessian, jacobian};
+pub(crate) use eigen::Spectrum;
 pub use explain::{Candidate, Explanation};
 pub use ledger::Step;
 pub(crate) use open::{Opened, Part, Planned, opened, planned};

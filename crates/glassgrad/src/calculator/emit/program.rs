@@ -131,7 +131,11 @@ impl Builder<'_> {
         }
         let place = match &expression.terms[..] {
             [Term { coefficient: 1.0, factors, output, .. }]
-                if factors.len() == 1 && factors[0].exponent == 1 && factors[0].labels == *output =>
+                if factors.len() == 1
+                    && factors[0].exponent == 1
+                    && factors[0].labels == *output
+                    // A label that repeats is a delta: `aa->aa` keeps the diagonal alone.
+                    && (1..output.len()).all(|slot| !output[..slot].contains(&output[slot])) =>
             {
                 self.factor(&factors[0].what, &expression.shape)
             }
