@@ -7,6 +7,23 @@
 use crate::error::Error;
 use crate::expr::Tensor;
 
+/// The failure of targets that are not of the shape of the predictions. Broadcasting them would make numbers of pairs that
+/// do not belong together: [4] beside [4, 1] would be [4, 4]. One number for all predictions is allowed.
+#[track_caller]
+fn unlike(operation: &str, predictions: &Tensor, targets: &Tensor) -> Option<Tensor> {
+    if let Some(failed) = [predictions, targets].into_iter().find(|tensor| tensor.error().is_some()) {
+        return Some(failed.clone());
+    }
+    if predictions.shape() == targets.shape() || targets.rank() == 0 {
+        return None;
+    }
+    let (predicted, wanted) = (predictions.shape(), targets.shape());
+    let message = format!("predictions of shape {predicted} and targets of shape {wanted} must be alike");
+    let error =
+        Error::new(operation, message).help(format!("reshape one of them, for example with .reshape({wanted})"));
+    Some(Tensor::refused(error, &[predictions, targets]))
+}
+
 /// What probabilities are kept away from 0 and 1 by where their logarithm is taken.
 pub const EPSILON: f64 = 1e-12;
 
@@ -19,6 +36,9 @@ pub const EPSILON: f64 = 1e-12;
 /// ```
 #[track_caller]
 pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
+    if let Some(failed) = unlike("mse", predictions, targets) {
+        return failed;
+    }
     (predictions - targets).square()
 }
 
@@ -31,6 +51,9 @@ pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn huber(predictions: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
+    if let Some(failed) = unlike("huber", predictions, targets) {
+        return failed;
+    }
     let distance = (predictions - targets).abs();
     let near = distance.minimum(delta);
     // Half the square of the near part, and the rest times delta.
@@ -46,11 +69,14 @@ pub fn huber(predictions: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
 /// ```
 #[track_caller]
 pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
+    if let Some(failed) = unlike("hinge", scores, sides) {
+        return failed;
+    }
     (1.0 - scores * sides).relu()
 }
 
 /// The cross-entropy of targets and softmax(logits) along the last axis, which disappears. Targets are classes, that is
-/// integers, or probabilities of all classes.
+/// integers from 0 on, or probabilities of all classes. Reading the loss of an integer that is no class is an error.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -62,7 +88,7 @@ pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
-    nll(&logits.log_softmax(-1), targets)
+    nll_as("cross_entropy", &logits.log_softmax(-1), targets)
 }
 
 /// The same from probabilities, of which none counts as less than 10⁻¹².
@@ -75,7 +101,7 @@ pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) -> Tensor {
-    nll(&probabilities.maximum(EPSILON).ln(), targets)
+    nll_as("cross_entropy_of_probabilities", &probabilities.maximum(EPSILON).ln(), targets)
 }
 
 /// The negative logarithm that stands at the class, or the mean of all by their probabilities.
@@ -89,18 +115,28 @@ pub fn cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) 
 /// ```
 #[track_caller]
 pub fn nll(logs: &Tensor, targets: &Tensor) -> Tensor {
+    nll_as("nll", logs, targets)
+}
+
+/// [`nll`] under the name of the loss that the user called.
+#[track_caller]
+fn nll_as(operation: &'static str, logs: &Tensor, targets: &Tensor) -> Tensor {
+    if let Some(failed) = [logs, targets].into_iter().find(|tensor| tensor.error().is_some()) {
+        return failed.clone();
+    }
     let Some(classes) = logs.shape().last().copied() else {
         let message = "there is no axis of classes";
-        return Tensor::refused(Error::new("nll", message), &[logs, targets]);
+        return Tensor::refused(Error::new(operation, message), &[logs, targets]);
     };
-    let weights = if targets.is_float() { targets.clone() } else { targets.one_hot(classes, logs.dtype()) };
+    let weights =
+        if targets.is_float() { targets.clone() } else { targets.one_hot_as(operation, classes, logs.dtype()) };
     if weights.shape() != logs.shape() {
         let message = format!(
             "targets are an integer for each row, of shape {}, or probabilities of shape {}",
             crate::shape::Shape::from(&logs.shape()[..logs.rank() - 1]),
             logs.shape()
         );
-        return Tensor::refused(Error::new("nll", message), &[logs, targets]);
+        return Tensor::refused(Error::new(operation, message), &[logs, targets]);
     }
     -(logs * weights).sum_over(-1)
 }
@@ -114,6 +150,9 @@ pub fn nll(logs: &Tensor, targets: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn binary_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
+    if let Some(failed) = unlike("binary_cross_entropy", logits, targets) {
+        return failed;
+    }
     logits.softplus() - logits * targets
 }
 
@@ -127,6 +166,9 @@ pub fn binary_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn binary_cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) -> Tensor {
+    if let Some(failed) = unlike("binary_cross_entropy_of_probabilities", probabilities, targets) {
+        return failed;
+    }
     let logarithm = |probability: &Tensor| probability.maximum(EPSILON).ln();
     -(targets * logarithm(probabilities) + (1.0 - targets) * logarithm(&(1.0 - probabilities)))
 }

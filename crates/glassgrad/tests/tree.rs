@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use glassgrad::rng::Key;
-use glassgrad::tree::{Branch, Path, Tree};
+use glassgrad::tree::{Branch, Definition, Path, Tree};
 use glassgrad::{Tensor, Tree, grad, hvp, jvp, value_and_grad, vmap};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 enum Activation {
     Tanh,
     Relu,
@@ -55,7 +55,7 @@ where
 }
 
 /// A type without any tree in it, and a parameter that is none.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 struct Label(&'static str);
 
 #[derive(Tree)]
@@ -197,6 +197,9 @@ impl<T: Tree> Tree for ByHand<T> {
     fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Self {
         ByHand(self.0.rebuild(branch, leaf))
     }
+    fn define(&self, definition: &mut Definition) {
+        self.0.define(definition);
+    }
 }
 
 #[test]
@@ -220,6 +223,55 @@ fn leaves_are_replaced_where_they_stand_in_the_same_order() {
     check(BTreeMap::from([(10, leaf()), (9, leaf())]), "a map");
     check((0..20).map(|key| (key, leaf())).collect::<HashMap<_, _>>(), "a hash map");
     check((glassgrad::expr::Keys::from(Key::new(1)), ()), "keys");
+}
+
+/// Everything that is no tensor, and none of the tensors, is in the definition.
+#[test]
+fn definitions_tell_structures_apart() {
+    #[derive(Clone, Tree)]
+    enum Kind {
+        First(Tensor),
+        Second(Tensor),
+    }
+    #[derive(Clone, Tree)]
+    struct Options {
+        x: Tensor,
+        #[tree(static)]
+        rate: f64,
+        #[tree(static)]
+        rates: (Option<f32>, Vec<[f64; 2]>),
+        #[tree(static)]
+        name: &'static str,
+        #[tree(static)]
+        boxed: Box<f64>,
+    }
+    fn of(tree: &impl Tree) -> u128 {
+        Definition::of(tree).finish()
+    }
+    let (x, y) = (|| Tensor::from([1.0]), || Tensor::from([[2.0, 3.0]]));
+    assert_eq!(of(&(x(), x())), of(&(y(), x())), "leaves are not part of it");
+    assert_ne!(of(&Kind::First(x())), of(&Kind::Second(x())));
+    assert_ne!(of(&(vec![x()], vec![x(), x()])), of(&(vec![x(), x()], vec![x()])));
+    assert_ne!(of(&(Some(x()), None::<Tensor>)), of(&(None::<Tensor>, Some(x()))));
+    assert_ne!(of(&BTreeMap::from([("a", x())])), of(&BTreeMap::from([("b", x())])));
+    assert_ne!(of(&HashMap::from([(1, x())])), of(&HashMap::from([(2, x())])));
+    let options =
+        || Options { x: x(), rate: 0.5, rates: (Some(1.0), vec![[1.0, 2.0]]), name: "a", boxed: Box::new(1.0) };
+    assert_eq!(of(&options()), of(&Options { x: y(), ..options() }));
+    for (number, other) in [
+        Options { rate: 0.25, ..options() },
+        Options { rate: -0.5, ..options() },
+        Options { rates: (None, vec![[1.0, 2.0]]), ..options() },
+        Options { rates: (Some(1.0), vec![[1.0, 3.0]]), ..options() },
+        Options { rates: (Some(1.0), vec![]), ..options() },
+        Options { name: "b", ..options() },
+        Options { boxed: Box::new(2.0), ..options() },
+    ]
+    .iter()
+    .enumerate()
+    {
+        assert_ne!(of(&options()), of(other), "{number}");
+    }
 }
 
 // ------------------------------------------------------------------ vector space

@@ -97,6 +97,22 @@ impl Buffer {
         }
     }
 
+    /// [`Buffer::from_fn`], or an error if there is no memory for the elements.
+    pub(crate) fn try_from_fn(
+        dtype: DType,
+        length: usize,
+        element: impl FnMut(usize) -> f64,
+    ) -> Result<Buffer, OutOfMemory> {
+        OutOfMemory::check(dtype, length)?;
+        Ok(Buffer::from_fn(dtype, length, element))
+    }
+
+    /// Zeros, or an error if there is no memory for them.
+    pub(crate) fn try_zeros(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory> {
+        OutOfMemory::check(dtype, length)?;
+        Ok(Buffer::zeros(dtype, length))
+    }
+
     /// Zeros.
     pub(crate) fn zeros(dtype: DType, length: usize) -> Buffer {
         match dtype {
@@ -145,6 +161,48 @@ impl Buffer {
             Buffer::I64(elements) => Buffer::I64(pick(elements, places)),
             Buffer::Bool(elements) => Buffer::Bool(pick(elements, places)),
         }
+    }
+}
+
+/// More memory was asked for than the system provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfMemory {
+    bytes: u128,
+}
+
+impl OutOfMemory {
+    /// What can be done about it.
+    pub(crate) const REMEDY: &'static str = "use smaller shapes or batches, or a gradient within a budget of memory";
+
+    /// Fewer bytes than this are not checked: a failure of so small a request ends the process anyway.
+    const CHECKED: u128 = 1 << 28;
+
+    /// Fails if the system does not provide memory for so many elements.
+    pub(crate) fn check(dtype: DType, length: usize) -> Result<(), OutOfMemory> {
+        OutOfMemory::check_bytes(length as u128 * dtype.bytes() as u128)
+    }
+
+    /// Fails if the system does not provide so many bytes.
+    pub(crate) fn check_bytes(bytes: u128) -> Result<(), OutOfMemory> {
+        if bytes < OutOfMemory::CHECKED {
+            return Ok(());
+        }
+        // The request is made and given back untouched: it costs two calls of the system, and no page.
+        let available = usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+        if available { Ok(()) } else { Err(OutOfMemory { bytes }) }
+    }
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut size, mut unit) = (self.bytes as f64, "bytes");
+        for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
+            if size < 1024.0 {
+                break;
+            }
+            (size, unit) = (size / 1024.0, larger);
+        }
+        write!(formatter, "{size:.1} {unit} of memory are needed, more than the system provides")
     }
 }
 

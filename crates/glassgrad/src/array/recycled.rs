@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use super::Buffer;
+use super::{Buffer, OutOfMemory};
 use crate::dtype::DType;
 
 /// Smaller buffers are the allocator's business.
@@ -22,20 +22,23 @@ fn bytes(buffer: &Buffer) -> usize {
     buffer.len() * buffer.dtype().bytes()
 }
 
-/// A buffer of some length with any elements.
-pub(crate) fn buffer(dtype: DType, length: usize) -> Buffer {
+/// A buffer of some length with any elements, or an error if there is no memory for it.
+pub(crate) fn buffer(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory> {
     let taken = || {
         KEPT.with_borrow_mut(|kept| {
             let fits = |buffer: &Buffer| buffer.len() == length && buffer.dtype() == dtype;
             kept.iter().rposition(fits).map(|place| kept.remove(place))
         })
     };
-    let is_large = length * dtype.bytes() >= SMALLEST_BYTES;
-    let mut buffer = is_large.then(taken).flatten().unwrap_or_else(|| Buffer::zeros(dtype, length));
+    let is_large = length.saturating_mul(dtype.bytes()) >= SMALLEST_BYTES;
+    let mut buffer = match is_large.then(taken).flatten() {
+        Some(buffer) => buffer,
+        None => Buffer::try_zeros(dtype, length)?,
+    };
     if cfg!(debug_assertions) {
         spoil(&mut buffer);
     }
-    buffer
+    Ok(buffer)
 }
 
 /// Puts elements in that show in a result if nobody writes over them.
@@ -86,14 +89,14 @@ mod tests {
     #[test]
     fn what_was_given_back_is_used_again() {
         let length = SMALLEST_BYTES / 4;
-        let array = Array::new(Shape::from(length), buffer(DType::F32, length));
+        let array = Array::new(Shape::from(length), buffer(DType::F32, length).unwrap());
         let place = address(array.buffer());
         let held = array.clone();
         drop(array);
-        assert_ne!(address(&buffer(DType::F32, length)), place, "somebody holds it");
+        assert_ne!(address(&buffer(DType::F32, length).unwrap()), place, "somebody holds it");
         drop(held);
-        assert_eq!(buffer(DType::F64, length).dtype(), DType::F64);
-        let again = buffer(DType::F32, length);
+        assert_eq!(buffer(DType::F64, length).unwrap().dtype(), DType::F64);
+        let again = buffer(DType::F32, length).unwrap();
         assert_eq!((address(&again), again.len()), (place, length));
     }
 

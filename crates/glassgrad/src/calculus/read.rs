@@ -192,6 +192,11 @@ impl Reader<'_> {
                 let mut present = (0..inputs.len()).filter(|number| led[*number].is_some());
                 let (Some(number), None) = (present.next(), present.next()) else { return Ok(None) };
                 let Some(product) = custom.0.as_product(inputs, number) else { return Ok(None) };
+                if product.error().is_none() && (*product.shape() != node.shape || product.dtype() != node.dtype) {
+                    let (expected, found) = (format!("{}{}", node.dtype, node.shape), product.describe());
+                    let message = format!("as a product it is {found}, and its output is {expected}");
+                    return Err(Error::new(custom.0.name(), message).at(node.origin));
+                }
                 self.walk(&[&product])?;
                 return Ok(self.led.get(&product.0.id).copied());
             }

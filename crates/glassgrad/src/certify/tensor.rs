@@ -11,7 +11,7 @@ use crate::diff::{Outcome, is_flat, pullback, pushforward};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::exec::Place;
-use crate::expr::{Node, Op, Tensor};
+use crate::expr::{Node, Op, Rule, Tensor};
 use crate::glass::{Labels, Level};
 use crate::rng::Key;
 use crate::tree::Tree;
@@ -28,6 +28,8 @@ pub enum Suspicion {
     Transpose,
     /// The derivative of its derivative is not that.
     SecondDerivative,
+    /// Its pullback, or its pushforward, is not linear.
+    Linearity,
 }
 
 /// An operation whose rule is wrong.
@@ -63,6 +65,9 @@ impl fmt::Display for TensorBlame {
             Suspicion::Transpose => write!(formatter, "its pullback gives {stored}, its pushforward {expected}"),
             Suspicion::SecondDerivative => {
                 write!(formatter, "its second derivative is {stored}, finite differences give {expected}")
+            }
+            Suspicion::Linearity => {
+                write!(formatter, "its rule is not linear: of 2u - 3v it makes {stored}, of u and v {expected}")
             }
         }
     }
@@ -100,6 +105,12 @@ pub fn certify_tensors<X: Tree, R: Outcome>(
     let results: Vec<Tensor> = function(&variables).outcome().flatten();
     if let Some(error) = results.iter().find_map(Tensor::error) {
         return Err(error.clone());
+    }
+    let names: Vec<(Tensor, String)> = leaves.iter().map(named).collect();
+    // Forward and reverse mode of a rule that is not linear are not each other's transposes, and one may not even exist.
+    let not_linear = blame(&results, &names, key.fold(4), not_linear)?;
+    if !not_linear.is_empty() {
+        return Ok(Certificate::refuted(not_linear));
     }
     let floats: Vec<&Tensor> = results.iter().filter(|result| result.is_float()).collect();
     let weights: Vec<Tensor> = floats
@@ -143,14 +154,15 @@ pub fn certify_tensors<X: Tree, R: Outcome>(
     };
     let mut certificate = line.certificate(&adjoint, &symmetry, value_at, Vec::new());
     if !certificate.holds() {
-        let named = |(path, leaf): &(crate::tree::Path, Tensor)| {
-            let path = path.to_string();
-            (leaf.clone(), if path.is_empty() { "x".to_owned() } else { path })
-        };
-        let names: Vec<(Tensor, String)> = leaves.iter().map(named).collect();
-        certificate.blame = blame(&results, &names, key.fold(4))?;
+        certificate.blame = blame(&results, &names, key.fold(4), suspicion)?;
     }
     Ok(certificate)
+}
+
+/// A leaf with the name of its path.
+fn named((path, leaf): &(crate::tree::Path, Tensor)) -> (Tensor, String) {
+    let path = path.to_string();
+    (leaf.clone(), if path.is_empty() { "x".to_owned() } else { path })
 }
 
 /// ⟨a, b⟩ over all leaves, and the sum of the sizes of its terms.
@@ -163,13 +175,16 @@ fn inner(a: &[Tensor], b: &[Tensor]) -> Result<(f64, f64), Error> {
     Ok(terms.fold((0.0, 0.0), |(sum, sizes), term| (sum + term, sizes + term.abs())))
 }
 
-/// Puts the rule of every operation behind some results before finite differences of itself.
-fn blame(results: &[Tensor], names: &[(Tensor, String)], key: Key) -> Result<Vec<TensorBlame>, Error> {
+/// A test of the rule of one operation in one operand: what is wrong, what the rule gives, and what it should.
+type Test = fn(&Node, &[Array], usize, Key) -> Option<(Suspicion, f64, f64)>;
+
+/// Tests the rule of every operation that some results depend on.
+fn blame(results: &[Tensor], names: &[(Tensor, String)], key: Key, test: Test) -> Result<Vec<TensorBlame>, Error> {
     let roots: Vec<&Tensor> = results.iter().collect();
     let level = Level::of(&roots);
     let labels = Labels::new(&level, names, &roots);
     let values = level.values()?;
-    let mut trial = Trial { labels: &labels, values: &values, key, blamed: Vec::new(), seen: HashSet::new() };
+    let mut trial = Trial { labels: &labels, values: &values, key, test, blamed: Vec::new(), seen: HashSet::new() };
     trial.level(&level, &[]);
     Ok(trial.blamed)
 }
@@ -179,6 +194,7 @@ struct Trial<'t> {
     labels: &'t Labels,
     values: &'t HashMap<Place, Array>,
     key: Key,
+    test: Test,
     blamed: Vec<TensorBlame>,
     seen: HashSet<u64>,
 }
@@ -205,7 +221,7 @@ impl Trial<'_> {
             let arrays: Vec<Array> = arrays.into_iter().map(in_64_bits).collect();
             for operand in (0..inputs.len()).filter(|operand| arrays[*operand].dtype().is_float()) {
                 let key = self.key.fold(node.id).fold(operand as u64);
-                let Some((suspicion, stored, expected)) = suspicion(node, &arrays, operand, key) else { continue };
+                let Some((suspicion, stored, expected)) = (self.test)(node, &arrays, operand, key) else { continue };
                 self.seen.insert(node.id);
                 self.blamed.push(TensorBlame {
                     label: self.labels.text(node.id),
@@ -301,4 +317,36 @@ fn suspicion(node: &Node, arrays: &[Array], operand: usize, key: Key) -> Option<
     };
     let (stored, expected) = alone.difference(&curvature, slope_at)?;
     Some((Suspicion::SecondDerivative, stored, expected))
+}
+
+/// Whether the rule of a custom operation is not linear in one operand: what it gives for 2u - 3v, and what follows from
+/// those for u and v.
+fn not_linear(node: &Node, arrays: &[Array], operand: usize, key: Key) -> Option<(Suspicion, f64, f64)> {
+    let Op::Custom(custom) = &node.op else { return None };
+    let random = |number: u64, like: &crate::shape::Shape| Tensor::normal(key.fold(number), like).cast(DType::F64);
+    let alone = Alone { node, arrays, operand, direction: random(1, arrays[operand].shape()) };
+    let (variable, result) = alone.at(0.0);
+    let inputs: Vec<Tensor> = arrays.iter().map(|array| Tensor::leaf(array.clone())).collect();
+    let (shape, is_forward) = match custom.0.rule(&inputs, &result) {
+        Rule::Pullback(_) => (&node.shape, false),
+        Rule::Pushforward(_) => (arrays[operand].shape(), true),
+        // Derivatives of formulas are linear by construction.
+        Rule::Formula(_) => return None,
+    };
+    let apply = |argument: &Tensor| {
+        let found = match is_forward {
+            true => pushforward(&[&result], &[(&variable, argument.clone())], &[]).remove(0),
+            false => pullback(&[(&result, argument.clone())], &[&variable], &[]).remove(0),
+        };
+        found.unwrap_or_else(|| if is_forward { result.zeros_like() } else { variable.zeros_like() })
+    };
+    let (u, v) = (random(2, shape), random(3, shape));
+    let together = apply(&(&u * 2.0 - &v * 3.0)).eval().ok()?;
+    let (of_u, of_v) = (apply(&u).eval().ok()?, apply(&v).eval().ok()?);
+    (0..together.buffer().len()).find_map(|place| {
+        let (of_u, of_v) = (2.0 * of_u.buffer().get(place), 3.0 * of_v.buffer().get(place));
+        let (stored, expected) = (together.buffer().get(place), of_u - of_v);
+        let tolerance = 1e-9 * (of_u.abs() + of_v.abs()).max(1e-300);
+        ((stored - expected).abs() > tolerance).then_some((Suspicion::Linearity, stored, expected))
+    })
 }

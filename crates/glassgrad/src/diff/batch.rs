@@ -109,7 +109,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         }
         Op::Largest(axes) => x.largest(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
         Op::LargestPlace(axis) => x.largest_place(axis + 1),
-        Op::OneHot => x.one_hot(node.shape[node.shape.rank() - 1], node.dtype),
+        Op::OneHot(name) => x.one_hot_as(name, node.shape[node.shape.rank() - 1], node.dtype),
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
         Op::Leaf
         | Op::Placeholder

@@ -9,6 +9,11 @@ use crate::shape::Shape;
 /// The tangents of some outputs, from those of some variables, which have leading axes of these sizes in
 /// front. `None` for an output that depends on no variable.
 pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], lead: &[usize]) -> Vec<Option<Tensor>> {
+    // A tensor that failed depends on nothing: without this its derivative would be zero.
+    let tangents = variables.iter().map(|(_, tangent)| tangent);
+    if let Some(failed) = outputs.iter().copied().chain(tangents).find(|one| one.error().is_some()) {
+        return outputs.iter().map(|_| Some(failed.clone())).collect();
+    }
     let wrt: Vec<&Tensor> = variables.iter().map(|(variable, _)| *variable).collect();
     let mut tangents: HashMap<u64, Tensor> =
         variables.iter().map(|(variable, tangent)| (variable.0.id, tangent.clone())).collect();

@@ -35,6 +35,11 @@ impl Cotangent {
 /// The cotangents of some variables, from those of some outputs, which have leading axes of these sizes in
 /// front. `None` for a variable that no output depends on.
 pub(crate) fn pullback(outputs: &[(&Tensor, Tensor)], variables: &[&Tensor], lead: &[usize]) -> Vec<Option<Tensor>> {
+    // A tensor that failed depends on nothing: without this its derivative would be zero.
+    let failed = outputs.iter().flat_map(|(output, cotangent)| [*output, cotangent]).find(|one| one.error().is_some());
+    if let Some(failed) = failed {
+        return variables.iter().map(|_| Some(failed.clone())).collect();
+    }
     let found = cotangents(outputs, variables, lead, false);
     variables.iter().map(|variable| found.get(&variable.0.id).cloned()).collect()
 }
@@ -217,7 +222,7 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
 
 /// Operations through which no derivative passes.
 pub(crate) fn is_flat(op: &Op) -> bool {
-    matches!(op, Op::Compare(_) | Op::Logic(_) | Op::LargestPlace(_) | Op::OneHot | Op::Stop)
+    matches!(op, Op::Compare(_) | Op::Logic(_) | Op::LargestPlace(_) | Op::OneHot(_) | Op::Stop)
 }
 
 /// The contribution of a node's cotangent to that of one input.

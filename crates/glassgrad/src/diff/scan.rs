@@ -16,7 +16,7 @@ use super::reverse::{Parts, Seed, swept};
 use crate::error::Error;
 use crate::expr::{Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
 use crate::shape::Shape;
-use crate::tree::Tree;
+use crate::tree::{Definition, Tree, checked_map};
 
 /// Runs a function along the leading axis of `sequence`, carrying a state: from a state and one entry to the
 /// next state and a result. Returns the last state and the stacked results.
@@ -34,18 +34,30 @@ use crate::tree::Tree;
 pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), start: &C, sequence: &X) -> (C, Y) {
     let (starts, sequences) = (start.flatten(), sequence.flatten());
     let origin = std::panic::Location::caller();
-    let carries = start.map(|leaf| Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin));
-    let entries = sequence.map(|leaf| {
+    let carry = |leaf: &Tensor| Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin);
+    let entry = |leaf: &Tensor| {
         let shape = leaf.shape().get(1..).unwrap_or_default();
         Tensor::placeholder_at(Shape::from(shape), leaf.dtype(), origin)
-    });
+    };
+    let (carries, entries) = match (checked_map("scan", start, carry), checked_map("scan", sequence, entry)) {
+        (Ok((carries, _)), Ok((entries, _))) => (carries, entries),
+        (Err(error), _) | (_, Err(error)) => {
+            (start.map(|_| error_tensor(&error)), sequence.map(|_| error_tensor(&error)))
+        }
+    };
     let (carried, results) = function(&carries, &entries);
     let (carried_leaves, result_leaves) = (carried.flatten(), results.flatten());
     let fail = |error: Error| (start.map(|_| error_tensor(&error)), results.map(|_| error_tensor(&error)));
-    if let Some(error) =
+    let inside = carries.flatten().into_iter().chain(entries.flatten()).find_map(|leaf| leaf.error().cloned());
+    if let Some(error) = inside.as_ref().or_else(|| {
         starts.iter().chain(&sequences).chain(&carried_leaves).chain(&result_leaves).find_map(Tensor::error)
-    {
+    }) {
         return fail(error.clone());
+    }
+    if Definition::of(start).finish() != Definition::of(&carried).finish() || starts.len() != carried_leaves.len() {
+        let error = Error::new("scan", "the state must keep its structure from one entry to the next")
+            .help("return the state with the same parts, variants, keys and static values");
+        return fail(error.at(origin));
     }
     let length = sequences.first().and_then(|leaf| leaf.shape().first().copied()).unwrap_or(0);
     if let Some(leaf) = sequences.iter().find(|leaf| leaf.shape().first() != Some(&length)) {

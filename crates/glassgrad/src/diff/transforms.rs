@@ -17,7 +17,7 @@ use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::{Behalf, Op, Pass, Tensor};
 use crate::shape::Shape;
-use crate::tree::Tree;
+use crate::tree::{Path, Tree, checked_map};
 
 /// What a function of tensors may return: a tree, or a result with one, so that `?` works inside.
 ///
@@ -92,9 +92,17 @@ pub(super) struct Traced<X, Y> {
 }
 
 pub(super) fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) -> Traced<X, R::Tree> {
-    let variables = x.map(Tensor::wrapped);
+    let variables = as_variables(x);
     let result = function(&variables).outcome();
     Traced { variables, result }
+}
+
+/// A tree of fresh variables, or one that failed if `x` is not a sound tree.
+fn as_variables<X: Tree>(x: &X) -> X {
+    match checked_map("differentiate", x, Tensor::wrapped) {
+        Ok((variables, _)) => variables,
+        Err(error) => failed_like(x, &error),
+    }
 }
 
 /// A tree like `x` in which every leaf carries an error.
@@ -201,7 +209,7 @@ pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
 pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> impl Fn(&X) -> (Tensor, X, A) {
     move |x| {
         let budget = Budget::take();
-        let variables = x.map(Tensor::wrapped);
+        let variables = as_variables(x);
         let (result, auxiliary) = function(&variables);
         if let Some(budget) = budget {
             let (value, gradient) = gradient_within(&budget, &result, &variables, x, true, "value_and_grad_aux");
@@ -237,7 +245,7 @@ fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
     if let Some(error) = results.iter().chain(&seeds).find_map(Tensor::error) {
         return failed_like(variables, &error.clone());
     }
-    if let Some(error) = unlike("vjp", "cotangent", &results, &seeds) {
+    if let Some(error) = unlike("vjp", "cotangent", result, cotangent) {
         return failed_like(variables, &error);
     }
     let outputs: Vec<(&Tensor, Tensor)> = results.iter().zip(seeds).filter(|(y, _)| y.is_float()).collect();
@@ -247,21 +255,26 @@ fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
         .with_leaves(leaves.iter().zip(found).map(|(leaf, found)| found.unwrap_or_else(|| leaf.zeros_like())).collect())
 }
 
-/// What is wrong with directions that are not of the shapes and types of what they belong to.
-fn unlike(operation: &str, name: &str, tensors: &[Tensor], directions: &[Tensor]) -> Option<Error> {
-    if tensors.len() != directions.len() {
-        let message = format!("a {name} must have {} leaves, not {}", tensors.len(), directions.len());
+/// What is wrong with a direction whose leaves differ from those of its tree in their paths, shapes or types.
+fn unlike<T: Tree>(operation: &str, name: &str, tree: &T, direction: &T) -> Option<Error> {
+    let (leaves, directions) = (tree.leaves(), direction.leaves());
+    if leaves.len() != directions.len() {
+        let message = format!("a {name} must have {} leaves, not {}", leaves.len(), directions.len());
         let error = Error::new(operation, message);
-        return Some(match directions.first().or(tensors.first()) {
-            Some(leaf) => error.at(leaf.origin()),
+        return Some(match directions.first().or(leaves.first()) {
+            Some((_, leaf)) => error.at(leaf.origin()),
             None => error,
         });
     }
-    let (tensor, direction) = tensors
-        .iter()
-        .zip(directions)
-        .find(|(tensor, direction)| tensor.shape() != direction.shape() || tensor.dtype() != direction.dtype())?;
-    let message = format!("a {name} of {} must be like it, not {}", tensor.describe(), direction.describe());
+    let differ = |((path, leaf), (other, direction)): &(&(Path, Tensor), &(Path, Tensor))| {
+        path != other || leaf.shape() != direction.shape() || leaf.dtype() != direction.dtype()
+    };
+    let ((path, leaf), (other, direction)) = leaves.iter().zip(&directions).find(differ)?;
+    let message = if path == other {
+        format!("a {name} of {} must be like it, not {}", leaf.describe(), direction.describe())
+    } else {
+        format!("a {name} must have a leaf {:?} where it has {:?}", path.to_string(), other.to_string())
+    };
     Some(Error::new(operation, message).with_operands(vec![direction.describe()]).at(direction.origin()))
 }
 
@@ -283,7 +296,7 @@ fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X) -> Y {
     if let Some(error) = results.iter().chain(&tangents).find_map(Tensor::error) {
         return failed_like(result, &error.clone());
     }
-    if let Some(error) = unlike("jvp", "tangent", &leaves, &tangents) {
+    if let Some(error) = unlike("jvp", "tangent", variables, direction) {
         return failed_like(result, &error);
     }
     let moved: Vec<(&Tensor, Tensor)> = leaves.iter().zip(tangents).filter(|(leaf, _)| leaf.is_float()).collect();
@@ -302,7 +315,7 @@ pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
     function: F,
     x: &X,
 ) -> (Y, impl Fn(&X) -> Y + use<X, Y, F>) {
-    let variables = x.map(Tensor::wrapped);
+    let variables = as_variables(x);
     let result = function(&variables);
     let value = result.clone();
     (value, move |direction| push_tree(&variables, &result, direction))
@@ -387,13 +400,17 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
         let leaves = x.flatten();
         let size = leaves.iter().find(|leaf| leaf.rank() > axis).map_or(0, |leaf| leaf.shape()[axis]);
         let uneven = leaves.iter().find(|leaf| leaf.rank() <= axis || leaf.shape()[axis] != size);
-        let examples = x.map(|leaf| {
+        let example = |leaf: &Tensor| {
             let mut shape = leaf.shape().to_vec();
             if uneven.is_none() {
                 shape.remove(axis);
             }
             Tensor::placeholder(shape.into(), leaf.dtype())
-        });
+        };
+        let examples = match checked_map("vmap", x, example) {
+            Ok((examples, _)) => examples,
+            Err(error) => failed_like(x, &error),
+        };
         let result = function(&examples).outcome();
         if let Some(error) = leaves.iter().find_map(Tensor::error) {
             return failed_like(&result, &error.clone());
@@ -404,6 +421,9 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
             return failed_like(&result, &error);
         }
         let results = result.flatten();
+        if let Some(error) = results.iter().find_map(Tensor::error) {
+            return failed_like(&result, &error.clone());
+        }
         let placeholders = examples.flatten();
         let replaced: Vec<(&Tensor, Tensor)> =
             placeholders.iter().zip(&leaves).map(|(example, leaf)| (example, move_axis(leaf, axis, 0))).collect();

@@ -10,7 +10,7 @@ use std::panic::Location;
 
 use super::level::Level;
 use super::{fused, product, reference, sweep, whole};
-use crate::array::{Array, Buffer, buffer};
+use crate::array::{Array, Buffer, OutOfMemory, buffer};
 use crate::error::Error;
 use crate::opt::memory;
 use crate::opt::program::{Access, Call, Memory, Program, Repeat, Signature, Step};
@@ -143,7 +143,19 @@ pub(super) struct Workspace {
 #[repr(align(64))]
 struct Line(#[allow(dead_code)] [u8; memory::ALIGNMENT]);
 
+fn out_of_memory(error: OutOfMemory) -> Error {
+    Error::new("read", error.to_string()).help(OutOfMemory::REMEDY)
+}
+
 impl Workspace {
+    /// [`Workspace::reserve`], or an error if there is no memory.
+    fn try_reserve(&mut self, bytes: usize) -> Result<*mut u8, OutOfMemory> {
+        if self.lines.len() * memory::ALIGNMENT < bytes {
+            OutOfMemory::check_bytes(bytes as u128)?;
+        }
+        Ok(self.reserve(bytes))
+    }
+
     /// Memory for the arena, followed by that for registers.
     pub(super) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(memory::ALIGNMENT);
@@ -190,11 +202,11 @@ pub(super) fn run(
     workspace.results.clear();
     for (number, (shape, dtype)) in program.results.iter().enumerate() {
         // Every element of a result is written.
-        let make = || Array::new(shape.clone(), buffer(*dtype, shape.elements()));
+        let make = || buffer(*dtype, shape.elements()).map(|buffer| Array::new(shape.clone(), buffer));
         let (address, made) = match place(number) {
             Some(address) => (address, None),
             None => {
-                let mut made = make();
+                let mut made = make().map_err(out_of_memory)?;
                 (address_mut(made.buffer_mut()), Some(made))
             }
         };
@@ -202,7 +214,7 @@ pub(super) fn run(
         results.push(made);
     }
     let arena_bytes = memory::aligned(program.arena);
-    let arena = workspace.reserve(arena_bytes + scratch_bytes(program));
+    let arena = workspace.try_reserve(arena_bytes + scratch_bytes(program)).map_err(out_of_memory)?;
     steps(program, inputs, &workspace.results, arena, arena.wrapping_add(arena_bytes), origin)
 }
 

@@ -33,6 +33,6 @@ pub use level::{Level, at_level};
 pub(crate) use machine::{Results, address_mut, part};
 pub use programs::programs_planned;
 pub(crate) use programs::{program_for, run};
-pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, known, program};
+pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, known, program, reaches_variable};
 pub use threads::{threads, with_threads};
 pub use vector::accuracy;

@@ -13,7 +13,7 @@ use crate::array::Array;
 use crate::error::Error;
 use crate::opt::Extract;
 use crate::opt::lower::lower;
-use crate::opt::passes::optimise;
+use crate::opt::passes::{all_enabled, optimise};
 use crate::opt::program::Program;
 
 /// How many programs are kept.
@@ -79,7 +79,7 @@ fn planned(extract: &Extract) -> Arc<Program> {
 /// The program for what was taken: one from before, or a new one.
 pub(crate) fn program_for(extract: &Extract) -> Arc<Program> {
     let cache = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if !extract.lasting {
+    if !extract.lasting || !all_enabled() {
         return planned(extract);
     }
     let fingerprint = extract.fingerprint();

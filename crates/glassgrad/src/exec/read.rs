@@ -37,6 +37,19 @@ impl Tensor {
         evaluate_by_reference(&[self]).map(|mut values| values.remove(0))
     }
 
+    /// Computes several values as [`Tensor::eval_by_reference`] does; what they share is computed once.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let x = Tensor::from([1.0, 2.0]).square();
+    /// let values = Tensor::eval_all_by_reference(&[&x.sum(), &x.max()]).unwrap();
+    /// assert_eq!((values[0].buffer().get(0), values[1].buffer().get(0)), (5.0, 4.0));
+    /// ```
+    #[track_caller]
+    pub fn eval_all_by_reference(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
+        evaluate_by_reference(tensors)
+    }
+
     /// The program that computes this tensor and nothing else.
     ///
     /// ```

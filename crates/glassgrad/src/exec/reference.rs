@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::whole;
 use crate::array::{Array, Buffer};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
@@ -70,8 +71,14 @@ pub(super) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error>
         Op::LargestPlace(axis) => {
             Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect())
         }
-        Op::OneHot => {
+        Op::OneHot(operation) => {
             let size = node.shape[node.shape.rank() - 1];
+            let rows = inputs[0].shape().elements();
+            let no_class = |row: &usize| !(0..size as i64).contains(&integer(&inputs[0], *row));
+            if let Some(row) = (0..rows).find(no_class) {
+                let class = integer(&inputs[0], row);
+                return Err(whole::no_class(operation, class, row, inputs[0].shape(), size).at(node.origin));
+            }
             Buffer::from_fn(node.dtype, length, |k| {
                 f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
             })

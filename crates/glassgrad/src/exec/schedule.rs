@@ -22,8 +22,8 @@ type Nodes = Vec<Arc<Node>>;
 /// The most elements that one array may have.
 const LARGEST: usize = 1 << 34;
 
-/// How many unevaluated nodes may stand behind a tensor that nobody reads.
-const PATIENCE: usize = 4096;
+/// How many unevaluated nodes a tensor may depend on when a transform begins, before they are evaluated.
+const EVAL_THRESHOLD: usize = 4096;
 
 /// The value of a tensor of which nothing is to be computed or let go of.
 pub(crate) fn known(tensor: &Tensor) -> Option<Array> {
@@ -96,6 +96,9 @@ fn sound(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
     if let Some(error) = roots.iter().find_map(|root| root.error()) {
         return Err(error.clone());
     }
+    if let Some((root, error)) = roots.iter().find_map(|root| Some((root, root.several_outputs()?))) {
+        return Err(error.at(root.origin()));
+    }
     let (order, known) = unevaluated(roots);
     if let Some(node) = order.iter().find(|node| node.shape.elements() > LARGEST) {
         let message = format!("an array of the shape {} has too many elements", node.shape);
@@ -159,12 +162,13 @@ fn is_live_variable(node: &Node) -> bool {
     matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held()
 }
 
-/// Whether a live variable stands behind a node. This ends with the first that it finds.
-fn has_live_variable(root: &Arc<Node>) -> bool {
+/// Whether a tensor depends on a live variable, or an argument of a function that is being transformed, that fulfils a
+/// condition on its number. The search ends with the first.
+pub(crate) fn reaches_variable(root: &Tensor, condition: impl Fn(u64) -> bool) -> bool {
     let mut seen = Places::new();
-    let mut stack = vec![Arc::clone(root)];
+    let mut stack = vec![Arc::clone(&root.0)];
     while let Some(node) = stack.pop() {
-        if is_live_variable(&node) {
+        if is_live_variable(&node) && condition(node.id) {
             return true;
         }
         let inputs = node.held_inputs();
@@ -208,11 +212,12 @@ impl LiveSearch {
 }
 
 impl Tensor {
-    /// Before a tensor becomes a variable: history without a live variable is computed and let go of, if
-    /// much of it may wait. Inside a transform there always is a live variable, so this is the place where
-    /// the history of training that nobody reads ends.
-    pub(crate) fn settle(&self) {
-        if self.0.pending <= PATIENCE {
+    /// Evaluates a long unevaluated history when a transform begins, unless a live variable needs it, and releases it.
+    ///
+    /// Building a node never evaluates anything, so this and reading are what bounds the graph of a training loop that
+    /// never reads: inside a transform there always is a live variable.
+    pub(crate) fn flush(&self) {
+        if self.0.pending <= EVAL_THRESHOLD {
             return;
         }
         let mut live = LiveSearch::default();
@@ -223,29 +228,20 @@ impl Tensor {
             if !seen.insert(node.id) || node.op == Op::Placeholder {
                 continue;
             }
-            if node.had_variable && live.is_live(&node) {
+            // A loop or a region has no value of its own: its outputs are evaluated, or nothing of it.
+            if node.op.body().is_some() || (node.had_variable && live.is_live(&node)) {
                 stack.extend(node.inputs());
             } else {
                 dead.push(Tensor::onto(node));
             }
         }
-        // An error stays in the graph and is told when someone reads.
+        // An error stays in the graph and is returned by the first read.
         let _ = evaluate(&dead.iter().collect::<Vec<_>>());
     }
 
-    /// Work that nobody reads must not grow without bound: past a size it is computed where it stands,
-    /// unless a live variable needs its history.
-    pub(crate) fn compute_if_overdue(&self) {
-        let node = &self.0;
-        if node.pending <= PATIENCE.max(node.patience()) {
-            return;
-        }
-        if node.had_variable && has_live_variable(node) {
-            // Looking again only when the history has doubled keeps the cost of looking linear.
-            node.set_patience(node.pending.saturating_mul(2));
-        } else if evaluate(&[self]).is_err() {
-            // An error stays in the graph and is told when someone reads.
-            node.set_patience(node.pending.saturating_mul(2));
-        }
+    /// Whether a variable that a derivative may still be taken by, or an argument of a function that is being
+    /// transformed, is among what this tensor depends on.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.0.had_variable && reaches_variable(self, |_| true)
     }
 }

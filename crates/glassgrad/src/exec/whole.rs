@@ -54,12 +54,13 @@ fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>) -> Option<Resu
             });
             return Some(added);
         }
-        Op::OneHot => {
+        Op::OneHot(operation) => {
             output.fill(E::ZERO);
-            let size = shape.last().copied().unwrap_or(1);
-            for (row, place) in indices(0).iter().enumerate() {
-                if let Some(place) = usize::try_from(*place).ok().filter(|place| *place < size) {
-                    output[row * size + place] = E::from_f64(1.0);
+            let classes = shape.last().copied().unwrap_or(1);
+            for (row, class) in indices(0).iter().enumerate() {
+                match usize::try_from(*class).ok().filter(|class| *class < classes) {
+                    Some(class) => output[row * classes + class] = E::from_f64(1.0),
+                    None => return Some(Err(no_class(operation, *class, row, &call.inputs[0].1, classes))),
                 }
             }
         }
@@ -77,6 +78,19 @@ fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>) -> Option<Resu
         _ => return None,
     }
     Some(Ok(()))
+}
+
+/// The error for an integer that is not one of the classes.
+pub(super) fn no_class(operation: &str, class: i64, place: usize, shape: &Shape, classes: usize) -> Error {
+    let mut rest = place;
+    let mut position: Vec<usize> = shape.iter().rev().map(|size| (rest % size, rest /= size).0).collect();
+    position.reverse();
+    let message = format!("class {class} at position {position:?} is not one of the {classes} classes");
+    let help = match classes {
+        0 => "there must be at least one class".to_owned(),
+        _ => format!("classes are integers from 0 to {}", classes - 1),
+    };
+    Error::new(operation, message).help(help)
 }
 
 /// A line of what a view makes: its elements from the first number to the second read something, the first of the whole

@@ -79,10 +79,20 @@ impl Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
+        if !matches!(op, Op::Part(_))
+            && let Some(error) = inputs.iter().find_map(|input| input.several_outputs())
+        {
+            return Tensor::refused_at(error, inputs, origin);
+        }
         let inputs: Inputs = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
-        let tensor = Tensor::make(op, inputs, shape, dtype, None, origin);
-        tensor.compute_if_overdue();
-        tensor
+        Tensor::make(op, inputs, shape, dtype, None, origin)
+    }
+
+    /// Why this tensor cannot be read or used: it is a loop or a region, which has several outputs and no value.
+    pub(crate) fn several_outputs(&self) -> Option<Error> {
+        self.op().body()?;
+        let message = format!("the {} has several outputs and no value of its own", self.op().describe());
+        Some(Error::new("read", message).help("use one of its outputs: the tensors that the call returned"))
     }
 
     /// The product of operands in Einstein notation with sizes.
@@ -473,6 +483,10 @@ impl Tensor {
             let message = format!("there is no axis {axis} in the shape {}", self.shape());
             return Tensor::refused(Error::new("flip", message), &[self]);
         }
+        if let Some(place) = (1..axes.len()).find(|place| axes[..*place].contains(&axes[*place])) {
+            let message = format!("axis {} of the shape {} is named twice", axes[place], self.shape());
+            return Tensor::refused(Error::new("flip", message), &[self]);
+        }
         let along: Vec<(isize, isize, usize)> = (self.shape().iter().enumerate())
             .map(|(axis, size)| if axes.contains(&axis) { (*size as isize - 1, -1, *size) } else { (0, 1, *size) })
             .collect();
@@ -572,7 +586,8 @@ impl Tensor {
         Tensor::node(op, &[self], shape, dtype)
     }
 
-    /// Along a new last axis of `size` places, 1 at the place that each integer names and 0 elsewhere.
+    /// Along a new last axis of `size` classes, 1 at the class that each integer names and 0 elsewhere. Reading it is an
+    /// error if an integer is not one of 0, 1, …, `size` - 1.
     ///
     /// ```
     /// use glassgrad::{Tensor, dtype::DType};
@@ -581,14 +596,20 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn one_hot(&self, size: usize, dtype: DType) -> Tensor {
+        self.one_hot_as("one_hot", size, dtype)
+    }
+
+    /// [`Tensor::one_hot`] under the name of the operation that the user called.
+    #[track_caller]
+    pub(crate) fn one_hot_as(&self, operation: &'static str, size: usize, dtype: DType) -> Tensor {
         if self.error().is_some() {
             return self.clone();
         }
         if self.dtype() != DType::I64 {
-            let message = format!("the places must be i64, not {}", self.dtype());
-            return Tensor::refused(Error::new("one_hot", message), &[self]);
+            let message = format!("the classes must be i64, not {}", self.dtype());
+            return Tensor::refused(Error::new(operation, message), &[self]);
         }
-        Tensor::node(Op::OneHot, &[self], self.shape().followed_by(&[size]), dtype)
+        Tensor::node(Op::OneHot(operation), &[self], self.shape().followed_by(&[size]), dtype)
     }
 
     /// The same value, through which no derivative passes.
@@ -614,7 +635,10 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        self.settle();
+        if let Some(error) = self.several_outputs() {
+            return Tensor::refused_at(error, &[self], origin);
+        }
+        self.flush();
         let inputs: Inputs = smallvec![Arc::clone(&self.0)];
         Tensor::make(Op::Variable, inputs, self.shape().clone(), self.dtype(), None, origin)
     }

@@ -48,10 +48,13 @@ impl Axes {
             if !(0..rank).contains(&from_front) {
                 return Err(Error::new(operation, format!("there is no axis {axis} in the shape {}", tensor.shape())));
             }
+            if resolved.contains(&(from_front as usize)) {
+                let message = format!("axis {axis} of the shape {} is named twice", tensor.shape());
+                return Err(Error::new(operation, message));
+            }
             resolved.push(from_front as usize);
         }
         resolved.sort_unstable();
-        resolved.dedup();
         Ok(resolved)
     }
 }
@@ -302,7 +305,14 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min(&self) -> Tensor {
-        -(-self).max()
+        self.order_reversed().max().order_reversed()
+    }
+
+    /// A bijection that reverses the order of all elements, and is its own inverse.
+    #[track_caller]
+    fn order_reversed(&self) -> Tensor {
+        // The smallest integer has no negative; -1 - n exists for every n.
+        if self.dtype() == DType::I64 { -self - 1 } else { -self }
     }
 
     /// The smallest elements over an axis.
@@ -314,7 +324,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min_over(&self, axis: impl Into<Axes>) -> Tensor {
-        -(-self).max_over(axis)
+        self.order_reversed().max_over(axis).order_reversed()
     }
 
     /// The place of the first largest element along an axis.

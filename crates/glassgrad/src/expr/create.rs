@@ -2,7 +2,7 @@
 
 use super::node::Tensor;
 use super::remember::{self, Request};
-use crate::array::{Array, Buffer, Stored};
+use crate::array::{Array, Buffer, OutOfMemory, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -35,17 +35,25 @@ impl Tensor {
         Tensor::leaf(Array::new(shape, E::wrap(elements.to_vec())))
     }
 
-    /// A tensor with one value everywhere. It takes no memory until it is read.
+    /// A tensor with one value everywhere. It takes no memory until it is read. A value that the element type does not
+    /// have, such as 0.5 or NaN among integers, is an error.
     ///
     /// ```
     /// use glassgrad::{Tensor, dtype::DType};
     /// assert_eq!(Tensor::full([2], 7.0, DType::I64).to_vec::<i64>().unwrap(), [7, 7]);
+    /// assert!(Tensor::full([2], 0.5, DType::I64).eval().is_err());
     /// ```
     #[track_caller]
-    pub fn full(shape: impl Into<Shape>, value: f64, dtype: DType) -> Tensor {
+    pub fn full(shape: impl Into<Shape>, value: impl Number, dtype: DType) -> Tensor {
         let shape = shape.into();
-        if dtype == DType::Bool {
-            return Tensor::leaf(Array::new(shape.clone(), Buffer::from_fn(dtype, shape.elements(), |_| value)));
+        let element = match value.element(dtype) {
+            Ok(element) => element,
+            Err(message) => return Tensor::refused(Error::new("full", message), &[]),
+        };
+        let value = element.get(0);
+        // A product has a coefficient of 64 bits, which is not every integer.
+        if dtype == DType::Bool || (dtype == DType::I64 && value.abs() >= MAX_EXACT_INTEGER) {
+            return Tensor::leaf(Array::new(Shape::scalar(), element)).broadcast_to(shape);
         }
         let filled = remember::product(Request::Fill, &[&shape, &[value.to_bits() as usize]], || {
             Einsum::new(Vec::new(), (0..shape.rank()).collect(), shape.to_vec()).scaled(value)
@@ -124,7 +132,7 @@ impl Tensor {
     #[track_caller]
     pub fn arange<E: Stored>(end: E) -> Tensor {
         let count = end.to_f64().ceil().max(0.0) as usize;
-        Tensor::leaf(Array::new(Shape::from(count), Buffer::from_fn(E::DTYPE, count, |k| k as f64)))
+        Tensor::computed("arange", E::DTYPE, count, |k| k as f64)
     }
 
     /// `count` numbers from `start` to `end`, both included, at equal distances.
@@ -137,7 +145,17 @@ impl Tensor {
     pub fn linspace<E: Stored>(start: E, end: E, count: usize) -> Tensor {
         let (start, end) = (start.to_f64(), end.to_f64());
         let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
-        Tensor::leaf(Array::new(Shape::from(count), Buffer::from_fn(E::DTYPE, count, |k| start + step * k as f64)))
+        let place = |k: usize| if k > 0 && k + 1 == count { end } else { start + step * k as f64 };
+        Tensor::computed("linspace", E::DTYPE, count, place)
+    }
+
+    /// A vector computed element by element, or an error if there is no memory for it.
+    #[track_caller]
+    fn computed(operation: &str, dtype: DType, count: usize, element: impl FnMut(usize) -> f64) -> Tensor {
+        match Buffer::try_from_fn(dtype, count, element) {
+            Ok(buffer) => Tensor::leaf(Array::new(Shape::from(count), buffer)),
+            Err(error) => Tensor::refused(Error::new(operation, error.to_string()).help(OutOfMemory::REMEDY), &[]),
+        }
     }
 
     /// The same value as a live variable: what is computed from it can be differentiated later with
@@ -220,18 +238,78 @@ impl IntoTensor for Tensor {
     }
 }
 
+/// The largest magnitude up to which every integer is a 64-bit floating-point number.
+const MAX_EXACT_INTEGER: f64 = (1_u64 << 53) as f64;
+
+/// A number of Rust that an element of a tensor can be made of.
+///
+/// ```
+/// use glassgrad::{array::Buffer, dtype::DType, expr::Number};
+/// assert_eq!(i64::MAX.element(DType::I64), Ok(Buffer::I64(vec![i64::MAX])));
+/// assert!(0.5.element(DType::I64).is_err() && f64::NAN.element(DType::I64).is_err());
+/// ```
+pub trait Number: Copy {
+    /// One element of a type, or why the type has no such element. Floating-point types round.
+    fn element(self, dtype: DType) -> Result<Buffer, String>;
+}
+
+/// Why an element type does not have a number, and what to do.
+fn no_element(number: impl std::fmt::Display, dtype: DType) -> String {
+    format!("the number {number} is no element of the type {dtype}")
+}
+
+macro_rules! float_numbers {
+    ($($Number:ty),*) => {$(
+        impl Number for $Number {
+            fn element(self, dtype: DType) -> Result<Buffer, String> {
+                let number = f64::from(self);
+                let fits = match dtype {
+                    DType::F32 | DType::F64 => true,
+                    // -2⁶³ is an integer of 64 bits, 2⁶³ is not.
+                    DType::I64 => number.fract() == 0.0 && number >= i64::MIN as f64 && number < i64::MAX as f64,
+                    DType::Bool => number == 0.0 || number == 1.0,
+                };
+                if !fits {
+                    return Err(no_element(self, dtype));
+                }
+                Ok(Buffer::from_fn(dtype, 1, |_| number))
+            }
+        }
+    )*};
+}
+float_numbers!(f64, f32);
+
+macro_rules! integer_numbers {
+    ($($Number:ty),*) => {$(
+        impl Number for $Number {
+            fn element(self, dtype: DType) -> Result<Buffer, String> {
+                match dtype {
+                    DType::F32 | DType::F64 => Ok(Buffer::from_fn(dtype, 1, |_| self as f64)),
+                    DType::I64 => Ok(Buffer::I64(vec![i64::from(self)])),
+                    DType::Bool if self == 0 || self == 1 => Ok(Buffer::Bool(vec![self == 1])),
+                    DType::Bool => Err(no_element(self, dtype)),
+                }
+            }
+        }
+    )*};
+}
+integer_numbers!(i64, i32);
+
 macro_rules! numbers_beside_tensors {
     ($($Number:ty),*) => {$(
         impl IntoTensor for $Number {
             #[track_caller]
             fn into_tensor(self, beside: &Tensor) -> Tensor {
-                let number = self as f64;
-                if !beside.dtype().is_float() && number.fract() != 0.0 {
-                    let message = format!("the number {number} cannot stand beside {}", beside.dtype());
-                    let error = Error::new("literal", message).help("cast the tensor to floating point first");
-                    return Tensor::refused(error, &[beside]);
+                if beside.error().is_some() {
+                    return beside.clone();
                 }
-                Tensor::leaf(Array::new(Shape::scalar(), Buffer::from_fn(beside.dtype(), 1, |_| number)))
+                match self.element(beside.dtype()) {
+                    Ok(element) => Tensor::leaf(Array::new(Shape::scalar(), element)),
+                    Err(message) => {
+                        let error = Error::new("literal", message).help("cast the tensor to floating point first");
+                        Tensor::refused(error, &[beside])
+                    }
+                }
             }
         }
     )*};

@@ -18,7 +18,8 @@ use crate::view::View;
 pub enum Index {
     /// One place, and the axis disappears. Negative places count from the end.
     At(isize),
-    /// A range of places, with a step; a negative step runs backwards.
+    /// From a place, to before another, by a step, as `start:stop:step` in NumPy: a negative step runs backwards, from
+    /// the last place if there is no start, to the first if there is no stop.
     Range(Option<isize>, Option<isize>, isize),
     /// A new axis of size 1.
     NewAxis,
@@ -27,12 +28,15 @@ pub enum Index {
 }
 
 impl Index {
-    /// The same range with a step; a negative one runs backwards.
+    /// The same range with a step; a negative one runs backwards, from the start down to before the stop.
     ///
     /// ```
-    /// use glassgrad::{Tensor, expr::s};
+    /// use glassgrad::{Tensor, expr::{Index, s}};
     /// let x = Tensor::arange(5_i64);
     /// assert_eq!(x.slice(&[s(1..).step(2)]).to_string(), "[1, 3]");
+    /// assert_eq!(x.slice(&[s(..).step(-2)]).to_string(), "[4, 2, 0]");
+    /// assert_eq!(x.slice(&[s(3..).step(-1)]).to_string(), "[3, 2, 1, 0]");
+    /// assert_eq!(x.slice(&[Index::Range(Some(3), Some(0), -1)]).to_string(), "[3, 2, 1]");
     /// ```
     pub fn step(self, step: isize) -> Index {
         match self {
@@ -71,34 +75,41 @@ impl From<RangeFull> for Index {
     }
 }
 
+/// A bound of a range as a place. No axis is longer than `isize::MAX`, so what is larger means its end.
+fn bound<T: TryInto<isize>>(place: T) -> isize {
+    place.try_into().unwrap_or(isize::MAX)
+}
+
+/// The bound after an inclusive one; one past -1 is the end itself.
+fn after(place: isize) -> Option<isize> {
+    (place != -1).then(|| place.saturating_add(1))
+}
+
 macro_rules! ranges {
     ($($Integer:ty),*) => {$(
         impl From<Range<$Integer>> for Index {
             fn from(range: Range<$Integer>) -> Index {
-                Index::Range(Some(range.start as isize), Some(range.end as isize), 1)
+                Index::Range(Some(bound(range.start)), Some(bound(range.end)), 1)
             }
         }
         impl From<RangeInclusive<$Integer>> for Index {
             fn from(range: RangeInclusive<$Integer>) -> Index {
-                // One past -1 is the end itself.
-                let end = *range.end() as isize + 1;
-                Index::Range(Some(*range.start() as isize), (end != 0).then_some(end), 1)
+                Index::Range(Some(bound(*range.start())), after(bound(*range.end())), 1)
             }
         }
         impl From<RangeFrom<$Integer>> for Index {
             fn from(range: RangeFrom<$Integer>) -> Index {
-                Index::Range(Some(range.start as isize), None, 1)
+                Index::Range(Some(bound(range.start)), None, 1)
             }
         }
         impl From<RangeTo<$Integer>> for Index {
             fn from(range: RangeTo<$Integer>) -> Index {
-                Index::Range(None, Some(range.end as isize), 1)
+                Index::Range(None, Some(bound(range.end)), 1)
             }
         }
         impl From<RangeToInclusive<$Integer>> for Index {
             fn from(range: RangeToInclusive<$Integer>) -> Index {
-                let end = range.end as isize + 1;
-                Index::Range(None, (end != 0).then_some(end), 1)
+                Index::Range(None, after(bound(range.end)), 1)
             }
         }
     )*};
@@ -178,14 +189,15 @@ fn take(entry: Index, size: usize, axis: usize) -> Result<Taken, String> {
             Ok(Taken { start: from_front, step: 1, length: 1, kept: false })
         }
         Index::Range(_, _, 0) => Err(format!("the step of axis {axis} is 0")),
-        Index::Range(start, end, step) => {
-            let clamped = |place: isize| (if place < 0 { place + signed } else { place }).clamp(0, signed);
-            let (low, high) = (start.map_or(0, clamped), end.map_or(signed, clamped));
-            let extent = (high - low).max(0) as usize;
-            let length = extent.div_ceil(step.unsigned_abs());
-            // A backward range starts at its upper end.
-            let start = if step < 0 { high - 1 } else { low };
-            // A step behind which no other place lies may be any.
+        Index::Range(start, stop, step) => {
+            // As `slice.indices` of Python: the first place, and the one before which the range ends.
+            let (lowest, highest) = if step < 0 { (-1, signed - 1) } else { (0, signed) };
+            let clamped = |place: isize| (if place < 0 { place + signed } else { place }).clamp(lowest, highest);
+            let (first, last) = if step < 0 { (highest, lowest) } else { (lowest, highest) };
+            let (start, stop) = (start.map_or(first, clamped), stop.map_or(last, clamped));
+            let extent = if step < 0 { start - stop } else { stop - start };
+            let length = (extent.max(0) as usize).div_ceil(step.unsigned_abs());
+            // A step that leads to no other place may be any.
             let step = if length > 1 { step } else { 1 };
             Ok(Taken { start: if length > 0 { start } else { 0 }, step, length, kept: true })
         }

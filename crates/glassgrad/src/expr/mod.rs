@@ -30,7 +30,7 @@ mod words;
 pub(crate) use behalf::Behalf;
 pub use behalf::Pass;
 pub use compose::Axes;
-pub use create::IntoTensor;
+pub use create::{IntoTensor, Number};
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub use index::{Index, s};
 pub(crate) use node::Inputs;

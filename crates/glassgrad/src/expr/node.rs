@@ -65,8 +65,9 @@ pub enum Op {
     Largest(Vec<usize>),
     /// The place of the first largest element along an axis.
     LargestPlace(usize),
-    /// Along a new last axis, 1 at the place that an integer names and 0 elsewhere.
-    OneHot,
+    /// Along a new last axis, 1 at the class that an integer names and 0 elsewhere; with the operation that the user
+    /// called, which an integer that is no class is reported for.
+    OneHot(&'static str),
     /// The value without its history.
     Stop,
     /// A loop along leading axes; its parts are the last carries and the stacked results.
@@ -109,6 +110,7 @@ impl Op {
                 format!("max along {}", axes.join(", "))
             }
             Op::LargestPlace(axis) => format!("argmax along {axis}"),
+            Op::OneHot(_) => "onehot".to_owned(),
             Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
             Op::Scan(body) => format!("scan of {} steps", body.length),
             Op::Region(region) => format!("region of {} results", region.body.carried.len()),
@@ -197,9 +199,8 @@ pub(crate) struct Node {
     name: OnceLock<Box<str>>,
     /// How many handles people hold. Nodes hold one another without a handle.
     handles: AtomicUsize,
-    /// How many nodes stand unevaluated behind this one, and from when on to look whether to evaluate.
+    /// How many unevaluated nodes this one depended on when it was made, counted once per path.
     pub(crate) pending: usize,
-    patience: AtomicUsize,
     /// Whether a variable stood behind this node when it was made; it may have gone since.
     pub(crate) had_variable: bool,
     value: OnceLock<Array>,
@@ -246,14 +247,6 @@ impl Node {
 
     pub(crate) fn is_held(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
-    }
-
-    pub(crate) fn patience(&self) -> usize {
-        self.patience.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_patience(&self, patience: usize) {
-        self.patience.store(patience, Ordering::Relaxed);
     }
 
     pub(crate) fn given_name(&self) -> Option<&str> {
@@ -307,12 +300,11 @@ impl Tensor {
         origin: &'static Location<'static>,
     ) -> Tensor {
         let (cause, origin) = behalf::current(origin);
-        let (mut pending, mut patience, mut had_variable) = (1_usize, 0, false);
+        let (mut pending, mut had_variable) = (1_usize, false);
         for input in &inputs {
             had_variable |= input.had_variable;
             if input.value().is_none() {
                 pending = pending.saturating_add(input.pending);
-                patience = patience.max(input.patience());
             }
         }
         had_variable = match op {
@@ -323,7 +315,6 @@ impl Tensor {
         let node = Node {
             id: next_number(),
             pending,
-            patience: AtomicUsize::new(patience),
             had_variable,
             op,
             shape,

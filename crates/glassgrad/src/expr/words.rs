@@ -42,7 +42,7 @@ impl Op {
             Op::Select => "choose".to_owned(),
             Op::Largest(_) => "max".to_owned(),
             Op::LargestPlace(_) => "argmax".to_owned(),
-            Op::OneHot => "one_hot".to_owned(),
+            Op::OneHot(operation) => (*operation).to_owned(),
             Op::ScatterAdd(_) => "scatter_add".to_owned(),
             Op::Stop => "stop_gradient".to_owned(),
             Op::Custom(custom) => custom.0.name().to_owned(),

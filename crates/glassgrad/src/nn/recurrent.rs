@@ -2,6 +2,8 @@
 
 use super::layer::Layer;
 use crate::diff::scan;
+use crate::dtype::DType;
+use crate::error::Error;
 use crate::expr::Tensor;
 use crate::tree::Tree;
 
@@ -86,6 +88,9 @@ impl<C: Cell> Recurrent<C> {
     /// ```
     #[track_caller]
     pub fn run(&self, sequences: &Tensor) -> (Tensor, C::State) {
+        if let Some(failed) = not_sequences(sequences) {
+            return (failed.clone(), self.cell.start(1).map(|_| failed.clone()));
+        }
         let start = self.cell.start(sequences.shape().get(1).copied().unwrap_or(1));
         let step = |state: &C::State, prepared: &Tensor| {
             let next = self.cell.step(prepared, state);
@@ -110,6 +115,9 @@ impl<C: Cell> Recurrent<C> {
     /// ```
     #[track_caller]
     pub fn run_lengths(&self, sequences: &Tensor, lengths: &Tensor) -> (Tensor, C::State) {
+        if let Some(failed) = not_sequences(sequences).or_else(|| not_lengths(sequences, lengths)) {
+            return (failed.clone(), self.cell.start(1).map(|_| failed.clone()));
+        }
         let time = sequences.shape().first().copied().unwrap_or(0);
         let start = self.cell.start(sequences.shape().get(1).copied().unwrap_or(1));
         let times = Tensor::arange(time as i64);
@@ -123,6 +131,35 @@ impl<C: Cell> Recurrent<C> {
         let (last, outputs) = scan(step, &start, &(self.cell.prepared(sequences), times));
         (outputs, last)
     }
+}
+
+/// The failure of what is not `[time, batch, inputs]`.
+#[track_caller]
+fn not_sequences(sequences: &Tensor) -> Option<Tensor> {
+    if sequences.error().is_some() {
+        return Some(sequences.clone());
+    }
+    if sequences.rank() == 3 {
+        return None;
+    }
+    let message = format!("sequences must be of shape [time, batch, inputs], not {}", sequences.shape());
+    let error = Error::new("Recurrent", message);
+    let error = if sequences.rank() == 2 { error.help("for one sequence, use .unsqueeze(1)") } else { error };
+    Some(Tensor::refused(error, &[sequences]))
+}
+
+/// The failure of what is not one length for each sequence.
+#[track_caller]
+fn not_lengths(sequences: &Tensor, lengths: &Tensor) -> Option<Tensor> {
+    if lengths.error().is_some() {
+        return Some(lengths.clone());
+    }
+    if lengths.dtype() == DType::I64 && **lengths.shape() == sequences.shape()[1..2] {
+        return None;
+    }
+    let batch = sequences.shape()[1];
+    let message = format!("lengths must be i64[{batch}], one for each sequence, not {}", lengths.describe());
+    Some(Tensor::refused(Error::new("Recurrent", message), &[sequences, lengths]))
 }
 
 impl<C: Cell> Layer for Recurrent<C> {

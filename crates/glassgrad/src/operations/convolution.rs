@@ -14,7 +14,7 @@ use crate::view::Window;
 /// let how = Convolution::<2>::default().stride(2).padding([1, 0]).groups(3);
 /// assert_eq!((how.stride, how.padding, how.dilation, how.groups), ([2, 2], [(1, 1), (0, 0)], [1, 1], 3));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution<const N: usize> {
     /// How far the kernel moves at a time.
     pub stride: [usize; N],

@@ -4,7 +4,7 @@ use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Axes, CustomOp, Rule, Tensor};
+use crate::expr::{Axes, CustomOp, Number, Rule, Tensor};
 use crate::shape::Shape;
 
 /// The most parts that a tensor is divided into, so that a slip of the pen is an error and not a crash.
@@ -357,7 +357,7 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros(2).full_like(7.0).to_string(), "[7, 7]");
     /// ```
     #[track_caller]
-    pub fn full_like(&self, value: f64) -> Tensor {
+    pub fn full_like(&self, value: impl Number) -> Tensor {
         if self.error().is_some() { self.clone() } else { Tensor::full(self.shape(), value, self.dtype()) }
     }
 

@@ -16,7 +16,7 @@ use crate::view::{View, Window};
 /// assert_eq!((how.size, how.stride, how.padding), ([3, 3], [2, 2], [1, 1]));
 /// assert_eq!(Pooling::<1>::new(2).stride, [2]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pooling<const N: usize> {
     /// How many places a window sees.
     pub size: [usize; N],
@@ -377,9 +377,19 @@ impl Tensor {
             let message = format!("the last axes of {} are not divided into {counts:?} parts", self.shape());
             return Some(Tensor::refused(Error::new(name, message), &[self]));
         }
+        let is_large =
+            |(count, size): (&usize, &usize)| count.checked_mul(*size).is_none_or(|weights| weights > LARGEST_ADAPTIVE);
+        if counts.iter().zip(&self.shape()[first..]).any(is_large) {
+            let message =
+                format!("the last axes of {} are too large to be divided into {counts:?} parts", self.shape());
+            return Some(Tensor::refused(Error::new(name, message).help("ask for fewer parts"), &[self]));
+        }
         None
     }
 }
+
+/// The most entries of the matrix of weights of one axis: 2 GiB in 64 bits.
+const LARGEST_ADAPTIVE: usize = 1 << 28;
 
 /// Whether windows lie side by side, without padding or gaps.
 fn side_by_side(windows: &[Window]) -> bool {

@@ -1,7 +1,7 @@
 //! Sliding windows, and their transpose.
 
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Number, Tensor};
 use crate::shape::Shape;
 use crate::view::{View, Window};
 
@@ -91,8 +91,11 @@ impl Tensor {
     /// assert_eq!(x.pad_with(&[(1, 2)], -1.0).to_string(), "[-1,  1,  2, -1, -1]");
     /// ```
     #[track_caller]
-    pub fn pad_with(&self, widths: &[(usize, usize)], number: f64) -> Tensor {
+    pub fn pad_with(&self, widths: &[(usize, usize)], number: impl Number) -> Tensor {
         let padded = self.pad(widths);
+        if let (None, Err(message)) = (padded.error(), number.element(self.dtype())) {
+            return Tensor::refused(Error::new("pad_with", message), &[self]);
+        }
         if padded.error().is_some() || padded.shape() == self.shape() {
             return padded;
         }

@@ -78,7 +78,11 @@ impl Fingerprint {
             Op::Select => (16, &[]),
             Op::Largest(axes) => (17, axes),
             Op::LargestPlace(axis) => (18, std::slice::from_ref(axis)),
-            Op::OneHot => (19, &[]),
+            Op::OneHot(operation) => {
+                self.word(19);
+                self.text(operation);
+                return true;
+            }
             Op::Stop => (20, &[]),
             Op::Scan(body) => {
                 self.word(21);

@@ -10,7 +10,7 @@ use glassgrad::Tensor;
 use glassgrad::expr::Keys;
 use glassgrad::nn::{Dropout, Gru, Layer, Linear, Lstm, Rnn};
 use glassgrad::rng::Key;
-use glassgrad::tree::{Branch, Tree};
+use glassgrad::tree::{Branch, Definition, Tree};
 
 use super::settings::{Model, Settings, name_of};
 use super::task::View;
@@ -92,6 +92,13 @@ macro_rules! families {
             fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Network {
                 match self {
                     $(Network::$Name(family) => Network::$Name(family.rebuild(branch, leaf)),)*
+                }
+            }
+
+            fn define(&self, definition: &mut Definition) {
+                definition.value(&std::mem::discriminant(self));
+                match self {
+                    $(Network::$Name(family) => family.define(definition),)*
                 }
             }
         }

@@ -315,7 +315,8 @@ fn integers(
             let combine: fn(i64, i64) -> i64 = match operation {
                 Operation::Mul => i64::wrapping_mul,
                 Operation::Sub => i64::wrapping_sub,
-                _ => i64::wrapping_add,
+                Operation::Add => i64::wrapping_add,
+                other => unreachable!("the planner makes no {} of integers", other.name()),
             };
             for (y, (a, b)) in own_elements.iter_mut().zip(read(a).iter().zip(read(b))) {
                 *y = combine(*a, *b);
@@ -326,9 +327,10 @@ fn integers(
                 *y = a.wrapping_mul(*b);
             }
         }
-        Instruction::Unary(_, a, _) => {
+        Instruction::Unary(Operation::Neg, a, _) => {
             own_elements.iter_mut().zip(read(a)).for_each(|(y, x)| *y = x.wrapping_neg());
         }
+        Instruction::Unary(other, ..) => unreachable!("the planner makes no {} of integers", other.name()),
         Instruction::Choose(condition, a, b) => choose::<i64>(places, condition, a, b, own, count),
         Instruction::Spread(a) => spread::<i64>(places[a], own, count, rows),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),

@@ -200,8 +200,12 @@ macro_rules! functions {
 
             #[inline(always)]
             pub(in super::super) fn erfc<const FUSED: bool>(x: $Float) -> $Float {
-                let tail = upper_tail::<FUSED>(x.abs());
+                let a = x.abs();
+                let tail = upper_tail::<FUSED>(a);
                 let value = if x < 0.0 { 2.0 - tail } else { tail };
+                // Near 0, 1 - erf x by the first terms of its series, which is exact at 0.
+                let near = 1.0 - (core::f64::consts::FRAC_2_SQRT_PI as $Float * x) * (1.0 - x * x / 3.0);
+                let value = if a < 5e-4 { near } else { value };
                 if x.is_nan() { x } else { value }
             }
         }

@@ -22,6 +22,7 @@ mod split;
 mod together;
 mod verify;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -142,7 +143,39 @@ impl fmt::Display for Report {
 /// assert_eq!((graph.nodes.len(), optimise(graph).nodes.len()), (4, 3));
 /// ```
 pub fn optimise(graph: Graph) -> Graph {
-    PASSES.iter().fold(graph, |graph, pass| pass.applied(graph))
+    let is_enabled = |pass: &&Pass| !DISABLED.with_borrow(|disabled| disabled.contains(&pass.name));
+    PASSES.iter().filter(is_enabled).fold(graph, |graph, pass| pass.applied(graph))
+}
+
+thread_local! {
+    /// The passes that a test disables. It is empty otherwise.
+    static DISABLED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls a function on whose thread programs are planned without the passes of these names, and are not cached. This is
+/// for tests: a pass may change results by rounding only, so that programs without it must agree.
+///
+/// ```
+/// use glassgrad::{Tensor, opt::passes::without};
+/// let sum = without(&["simplify", "common"], || (Tensor::from([1.0, 2.0]) * 1.0).sum().item());
+/// assert_eq!(sum.unwrap(), 3.0);
+/// ```
+#[doc(hidden)]
+pub fn without<R>(names: &[&'static str], function: impl FnOnce() -> R) -> R {
+    /// Restores the former list, also if the function panics.
+    struct Restore(Vec<&'static str>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            DISABLED.replace(std::mem::take(&mut self.0));
+        }
+    }
+    let _restore = Restore(DISABLED.replace(names.to_vec()));
+    function()
+}
+
+/// Whether all passes run on this thread, so that what they make may be cached.
+pub(crate) fn all_enabled() -> bool {
+    DISABLED.with_borrow(Vec::is_empty)
 }
 
 /// The graph after all passes, and what each of them did.

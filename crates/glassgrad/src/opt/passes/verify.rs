@@ -237,7 +237,7 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             has_shape(node, &shape)?;
             has_type(node, DType::I64)
         }
-        Op::OneHot => {
+        Op::OneHot(_) => {
             counted(1)?;
             input_is(0, DType::I64)?;
             let own = node.shape.to_vec();

@@ -1,0 +1,144 @@
+//! When results agree.
+//!
+//! Executors may differ by rounding. How far rounding can move a result is measured, not guessed: the program is run again by
+//! the reference executor with every operand and result of a rounding operation perturbed by [`PERTURBATION`] units in the
+//! last place, and the largest change of an element is its tolerance. So tolerances follow from the element type and the
+//! condition of the program, and are not set per operation. A choice that flips under these perturbations, such as a
+//! comparison of two numbers that are equal but for rounding, makes the tolerance of what depends on it as large as the jump.
+//!
+//! [`PERTURBATION`]: super::interpret::PERTURBATION
+
+use glassgrad::array::{Array, Buffer};
+use glassgrad::error::Error;
+
+use super::interpret::epsilon;
+
+/// Values of several tensors, or why there are none.
+pub type Evaluated = Result<Vec<Array>, Error>;
+
+/// Differences below this many units in the last place of an element need no explanation.
+const UNITS: f64 = 4.0;
+
+/// The largest change of each element of each result under perturbations; infinite where it is not comparable.
+#[derive(Clone, Debug, Default)]
+pub struct Tolerances(Vec<Vec<f64>>);
+
+impl Tolerances {
+    /// The tolerances of values from values of perturbed runs.
+    pub fn new(values: &[Array], perturbed: &[Evaluated]) -> Tolerances {
+        let mut all = Vec::with_capacity(values.len());
+        for (place, value) in values.iter().enumerate() {
+            let mut changes = vec![0.0_f64; value.buffer().len()];
+            for run in perturbed {
+                let Some(other) = run.as_ref().ok().and_then(|values| values.get(place)) else {
+                    // What fails under perturbations is not comparable.
+                    changes.fill(f64::INFINITY);
+                    continue;
+                };
+                for (k, change) in changes.iter_mut().enumerate() {
+                    *change = change.max(difference(value.buffer(), other.buffer(), k));
+                }
+            }
+            // An element that happens to be insensitive to these perturbations is rounded like its neighbours.
+            let largest = changes.iter().copied().filter(|change| change.is_finite()).fold(0.0, f64::max);
+            if value.dtype().is_float() {
+                changes.iter_mut().for_each(|change| *change = change.max(largest / 64.0));
+            }
+            all.push(changes);
+        }
+        Tolerances(all)
+    }
+}
+
+/// How far elements are apart: 0 for two NaN and equal infinities, infinite where one is finite and the other is not, and
+/// for integers and booleans that differ.
+fn difference(a: &Buffer, b: &Buffer, k: usize) -> f64 {
+    match (a, b) {
+        (Buffer::F32(_) | Buffer::F64(_), _) => {
+            let (a, b) = (a.get(k), b.get(k));
+            if a == b || (a.is_nan() && b.is_nan()) {
+                0.0
+            } else if a.is_finite() && b.is_finite() {
+                (a - b).abs()
+            } else {
+                f64::INFINITY
+            }
+        }
+        (Buffer::I64(a), Buffer::I64(b)) if a[k] == b[k] => 0.0,
+        (Buffer::Bool(a), Buffer::Bool(b)) if a[k] == b[k] => 0.0,
+        _ => f64::INFINITY,
+    }
+}
+
+/// Why values are not those expected, but for rounding; `tolerances` are computed only if they are needed.
+pub fn disagreement(
+    actual: &Evaluated,
+    expected: &Evaluated,
+    tolerances: &mut dyn FnMut() -> Tolerances,
+) -> Option<String> {
+    let (actual, expected) = match (actual, expected) {
+        (Ok(actual), Ok(expected)) => (actual, expected),
+        (Err(_), Err(_)) => return None,
+        (Ok(_), Err(error)) => return Some(format!("a value, but an error is expected: {error}")),
+        (Err(error), Ok(_)) => return Some(format!("an error, but a value is expected: {error}")),
+    };
+    if let Some(message) = different_kinds(actual, expected) {
+        return Some(message);
+    }
+    let mut known: Option<Tolerances> = None;
+    for (place, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        for k in 0..expected.buffer().len() {
+            let difference = difference(actual.buffer(), expected.buffer(), k);
+            let (a, b) = (actual.buffer().get(k), expected.buffer().get(k));
+            let rounding = UNITS * epsilon(expected.dtype()) * b.abs();
+            if difference == 0.0 || (difference.is_finite() && difference <= rounding) {
+                continue;
+            }
+            let tolerance = known.get_or_insert_with(&mut *tolerances).0[place][k];
+            if difference > tolerance + rounding {
+                return Some(format!(
+                    "result {place}, {}{}, element {k}: {a:e} instead of {b:e}, tolerance {tolerance:e}",
+                    expected.dtype(),
+                    expected.shape()
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Why values are not the same bits. All NaN are the same.
+pub fn unequal(actual: &Evaluated, expected: &Evaluated) -> Option<String> {
+    let (actual, expected) = match (actual, expected) {
+        (Ok(actual), Ok(expected)) => (actual, expected),
+        (Err(_), Err(_)) => return None,
+        (Ok(_), Err(error)) => return Some(format!("a value, but an error is expected: {error}")),
+        (Err(error), Ok(_)) => return Some(format!("an error, but a value is expected: {error}")),
+    };
+    if let Some(message) = different_kinds(actual, expected) {
+        return Some(message);
+    }
+    for (place, (actual, expected)) in actual.iter().zip(expected).enumerate() {
+        for k in 0..expected.buffer().len() {
+            let (a, b) = (actual.buffer().get(k), expected.buffer().get(k));
+            let is_equal = match (actual.buffer(), expected.buffer()) {
+                (Buffer::I64(a), Buffer::I64(b)) => a[k] == b[k],
+                _ => a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan()),
+            };
+            if !is_equal {
+                let kind = format!("{}{}", expected.dtype(), expected.shape());
+                return Some(format!("result {place}, {kind}, element {k}: {a:e} and {b:e} are not the same bits"));
+            }
+        }
+    }
+    None
+}
+
+fn different_kinds(actual: &[Array], expected: &[Array]) -> Option<String> {
+    if actual.len() != expected.len() {
+        return Some(format!("{} results instead of {}", actual.len(), expected.len()));
+    }
+    let kind = |array: &Array| format!("{}{}", array.dtype(), array.shape());
+    let (actual, expected) = actual.iter().zip(expected).find(|(a, b)| kind(a) != kind(b))?;
+    Some(format!("{} instead of {}", kind(actual), kind(expected)))
+}

@@ -1,0 +1,165 @@
+//! Oracles of derivatives, in 64 bits.
+
+use glassgrad::dtype::DType;
+use glassgrad::{Tensor, compile, grad, jvp, vjp};
+
+use super::super::interpret::{Interpreter, Mode};
+use super::{Case, direction, loss, planned};
+use crate::counters;
+use crate::random::Random;
+
+/// Smooth mode: 64 bits everywhere, nothing stops derivatives.
+const SMOOTH: Mode = Mode { as_f64: true, noise: None, expanded: false, inlined: true, ignores_stops: true };
+
+/// Steps of finite differences are these negative powers of two.
+const STEPS: [i32; 6] = [6, 9, 12, 15, 18, 21];
+
+/// How often the runs for a tolerance are repeated.
+const RUNS: u64 = 6;
+
+/// The floating-point inputs, and all inputs again with others in their places.
+struct Moved {
+    all: Vec<Tensor>,
+    places: Vec<usize>,
+}
+
+impl Moved {
+    fn new(case: &Case<'_>, interpreter: &Interpreter) -> Moved {
+        let all = interpreter.inputs(case.program);
+        let is_moved = |place: &usize| all[*place].dtype() == DType::F64;
+        let places = (0..all.len()).filter(is_moved).collect();
+        Moved { all, places }
+    }
+
+    fn floats(&self) -> Vec<Tensor> {
+        self.places.iter().map(|place| self.all[*place].clone()).collect()
+    }
+
+    fn with(&self, floats: &[Tensor]) -> Vec<Tensor> {
+        let mut inputs = self.all.clone();
+        for (place, tensor) in self.places.iter().zip(floats) {
+            inputs[*place] = tensor.clone();
+        }
+        inputs
+    }
+}
+
+fn numbers(tensors: &[Tensor]) -> Result<Vec<f64>, String> {
+    let values = planned(tensors).map_err(|error| error.to_string())?;
+    Ok(values.iter().flat_map(|array| (0..array.buffer().len()).map(|k| array.buffer().get(k))).collect())
+}
+
+/// Forward and reverse mode are transposes of each other.
+pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
+    let products = |noise: Option<u64>| -> Result<Option<([f64; 2], f64)>, String> {
+        let interpreter = Interpreter::new(Mode { noise, ..SMOOTH });
+        let moved = Moved::new(case, &interpreter);
+        let x = moved.floats();
+        let function = |x: &Vec<Tensor>| -> Vec<Tensor> {
+            let outputs = interpreter.outputs(case.program, &moved.with(x));
+            outputs.into_iter().filter(|output| output.is_float()).collect()
+        };
+        let mut random = Random::new(case.seed ^ 0xAD);
+        let v: Vec<Tensor> = x.iter().map(|x| direction(&mut random, x.shape())).collect();
+        let (value, pull) = vjp(function, &x);
+        if x.is_empty() || value.is_empty() || value.iter().any(|value| value.error().is_some()) {
+            return Ok(None);
+        }
+        let w: Vec<Tensor> = value.iter().map(|y| direction(&mut random, y.shape())).collect();
+        // Perturbations are drawn anew for each pass; without noise both passes differentiate the same function.
+        let (_, pushed) = jvp(function, &x, &v);
+        let pulled = pull(&w);
+        let (Ok(w), Ok(pushed), Ok(pulled), Ok(v)) = (numbers(&w), numbers(&pushed), numbers(&pulled), numbers(&v)) else {
+            return Ok(None);
+        };
+        let forward: Vec<f64> = w.iter().zip(&pushed).map(|(w, y)| w * y).collect();
+        let reverse: Vec<f64> = pulled.iter().zip(&v).map(|(x, v)| x * v).collect();
+        let size = forward.iter().chain(&reverse).map(|term| term.abs()).sum();
+        Ok(Some(([forward.iter().sum(), reverse.iter().sum()], size)))
+    };
+    let Some(([forward, reverse], size)) = products(None)? else { return Ok(()) };
+    if !(forward.is_finite() && reverse.is_finite()) {
+        counters::add("skipped", "adjoint: not finite", 1);
+        return Ok(());
+    }
+    let rounding = 64.0 * f64::EPSILON * size;
+    if (forward - reverse).abs() <= rounding {
+        return Ok(());
+    }
+    let mut tolerance = rounding;
+    for run in 0..RUNS {
+        if let Some(([one, other], _)) = products(Some(run))? {
+            tolerance = tolerance.max((one - forward).abs()).max((other - reverse).abs());
+        }
+    }
+    if (forward - reverse).abs() <= tolerance || !tolerance.is_finite() {
+        return Ok(());
+    }
+    Err(format!("⟨w, Jv⟩ = {forward:e}, but ⟨Jᵀw, v⟩ = {reverse:e}, tolerance {tolerance:e}"))
+}
+
+/// The gradient along a direction against central differences.
+pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
+    let interpreter = Interpreter::new(SMOOTH);
+    let moved = Moved::new(case, &interpreter);
+    let x = moved.floats();
+    let function =
+        |x: &Vec<Tensor>| loss(&interpreter.outputs(case.program, &moved.with(x)), case.seed);
+    let mut random = Random::new(case.seed ^ 0xFD);
+    let v: Vec<Tensor> = x.iter().map(|x| direction(&mut random, x.shape())).collect();
+    let (Ok(gradient), Ok(v)) = (numbers(&grad(function)(&x)), numbers(&v)) else { return Ok(()) };
+    let terms: Vec<f64> = gradient.iter().zip(&v).map(|(g, v)| g * v).collect();
+    let slope: f64 = terms.iter().sum();
+    let compiled = compile(function);
+    let at = |step: f64| -> Option<f64> {
+        let mut rest = &v[..];
+        let mut stepped = Vec::new();
+        for x in &x {
+            let (own, others) = rest.split_at(x.shape().elements());
+            rest = others;
+            stepped.push(x + Tensor::new(own, x.shape()) * step);
+        }
+        compiled.call(&stepped).ok()?.item().ok().filter(|value| value.is_finite())
+    };
+    let skip = |reason: &str| {
+        counters::add("skipped", format!("differences: {reason}"), 1);
+        Ok(())
+    };
+    let Some(value) = at(0.0).filter(|_| slope.is_finite()) else { return skip("not finite") };
+    let mut estimates: Vec<(f64, f64)> = Vec::new();
+    for step in STEPS {
+        let step = 2.0_f64.powi(-step);
+        let (Some(after), Some(before)) = (at(step), at(-step)) else { return skip("not finite") };
+        let (right, left) = ((after - value) / step, (value - before) / step);
+        estimates.push((0.5 * (right + left), (right - left).abs()));
+    }
+    let size = terms.iter().map(|term| term.abs()).sum::<f64>() + estimates[2].0.abs() + f64::EPSILON * value.abs();
+    // Rounding of the function, seen through the smallest step at which both sides agree best.
+    let Some(best) = (1..estimates.len())
+        .min_by(|a, b| {
+            let error = |k: usize| (estimates[k].0 - estimates[k - 1].0).abs();
+            error(*a).total_cmp(&error(*b))
+        })
+    else {
+        return skip("no estimate");
+    };
+    let error = (estimates[best].0 - estimates[best - 1].0).abs();
+    // At a kink or a jump the one-sided slopes stay apart; where the function is smooth they come together with the step.
+    let gap = estimates.iter().map(|(_, gap)| *gap).fold(f64::INFINITY, f64::min);
+    let known = f64::EPSILON.powf(0.25) * size;
+    if gap > known {
+        return skip("one-sided slopes differ");
+    }
+    if error > known {
+        return skip("no convergence");
+    }
+    // Half of the digits are what differences leave at least, where the estimates agree.
+    let tolerance = 64.0 * error + f64::EPSILON.powf(0.4) * size;
+    if (slope - estimates[best].0).abs() <= tolerance {
+        return Ok(());
+    }
+    Err(format!(
+        "the gradient along a direction is {slope:e}, but differences give {:e}, tolerance {tolerance:e}",
+        estimates[best].0
+    ))
+}

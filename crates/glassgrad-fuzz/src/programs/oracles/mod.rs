@@ -1,0 +1,149 @@
+//! The oracles: independent ways to compute the same thing, which must agree.
+
+mod derivatives;
+mod execution;
+
+use std::cell::OnceCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use glassgrad::dtype::DType;
+use glassgrad::{Tensor, grad};
+
+use super::compare::{Evaluated, Tolerances, disagreement};
+use super::interpret::{Interpreter, Mode};
+use super::program::Program;
+use crate::counters;
+use crate::random::Random;
+use crate::runner::panic_message;
+
+/// How many perturbed runs tolerances come from at first, and if these do not suffice.
+const RUNS: [u64; 2] = [4, 24];
+
+/// An oracle: nothing if all agree, and what differs otherwise.
+pub struct Oracle {
+    /// Its name.
+    pub name: &'static str,
+    /// What it checks, in a line.
+    pub summary: &'static str,
+    check: fn(&Case<'_>) -> Result<(), String>,
+}
+
+/// All oracles.
+pub const ORACLES: &[Oracle] = &[
+    Oracle { name: "reference", summary: "planned programs against the reference executor", check: execution::reference },
+    Oracle { name: "order", summary: "results read one by one, with intermediate values held", check: execution::order },
+    Oracle { name: "compile", summary: "compiled against define-by-run, bit-equal", check: execution::compiled },
+    Oracle { name: "threads", summary: "one thread against several, bit-equal", check: execution::threads },
+    Oracle { name: "passes", summary: "each optimisation pass disabled", check: execution::passes },
+    Oracle { name: "levels", summary: "every instruction-set level of this machine", check: execution::levels },
+    Oracle { name: "structure", summary: "loops, maps and checkpoints against their definition", check: execution::structure },
+    Oracle { name: "adjoint", summary: "⟨w, Jv⟩ = ⟨Jᵀw, v⟩ between jvp and vjp", check: derivatives::adjoint },
+    Oracle { name: "differences", summary: "gradients against finite differences", check: derivatives::differences },
+];
+
+/// The names of all oracles.
+pub const NAMES: &[&str] =
+    &["reference", "order", "compile", "threads", "passes", "levels", "structure", "adjoint", "differences"];
+
+/// A program before the oracles.
+pub struct Case<'p> {
+    /// The program.
+    pub program: &'p Program,
+    /// What random choices of oracles come from.
+    pub seed: u64,
+    /// Whether gradients of all floating-point inputs are results too.
+    pub with_gradient: bool,
+    expected: OnceCell<Evaluated>,
+}
+
+impl<'p> Case<'p> {
+    /// A case.
+    pub fn new(program: &'p Program, seed: u64) -> Case<'p> {
+        let with_gradient = Random::new(seed ^ 0xA5A5).chance(0.6);
+        Case { program, seed, with_gradient, expected: OnceCell::new() }
+    }
+
+    /// Calls an oracle. A panic is a disagreement.
+    pub fn check(&self, oracle: &Oracle) -> Result<(), String> {
+        counters::add("oracle", oracle.name, 1);
+        catch_unwind(AssertUnwindSafe(|| (oracle.check)(self))).unwrap_or_else(|payload| Err(panic_message(&*payload)))
+    }
+
+    /// The results in a mode, not evaluated: the outputs, and gradients.
+    pub fn results(&self, mode: Mode) -> Vec<Tensor> {
+        // Nothing can be read while a gradient is traced.
+        let interpreter = Interpreter::new(Mode { inlined: mode.inlined || self.with_gradient, ..mode });
+        self.results_at(&interpreter, &interpreter.inputs(self.program))
+    }
+
+    /// The results at some inputs.
+    pub fn results_at(&self, interpreter: &Interpreter, inputs: &[Tensor]) -> Vec<Tensor> {
+        let mut results = interpreter.outputs(self.program, inputs);
+        if self.with_gradient && results.iter().any(|result| result.is_float()) {
+            let loss = |x: &Vec<Tensor>| loss(&interpreter.outputs(self.program, x), self.seed);
+            let gradients = grad(loss)(&inputs.to_vec());
+            results.extend(gradients.into_iter().filter(|gradient| gradient.is_float()));
+        }
+        results
+    }
+
+    /// The results of the reference executor.
+    pub fn expected(&self) -> &Evaluated {
+        self.expected.get_or_init(|| by_reference(&self.results(Mode::default())))
+    }
+
+    /// Compares results with those of the reference executor.
+    pub fn compare(&self, actual: &Evaluated) -> Result<(), String> {
+        let mut message = String::new();
+        for runs in RUNS {
+            match disagreement(actual, self.expected(), &mut || self.tolerances(runs)) {
+                None => return Ok(()),
+                Some(found) => message = found,
+            }
+        }
+        Err(message)
+    }
+
+    fn tolerances(&self, runs: u64) -> Tolerances {
+        let perturbed: Vec<Evaluated> = (0..runs)
+            .map(|run| by_reference(&self.results(Mode { noise: Some(run), inlined: true, ..Mode::default() })))
+            .collect();
+        counters::add("tolerances", "programs whose tolerances were measured", 1);
+        self.expected().as_ref().map_or_else(|_| Tolerances::default(), |values| Tolerances::new(values, &perturbed))
+    }
+}
+
+/// The values of tensors by the planned program.
+pub fn planned(tensors: &[Tensor]) -> Evaluated {
+    Tensor::eval_all(&tensors.iter().collect::<Vec<_>>())
+}
+
+/// The values of tensors by the reference executor.
+pub fn by_reference(tensors: &[Tensor]) -> Evaluated {
+    Tensor::eval_all_by_reference(&tensors.iter().collect::<Vec<_>>())
+}
+
+/// One number from all floating-point outputs: their sum with random weights.
+pub fn loss(outputs: &[Tensor], seed: u64) -> Tensor {
+    let mut random = Random::new(seed ^ 0x5EED);
+    let mut total = Tensor::from(0.0);
+    for output in outputs {
+        if let Some(error) = output.error() {
+            return glassgrad::diff::Fallible::failed(error);
+        }
+        if output.is_float() {
+            let weights = direction(&mut random, output.shape());
+            total = total + (output.cast(DType::F64) * weights).sum();
+        }
+    }
+    total
+}
+
+/// Random 64-bit numbers of magnitude 1/2 to 1, in multiples of 1/64.
+pub fn direction(random: &mut Random, shape: &[usize]) -> Tensor {
+    let count = shape.iter().product();
+    let numbers: Vec<f64> = (0..count)
+        .map(|_| random.between(32, 64) as f64 / 64.0 * if random.chance(0.5) { 1.0 } else { -1.0 })
+        .collect();
+    Tensor::new(&numbers, shape)
+}

@@ -1,0 +1,310 @@
+//! Functions compiled: the graph is built, differentiated and planned once, and then only run.
+
+mod cache;
+mod plan;
+mod update;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use self::cache::PlanCache;
+use self::plan::{Plan, Source, publish, sources, unknown};
+use crate::array::Array;
+use crate::diff::Outcome;
+use crate::error::Error;
+use crate::exec;
+use crate::expr::Tensor;
+use crate::opt::Extract;
+use crate::opt::program::Program;
+use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
+
+/// A function whose graph is built once for every definition of its arguments: their structure (which parts there are,
+/// which variants, which static values), and the shapes and element types of their leaves. The 64 plans used last are
+/// kept.
+///
+/// What the function captures is read when it is built: tensors that change from call to call, random keys among
+/// them, are arguments. Reading a value inside it is an error, because there is none yet.
+///
+/// Inside a transform, or where an argument or a captured tensor depends on a variable, a call is the function itself,
+/// so that derivatives, [`vmap`](crate::vmap) and other compiled functions see through it.
+///
+/// ```
+/// use glassgrad::{Tensor, compile, value_and_grad};
+/// let (x, y) = (Tensor::from([1.0, 2.0, 3.0]), Tensor::from([3.0, 5.0, 7.0]));
+/// let loss = |(w, b): &(Tensor, Tensor)| (&x * w + b - &y).square().mean();
+/// let step = compile(|parameters: &(Tensor, Tensor)| {
+///     let (value, (dw, db)) = value_and_grad(loss)(parameters);
+///     (value, (&parameters.0 - dw * 0.1, &parameters.1 - db * 0.1))
+/// });
+/// let mut parameters = (Tensor::from(0.0), Tensor::from(0.0));
+/// for _ in 0..1000 {
+///     parameters = step.call(&parameters).unwrap().1;
+/// }
+/// assert_eq!(format!("{:.3} {:.3}", parameters.0, parameters.1), "2 1");
+/// ```
+pub fn compile<X: Tree, R: Outcome, F: Fn(&X) -> R>(function: F) -> Compiled<F, R::Tree> {
+    Compiled { function, plans: Mutex::default() }
+}
+
+/// A compiled function, see [`compile`].
+///
+/// ```
+/// use glassgrad::{Tensor, compile};
+/// let double = compile(|x: &Tensor| x * 2.0);
+/// assert_eq!(double.call(&Tensor::from([1.0, 2.0])).unwrap().to_string(), "[2, 4]");
+/// ```
+pub struct Compiled<F, R> {
+    function: F,
+    plans: Mutex<PlanCache<R>>,
+}
+
+/// What is done with arguments of one definition.
+enum Prepared<R> {
+    /// A planned program is run.
+    Planned(Plan<R>),
+    /// The function captures what depends on a variable: it is called as it is, so that derivatives pass.
+    Inline,
+}
+
+/// Lists that a call fills and leaves empty. Each thread keeps its own, so that only the first call asks for memory for them.
+#[derive(Default)]
+struct Lists {
+    arguments: Vec<Tensor>,
+    inputs: Vec<*const u8>,
+    results: exec::Results,
+}
+
+thread_local! {
+    static LISTS: RefCell<Lists> = RefCell::default();
+}
+
+/// Does something with empty lists. A function that is called while another one is built finds none, and makes others.
+#[track_caller]
+fn with_lists<R>(work: impl FnOnce(&mut Lists) -> R) -> R {
+    let mut lists = LISTS.with_borrow_mut(std::mem::take);
+    let result = work(&mut lists);
+    lists.arguments.clear();
+    lists.inputs.clear();
+    lists.results.clear();
+    LISTS.with_borrow_mut(|place| *place = lists);
+    result
+}
+
+fn push_leaves<X: Tree>(x: &X, leaves: &mut Vec<Tensor>) {
+    x.visit(&Branch::root(), &mut |_, leaf| leaves.push(leaf.clone()));
+}
+
+/// Computes the values of arguments that are not known yet.
+#[track_caller]
+fn make_known(arguments: &[Tensor]) -> Result<(), Error> {
+    if arguments.iter().any(|leaf| leaf.0.value().is_none()) {
+        Tensor::eval_all(&arguments.iter().collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// The key of a plan: the definition of the arguments, and the shapes and types of their leaves.
+fn plan_key(mut definition: Definition, arguments: &[Tensor]) -> u128 {
+    definition.number(arguments.len());
+    for leaf in arguments {
+        definition.shape(leaf.shape(), leaf.dtype());
+    }
+    definition.finish()
+}
+
+/// A function after it was called with placeholders in place of its arguments.
+struct Traced<R> {
+    /// The numbers of the arguments, by node.
+    arguments: HashMap<u64, usize>,
+    results: R,
+    roots: Vec<Tensor>,
+}
+
+impl<R> Traced<R> {
+    /// Whether derivatives must pass through the results to something that is no argument.
+    fn captures_variable(&self) -> bool {
+        let foreign = |id: u64| !self.arguments.contains_key(&id);
+        self.roots.iter().any(|root| exec::reaches_variable(root, foreign))
+    }
+
+    fn extract(&self) -> Result<Extract, Error> {
+        exec::function(&self.roots.iter().collect::<Vec<_>>())
+    }
+}
+
+impl<F, R: Tree> Compiled<F, R> {
+    /// Calls the function, building it if arguments of this definition are new.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, compile, grad};
+    /// let slope = compile(grad(|x: &Tensor| x.powi(3).sum()));
+    /// assert_eq!(slope.call(&Tensor::from([1.0, 2.0])).unwrap().to_string(), "[ 3, 12]");
+    /// assert_eq!(slope.call(&Tensor::from([3.0])).unwrap().to_string(), "[27]"); // another shape: built again
+    ///
+    /// // Derivatives pass through a compiled function.
+    /// let triple = compile(|x: &Tensor| x * 3.0);
+    /// assert_eq!(grad(|x: &Tensor| triple.call(x).unwrap().sum())(&Tensor::from([1.0])).to_string(), "[3]");
+    /// ```
+    #[track_caller]
+    pub fn call<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<R, Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let origin = Location::caller();
+        with_lists(|Lists { arguments, inputs, results }| {
+            push_leaves(x, arguments);
+            if arguments.iter().any(Tensor::is_tracked) {
+                return self.inline(x);
+            }
+            make_known(arguments)?;
+            let prepared = self.prepared(Definition::of(x), arguments, || self.build(x, arguments))?;
+            let Prepared::Planned(plan) = &*prepared else { return self.inline(x) };
+            for source in &plan.inputs {
+                inputs.push(source.address(arguments)?);
+            }
+            let mut spare = plan.take_spare();
+            let place = |number: usize| spare[number].as_mut()?.renewed(origin).map(exec::address_mut);
+            exec::run(&plan.program, inputs, place, results, &plan.origins)?;
+            publish(results, &mut spare, origin);
+            let made = plan.rebuilt(&plan.results, |leaf| plan.made(leaf, &spare, origin), 0..plan.leaves.len())?;
+            plan.give_spare(spare);
+            Ok(made)
+        })
+    }
+
+    /// The program for arguments of this definition.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, compile};
+    /// let length = compile(|x: &Tensor| x.square().sum().sqrt());
+    /// let program = length.program(&Tensor::from([3.0, 4.0])).unwrap();
+    /// assert_eq!((program.inputs.len(), program.results.len()), (1, 1));
+    /// ```
+    #[track_caller]
+    pub fn program<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<Arc<Program>, Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let arguments = x.flatten();
+        let prepared = self.prepared(Definition::of(x), &arguments, || self.build(x, &arguments))?;
+        match &*prepared {
+            Prepared::Planned(plan) => Ok(Arc::clone(&plan.program)),
+            Prepared::Inline => Ok(exec::program_for(&self.traced(x, &arguments)?.extract()?)),
+        }
+    }
+
+    /// The function itself, called with these arguments.
+    fn inline<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<R, Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let result = (self.function)(x).outcome();
+        let mut failure = None;
+        result.visit(&Branch::root(), &mut |_, leaf| {
+            if failure.is_none() {
+                failure = leaf.error().cloned();
+            }
+        });
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(result),
+        }
+    }
+
+    /// What is done with arguments of this definition: as planned before, or a new plan.
+    fn prepared(
+        &self,
+        definition: Definition,
+        arguments: &[Tensor],
+        build: impl FnOnce() -> Result<Prepared<R>, Error>,
+    ) -> Result<Arc<Prepared<R>>, Error> {
+        let key = plan_key(definition, arguments);
+        let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(prepared) = plans().get(key) {
+            return Ok(prepared);
+        }
+        // Not under the lock: the function may call itself.
+        let prepared = Arc::new(build()?);
+        plans().insert(key, &prepared);
+        Ok(prepared)
+    }
+
+    /// What is to be computed for these arguments, and what is given to it: arguments and what the function captured.
+    #[track_caller]
+    pub(crate) fn extracted<X: Tree, O: Outcome<Tree = R>>(
+        &self,
+        x: &X,
+    ) -> Result<(Extract, Vec<(Array, usize)>), Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let leaves = x.flatten();
+        let values = Tensor::eval_all(&leaves.iter().collect::<Vec<_>>())?;
+        let traced = self.traced(x, &leaves)?;
+        let extract = traced.extract()?;
+        let given = sources(&extract, &traced.arguments)?.into_iter().map(|source| match source {
+            Source::Argument(number) => (values[number].clone(), 0),
+            Source::Captured(array, start) => (array, start),
+        });
+        let given = given.collect();
+        Ok((extract, given))
+    }
+
+    #[track_caller]
+    fn traced<X: Tree, O: Outcome<Tree = R>>(&self, x: &X, leaves: &[Tensor]) -> Result<Traced<R>, Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let named = |placeholder: Tensor, leaf: &Tensor| match leaf.name() {
+            Some(name) => placeholder.named(name),
+            None => placeholder,
+        };
+        let origin = Location::caller();
+        let placeholder =
+            |leaf: &Tensor| named(Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin), leaf);
+        let (placeholders, list) = checked_map("compile", x, placeholder)?;
+        // The program reads its inputs where the leaves are: what was traced must be what is passed.
+        if list.len() != leaves.len() || list.iter().zip(leaves).any(|(one, other)| !is_alike(one, other)) {
+            return Err(inconsistent::<X>("compile", "show other leaves each time"));
+        }
+        let arguments = list.iter().enumerate().map(|(number, leaf)| (leaf.0.id, number)).collect();
+        let results = (self.function)(&placeholders).outcome();
+        let roots = results.flatten();
+        Ok(Traced { arguments, results, roots })
+    }
+
+    #[track_caller]
+    fn build<X: Tree, O: Outcome<Tree = R>>(&self, x: &X, leaves: &[Tensor]) -> Result<Prepared<R>, Error>
+    where
+        F: Fn(&X) -> O,
+    {
+        let traced = self.traced(x, leaves)?;
+        if traced.captures_variable() {
+            return Ok(Prepared::Inline);
+        }
+        let extract = traced.extract()?;
+        let numbers: HashMap<u64, usize> =
+            extract.results().enumerate().map(|(number, node)| (node.id, number)).collect();
+        let leaves = traced.roots.iter().map(|root| match numbers.get(&root.0.id) {
+            Some(number) => Ok(Ok(*number)),
+            None => root.0.value().cloned().map(Err).ok_or_else(unknown),
+        });
+        let leaves = leaves.collect::<Result<Vec<_>, Error>>()?;
+        Plan::new(&extract, &traced.arguments, &traced.results, leaves).map(Prepared::Planned)
+    }
+}
+
+/// Whether two tensors have the same shape and type.
+fn is_alike(one: &Tensor, other: &Tensor) -> bool {
+    one.shape() == other.shape() && one.dtype() == other.dtype()
+}
+
+impl<F, R> fmt::Debug for Compiled<F, R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(formatter, "a compiled function with {} plans", plans.len())
+    }
+}

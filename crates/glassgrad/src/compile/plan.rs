@@ -1,0 +1,148 @@
+//! What is planned for arguments of one definition: a program, where its inputs come from, and where its results go.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::update::InPlace;
+use crate::array::{Array, SMALLEST_BYTES};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::exec;
+use crate::expr::Tensor;
+use crate::opt::program::Program;
+use crate::opt::{Extract, Leaf};
+use crate::shape::Shape;
+use crate::tree::{Branch, Tree, checked_map, inconsistent};
+
+/// What was planned for arguments of one definition.
+pub(super) struct Plan<R> {
+    pub(super) program: Arc<Program>,
+    pub(super) inputs: Vec<Source>,
+    /// The results in their structure, and for each leaf where it comes from.
+    pub(super) results: R,
+    pub(super) leaves: Vec<Result<usize, Array>>,
+    pub(super) origins: Vec<&'static Location<'static>>,
+    /// What stands in the place of a state while it is written over.
+    pub(super) nothing: Tensor,
+    /// For each result a small tensor of its kind from a call before. If nobody else holds it any more, it is written over.
+    spare: Mutex<Spare>,
+    /// The program that writes the first results over the first arguments, once an update has asked for it.
+    pub(super) in_place: OnceLock<InPlace>,
+}
+
+pub(super) type Spare = Vec<Option<Tensor>>;
+
+/// Where an input of the program comes from: an argument, or what the function captured.
+pub(super) enum Source {
+    Argument(usize),
+    Captured(Array, usize),
+}
+
+pub(super) fn unknown() -> Error {
+    Error::new("compile", "an argument of another function is not known here")
+}
+
+/// Where the inputs of a program come from.
+pub(super) fn sources(extract: &Extract, arguments: &HashMap<u64, usize>) -> Result<Vec<Source>, Error> {
+    let source = |leaf: &Leaf| match leaf {
+        Leaf::Known(array, start) => Ok(Source::Captured(array.clone(), *start)),
+        Leaf::Argument(id) => arguments.get(id).map(|number| Source::Argument(*number)).ok_or_else(unknown),
+    };
+    extract.leaves.iter().map(source).collect()
+}
+
+/// Makes tensors of the arrays that a program made, and puts them where those would be that are used again.
+pub(super) fn publish(results: &mut exec::Results, spare: &mut Spare, origin: &'static Location<'static>) {
+    for (spare, array) in spare.iter_mut().zip(results.drain(..)) {
+        if let Some(array) = array {
+            *spare = Some(Tensor::leaf_at(array, origin));
+        }
+    }
+}
+
+impl Source {
+    /// Where the elements begin.
+    pub(super) fn address(&self, arguments: &[Tensor]) -> Result<*const u8, Error> {
+        match self {
+            Source::Argument(number) => {
+                arguments[*number].0.value().map(|array| exec::part(array, 0)).ok_or_else(unknown)
+            }
+            Source::Captured(array, start) => Ok(exec::part(array, *start)),
+        }
+    }
+}
+
+impl<R: Tree> Plan<R> {
+    /// Plans what was extracted. `leaves` says where the leaves of the results come from.
+    pub(super) fn new(
+        extract: &Extract,
+        arguments: &HashMap<u64, usize>,
+        results: &R,
+        leaves: Vec<Result<usize, Array>>,
+    ) -> Result<Plan<R>, Error> {
+        let inputs = sources(extract, arguments)?;
+        let program = exec::program_for(extract);
+        // Only the structure of the results stays, not the graph they depend on.
+        let structure = |leaf: &Tensor| Tensor::placeholder(Shape::scalar(), leaf.dtype());
+        let (results, _) = checked_map("compile", results, structure)?;
+        let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
+        Ok(Plan {
+            program,
+            inputs,
+            results,
+            leaves,
+            origins: extract.origins.clone(),
+            nothing,
+            spare: Mutex::default(),
+            in_place: OnceLock::new(),
+        })
+    }
+}
+
+impl<R> Plan<R> {
+    /// Tensors to be used again: nobody else finds them until they are given back.
+    pub(super) fn take_spare(&self) -> Spare {
+        let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        spare.resize(self.program.results.len(), None);
+        spare
+    }
+
+    /// Keeps small tensors for the next call; the memory of large ones goes where that of all arrays does.
+    pub(super) fn give_spare(&self, mut spare: Spare) {
+        let is_large = |tensor: &Tensor| tensor.shape().elements() * tensor.dtype().bytes() >= SMALLEST_BYTES;
+        spare.iter_mut().filter(|spare| spare.as_ref().is_some_and(is_large)).for_each(|spare| *spare = None);
+        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = spare;
+    }
+
+    /// A leaf of the results that was made, or captured.
+    pub(super) fn made(&self, leaf: &Result<usize, Array>, made: &Spare, origin: &'static Location<'static>) -> Tensor {
+        match leaf {
+            Ok(number) => made[*number].clone().unwrap_or_else(|| unreachable!("the program wrote every result")),
+            Err(captured) => Tensor::leaf_at(captured.clone(), origin),
+        }
+    }
+
+    /// A tree of results, from a range of all leaves. `rebuild` is code of the user: it must ask for each of them.
+    pub(super) fn rebuilt<T: Tree>(
+        &self,
+        tree: &T,
+        leaf: impl Fn(&Result<usize, Array>) -> Tensor,
+        range: Range<usize>,
+    ) -> Result<T, Error> {
+        let mut leaves = self.leaves[range].iter();
+        let mut missing = false;
+        let rebuilt = tree.rebuild(&Branch::root(), &mut |_, _| match leaves.next() {
+            Some(next) => leaf(next),
+            None => {
+                missing = true;
+                self.nothing.clone()
+            }
+        });
+        if missing || leaves.next().is_some() {
+            return Err(inconsistent::<T>("compile", "do not have the same number of leaves"));
+        }
+        Ok(rebuilt)
+    }
+}
