@@ -136,7 +136,8 @@ fn sized() -> Vec<Problem> {
             let mut found: Vec<Tensor> = (1..=29)
                 .map(|i| {
                     let t = f64::from(i) / 29.0;
-                    let slope = (1..x.len()).fold(x[0].zeros_like(), |sum, j| sum + &x[j] * (j as f64 * t.powi(j as i32 - 1)));
+                    let slope =
+                        (1..x.len()).fold(x[0].zeros_like(), |sum, j| sum + &x[j] * (j as f64 * t.powi(j as i32 - 1)));
                     let value = (0..x.len()).fold(x[0].zeros_like(), |sum, j| sum + &x[j] * t.powi(j as i32));
                     slope - value.square() - 1.0
                 })
@@ -160,22 +161,32 @@ fn sized() -> Vec<Problem> {
             let first = linear.slice(&[(0..n as isize - 1).into()]);
             Tensor::concatenate(&[&first, &stacked(&[x.prod() - 1.0])], 0)
         }),
-        each("discrete boundary value", &(1..=8).map(|i| { let t = f64::from(i) / 9.0; t * (t - 1.0) }).collect::<Vec<_>>(), &[0.0], |x| {
-            let h = 1.0 / (x.len() as f64 + 1.0);
-            (0..x.len())
+        each(
+            "discrete boundary value",
+            &(1..=8)
                 .map(|i| {
-                    let t = (i as f64 + 1.0) * h;
-                    let mut own = &x[i] * 2.0 + (&x[i] + (t + 1.0)).powi(3) * (h * h / 2.0);
-                    if i > 0 {
-                        own = own - &x[i - 1];
-                    }
-                    if i + 1 < x.len() {
-                        own = own - &x[i + 1];
-                    }
-                    own
+                    let t = f64::from(i) / 9.0;
+                    t * (t - 1.0)
                 })
-                .collect()
-        }),
+                .collect::<Vec<_>>(),
+            &[0.0],
+            |x| {
+                let h = 1.0 / (x.len() as f64 + 1.0);
+                (0..x.len())
+                    .map(|i| {
+                        let t = (i as f64 + 1.0) * h;
+                        let mut own = &x[i] * 2.0 + (&x[i] + (t + 1.0)).powi(3) * (h * h / 2.0);
+                        if i > 0 {
+                            own = own - &x[i - 1];
+                        }
+                        if i + 1 < x.len() {
+                            own = own - &x[i + 1];
+                        }
+                        own
+                    })
+                    .collect()
+            },
+        ),
         each("Broyden tridiagonal", &[-1.0; 8], &[0.0], |x| {
             (0..x.len())
                 .map(|i| {
@@ -201,7 +212,8 @@ fn sized() -> Vec<Problem> {
         }),
         each("Chebyquad", &(1..=8).map(|i| f64::from(i) / 9.0).collect::<Vec<_>>(), &[3.51687372568e-3], |x| {
             let y: Vec<Tensor> = x.iter().map(|x| x * 2.0 - 1.0).collect();
-            let (mut before, mut now): (Vec<Tensor>, Vec<Tensor>) = (y.iter().map(Tensor::ones_like).collect(), y.clone());
+            let (mut before, mut now): (Vec<Tensor>, Vec<Tensor>) =
+                (y.iter().map(Tensor::ones_like).collect(), y.clone());
             let mut found = Vec::new();
             for degree in 1..=x.len() {
                 let sum = now.iter().fold(x[0].zeros_like(), |sum, t| sum + t) / x.len() as f64;

@@ -116,7 +116,8 @@ fn logdet_is_that_of_the_dense_matrix_or_an_error() {
 
 #[test]
 fn axes_of_extent_one_and_none_are_solved() {
-    for [a, i, j] in [[1, 2, 2], [2, 1, 2], [2, 2, 1], [1, 1, 1], [4, 1, 4], [4, 4, 1], [4, 2, 2], [1, 4, 1], [5, 2, 2]] {
+    for [a, i, j] in [[1, 2, 2], [2, 1, 2], [2, 2, 1], [1, 1, 1], [4, 1, 4], [4, 4, 1], [4, 2, 2], [1, 4, 1], [5, 2, 2]]
+    {
         let w = normal(3, &[a, i, j]);
         let f = |x: &Tensor| Tensor::einsum("aij,ij->a", &[&w, &x.reshape([i, j])]).square().sum() + x.square().sum();
         let x = normal(5, &[i * j]);

@@ -69,7 +69,8 @@ impl Interpreter {
         environment.extend(block.parameters.iter().copied().zip(arguments.iter().cloned()));
         for instruction in &block.instructions {
             let operation = find(&instruction.operation);
-            let mut operands: Vec<Tensor> = instruction.operands.iter().map(|value| environment[value].clone()).collect();
+            let mut operands: Vec<Tensor> =
+                instruction.operands.iter().map(|value| environment[value].clone()).collect();
             if operation.rounds {
                 operands.iter_mut().for_each(|operand| *operand = self.perturbed(operand));
             }

@@ -189,7 +189,10 @@ impl Reduction<'_> {
                     }
                 }
                 let mut change = |one: &mut Instruction| {
-                    one.integers.iter_mut().filter(|number| **number == size as i64).for_each(|number| *number = smaller as i64);
+                    one.integers
+                        .iter_mut()
+                        .filter(|number| **number == size as i64)
+                        .for_each(|number| *number = smaller as i64);
                     if let Some(constant) = one.data.as_mut() {
                         match shortened(constant, size, smaller) {
                             Some(data) => *constant = data,
@@ -264,7 +267,9 @@ impl Reduction<'_> {
 
     fn attempt_elements(&mut self, input: usize, numbers: &[f64]) -> bool {
         let mut candidate = self.best.clone();
-        let Some(data) = candidate.inputs.get_mut(input).filter(|data| data.count() == numbers.len()) else { return false };
+        let Some(data) = candidate.inputs.get_mut(input).filter(|data| data.count() == numbers.len()) else {
+            return false;
+        };
         data.elements = match data.dtype.is_float() {
             true => Elements::Reals(numbers.to_vec()),
             false => Elements::Integers(numbers.iter().map(|number| *number as i64).collect()),

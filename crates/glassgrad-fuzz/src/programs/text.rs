@@ -170,7 +170,8 @@ fn read_instruction<'t>(line: &str, lines: &mut impl Iterator<Item = &'t str>) -
             Some(("text", value)) => one.text = value.to_owned(),
             Some(("data", value)) => one.data = Some(value.parse()?),
             _ if word == "{" => {
-                let mut block = Block { parameters: words.by_ref().map(value).collect::<Result<_, _>>()?, ..Block::default() };
+                let mut block =
+                    Block { parameters: words.by_ref().map(value).collect::<Result<_, _>>()?, ..Block::default() };
                 read_block(lines, &mut block, "yield")?;
                 match lines.next() {
                     Some("}") => one.block = Some(block),

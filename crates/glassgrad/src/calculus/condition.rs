@@ -47,7 +47,8 @@ pub(super) fn condition(factors: &Factors, size: usize, (scale, sums): &(Vec<f64
         let mut inverse = vec![0.0; size * size];
         (0..size).for_each(|k| inverse[k * size + k] = sums[k]);
         factors.solve(&mut inverse, &mut scratch);
-        let row = |i: usize| inverse[i * size..(i + 1) * size].iter().map(|number| number.abs()).sum::<f64>() / scale[i];
+        let row =
+            |i: usize| inverse[i * size..(i + 1) * size].iter().map(|number| number.abs()).sum::<f64>() / scale[i];
         return (0..size).map(row).fold(1.0, largest);
     }
     // The estimator of Hager and Higham for the 1-norm of B = diag(v) A⁻ᵀ S⁻¹.
@@ -83,9 +84,8 @@ pub(super) fn condition(factors: &Factors, size: usize, (scale, sums): &(Vec<f64
         x[place] = 1.0;
     }
     // A vector of alternating signs finds what cancellation hides from the iteration.
-    let alternating: Vec<f64> = (0..size)
-        .map(|k| (1.0 + k as f64 / (size - 1) as f64) * if k % 2 == 0 { 1.0 } else { -1.0 })
-        .collect();
+    let alternating: Vec<f64> =
+        (0..size).map(|k| (1.0 + k as f64 / (size - 1) as f64) * if k % 2 == 0 { 1.0 } else { -1.0 }).collect();
     largest(best, 2.0 * length(&forward(&alternating, &mut scratch)) / (3.0 * size as f64))
 }
 

@@ -54,6 +54,11 @@ impl Held {
     pub(super) fn product(&self, vectors: &[Tensor], transposed: bool) -> Vec<Tensor> {
         let Layout { rows, columns, blocks, .. } = &*self.layout;
         let (results, operands) = if transposed { (columns, rows) } else { (rows, columns) };
+        if self.is_mixed() {
+            let vectors: Vec<Tensor> = vectors.iter().map(|vector| vector.cast(DType::F64)).collect();
+            let found = self.in_double().product(&vectors, transposed);
+            return found.iter().zip(results).map(|(found, place)| found.cast(place.dtype)).collect();
+        }
         let one = |(result, place): (usize, &Place)| {
             let mut parts = Vec::new();
             for (operand, vector) in vectors.iter().enumerate().take(operands.len()) {
@@ -72,9 +77,21 @@ impl Held {
         results.iter().enumerate().map(one).collect()
     }
 
+    /// Whether leaves or factors of several types of real numbers meet. Products are then made in 64 bits.
+    fn is_mixed(&self) -> bool {
+        let Layout { rows, columns, .. } = &*self.layout;
+        let factors = self.factors.iter().filter(|factor| factor.is_float()).map(Tensor::dtype);
+        let mut all = rows.iter().chain(columns).map(|place| place.dtype).chain(factors);
+        all.next().is_some_and(|first| all.any(|other| other != first))
+    }
+
     /// The diagonal, leaf by leaf.
     pub(super) fn diagonal(&self, operation: &str) -> Result<Vec<Tensor>, Error> {
         self.square(operation)?;
+        if self.is_mixed() {
+            let found = self.in_double().diagonal(operation)?;
+            return Ok(found.iter().zip(&self.layout.rows).map(|(own, place)| own.cast(place.dtype)).collect());
+        }
         let one = |(leaf, place): (usize, &Place)| {
             let terms = self.layout.blocks[leaf][leaf].iter().map(Term::diagonal);
             let parts: Vec<Tensor> =
@@ -100,6 +117,9 @@ impl Held {
 
     pub(super) fn trace(&self) -> Result<f64, Error> {
         self.square("trace")?;
+        if self.is_mixed() {
+            return self.in_double().trace();
+        }
         let mut total = 0.0;
         for leaf in 0..self.layout.rows.len() {
             for term in self.layout.blocks[leaf][leaf].iter().map(Term::traced) {
@@ -120,6 +140,9 @@ impl Held {
             let message = format!("the dense array takes {}", metric(bytes, "B"));
             return Err(Error::new("to_dense", message)
                 .help(format!("the limit is {}; raise it with .limit(bytes)", metric(*limit, "B"))));
+        }
+        if self.is_mixed() {
+            return self.in_double().dense();
         }
         let dtype = rows.first().map_or(DType::F64, |place| place.dtype);
         if let ([row], [column]) = (&rows[..], &columns[..]) {

@@ -8,7 +8,7 @@
 //! - `algebra` holds the expressions, `construct` makes them, and does most of the rewriting in passing; `ledger` keeps the
 //!   steps if they are asked for, `print` writes expressions down;
 //! - `sweep` goes forward, in reverse, or both ways to a cut, `read` turns tensor graphs into expressions;
-//! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`order`
+//! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`effort` bounds the search, `order`
 //!   beside the rule of lowest order first), `derivative`
 //!   does so once for every combination of shapes;
 //! - `families` and `gather` keep what is picked by arrays of integers as these, so that a derivative that is sparse because of
@@ -25,6 +25,7 @@ mod condition;
 mod construct;
 mod dense;
 mod derivative;
+mod effort;
 mod eigen;
 mod explain;
 mod families;

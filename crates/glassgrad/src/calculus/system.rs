@@ -132,8 +132,7 @@ impl System {
         }
         let everything: (Vec<usize>, Vec<usize>) =
             ((0..layout.rows.len()).collect(), (0..layout.columns.len()).collect());
-        let Assembled { matrix, magnitudes } =
-            assembled(layout, factors, &everything.0, &everything.1, bounds.limit)?;
+        let Assembled { matrix, magnitudes } = assembled(layout, factors, &everything.0, &everything.1, bounds.limit)?;
         Ok(System::Whole(Factors::with_magnitudes(rows, matrix, Some(&magnitudes), bounds.unit)?))
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::{Layout, Term, array};
+use super::block::{Layout, Term, array, numbers};
 use super::derivative::Derivative;
 use super::held::Held;
 use super::plan::Plan;
@@ -138,6 +138,17 @@ macro_rules! shared_methods {
         /// ```
         pub fn to_dense(&self) -> Result<Tensor, Error> {
             self.held.dense()
+        }
+
+        /// The largest element of the product of the magnitudes of all factors with those of a direction, by which rounding
+        /// errors of the product with that direction are measured.
+        pub(crate) fn magnitude(&self, direction: &X) -> Result<f64, Error> {
+            let vectors = Held::leaves("magnitude", direction, &self.held.layout.columns)?;
+            let arrays = Tensor::eval_all(&vectors.iter().collect::<Vec<_>>())?;
+            let vector: Vec<f64> = arrays.iter().flat_map(|array| numbers(array).into_owned()).collect();
+            let absolute: Vec<f64> = vector.iter().map(|number| number.abs()).collect();
+            let sizes = self.held.in_double().magnitudes().apply(&absolute)?;
+            Ok(sizes.into_iter().filter(|size| size.is_finite()).fold(0.0, f64::max))
         }
 
         /// The bytes that are held.

@@ -259,7 +259,7 @@ impl Held {
     }
 
     /// The sum of the magnitudes of all terms, as a matrix of the same layout.
-    fn magnitudes(&self) -> Held {
+    pub(super) fn magnitudes(&self) -> Held {
         let mut layout = (*self.layout).clone();
         for term in layout.blocks.iter_mut().flatten().flatten() {
             term.coefficient = term.coefficient.abs();

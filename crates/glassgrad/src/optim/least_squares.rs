@@ -67,7 +67,8 @@ impl LevenbergMarquardt {
         LevenbergMarquardt { rounds, ..self }
     }
 
-    /// Minimises half the sum of the squares of residuals from a point on.
+    /// Minimises half the sum of the squares of residuals from a point on. The function is traced once: a number that it
+    /// reads from a captured `Cell` or the like stays what it was at the first call.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::LevenbergMarquardt};
@@ -82,7 +83,7 @@ impl LevenbergMarquardt {
         let mut point = start.realise()?;
         let mut errors = compiled.call(&point)?;
         let mut value = 0.5 * dot(&errors, &errors)?;
-        let (mut rounds, mut damping) = (Vec::new(), 0.0);
+        let (mut rounds, mut damping) = (Vec::new(), FIRST);
         let (mut weights, mut idle) = (vec![0.0_f64; numbers(&point)?.len()], 0);
         loop {
             let jacobian = slopes.at(&point)?;
@@ -92,7 +93,8 @@ impl LevenbergMarquardt {
             let squares = numbers(&normal.diag()?)?;
             let stop = if !value.is_finite() || !gradient_norm.is_finite() {
                 Some(Stop::NotFinite)
-            } else if gradient_norm <= self.tolerance || cosine(&numbers(&gradient)?, &squares, value) <= self.tolerance {
+            } else if gradient_norm <= self.tolerance || cosine(&numbers(&gradient)?, &squares, value) <= self.tolerance
+            {
                 Some(Stop::Gradient)
             } else {
                 (rounds.len() >= self.rounds).then_some(Stop::Rounds)
@@ -116,7 +118,8 @@ impl LevenbergMarquardt {
                     let there = compiled.call(&next)?;
                     let value_there = 0.5 * dot(&there, &there)?;
                     // The decrease of the linear model: half of -gᵀs + λ sᵀDs.
-                    let shortened: f64 = weights.iter().zip(numbers(&step)?).map(|(weight, step)| weight * step * step).sum();
+                    let shortened: f64 =
+                        weights.iter().zip(numbers(&step)?).map(|(weight, step)| weight * step * step).sum();
                     let predicted = 0.5 * (dot(&downhill, &step)? + damping * shortened);
                     let ratio = (value - value_there) / predicted;
                     let noise = 8.0 * f64::EPSILON * value;

@@ -96,7 +96,8 @@ impl Newton {
         Newton { steps, ..self }
     }
 
-    /// Minimises a function from a point on.
+    /// Minimises a function from a point on. The function is traced once: a number that it reads from a captured `Cell` or
+    /// the like stays what it was at the first call.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::Newton};
@@ -114,7 +115,7 @@ impl Newton {
         let value_of = |x: &X| -> Result<f64, Error> { values.call(x)?.item() };
         let mut point = start.realise()?;
         let mut rounds = Vec::new();
-        let mut radius = 1.0;
+        let (mut radius, mut idle, mut least) = (1.0, 0, f64::INFINITY);
         loop {
             let (value, gradient, hessian) = curvature.with_gradient_at(&point)?;
             let (value, gradient_norm) = (value.item()?, length(&gradient)?);
@@ -122,6 +123,8 @@ impl Newton {
                 Some(Stop::NotFinite)
             } else if gradient_norm <= self.tolerance {
                 Some(if is_saddle(&hessian)? { Stop::Saddle } else { Stop::Gradient })
+            } else if idle > IDLE {
+                Some(Stop::Rounding)
             } else {
                 (rounds.len() >= self.rounds).then_some(Stop::Rounds)
             };
@@ -140,12 +143,17 @@ impl Newton {
             let Some((part, next)) = step else {
                 return Ok(Minimum::new(point, value, gradient_norm, Stop::Rounding, rounds));
             };
+            // Close to a minimum the value cannot fall any more, but the gradient can.
+            let lowered = rounds.last().is_none_or(|last: &Round| value < last.value) || gradient_norm < least;
+            (idle, least) = (if lowered { 0 } else { idle + 1 }, least.min(gradient_norm));
             point = next;
             rounds.push(Round { value, gradient_norm, step: part });
         }
     }
 }
 
+/// How many rounds in a row may lower neither the value nor the gradient.
+const IDLE: usize = 4;
 /// How many products with the Hessian look for negative curvature in each round, and at the end.
 const PRODUCTS: (usize, usize) = (12, 64);
 /// The part of the largest eigenvalue below which a negative one may be a rounding error.
@@ -171,8 +179,8 @@ fn downhill<X: Tree>(hessian: &Hessian<X>, gradient: &X, norm: f64) -> Result<X,
     {
         return Ok(direction);
     }
-    // The shifted Hessian is definite, with some room to spare so that the step does not become endless.
-    let mut shift = (-lowest).max(0.0) + 1e-3 * largest.max(1e-8);
+    // The lowest eigenvalue becomes half of its magnitude, or at least so large that the system can be solved.
+    let mut shift = (1.5 * -lowest).max(NEGATIVE * largest).max(f64::MIN_POSITIVE);
     for _ in 0..30 {
         if let Ok(direction) = hessian.shifted(shift).solve(&uphill)
             && falls(&direction)?

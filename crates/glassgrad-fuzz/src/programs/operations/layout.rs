@@ -52,7 +52,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
                 shape[axis] *= shape.remove(axis + 1);
             } else if !shape.is_empty() && builder.random.chance(0.7) {
                 let axis = builder.random.below(shape.len());
-                let divisors: Vec<usize> = (1..=shape[axis]).filter(|number| shape[axis].is_multiple_of(*number)).collect();
+                let divisors: Vec<usize> =
+                    (1..=shape[axis]).filter(|number| shape[axis].is_multiple_of(*number)).collect();
                 if divisors.is_empty() {
                     return None;
                 }
@@ -130,7 +131,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
             let x = builder.pick(|entry| entry.shape.contains(&1))?;
             let axes: Vec<usize> = (0..x.rank()).filter(|axis| x.shape[*axis] == 1).collect();
             let axis = *builder.random.choose(&axes) as i64;
-            Some(Draft::new("squeeze", &[&x]).integers([axis - if builder.random.chance(0.3) { x.rank() as i64 } else { 0 }]))
+            Some(
+                Draft::new("squeeze", &[&x])
+                    .integers([axis - if builder.random.chance(0.3) { x.rank() as i64 } else { 0 }]),
+            )
         },
         apply: |call| vec![call.x().squeeze(call.integer(0) as isize)],
     },

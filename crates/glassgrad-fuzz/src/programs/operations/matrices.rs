@@ -96,7 +96,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
             let transformed = call.x().rfft(axis);
             match call.integer(1) {
                 0 => vec![transformed.re, transformed.im],
-                _ => vec![transformed.irfft(call.x().shape()[axis.rem_euclid(call.x().rank() as isize) as usize], axis)],
+                _ => {
+                    vec![transformed.irfft(call.x().shape()[axis.rem_euclid(call.x().rank() as isize) as usize], axis)]
+                }
             }
         },
     },

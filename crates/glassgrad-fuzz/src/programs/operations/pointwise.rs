@@ -42,7 +42,8 @@ pub fn rows() -> &'static [RowEntry] {
                 let at = f64::from(k) / 100.0;
                 scale.max(value(at).abs()).max((0.5e4 * (value(at + 1e-4) - value(at))).abs())
             });
-            let domain = row.domain.iter().map(|range| (0.5 * (range.start + range.end), 0.475 * (range.end - range.start)));
+            let domain =
+                row.domain.iter().map(|range| (0.5 * (range.start + range.end), 0.475 * (range.end - range.start)));
             self.0.push(RowEntry { operation: row.operation, parameter, domain: domain.collect(), scale });
         }
     }
@@ -109,7 +110,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
         generate: |builder| {
             let (shape, value) = (builder.shape(), builder.random.between(-2, 2) as f64);
             let kind = builder.random.between(0, 2);
-            Some(Draft::new("full", &[]).integers([kind].into_iter().chain(shape.iter().map(|size| *size as i64))).reals([value]).bound(2.0))
+            Some(
+                Draft::new("full", &[])
+                    .integers([kind].into_iter().chain(shape.iter().map(|size| *size as i64)))
+                    .reals([value])
+                    .bound(2.0),
+            )
         },
         apply: |call| {
             let dtype = [DType::F32, DType::F64, DType::I64][call.size(0).min(2)];
@@ -145,8 +151,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
             if reals.len() < 2 + 2 * call.operands.len() {
                 return vec![Tensor::apply(operation, reals[0], &call.operands.iter().collect::<Vec<_>>())];
             }
-            let inside: Vec<Tensor> =
-                call.operands.iter().zip(reals[2..].chunks(2)).map(|(x, domain)| x.tanh() * domain[1] + domain[0]).collect();
+            let inside: Vec<Tensor> = call
+                .operands
+                .iter()
+                .zip(reals[2..].chunks(2))
+                .map(|(x, domain)| x.tanh() * domain[1] + domain[0])
+                .collect();
             vec![Tensor::apply(operation, reals[0], &inside.iter().collect::<Vec<_>>()) * reals[1]]
         },
     },

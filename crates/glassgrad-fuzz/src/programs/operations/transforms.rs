@@ -141,7 +141,8 @@ fn looped(builder: &mut Builder) -> Option<Draft> {
         }
         Some(results)
     })?;
-    let bound = results.iter().chain(&list).filter(|entry| entry.is_float()).fold(1.0, |bound, one| one.bound.max(bound));
+    let bound =
+        results.iter().chain(&list).filter(|entry| entry.is_float()).fold(1.0, |bound, one| one.bound.max(bound));
     let draft = Draft::new("scan", &list.iter().collect::<Vec<_>>());
     Some(draft.integers([carries as i64]).block(block).bound(bound))
 }

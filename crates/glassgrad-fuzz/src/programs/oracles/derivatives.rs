@@ -69,7 +69,8 @@ pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
         // Perturbations are drawn anew for each pass; without noise both passes differentiate the same function.
         let (_, pushed) = jvp(function, &x, &v);
         let pulled = pull(&w);
-        let (Ok(w), Ok(pushed), Ok(pulled), Ok(v)) = (numbers(&w), numbers(&pushed), numbers(&pulled), numbers(&v)) else {
+        let (Ok(w), Ok(pushed), Ok(pulled), Ok(v)) = (numbers(&w), numbers(&pushed), numbers(&pulled), numbers(&v))
+        else {
             return Ok(None);
         };
         let forward: Vec<f64> = w.iter().zip(&pushed).map(|(w, y)| w * y).collect();
@@ -103,8 +104,7 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
     let interpreter = Interpreter::new(SMOOTH);
     let moved = Moved::new(case, &interpreter);
     let x = moved.floats();
-    let function =
-        |x: &Vec<Tensor>| loss(&interpreter.outputs(case.program, &moved.with(x)), case.seed);
+    let function = |x: &Vec<Tensor>| loss(&interpreter.outputs(case.program, &moved.with(x)), case.seed);
     let mut random = Random::new(case.seed ^ 0xFD);
     let v: Vec<Tensor> = x.iter().map(|x| direction(&mut random, x.shape())).collect();
     let (Ok(gradient), Ok(v)) = (numbers(&grad(function)(&x)), numbers(&v)) else { return Ok(()) };
@@ -135,12 +135,10 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
     }
     let size = terms.iter().map(|term| term.abs()).sum::<f64>() + estimates[2].0.abs() + f64::EPSILON * value.abs();
     // Rounding of the function, seen through the smallest step at which both sides agree best.
-    let Some(best) = (1..estimates.len())
-        .min_by(|a, b| {
-            let error = |k: usize| (estimates[k].0 - estimates[k - 1].0).abs();
-            error(*a).total_cmp(&error(*b))
-        })
-    else {
+    let Some(best) = (1..estimates.len()).min_by(|a, b| {
+        let error = |k: usize| (estimates[k].0 - estimates[k - 1].0).abs();
+        error(*a).total_cmp(&error(*b))
+    }) else {
         return skip("no estimate");
     };
     let error = (estimates[best].0 - estimates[best - 1].0).abs();

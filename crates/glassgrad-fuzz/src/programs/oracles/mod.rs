@@ -30,14 +30,28 @@ pub struct Oracle {
 
 /// All oracles.
 pub const ORACLES: &[Oracle] = &[
-    Oracle { name: "reference", summary: "planned programs against the reference executor", check: execution::reference },
-    Oracle { name: "order", summary: "results read one by one, with intermediate values held", check: execution::order },
+    Oracle {
+        name: "reference",
+        summary: "planned programs against the reference executor",
+        check: execution::reference,
+    },
+    Oracle {
+        name: "order",
+        summary: "results read one by one, with intermediate values held",
+        check: execution::order,
+    },
     Oracle { name: "compile", summary: "compiled against define-by-run, bit-equal", check: execution::compiled },
     Oracle { name: "threads", summary: "one thread against several, bit-equal", check: execution::threads },
     Oracle { name: "passes", summary: "each optimisation pass disabled", check: execution::passes },
     Oracle { name: "levels", summary: "every instruction-set level of this machine", check: execution::levels },
-    Oracle { name: "structure", summary: "loops, maps and checkpoints against their definition", check: execution::structure },
-    Oracle { name: "adjoint", summary: "⟨w, Jv⟩ = ⟨Jᵀw, v⟩ between jvp and vjp", check: derivatives::adjoint },
+    Oracle {
+        name: "structure",
+        summary: "loops, maps and checkpoints against their definition",
+        check: execution::structure,
+    },
+    Oracle {
+        name: "adjoint", summary: "⟨w, Jv⟩ = ⟨Jᵀw, v⟩ between jvp and vjp", check: derivatives::adjoint
+    },
     Oracle { name: "differences", summary: "gradients against finite differences", check: derivatives::differences },
 ];
 
