@@ -172,3 +172,40 @@ fn empty_leaves_take_no_part() {
     let square = jacobian(|x: &Tensor| x.square()).at(&Tensor::zeros([2, 0])).unwrap();
     assert_eq!(square.solve(&Tensor::zeros([2, 0])).unwrap().shape().to_vec(), [2, 0]);
 }
+
+#[test]
+fn a_matrix_that_is_not_finite_is_no_singular_one() {
+    let f = |(a, x): &(Tensor, Tensor)| a.square().sum() + (x.square() * x).sum();
+    let point = (Tensor::from([1.0]), Tensor::from([1.0, f64::NAN, 2.0]));
+    let h = hessian(f).at(&point).unwrap();
+    for error in [h.solve(&point).unwrap_err(), h.logdet().unwrap_err()] {
+        let text = error.to_string();
+        assert!(text.contains("row 1[1] and column 1[1] it is NaN") && !text.contains("singular"), "{text}");
+    }
+    let regular = hessian(|x: &Tensor| x.square().sum()).at(&Tensor::from([1.0, 2.0])).unwrap();
+    let text = regular.solve(&Tensor::from([1.0, f64::INFINITY])).unwrap_err().to_string();
+    assert!(text.contains("the right-hand side is not finite: [1] is inf"), "{text}");
+}
+
+#[test]
+fn trees_of_several_types_multiply_as_their_dense_matrix_does() {
+    let f = |(a, x): &(Tensor, Tensor)| {
+        (a.cast(DType::F64) * x).sum().exp() + x.powi(3).sum() + a.square().sum().cast(DType::F64)
+    };
+    let point = (normal(1, &[3]).cast(DType::F32), normal(2, &[3]));
+    let h = hessian(f).at(&point).unwrap();
+    let v = (normal(3, &[3]).cast(DType::F32), normal(4, &[3]));
+    let dense = numbers(&h.to_dense().unwrap());
+    let expected: Vec<f64> =
+        (0..6).map(|row| numbers(&v).iter().enumerate().map(|(k, v)| dense[row * 6 + k] * v).sum()).collect();
+    for found in [h.matvec(&v).unwrap(), h.rmatvec(&v).unwrap()] {
+        assert_eq!((found.0.dtype(), found.1.dtype()), (DType::F32, DType::F64));
+        for (a, b) in numbers(&found).iter().zip(&expected) {
+            assert!((a - b).abs() < 1e-5 * (1.0 + b.abs()), "{a} {b}");
+        }
+    }
+    assert!((h.trace().unwrap() - (0..6).map(|k| dense[7 * k]).sum::<f64>()).abs() < 1e-5);
+    let diagonal = numbers(&h.diag().unwrap());
+    assert!((0..6).all(|k| (diagonal[k] - dense[7 * k]).abs() < 1e-5 * (1.0 + dense[7 * k].abs())));
+    assert!(residual(&h, &h.solve(&v).unwrap(), &v) < 1e-6);
+}

@@ -172,6 +172,12 @@ impl<'a> Point<'a> {
             }
         };
         let (differences, scale) = self.finite_differences(order)?;
+        // Beside a derivative that is exactly zero, the others are rounding errors of what they are computed from.
+        let floor = match structured.iter().all(|number| *number == 0.0) {
+            true => numbers(&x)?.into_iter().chain(numbers(&direction)?).fold(0.0_f64, |most, own| most.max(own.abs())),
+            false => 0.0,
+        };
+        let (size, scale) = (size.max(floor), scale.max(floor));
         Ok(Agreement {
             finite_differences: deviation_beside(&structured, &differences, scale),
             nested: deviation_beside(&structured, &nested, size),

@@ -35,6 +35,9 @@ impl Factors {
         if matrix.iter().any(|number| !number.is_finite()) {
             return Err(Singular::NotFinite);
         }
+        // Entries in which nothing cancels are taken for exact.
+        let cancels = |magnitudes: &[f64]| magnitudes.iter().zip(&matrix).any(|(size, number)| *size > number.abs());
+        let unit = if magnitudes.is_some_and(cancels) { unit } else { f64::EPSILON };
         let scaling = condition::scaling(size, |i, j| match magnitudes {
             Some(magnitudes) => magnitudes[i * size + j],
             None => matrix[i * size + j].abs(),
