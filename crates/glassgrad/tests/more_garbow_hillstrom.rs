@@ -288,7 +288,8 @@ fn newton(steps: Steps, allowed: &[&str]) {
 
 #[test]
 fn newton_with_line_search_reaches_the_minima() {
-    newton(Steps::Line, &[]);
+    // The first step of Gulf ends on a plateau, where the value and all of its derivatives are constant.
+    newton(Steps::Line, &["Gulf research and development"]);
 }
 
 #[test]
