@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use glassgrad_fuzz::counters;
 use glassgrad_fuzz::generator::{Selection, generators};
+use glassgrad_fuzz::programs::corpus::Entry;
+use glassgrad_fuzz::programs::export;
 use glassgrad_fuzz::runner::{Plan, run};
 
 const HELP: &str = "\
@@ -24,6 +26,8 @@ usage: tools/fuzz [options]
   --failures N        stop after so many failures (10)
   --journal FILE      write the seed of the current case into this file before it runs
   --list              list generators and oracles
+  --export FILE       write programs with their results for other engines, one JSON object per line, instead of checking
+  --replay FILE       put the program of a file, as failures are printed and corpus/ holds them, before its oracle
 
 The exit status is 1 if a case failed. The folder fuzz/ is something else: cargo-fuzz targets for the parsers.
 ";
@@ -33,12 +37,15 @@ struct Options {
     generators: Vec<String>,
     selection: Selection,
     journal: Option<String>,
+    export: Option<String>,
+    replay: Option<String>,
     list: bool,
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let (mut seconds, mut count, mut seed, mut threads, mut failures) = (None, None, 0, 1, 10);
     let (mut generators, mut oracles, mut journal, mut list) = (Vec::new(), Vec::new(), None, false);
+    let (mut export, mut replay) = (None, None);
     while let Some(option) = arguments.next() {
         if option == "--list" {
             list = true;
@@ -56,13 +63,15 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--generator" => generators.push(value),
             "--oracle" => oracles.push(value),
             "--journal" => journal = Some(value),
+            "--export" => export = Some(value),
+            "--replay" => replay = Some(value),
             _ => return Err(format!("there is no option '{option}'; see --help")),
         }
     }
     let seconds = seconds.unwrap_or(if count.is_some() { u64::from(u32::MAX) } else { 60 });
     let time = Duration::from_secs(seconds);
     let plan = Plan { seed, count: count.unwrap_or(u64::MAX), time, threads, failures: failures.max(1) };
-    Ok(Options { plan, generators, selection: Selection::new(oracles), journal, list })
+    Ok(Options { plan, generators, selection: Selection::new(oracles), journal, export, replay, list })
 }
 
 fn main() -> ExitCode {
@@ -81,8 +90,28 @@ fn main() -> ExitCode {
     }
 }
 
+/// Writes programs with their results.
+fn export_cases(path: &str, plan: &Plan) -> Result<(), String> {
+    let mut text = String::new();
+    for seed in plan.seed..plan.seed.saturating_add(plan.count.min(1_000_000)) {
+        if let Some(case) = export::case(seed) {
+            text.push_str(&format!("{case}\n"));
+        }
+    }
+    std::fs::write(path, text).map_err(|error| format!("{path} cannot be written: {error}"))
+}
+
 /// Whether no case failed.
 fn fuzz(options: Options) -> Result<bool, String> {
+    if let Some(path) = &options.export {
+        return export_cases(path, &options.plan).map(|()| true);
+    }
+    if let Some(path) = &options.replay {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+        let outcome = text.parse::<Entry>().map_err(|error| format!("{path}: {error}"))?.check();
+        println!("{}", outcome.as_ref().err().map_or("all agree", |message| message));
+        return Ok(outcome.is_ok());
+    }
     let mut all = generators(&options.selection);
     let names: Vec<_> = all.iter().map(|generator| generator.name()).collect();
     if options.list {

@@ -239,6 +239,44 @@ impl<T: Clone> Memory<T> {
     }
 }
 
+/// How many values a cache keeps.
+const LRU_CAPACITY: usize = 64;
+
+/// A cache by 128-bit keys, from which the least recently used value is evicted.
+pub(crate) struct Lru<T> {
+    values: NumberMap<u128, (Arc<T>, u64)>,
+    clock: u64,
+}
+
+impl<T> Default for Lru<T> {
+    fn default() -> Self {
+        Lru { values: HashMap::default(), clock: 0 }
+    }
+}
+
+impl<T> Lru<T> {
+    pub(crate) fn get(&mut self, key: u128) -> Option<Arc<T>> {
+        self.clock += 1;
+        let (value, used) = self.values.get_mut(&key)?;
+        *used = self.clock;
+        Some(Arc::clone(value))
+    }
+
+    pub(crate) fn insert(&mut self, key: u128, value: &Arc<T>) {
+        if self.values.len() >= LRU_CAPACITY
+            && let Some(oldest) = self.values.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key)
+        {
+            self.values.remove(&oldest);
+        }
+        self.clock += 1;
+        self.values.insert(key, (Arc::clone(value), self.clock));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+}
+
 /// Maps with keys made of numbers.
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 /// Maps by the numbers of nodes.

@@ -460,7 +460,7 @@ fn illegal_graphs_are_caught() {
         (float(Op::Select, &[2, 0, 1], &[2, 3]), "node 4, select: input 2 is f64[3, 2], and it is f64[2, 3]"),
         (float(Op::Largest(vec![1]), &[0], &[3]), "node 4, max along 1: its shape is [3], not [2]"),
         (float(Op::LargestPlace(1), &[0], &[2]), "node 4, argmax along 1: its type is f64, not i64"),
-        (float(Op::OneHot, &[3], &[5, 2]), "node 4, onehot: input 0 has the shape [4], not [5]"),
+        (float(Op::OneHot("one_hot"), &[3], &[5, 2]), "node 4, onehot: input 0 has the shape [4], not [5]"),
         (float(Op::Part(0), &[0], &[2, 3]), "node 4, part 0: its input is no loop"),
         (float(Op::Placeholder, &[], &[2, 3]), "node 4, placeholder: its value is not known"),
         (float(Op::Leaf, &[], &[2, 3]), "node 4, leaf: it is neither input nor constant"),

@@ -7,9 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use glassgrad::array::Array;
 use glassgrad::dtype::DType;
 use glassgrad::expr::{CustomOp, Op, Rule};
+use glassgrad::optim::{Optimiser, State};
 use glassgrad::shape::Shape;
 use glassgrad::tree::{Branch, Definition, Tree};
-use glassgrad::{Tensor, Tree, checkpoint, compile, grad, hvp, jvp, scan, value_and_grad, vjp, vmap};
+use glassgrad::{Tensor, Tree, calculus, checkpoint, compile, grad, hvp, jvp, scan, value_and_grad, vjp, vmap};
 
 // ------------------------------------------------------------------ construction never evaluates
 
@@ -450,4 +451,54 @@ fn an_update_keeps_its_state_when_an_operation_panics() {
     let mut other = (ones(3), ones(3));
     step.update(&mut other, &x).unwrap();
     assert_eq!(other.0.to_vec::<f64>().unwrap(), [2.0; 3]);
+}
+
+// ------------------------------------------------------------------ optimizers and structured derivatives
+
+#[test]
+fn gradients_and_states_that_do_not_belong_to_the_parameters_are_refused() {
+    type Pair = (Option<Tensor>, Option<Tensor>);
+    let parameters: Pair = (Some(ones(3)), None);
+    let optimizer = Optimiser::adam(0.1);
+    let state = optimizer.start(&parameters);
+    let check = |gradient: Pair, state: &State<Pair>, expected: &str| {
+        let (moved, _) = optimizer.update(&parameters, &gradient, state);
+        let error = moved.0.unwrap().eval().unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("soundness.rs"), "{error}");
+    };
+    check((None, Some(ones(3))), &state, "no leaf \"0\"");
+    check((None, None), &state, "no leaf \"0\"");
+    check((Some(ones(1)), None), &state, "f64[1]");
+    check((Some(ones(3).cast(DType::F32)), None), &state, "f32[3]");
+    check((Some(ones(3)), None), &optimizer.start(&(None, Some(ones(3)))), "the state has no leaf");
+    check((Some(ones(3)), None), &Optimiser::new(0.1).start(&parameters), "links");
+    let (moved, _) = optimizer.update(&parameters, &(Some(ones(3)), None), &state);
+    assert!(moved.0.unwrap().eval().is_ok());
+}
+
+#[test]
+fn structured_derivatives_are_planned_for_each_structure() {
+    #[derive(Clone, Tree)]
+    struct Scaled {
+        x: Tensor,
+        #[tree(static)]
+        factor: f64,
+    }
+    let curvature = calculus::hessian(|s: &Scaled| (&s.x * s.factor).square().sum());
+    for factor in [1.0, 3.0, 1.0] {
+        let point = Scaled { x: ones(2), factor };
+        let diagonal = curvature.at(&point).unwrap().diag().unwrap().x;
+        assert_eq!(diagonal.to_vec::<f64>().unwrap(), [2.0 * factor * factor; 2]);
+    }
+    type Pair = (Option<Tensor>, Option<Tensor>);
+    let part = |x: &Option<Tensor>, by: f64| x.as_ref().map_or(Tensor::from(0.0), |x| (x * by).square().sum());
+    let curvature = calculus::hessian(move |(a, b): &Pair| part(a, 1.0) + part(b, 2.0));
+    let diagonal = |point: &Pair| curvature.at(point).unwrap().diag().unwrap();
+    assert_eq!(diagonal(&(Some(ones(1)), None)).0.unwrap().item().unwrap(), 2.0);
+    assert_eq!(diagonal(&(None, Some(ones(1)))).1.unwrap().item().unwrap(), 8.0);
+    // More shapes than plans are kept.
+    let many = calculus::hessian(|x: &Tensor| x.exp().sum());
+    for size in (1..80).chain(1..80) {
+        assert_eq!(many.at(&ones(size)).unwrap().diag().unwrap().shape().to_vec(), [size]);
+    }
 }

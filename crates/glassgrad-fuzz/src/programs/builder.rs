@@ -1,5 +1,7 @@
 //! What generators of operations draw from: the values that there are, and random numbers.
 
+use std::collections::BTreeSet;
+
 use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 
@@ -114,8 +116,11 @@ pub struct Builder {
     pub is_special: bool,
     /// The most elements that a value has.
     pub largest: usize,
+    /// Operations that are not drawn.
+    pub excluded: Vec<&'static str>,
     entries: Vec<Entry>,
     instructions: Vec<Instruction>,
+    used: BTreeSet<Value>,
     next: Value,
 }
 
@@ -123,7 +128,19 @@ impl Builder {
     /// A builder without values.
     pub fn new(random: Random, is_special: bool, is_large: bool) -> Builder {
         let largest = if is_large { 100 * LARGEST } else { LARGEST };
-        Builder { random, depth: 0, is_special, largest, entries: Vec::new(), instructions: Vec::new(), next: 0 }
+        let (entries, instructions) = (Vec::new(), Vec::new());
+        let excluded = Vec::new();
+        Builder {
+            random,
+            depth: 0,
+            is_special,
+            largest,
+            excluded,
+            entries,
+            instructions,
+            used: BTreeSet::new(),
+            next: 0,
+        }
     }
 
     /// A new value without an instruction: a parameter.
@@ -149,11 +166,16 @@ impl Builder {
         std::mem::take(&mut self.instructions)
     }
 
-    /// A visible value with a property, rather a recent one.
+    /// A visible value with a property, rather a recent one, or one that nothing uses yet.
     pub fn pick(&mut self, is_fit: impl Fn(&Entry) -> bool) -> Option<Entry> {
-        let fit: Vec<usize> = (0..self.entries.len()).filter(|place| is_fit(&self.entries[*place])).collect();
+        let mut fit: Vec<usize> = (0..self.entries.len()).filter(|place| is_fit(&self.entries[*place])).collect();
         if fit.is_empty() {
             return None;
+        }
+        let unused: Vec<usize> =
+            fit.iter().copied().filter(|place| !self.used.contains(&self.entries[*place].value)).collect();
+        if !unused.is_empty() && self.random.chance(0.6) {
+            fit = unused;
         }
         let recent = self.random.chance(0.6);
         let from = if recent { fit.len().saturating_sub(8) } else { 0 };
@@ -317,6 +339,8 @@ impl Builder {
             })
             .collect();
         self.next += entries.len();
+        self.used.extend(&instruction.operands);
+        self.used.extend(instruction.block.iter().flat_map(Block::used));
         instruction.results = entries.iter().map(|entry| entry.value).collect();
         self.entries.extend(entries.iter().cloned());
         self.instructions.push(instruction);

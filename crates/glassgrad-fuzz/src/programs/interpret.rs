@@ -19,7 +19,7 @@ pub struct Mode {
     pub noise: Option<u64>,
     /// Transforms by their definition: loops unrolled, functions called in place, mapped ones called per example.
     pub expanded: bool,
-    /// `compile` and `update` call their functions in place, since nothing can be read while a program is traced.
+    /// `compile` and `update` call their functions in place, so that the whole program is one graph.
     pub inlined: bool,
     /// Derivatives pass through `stop_gradient`, as finite differences do.
     pub ignores_stops: bool,
@@ -38,13 +38,12 @@ pub struct Interpreter {
     /// The mode.
     pub mode: Mode,
     perturbations: Cell<u64>,
-    depth: Cell<usize>,
 }
 
 impl Interpreter {
     /// An interpreter.
     pub fn new(mode: Mode) -> Interpreter {
-        Interpreter { mode, perturbations: Cell::new(0), depth: Cell::new(0) }
+        Interpreter { mode, perturbations: Cell::new(0) }
     }
 
     /// The inputs of a program as leaves.
@@ -57,14 +56,8 @@ impl Interpreter {
         self.call(&program.block, &Environment::new(), inputs)
     }
 
-    /// How many blocks are being called, each from within the one before.
-    pub fn depth(&self) -> usize {
-        self.depth.get()
-    }
-
     /// The results of a block.
     pub fn call(&self, block: &Block, around: &Environment, arguments: &[Tensor]) -> Vec<Tensor> {
-        self.depth.set(self.depth.get() + 1);
         let mut environment = around.clone();
         environment.extend(block.parameters.iter().copied().zip(arguments.iter().cloned()));
         for instruction in &block.instructions {
@@ -82,7 +75,6 @@ impl Interpreter {
             }
             environment.extend(instruction.results.iter().copied().zip(results));
         }
-        self.depth.set(self.depth.get() - 1);
         block.results.iter().map(|value| environment[value].clone()).collect()
     }
 
@@ -102,13 +94,15 @@ impl Interpreter {
         let factors: Vec<f64> = (0..tensor.shape().elements())
             .map(|_| 1.0 + size * (0.5 + 0.5 * random.unit()) * if random.chance(0.5) { 1.0 } else { -1.0 })
             .collect();
-        match tensor.dtype() {
+        let perturbed = match tensor.dtype() {
             DType::F32 => {
                 let factors: Vec<f32> = factors.into_iter().map(|factor| factor as f32).collect();
                 tensor * Tensor::new(&factors, tensor.shape())
             }
             _ => tensor * Tensor::new(&factors, tensor.shape()),
-        }
+        };
+        // The sign of a zero is a matter of rounding too: all are positive in one run and negative in the next.
+        if seed.is_multiple_of(2) { perturbed + 0.0 } else { -(-perturbed + 0.0) }
     }
 }
 

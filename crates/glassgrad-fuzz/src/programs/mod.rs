@@ -6,6 +6,8 @@
 
 pub mod builder;
 pub mod compare;
+pub mod corpus;
+pub mod export;
 pub mod generate;
 pub mod interpret;
 pub mod operations;
@@ -58,13 +60,22 @@ impl Generator for Programs {
             counters::add("operation", format!("{}{row}", instruction.operation), 1);
         });
         let Err((oracle, message)) = self.check(&program, seed) else { return Ok(()) };
-        let is_panic = message.starts_with("panic");
-        let fails = |candidate: &Program| match Case::new(candidate, seed).check(oracle) {
-            Err(message) => message.starts_with("panic") == is_panic,
-            Ok(()) => false,
+        let kind = kind_of(&message);
+        let fails = |candidate: &Program| {
+            Case::new(candidate, seed).check(oracle).is_err_and(|message| kind_of(&message) == kind)
         };
         let reduced = reduce::reduce(&program, &fails);
         let message = Case::new(&reduced, seed).check(oracle).err().unwrap_or(message);
-        Err(Failure { seed, oracle: oracle.name.to_owned(), message, program: reduced.to_string() })
+        let program = corpus::entry(&reduced, oracle.name, seed);
+        Err(Failure { seed, oracle: oracle.name.to_owned(), message, program })
     }
+}
+
+/// The kind of a disagreement, which stays the same while a program is reduced: the first words without numbers.
+fn kind_of(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let words: String = line.chars().filter(|c| !c.is_ascii_digit()).take(40).collect();
+    let numbers = ["result ", "the gradient", "⟨w"];
+    let kind = numbers.iter().find(|kind| words.contains(**kind));
+    kind.map_or(words.clone(), |kind| (*kind).to_owned())
 }

@@ -1,6 +1,5 @@
 //! Functions whose structured derivative is found once for every combination of shapes, and then only computed.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +12,8 @@ use crate::compile::{Compiled, compile};
 use crate::diff::{Outcome, pullback};
 use crate::error::Error;
 use crate::expr::{Behalf, Pass, Tensor};
-use crate::shared::Fingerprint;
-use crate::tree::{Branch, Path, Tree};
+use crate::shared::Lru;
+use crate::tree::{Branch, Definition, Path, Tree};
 
 /// How the partial derivatives of a function are multiplied.
 ///
@@ -52,8 +51,8 @@ impl fmt::Display for Mode {
 /// How much memory one derivative may take where it has to be materialised, unless something else is said: 1 GiB.
 pub(super) const LIMIT: u128 = 1 << 30;
 
-/// The plans by the shapes of the arguments.
-type Plans<X, Y> = HashMap<u128, Arc<Plan<X, Y>>>;
+/// The plans by the definition of the arguments.
+type Plans<X, Y> = Lru<Plan<X, Y>>;
 
 /// A plan, and what was computed by it.
 type Computed<X, Y> = (Arc<Plan<X, Y>>, Vec<Tensor>);
@@ -177,7 +176,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
                     Question { symmetric, mode, limit, wanted: wanted.as_deref(), with_gradient, with_steps: false };
                 match trace(x).and_then(|traced| question.answer(traced)) {
                     Ok((plan, tensors)) => {
-                        lock(&plans).insert(shapes(x), Arc::new(plan));
+                        lock(&plans).insert(plan_key(x, with_gradient), &Arc::new(plan));
                         tensors
                     }
                     Err(error) => vec![failed(&error)],
@@ -227,20 +226,33 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// What is held at a point, and the plan behind it.
     #[track_caller]
     pub(super) fn computed(&self, x: &X) -> Result<Computed<X, Y>, Error> {
-        let tensors = self.program.call(x)?;
-        Ok((self.plan(x)?, tensors))
+        Derivative::<X, Y, V>::run(&self.program, &self.plans, x, false)
     }
 
     /// [`Derivative::computed`] with the value and the gradient behind what is held.
     #[track_caller]
     pub(super) fn computed_with_gradient(&self, x: &X) -> Result<Computed<X, Y>, Error> {
-        let tensors = self.whole.call(x)?;
-        Ok((self.plan(x)?, tensors))
+        Derivative::<X, Y, V>::run(&self.whole, &self.plans, x, true)
     }
 
-    fn plan(&self, x: &X) -> Result<Arc<Plan<X, Y>>, Error> {
-        let plan = lock(&self.plans).get(&shapes(x)).cloned();
-        plan.ok_or_else(|| Error::new("calculus", "the derivative was not planned"))
+    /// Runs a program, which is traced and planned if it has to be, and finds the plan behind it.
+    #[track_caller]
+    fn run(
+        program: &Program<'f, X>,
+        plans: &Mutex<Plans<X, Y>>,
+        x: &X,
+        with_gradient: bool,
+    ) -> Result<Computed<X, Y>, Error> {
+        let key = plan_key(x, with_gradient);
+        let tensors = program.call(x)?;
+        let planned = || lock(plans).get(key);
+        // Programs and plans are evicted apart from each other; tracing the function again plans it again.
+        let plan = planned().or_else(|| {
+            program.trace_again(x);
+            planned()
+        });
+        let plan = plan.unwrap_or_else(|| unreachable!("a function that was traced has put its plan here"));
+        Ok((plan, tensors))
     }
 
     /// What each mode would cost, and what is held.
@@ -281,12 +293,11 @@ fn failed(error: &Error) -> Tensor {
     <Tensor as crate::diff::Fallible>::failed(error)
 }
 
-/// The shapes and types of a tree's leaves, as one number.
-fn shapes<X: Tree>(x: &X) -> u128 {
-    let mut shapes = Fingerprint::default();
-    x.visit(&Branch::root(), &mut |_, leaf| {
-        shapes.words(leaf.shape());
-        shapes.word(leaf.dtype() as u64);
-    });
-    shapes.finish()
+/// The key of a plan: the definition of the arguments, the shapes and types of their leaves, and whether value and gradient
+/// are planned with it.
+fn plan_key<X: Tree>(x: &X, with_gradient: bool) -> u128 {
+    let mut definition = Definition::of(x);
+    definition.number(usize::from(with_gradient));
+    x.visit(&Branch::root(), &mut |_, leaf| definition.shape(leaf.shape(), leaf.dtype()));
+    definition.finish()
 }

@@ -1,6 +1,5 @@
 //! Functions compiled: the graph is built, differentiated and planned once, and then only run.
 
-mod cache;
 mod plan;
 mod update;
 
@@ -10,7 +9,6 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::cache::PlanCache;
 use self::plan::{Plan, Source, publish, sources, unknown};
 use crate::array::Array;
 use crate::diff::Outcome;
@@ -19,6 +17,7 @@ use crate::exec;
 use crate::expr::Tensor;
 use crate::opt::Extract;
 use crate::opt::program::Program;
+use crate::shared::Lru;
 use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 
 /// A function whose graph is built once for every definition of its arguments: their structure (which parts there are,
@@ -58,7 +57,7 @@ pub fn compile<X: Tree, R: Outcome, F: Fn(&X) -> R>(function: F) -> Compiled<F, 
 /// ```
 pub struct Compiled<F, R> {
     function: F,
-    plans: Mutex<PlanCache<R>>,
+    plans: Mutex<Lru<Prepared<R>>>,
 }
 
 /// What is done with arguments of one definition.
@@ -194,6 +193,14 @@ impl<F, R: Tree> Compiled<F, R> {
             Prepared::Planned(plan) => Ok(Arc::clone(&plan.program)),
             Prepared::Inline => Ok(exec::program_for(&self.traced(x, &arguments)?.extract()?)),
         }
+    }
+
+    /// Calls the function once more for what it does besides building a graph.
+    pub(crate) fn trace_again<X: Tree, O: Outcome<Tree = R>>(&self, x: &X)
+    where
+        F: Fn(&X) -> O,
+    {
+        drop((self.function)(x).outcome());
     }
 
     /// The function itself, called with these arguments.

@@ -117,27 +117,34 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
     }
 }
 
-/// Takes the leaves out of a state: they must be these, in this order. Otherwise the state stays as it was.
+/// Takes the leaves out of a state: they must be these, in this order. Otherwise, and if walking over the state panics, the
+/// state stays as it was.
 fn detach<S: Tree>(state: &mut S, leaves: &[Tensor], nothing: &Tensor) -> Result<(), Error> {
     let (mut visited, mut wrong) = (0, false);
-    state.visit_mut(&Branch::root(), &mut |_, leaf| {
-        match leaves.get(visited) {
-            Some(expected) if !wrong && expected.0.id == leaf.0.id => *leaf = nothing.clone(),
-            _ => wrong = true,
-        }
-        visited += 1;
-    });
-    if !wrong && visited == leaves.len() {
+    let walk = catch_unwind(AssertUnwindSafe(|| {
+        state.visit_mut(&Branch::root(), &mut |_, leaf| {
+            match leaves.get(visited) {
+                Some(expected) if !wrong && expected.0.id == leaf.0.id => *leaf = nothing.clone(),
+                _ => wrong = true,
+            }
+            visited += 1;
+        });
+    }));
+    if walk.is_ok() && !wrong && visited == leaves.len() {
         return Ok(());
     }
+    // A walk that panics has visited what it took out, and visits it again before it panics again.
     let mut taken = leaves.iter();
-    state.visit_mut(&Branch::root(), &mut |_, leaf| {
-        if leaf.0.id == nothing.0.id
-            && let Some(before) = taken.next()
-        {
-            *leaf = before.clone();
-        }
-    });
+    let restored = catch_unwind(AssertUnwindSafe(|| {
+        state.visit_mut(&Branch::root(), &mut |_, leaf| {
+            if leaf.0.id == nothing.0.id
+                && let Some(before) = taken.next()
+            {
+                *leaf = before.clone();
+            }
+        });
+    }));
+    walk.and(restored).unwrap_or_else(|payload| resume_unwind(payload));
     Err(inconsistent::<S>("update", "do not show the same leaves"))
 }
 

@@ -136,11 +136,12 @@ impl Problem {
         self.variables.iter().map(pulled).collect()
     }
 
-    /// The bytes of the program that computes everything that is asked for, from the arguments.
+    /// The bytes that a run of the program allocates that computes everything that is asked for, from the arguments. The
+    /// program is not kept: most of those that are tried never run.
     fn memory(&self, (value, gradient): &Made) -> Result<usize, Error> {
         let value = self.with_value.then_some(value);
         let results: Vec<Tensor> = value.into_iter().chain(gradient).cloned().collect();
-        Ok(exec::program_for(&self.extract(&results)?).memory())
+        Ok(exec::footprint(&exec::planned(&self.extract(&results)?)))
     }
 
     fn body(&self, results: &[Tensor]) -> ScanBody {

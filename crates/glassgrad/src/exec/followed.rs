@@ -9,7 +9,7 @@ use super::machine::{Frame, Workspace};
 use super::product::{Factor, Matrices};
 use super::threads;
 use crate::opt::memory::aligned;
-use crate::opt::program::Loop;
+use crate::opt::program::{Loop, Product, ProductAxis};
 
 /// The bytes of a piece, about: half of a usual cache of the second level.
 const NEAR: usize = 1 << 19;
@@ -32,15 +32,37 @@ impl<'a, E: Copy> Shared<'a, E> {
     }
 }
 
+/// How a product with an epilogue is cut: along which axis, into which pieces, the bytes of a row of a piece, and of the
+/// longest piece.
+struct Cut {
+    is_by_row: bool,
+    line: usize,
+    pieces: Pieces,
+    bytes: usize,
+}
+
+impl Cut {
+    fn of(rows: ProductAxis, columns: ProductAxis, element: usize) -> Cut {
+        // Pieces lie one behind another along the axis with the longer stride.
+        let is_by_row = columns.strides[2] == 1;
+        let (outer, inner) = if is_by_row { (rows, columns) } else { (columns, rows) };
+        let line = inner.extent * element;
+        let pieces = Pieces::of(outer, false, (outer.extent * line).div_ceil(NEAR).max(PIECES));
+        let longest = (0..pieces.count).map(|number| pieces.axis(number).1.extent).max().unwrap_or(0);
+        Cut { is_by_row, line, pieces, bytes: aligned(longest * line) }
+    }
+}
+
+/// The bytes that a thread needs for a piece of a product and the registers of its epilogue.
+pub(super) fn bytes(product: &Product, then: &Loop) -> usize {
+    let element = product.operands[2].dtype.bytes();
+    Cut::of(product.rows, product.columns, element).bytes + fused::scratch_bytes(then)
+}
+
 /// Computes a product piece by piece, each with the loop behind it. Where the cuts are depends on sizes alone.
 pub(super) fn run<E: Factor>(kernel: LargeProduct<E>, whole: Matrices<E>, then: &Loop, frame: &Frame<'_>) {
-    // Pieces lie one behind another along the axis with the longer stride.
-    let is_by_row = whole.columns.strides[2] == 1;
+    let Cut { is_by_row, line, pieces, bytes } = Cut::of(whole.rows, whole.columns, size_of::<E>());
     let (outer, inner) = if is_by_row { (whole.rows, whole.columns) } else { (whole.columns, whole.rows) };
-    let line = inner.extent * size_of::<E>();
-    let pieces = Pieces::of(outer, false, (outer.extent * line).div_ceil(NEAR).max(PIECES));
-    let longest = (0..pieces.count).map(|number| pieces.axis(number).1.extent).max().unwrap_or(0);
-    let bytes = aligned(longest * line);
     let shared = Shared(whole, frame);
     threads::each(pieces.count, |number| {
         let (whole, frame) = shared.all();

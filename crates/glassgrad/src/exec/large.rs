@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use gemm_common::Parallelism;
+use gemm_common::cache::{CACHE_INFO, kernel_params};
 
 use super::followed;
 use super::machine::Frame;
@@ -107,6 +108,20 @@ impl Pieces {
         let first = self.begin(number);
         (first, ProductAxis { extent: self.begin(number + 1) - first, ..self.side })
     }
+}
+
+/// The bytes that `gemm` packs factors of a product into on one thread: a block of the first as large as the second-level
+/// cache, and a block of the second.
+pub(super) fn gemm_bytes(product: &Product) -> usize {
+    let Product { rows, columns, inner, .. } = product;
+    let element = product.operands[2].dtype.bytes();
+    // Either factor may be the one that is packed as a whole block: the result may be computed transposed.
+    let block = |rows: usize, columns: usize| {
+        let params = kernel_params(rows, columns, inner.extent, TOGETHER[0], TOGETHER[1], element);
+        params.kc.saturating_mul(params.nc.next_multiple_of(TOGETHER[0])).saturating_mul(element)
+    };
+    let block = block(rows.extent, columns.extent).max(block(columns.extent, rows.extent));
+    CACHE_INFO[1].cache_bytes.saturating_add(block)
 }
 
 /// A large product on several threads, if it is worth them. The longer side of the result is cut into pieces, which threads

@@ -160,8 +160,9 @@ impl Workspace {
     pub(super) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(memory::ALIGNMENT);
         if self.lines.len() < lines {
-            // No more than is needed, and nothing of what was there is.
-            self.lines = Vec::with_capacity(lines);
+            // No more than is needed; nothing of what was there is, and it goes first.
+            self.lines = Vec::new();
+            self.lines.reserve_exact(lines);
             self.lines.resize(lines, Line([0; memory::ALIGNMENT]));
         }
         self.lines.as_mut_ptr().cast()

@@ -6,6 +6,7 @@
 mod clock;
 mod every;
 mod followed;
+mod footprint;
 mod fused;
 mod graphs;
 mod large;
@@ -28,11 +29,12 @@ mod whole;
 
 pub(crate) use clock::{Timed, timed};
 pub(crate) use every::{Place, every_value, value_of};
+pub use footprint::footprint;
 pub(crate) use fused::WORTH;
 pub use level::{Level, at_level};
 pub(crate) use machine::{Results, address_mut, part};
 pub use programs::programs_planned;
-pub(crate) use programs::{program_for, run};
+pub(crate) use programs::{planned, program_for, run};
 pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, known, program, reaches_variable};
 pub use threads::{threads, with_threads};
 pub use vector::accuracy;

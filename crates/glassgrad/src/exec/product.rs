@@ -49,6 +49,32 @@ fn is_woven(product: &Product) -> bool {
     }
 }
 
+/// Which kernel computes a product whose factors are finite where it is strong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernel {
+    /// Small matrices.
+    Packed,
+    /// Rows, columns or sums over several axes, and batches of small matrices.
+    Tiles,
+    /// Half of a product that is its own transpose.
+    Symmetric,
+    /// `gemm`.
+    Large,
+}
+
+/// The kernel that computes a product.
+pub(super) fn kernel(product: &Product) -> Kernel {
+    if is_woven(product) {
+        Kernel::Tiles
+    } else if is_small(product) {
+        Kernel::Packed
+    } else if product.symmetric {
+        Kernel::Symmetric
+    } else {
+        Kernel::Large
+    }
+}
+
 /// Runs a batched product.
 pub(super) fn run(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     match product.operands[2].dtype {
@@ -186,15 +212,15 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
     if product.strong != [false; 2] && !strong::is_finite::<E>(product, frame) {
         return strong::run::<E>(product, frame);
     }
-    if is_woven(product) {
+    let chosen = self::kernel(product);
+    if chosen == Kernel::Tiles {
         let factors = [frame.at(a, 0).cast::<E>().cast_const(), frame.at(b, 0).cast::<E>().cast_const()];
         let (result, coefficient) = (frame.at(c, 0).cast::<E>(), E::from_f64(product.coefficient));
         return Composite::of(product).run(frame.level, factors, result, coefficient);
     }
-    let small = is_small(product);
     // Constant before anything is compiled: kernels of large products would be compiled for whole numbers too otherwise.
     if const { E::LEVELS }
-        && let Some(kernel) = E::large().filter(|_| !small && product.sums.is_empty() && !product.symmetric)
+        && let Some(kernel) = E::large().filter(|_| chosen == Kernel::Large && product.sums.is_empty())
     {
         return large_batch(kernel, product, frame);
     }
@@ -213,8 +239,8 @@ fn typed<E: Factor>(product: &Product, frame: &Frame<'_>, scratch: *mut u8) {
                 add,
             };
             match E::large() {
-                Some(_) if const { E::LEVELS } && !small && product.symmetric => symmetric(frame.level, matrices),
-                Some(kernel) if const { E::LEVELS } && !small => in_pieces(kernel, matrices),
+                Some(_) if const { E::LEVELS } && chosen == Kernel::Symmetric => symmetric(frame.level, matrices),
+                Some(kernel) if const { E::LEVELS } && chosen == Kernel::Large => in_pieces(kernel, matrices),
                 _ => packed(frame.level, matrices, scratch),
             }
             add = true;

@@ -71,7 +71,8 @@ pub fn programs_planned() -> u64 {
     PLANNED.load(Ordering::Relaxed)
 }
 
-fn planned(extract: &Extract) -> Arc<Program> {
+/// A new program for what was taken, which nobody keeps.
+pub(crate) fn planned(extract: &Extract) -> Arc<Program> {
     PLANNED.fetch_add(1, Ordering::Relaxed);
     Arc::new(lower(&optimise(extract.graph())))
 }

@@ -27,6 +27,11 @@ thread_local! {
     static PACKED: RefCell<Workspace> = RefCell::default();
 }
 
+/// The bytes of both packed factors of a product of so many rows.
+pub(super) fn bytes(size: usize, element: usize) -> usize {
+    2 * aligned(size.next_multiple_of(EDGE) * DEPTH * element)
+}
+
 /// A product that is its own transpose: addresses, and the steps from row to row, column to column and sum to sum in them.
 /// The columns of the result lie side by side.
 pub(super) struct Symmetric<E> {
@@ -103,8 +108,8 @@ impl<E: Factor> Symmetric<E> {
             false => (0..count).for_each(one),
         };
         let mut memory = PACKED.with_borrow_mut(std::mem::take);
-        let bytes = aligned(self.size.next_multiple_of(EDGE) * DEPTH * size_of::<E>());
-        let groups = memory.reserve(2 * bytes);
+        let both = bytes(self.size, size_of::<E>());
+        let (groups, bytes) = (memory.reserve(both), both / 2);
         let across = self.size.div_ceil(EDGE);
         for first in (0..self.sums).step_by(DEPTH) {
             let depth = DEPTH.min(self.sums - first);

@@ -25,6 +25,15 @@ pub(super) fn run(call: &Call, frame: &Frame<'_>) -> Option<Result<(), Error>> {
     }
 }
 
+/// Whether an operation runs here, on the arrays where they are.
+pub(super) fn moves(call: &Call) -> bool {
+    match &call.op {
+        Op::Read(_) | Op::Spread(_) | Op::Concatenate(_) | Op::Gather(_) | Op::ScatterAdd(_) | Op::OneHot(_) => true,
+        Op::LargestPlace(_) => call.inputs[0].0.dtype != DType::Bool,
+        _ => false,
+    }
+}
+
 fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>) -> Option<Result<(), Error>> {
     let (access, shape) = &call.output;
     let output = elements_mut::<E>(frame.at(access, 0), shape.elements());

@@ -36,8 +36,10 @@ pub(crate) fn inner_nodes(body: &ScanBody) -> Vec<Arc<Node>> {
     let mut nodes = nodes_up_to(&outputs, first, placeholders.clone());
     nodes.retain(|node| {
         let inputs = node.inputs();
+        // A leaf is given; an operation without inputs, which has no value yet, is computed inside.
+        let is_computed = !inputs.is_empty() || matches!(node.op, Op::Custom(_));
         let depends = inputs.iter().any(|input| dependent.contains(&input.id))
-            || (!inputs.is_empty() && body.since.is_some_and(|since| node.id >= since));
+            || (is_computed && body.since.is_some_and(|since| node.id >= since));
         let is_number = match &node.op {
             Op::Einsum(einsum) if einsum.operands.is_empty() => true,
             // What folds to a number when it is made of numbers.

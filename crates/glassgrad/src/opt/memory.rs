@@ -7,7 +7,7 @@ use std::ops::Range;
 pub const ALIGNMENT: usize = 64;
 
 /// The next multiple of the alignment.
-pub fn aligned(bytes: usize) -> usize {
+pub const fn aligned(bytes: usize) -> usize {
     bytes.div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
 }
 

@@ -1,10 +1,13 @@
 //! Optimisers: chains of links from the gradient to a step, with a state that is a tree.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::schedule::Schedule;
 use crate::Tree;
+use crate::diff::Fallible;
+use crate::error::Error;
 use crate::expr::Tensor;
 use crate::tree::{Path, Tree};
 
@@ -359,6 +362,10 @@ impl Optimiser {
         mut visit: impl FnMut(&'static str, &[Tensor], &Memory),
     ) -> (Vec<Tensor>, Tensor) {
         let count = &state.count + 1.0;
+        if let Some(error) = self.mismatch(trained, gradient, state) {
+            let failed = <Tensor as Fallible>::failed(&error);
+            return (vec![failed.clone(); trained.leaves.len()], failed);
+        }
         let step = Step { count: &count, loss, paths: &trained.paths, parameters: &trained.leaves };
         let mut updates = trained.picked(gradient);
         for (link, remembered) in self.links.iter().zip(&state.memories) {
@@ -368,6 +375,22 @@ impl Optimiser {
             visit(link.name(), &updates, &memory);
         }
         (updates, count)
+    }
+
+    /// What is wrong with a gradient or a state that does not belong to these parameters and this optimizer.
+    #[track_caller]
+    fn mismatch<X: Tree>(&self, trained: &Trained, gradient: &X, state: &State<X>) -> Option<Error> {
+        if state.memories.len() != self.links.len() {
+            let (own, other) = (self.links.len(), state.memories.len());
+            let message = format!("the optimizer has {own} links, and its state is one of {other}");
+            let error = Error::new("update", message).at(Location::caller());
+            return Some(error.help("begin with the state that .start(&parameters) of this optimizer returns"));
+        }
+        trained.unlike("gradient", gradient, true).or_else(|| {
+            // What a link remembers of a parameter may have another shape.
+            let mut remembered = state.memories.iter().flat_map(|memory| &memory.leaves);
+            remembered.find_map(|tree| trained.unlike("state", tree, false))
+        })
     }
 
     /// The trained leaves after their updates.
@@ -402,6 +425,26 @@ impl Trained {
             }
         }
         trained
+    }
+
+    /// What is wrong with a tree whose leaves are not at the same paths, or have other shapes or types, if that matters.
+    #[track_caller]
+    fn unlike<X: Tree>(&self, name: &str, tree: &X, with_shapes: bool) -> Option<Error> {
+        let all = tree.leaves();
+        let wrong = |message: String| Some(Error::new("update", message).at(Location::caller()));
+        for ((place, path), leaf) in self.places.iter().zip(&self.paths).zip(&self.leaves) {
+            match all.get(*place) {
+                Some((own, found)) if own == path => {
+                    let is_alike = found.shape() == leaf.shape() && found.dtype() == leaf.dtype();
+                    if with_shapes && !is_alike && found.error().is_none() && leaf.error().is_none() {
+                        let (expected, found) = (leaf.describe(), found.describe());
+                        return wrong(format!("the {name} of the parameter {path} is {found}, and it is {expected}"));
+                    }
+                }
+                _ => return wrong(format!("the {name} has no leaf {:?}, which is trained", path.to_string())),
+            }
+        }
+        None
     }
 
     /// The leaves of another tree at the same places.

@@ -124,9 +124,36 @@ pub fn draw(builder: &mut Builder) -> &'static Operation {
 }
 
 /// The kind of a node, for counts of what programs reach.
-pub fn node_kind(op: &Op) -> String {
-    let text = format!("{op:?}");
-    text.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()
+pub fn node_kind(op: &Op) -> &'static str {
+    match op {
+        Op::Leaf => "Leaf",
+        Op::Placeholder => "Placeholder",
+        Op::Variable => "Variable",
+        Op::Map(_) => "Map",
+        Op::Einsum(_) => "Einsum",
+        Op::Add => "Add",
+        Op::Cast => "Cast",
+        Op::Reshape => "Reshape",
+        Op::Read(_) => "Read",
+        Op::Spread(_) => "Spread",
+        Op::Concatenate(_) => "Concatenate",
+        Op::Gather(_) => "Gather",
+        Op::ScatterAdd(_) => "ScatterAdd",
+        Op::Compare(_) => "Compare",
+        Op::Logic(_) => "Logic",
+        Op::Select => "Select",
+        Op::Largest(_) => "Largest",
+        Op::LargestPlace(_) => "LargestPlace",
+        Op::OneHot(_) => "OneHot",
+        Op::Stop => "Stop",
+        Op::Scan(_) => "Scan",
+        Op::Region(_) => "Region",
+        Op::Sweep(_) => "Sweep",
+        Op::After => "After",
+        Op::Part(_) => "Part",
+        Op::Custom(_) => "Custom",
+        Op::Failed(_) => "Failed",
+    }
 }
 
 /// What the body of a loop or a region returns.

@@ -4,6 +4,7 @@ use glassgrad::dtype::DType;
 use glassgrad::expr::Axes;
 
 use super::super::builder::{Builder, Draft, Entry};
+use super::super::interpret::{PERTURBATION, epsilon};
 use super::{Application, Operation};
 
 /// Reductions over several axes: whether to keep them, then the axes.
@@ -72,7 +73,17 @@ pub(super) const OPERATIONS: &[Operation] = &[
         weight: 2,
         rounds: true,
         generate: |builder| draw(builder, "var", is_filled_float, |bound, _| bound * bound),
-        apply: |call| vec![call.x().var_over(axes(call))],
+        apply: |call| {
+            let variance = call.x().var_over(axes(call));
+            // Perturbations of the operand only ever add to a variance of equal numbers, but rounding may go both ways.
+            vec![match call.interpreter.mode.noise {
+                Some(run) if variance.error().is_none() => {
+                    let size = PERTURBATION * epsilon(variance.dtype()) * if run % 4 < 2 { -1.0 } else { 1.0 };
+                    variance + call.x().stop_gradient().square().mean_over(axes(call)) * size
+                }
+                _ => variance,
+            }]
+        },
     },
     Operation {
         name: "norm",

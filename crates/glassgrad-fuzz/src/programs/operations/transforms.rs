@@ -19,6 +19,9 @@ pub fn fill(builder: &mut Builder, count: usize) {
     while builder.length() < begin + count && attempts < 8 * count {
         attempts += 1;
         let operation = draw(builder);
+        if builder.excluded.contains(&operation.name) {
+            continue;
+        }
         if let Some(draft) = (operation.generate)(builder) {
             builder.emit(draft);
         }
@@ -116,6 +119,24 @@ fn looped(builder: &mut Builder) -> Option<Draft> {
     if builder.random.chance(0.4) {
         list.extend(builder.pick(|entry| entry.rank() > 0 && entry.count() < 200 && entry.shape[0] == length));
     }
+    loop_over(builder, list, carries)
+}
+
+/// The gradient of a long loop within a small budget, for which states are kept at some steps only.
+fn long_loop_within(builder: &mut Builder) -> Option<Draft> {
+    let x = builder.pick(|entry| entry.is_float() && entry.count() > 0 && entry.count() < 200)?;
+    let (length, width) = (builder.random.between(8, 30), builder.random.between(1, 3));
+    let (block, _) = builder.nested(&signature(std::slice::from_ref(&x)), |builder, x| {
+        let state = builder.emit(Draft::new("resize", &[&x[0]]).integers([width]))?.pop()?;
+        let sequence = builder.emit(Draft::new("resize", &[&x[0]]).integers([length, width]))?.pop()?;
+        let draft = loop_over(builder, vec![state, sequence], 1)?;
+        Some(vec![builder.emit(draft)?.swap_remove(0)])
+    })?;
+    Some(Draft::new("within", &[&x]).integers([16]).block(block).bound(f64::INFINITY))
+}
+
+/// A loop over some operands, of which the first are the state.
+fn loop_over(builder: &mut Builder, list: Vec<Entry>, carries: usize) -> Option<Draft> {
     let mut parameters = signature(&list);
     for (place, parameter) in parameters.iter_mut().enumerate() {
         if place < carries {
@@ -199,7 +220,7 @@ impl Application<'_> {
 
     fn is_compiled(&self) -> bool {
         let mode = &self.interpreter.mode;
-        self.interpreter.depth() == 1 && !mode.inlined && !mode.expanded
+        !mode.inlined && !mode.expanded
     }
 
     /// A gradient within a budget. If there is none within it, the error says which budget suffices.
@@ -400,6 +421,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         weight: 2,
         rounds: false,
         generate: |builder| {
+            if builder.depth == 0 && builder.random.chance(0.5) {
+                return long_loop_within(builder);
+            }
             let draft = gradient(builder, "within")?;
             let bytes = 1 << builder.random.between(4, 14);
             Some(draft.integers([bytes]))

@@ -3,7 +3,7 @@
 use glassgrad::dtype::DType;
 use glassgrad::{Tensor, compile, grad, jvp, vjp};
 
-use super::super::interpret::{Interpreter, Mode};
+use super::super::interpret::{Interpreter, Mode, PERTURBATION};
 use super::{Case, direction, loss, planned};
 use crate::counters;
 use crate::random::Random;
@@ -16,6 +16,13 @@ const STEPS: [i32; 6] = [6, 9, 12, 15, 18, 21];
 
 /// How often the runs for a tolerance are repeated.
 const RUNS: u64 = 6;
+
+/// A slope by central differences, how far those of both sides are apart, and how uncertain it is.
+struct Estimate {
+    slope: f64,
+    gap: f64,
+    error: f64,
+}
 
 /// The floating-point inputs, and all inputs again with others in their places.
 struct Moved {
@@ -126,38 +133,37 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
         Ok(())
     };
     let Some(value) = at(0.0).filter(|_| slope.is_finite()) else { return skip("not finite") };
-    let mut estimates: Vec<(f64, f64)> = Vec::new();
+    // What rounding does to the function: measured as all tolerances are, but for a few units in the last place.
+    let rounding = (0..RUNS / 2).fold(4.0 * f64::EPSILON * value.abs(), |rounding, run| {
+        let perturbed = Interpreter::new(Mode { noise: Some(run), ..SMOOTH });
+        let loss = loss(&perturbed.outputs(case.program, &moved.all), case.seed);
+        loss.item().map_or(f64::INFINITY, |other| rounding.max((other - value).abs() * 4.0 / PERTURBATION))
+    });
+    let mut estimates: Vec<Estimate> = Vec::new();
     for step in STEPS {
         let step = 2.0_f64.powi(-step);
         let (Some(after), Some(before)) = (at(step), at(-step)) else { return skip("not finite") };
         let (right, left) = ((after - value) / step, (value - before) / step);
-        estimates.push((0.5 * (right + left), (right - left).abs()));
+        let (slope, gap) = (0.5 * (right + left), (right - left).abs());
+        let error = estimates.last().map_or(f64::INFINITY, |last: &Estimate| (slope - last.slope).abs());
+        estimates.push(Estimate { slope, gap, error: error + rounding / step });
     }
-    let size = terms.iter().map(|term| term.abs()).sum::<f64>() + estimates[2].0.abs() + f64::EPSILON * value.abs();
-    // Rounding of the function, seen through the smallest step at which both sides agree best.
-    let Some(best) = (1..estimates.len()).min_by(|a, b| {
-        let error = |k: usize| (estimates[k].0 - estimates[k - 1].0).abs();
-        error(*a).total_cmp(&error(*b))
-    }) else {
-        return skip("no estimate");
-    };
-    let error = (estimates[best].0 - estimates[best - 1].0).abs();
+    let Some(best) = estimates.iter().min_by(|a, b| a.error.total_cmp(&b.error)) else { return skip("no estimate") };
     // At a kink or a jump the one-sided slopes stay apart; where the function is smooth they come together with the step.
-    let gap = estimates.iter().map(|(_, gap)| *gap).fold(f64::INFINITY, f64::min);
+    let size = terms.iter().map(|term| term.abs()).sum::<f64>() + best.slope.abs();
     let known = f64::EPSILON.powf(0.25) * size;
-    if gap > known {
+    if best.gap > known {
         return skip("one-sided slopes differ");
     }
-    if error > known {
+    if best.error > known {
         return skip("no convergence");
     }
-    // Half of the digits are what differences leave at least, where the estimates agree.
-    let tolerance = 64.0 * error + f64::EPSILON.powf(0.4) * size;
-    if (slope - estimates[best].0).abs() <= tolerance {
+    let tolerance = 8.0 * best.error + best.gap + f64::EPSILON.powf(0.5) * size;
+    if (slope - best.slope).abs() <= tolerance {
         return Ok(());
     }
     Err(format!(
         "the gradient along a direction is {slope:e}, but differences give {:e}, tolerance {tolerance:e}",
-        estimates[best].0
+        best.slope
     ))
 }

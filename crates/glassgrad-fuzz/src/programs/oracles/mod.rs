@@ -5,7 +5,9 @@ mod execution;
 
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
+use glassgrad::array::Array;
 use glassgrad::dtype::DType;
 use glassgrad::{Tensor, grad};
 
@@ -18,6 +20,9 @@ use crate::runner::panic_message;
 
 /// How many perturbed runs tolerances come from at first, and if these do not suffice.
 const RUNS: [u64; 2] = [4, 24];
+
+/// What tells the random numbers of the loss from others of the same seed.
+const LOSS: u64 = 0x5EED;
 
 /// An oracle: nothing if all agree, and what differs otherwise.
 pub struct Oracle {
@@ -40,7 +45,11 @@ pub const ORACLES: &[Oracle] = &[
         summary: "results read one by one, with intermediate values held",
         check: execution::order,
     },
-    Oracle { name: "compile", summary: "compiled against define-by-run, bit-equal", check: execution::compiled },
+    Oracle {
+        name: "compile",
+        summary: "compiled against define-by-run, bit-equal without transforms",
+        check: execution::compiled,
+    },
     Oracle { name: "threads", summary: "one thread against several, bit-equal", check: execution::threads },
     Oracle { name: "passes", summary: "each optimisation pass disabled", check: execution::passes },
     Oracle { name: "levels", summary: "every instruction-set level of this machine", check: execution::levels },
@@ -68,25 +77,28 @@ pub struct Case<'p> {
     /// Whether gradients of all floating-point inputs are results too.
     pub with_gradient: bool,
     expected: OnceCell<Evaluated>,
+    tolerances: [OnceCell<Tolerances>; RUNS.len()],
 }
 
 impl<'p> Case<'p> {
     /// A case.
     pub fn new(program: &'p Program, seed: u64) -> Case<'p> {
         let with_gradient = Random::new(seed ^ 0xA5A5).chance(0.6);
-        Case { program, seed, with_gradient, expected: OnceCell::new() }
+        Case { program, seed, with_gradient, expected: OnceCell::new(), tolerances: Default::default() }
     }
 
     /// Calls an oracle. A panic is a disagreement.
     pub fn check(&self, oracle: &Oracle) -> Result<(), String> {
         counters::add("oracle", oracle.name, 1);
-        catch_unwind(AssertUnwindSafe(|| (oracle.check)(self))).unwrap_or_else(|payload| Err(panic_message(&*payload)))
+        let begin = Instant::now();
+        let checked = catch_unwind(AssertUnwindSafe(|| (oracle.check)(self)));
+        counters::add("microseconds", oracle.name, begin.elapsed().as_micros() as u64);
+        checked.unwrap_or_else(|payload| Err(panic_message(&*payload)))
     }
 
     /// The results in a mode, not evaluated: the outputs, and gradients.
     pub fn results(&self, mode: Mode) -> Vec<Tensor> {
-        // Nothing can be read while a gradient is traced.
-        let interpreter = Interpreter::new(Mode { inlined: mode.inlined || self.with_gradient, ..mode });
+        let interpreter = Interpreter::new(mode);
         self.results_at(&interpreter, &interpreter.inputs(self.program))
     }
 
@@ -109,8 +121,8 @@ impl<'p> Case<'p> {
     /// Compares results with those of the reference executor.
     pub fn compare(&self, actual: &Evaluated) -> Result<(), String> {
         let mut message = String::new();
-        for runs in RUNS {
-            match disagreement(actual, self.expected(), &mut || self.tolerances(runs)) {
+        for (runs, known) in RUNS.into_iter().zip(&self.tolerances) {
+            match disagreement(actual, self.expected(), &mut || known.get_or_init(|| self.measured(runs))) {
                 None => return Ok(()),
                 Some(found) => message = found,
             }
@@ -118,7 +130,17 @@ impl<'p> Case<'p> {
         Err(message)
     }
 
-    fn tolerances(&self, runs: u64) -> Tolerances {
+    /// The weights that the loss gives the elements of outputs; none for those that are not floating-point numbers.
+    pub fn weights(&self, outputs: &[Array]) -> Vec<Vec<f64>> {
+        let mut random = Random::new(self.seed ^ LOSS);
+        let weights = |output: &Array| match output.dtype().is_float() {
+            true => weights(&mut random, output.buffer().len()),
+            false => Vec::new(),
+        };
+        outputs.iter().map(weights).collect()
+    }
+
+    fn measured(&self, runs: u64) -> Tolerances {
         let perturbed: Vec<Evaluated> = (0..runs)
             .map(|run| by_reference(&self.results(Mode { noise: Some(run), inlined: true, ..Mode::default() })))
             .collect();
@@ -139,7 +161,7 @@ pub fn by_reference(tensors: &[Tensor]) -> Evaluated {
 
 /// One number from all floating-point outputs: their sum with random weights.
 pub fn loss(outputs: &[Tensor], seed: u64) -> Tensor {
-    let mut random = Random::new(seed ^ 0x5EED);
+    let mut random = Random::new(seed ^ LOSS);
     let mut total = Tensor::from(0.0);
     for output in outputs {
         if let Some(error) = output.error() {
@@ -155,9 +177,10 @@ pub fn loss(outputs: &[Tensor], seed: u64) -> Tensor {
 
 /// Random 64-bit numbers of magnitude 1/2 to 1, in multiples of 1/64.
 pub fn direction(random: &mut Random, shape: &[usize]) -> Tensor {
-    let count = shape.iter().product();
-    let numbers: Vec<f64> = (0..count)
-        .map(|_| random.between(32, 64) as f64 / 64.0 * if random.chance(0.5) { 1.0 } else { -1.0 })
-        .collect();
-    Tensor::new(&numbers, shape)
+    Tensor::new(&weights(random, shape.iter().product()), shape)
+}
+
+fn weights(random: &mut Random, count: usize) -> Vec<f64> {
+    let sign = |random: &mut Random| if random.chance(0.5) { 1.0 } else { -1.0 };
+    (0..count).map(|_| random.between(32, 64) as f64 / 64.0 * sign(random)).collect()
 }

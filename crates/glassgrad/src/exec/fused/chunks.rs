@@ -93,10 +93,15 @@ impl Chunks {
         (count > 1 && count * shared <= MOST_BYTES).then_some(Chunks { length, count, total, shared })
     }
 
+    /// The bytes of the sums of all chunks.
+    pub(super) fn sum_bytes(&self) -> usize {
+        self.count * self.shared
+    }
+
     /// Runs a loop chunk by chunk; `targets` are the addresses of what it stores.
     pub(super) fn run(&self, fused: &Loop, frame: &Frame<'_>, targets: &[*mut u8]) {
         let mut memory = SUMS.with_borrow_mut(std::mem::take);
-        let sums = memory.reserve(self.count * self.shared);
+        let sums = memory.reserve(self.sum_bytes());
         let addresses = Addresses(frame, targets, sums);
         let one = |number: usize| {
             let (frame, targets, sums) = addresses.all();

@@ -29,6 +29,13 @@ pub(super) fn scratch_bytes(fused: &Loop) -> usize {
     fused.slot_count * SLOT + (fused.slots.len() + fused.stores.len()) * size_of::<*mut u8>()
 }
 
+/// The bytes of partial sums of a loop that is cut into chunks, and of registers for each thread that runs one.
+pub(super) fn chunk_bytes(fused: &Loop) -> (usize, usize) {
+    let total: usize = fused.extents.iter().product();
+    let chunks = if total == 0 { None } else { Chunks::of(fused, total) };
+    chunks.map_or((0, 0), |chunks| (chunks.sum_bytes(), scratch_bytes(fused)))
+}
+
 /// Scratch memory for the addresses of the registers of a loop and of what it stores, behind its slots.
 fn addresses<'a>(fused: &Loop, scratch: *mut u8) -> (&'a mut [*mut u8], &'a mut [*mut u8]) {
     let count = fused.slots.len() + fused.stores.len();

@@ -124,6 +124,30 @@ impl Composite {
         self.batch.insert(0, apart);
     }
 
+    /// Into how many parts its sums are cut, if they are: where tiles are few and sums long.
+    fn parts(&self) -> Option<usize> {
+        let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
+        let batch = count(&self.batch);
+        if self.meets || [batch, rows, columns, inner].contains(&0) {
+            return None;
+        }
+        let work = [batch, rows, columns, inner].into_iter().fold(1, usize::saturating_mul);
+        let [tile_rows, tile_columns] = tile_size(rows, columns, inner);
+        let tiles = batch * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns);
+        let parts = inner.div_ceil(DEPTH).min(FEW);
+        let is_cut = tiles < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= ROWS * ROWS;
+        is_cut.then_some(parts)
+    }
+
+    /// The bytes of partial sums, and of packed columns for each thread.
+    pub(super) fn bytes(&self, element: usize) -> (usize, usize) {
+        let (rows, columns) = (count(&self.rows), count(&self.columns));
+        let parts = self.parts();
+        let sums = parts.map_or(0, |parts| parts * count(&self.batch) * aligned(rows * columns * element));
+        let tile_rows = if self.meets || parts.is_some() { rows } else { rows.min(ROWS) };
+        (sums, tile::bytes(tile_rows))
+    }
+
     /// Runs the product.
     pub(super) fn run<E: Factor>(&self, level: Level, [a, b]: [*const E; 2], c: *mut E, coefficient: E) {
         let [a, b] = if self.is_transposed { [b, a] } else { [a, b] };
@@ -146,15 +170,12 @@ impl Composite {
             };
             return all(self.batch[0].extent, parallel, &one);
         }
-        let tile_rows = rows.min(ROWS);
-        let panels = TILE.div_ceil(tile_rows * inner * 32).max(1);
-        let tile_columns = columns.min(32 * panels);
+        let [tile_rows, tile_columns] = tile_size(rows, columns, inner);
         let (across, down) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
-        let tiles = count(&self.batch) * across * down;
-        let parts = inner.div_ceil(DEPTH).min(FEW);
-        if tiles < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= ROWS * ROWS {
+        if let Some(parts) = self.parts() {
             return whole.in_parts(rows, columns, inner, parts, parallel);
         }
+        let tiles = count(&self.batch) * across * down;
         let one = |tile: usize| {
             let (batch, tile) = (tile / (across * down), tile % (across * down));
             let (row, column) = (tile / down * tile_rows, tile % down * tile_columns);
@@ -163,6 +184,13 @@ impl Composite {
         };
         all(tiles, parallel, &one);
     }
+}
+
+/// The rows and columns of a tile.
+fn tile_size(rows: usize, columns: usize, inner: usize) -> [usize; 2] {
+    let tile_rows = rows.min(ROWS);
+    let panels = TILE.div_ceil(tile_rows * inner * 32).max(1);
+    [tile_rows, columns.min(32 * panels)]
 }
 
 /// Does something for every number below a count.

@@ -50,12 +50,20 @@ struct Tables<'t> {
     add: bool,
 }
 
+/// The bytes of packed columns.
+const PACKED_BYTES: usize = aligned(DEPTH * 32 * 8);
+
+/// The bytes of packed columns and of tables of places for a tile of so many rows.
+pub(super) fn bytes(rows: usize) -> usize {
+    PACKED_BYTES + (2 * rows + 2 * DEPTH) * size_of::<isize>()
+}
+
 impl<E: Factor> Tile<'_, E> {
     pub(super) fn run(&self, level: Level) {
         let rows = self.rows[1] - self.rows[0];
         let mut memory = PACKED.with_borrow_mut(std::mem::take);
-        let packed = aligned(DEPTH * 32 * 8);
-        let scratch = memory.reserve(packed + (2 * rows + 2 * DEPTH) * size_of::<isize>());
+        let packed = PACKED_BYTES;
+        let scratch = memory.reserve(bytes(rows));
         let (row_tables, inner_tables) =
             elements_mut::<isize>(scratch.wrapping_add(packed), 2 * rows + 2 * DEPTH).split_at_mut(2 * rows);
         let (row_a, row_c) = row_tables.split_at_mut(rows);
