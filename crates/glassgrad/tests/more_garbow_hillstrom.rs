@@ -129,8 +129,6 @@ fn sized() -> Vec<Problem> {
         residuals: Box::new(residuals),
         minima: minima.to_vec(),
     };
-    let range = |x: &Tensor| vector((1..=x.shape().elements()).map(|i| i as f64));
-    let _ = range;
     vec![
         each("Watson", &[0.0; 6], &[2.28767005355e-3], |x| {
             let mut found: Vec<Tensor> = (1..=29)

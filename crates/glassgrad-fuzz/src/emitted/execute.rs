@@ -1,7 +1,7 @@
 //! Running emitted code.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
 use glassgrad::calculator::Language;
@@ -114,9 +114,9 @@ impl Job<'_> {
     }
 }
 
-fn rust(job: &Job<'_>, folder: &PathBuf) -> Result<String, String> {
+fn rust(job: &Job<'_>, folder: &Path) -> Result<String, String> {
     let mut code = format!("mod emitted {{\n{}\n}}\nfn main() {{\n", job.code);
-    for (routine, expected) in job.routines().iter().zip(job.expected) {
+    for routine in job.routines() {
         let sizes = arguments(job.code, routine);
         let sizes = sizes.iter().filter_map(|own| own.strip_suffix(": usize")).filter_map(|name| job.size(name));
         let inputs = job.inputs_of(routine).into_iter().map(|(_, shape, elements)| match shape.is_empty() {
@@ -126,7 +126,6 @@ fn rust(job: &Job<'_>, folder: &PathBuf) -> Result<String, String> {
         let list: Vec<String> = sizes.map(|size| size.to_string()).chain(inputs).collect();
         let head = job.code.lines().find(|line| line.contains(&format!("fn {routine}("))).unwrap_or_default();
         let call = format!("emitted::{routine}({})", list.join(", "));
-        let _ = expected;
         let _ = match head.contains("Vec<f64>") {
             true => writeln!(code, "    for number in {call} {{ println!(\"{{number:e}}\"); }}"),
             false => writeln!(code, "    println!(\"{{:e}}\", {call});"),
@@ -143,7 +142,7 @@ fn rust(job: &Job<'_>, folder: &PathBuf) -> Result<String, String> {
     output(&mut Command::new(binary))
 }
 
-fn c(job: &Job<'_>, folder: &PathBuf) -> Result<String, String> {
+fn c(job: &Job<'_>, folder: &Path) -> Result<String, String> {
     let mut code = format!("{}\n#include <stdio.h>\nint main(void) {{\n", job.code);
     for (routine, expected) in job.routines().iter().zip(job.expected) {
         let sizes = arguments(job.code, routine);
@@ -176,7 +175,7 @@ fn c(job: &Job<'_>, folder: &PathBuf) -> Result<String, String> {
     output(&mut Command::new(binary))
 }
 
-fn python(job: &Job<'_>, folder: &PathBuf) -> Result<String, String> {
+fn python(job: &Job<'_>, folder: &Path) -> Result<String, String> {
     let mut code = format!("{}\nimport numpy as np\n", job.code);
     for routine in job.routines() {
         let inputs = job.inputs_of(routine);

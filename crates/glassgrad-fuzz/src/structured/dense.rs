@@ -11,6 +11,11 @@ pub struct Matrix {
     pub numbers: Vec<f64>,
 }
 
+/// Whether a number is above a bound, or NaN.
+pub fn exceeds(number: f64, bound: f64) -> bool {
+    number.is_nan() || number > bound
+}
+
 /// The Euclidean norm.
 pub fn norm(numbers: &[f64]) -> f64 {
     numbers.iter().map(|number| number * number).sum::<f64>().sqrt()

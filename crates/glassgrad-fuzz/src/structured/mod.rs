@@ -9,7 +9,7 @@ use glassgrad::{Tensor, dtype::DType, hvp, jvp, rng::Key};
 
 use crate::counters;
 use crate::generator::{Failure, Generator, Selection};
-use dense::{Matrix, norm};
+use dense::{Matrix, exceeds, norm};
 use function::Function;
 
 /// The generator of structured derivatives.
@@ -99,8 +99,7 @@ impl Structured {
         let fail = |oracle: &'static str| move |message: String| (oracle, message);
         let columns = units(&point).iter().map(|unit| numbers(&hvp(f, &point, unit))).collect::<Result<Vec<_>, _>>();
         let expected = Matrix::from_columns(size, columns.map_err(fail("dense"))?);
-        // NaN is larger than anything here.
-        if !(expected.largest() < LARGEST) {
+        if exceeds(expected.largest(), LARGEST) {
             counters::add("structured", "numbers too large to compare", 1);
             return Ok(());
         }
@@ -172,8 +171,7 @@ impl Structured {
                     let product = expected.times(&x);
                     let rest: Vec<f64> = b.iter().zip(&product).map(|(b, ax)| b - ax).collect();
                     let size = norm(&expected.numbers) * norm(&x) + norm(b);
-                    // NaN is no small residual.
-                    if !(norm(&rest) <= 1e-9 * size) && size > 0.0 {
+                    if exceeds(norm(&rest), 1e-9 * size) {
                         let message = format!(
                             "a residual of {:.1e} is left at a condition number of {condition:.1e}:\n{h}",
                             norm(&rest) / size
@@ -194,7 +192,7 @@ impl Structured {
             let found = h.logdet().map_err(|error| ("logdet", format!("{error}, condition {condition:.1e}:\n{h}")))?;
             let wrong = match sign < 0.0 {
                 true => !found.is_nan(),
-                false => !((found - logarithm).abs() <= 1e-7 * logarithm.abs().max(1.0)),
+                false => exceeds((found - logarithm).abs(), 1e-7 * logarithm.abs().max(1.0)),
             };
             if wrong {
                 return Err(("logdet", format!("{found} is not {logarithm} with the sign {sign}:\n{h}")));
@@ -220,7 +218,7 @@ impl Structured {
             .map_err(of)?;
         let rows = g(&point).shape().elements();
         let expected = Matrix::from_columns(rows, columns);
-        if !(expected.largest() < LARGEST) || rows > 60 {
+        if exceeds(expected.largest(), LARGEST) || rows > 60 {
             return Ok(());
         }
         let j = jacobian(g).at(&point).map_err(says)?;

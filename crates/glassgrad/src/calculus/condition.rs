@@ -21,7 +21,8 @@ pub(super) const STABLE: f64 = 1e8;
 /// Whether a system with this condition number cannot be told from a singular one, when its entries carry rounding
 /// errors of this unit.
 pub(super) fn is_singular(condition: f64, unit: f64) -> bool {
-    !(condition * NOISE * unit < 1.0)
+    let error = condition * NOISE * unit;
+    error.is_nan() || error >= 1.0
 }
 
 /// The scaling S of the unknowns, and the vector M·S·1, of the magnitudes of a matrix given row by row.
@@ -69,7 +70,8 @@ pub(super) fn condition(factors: &Factors, size: usize, (scale, sums): &(Vec<f64
     for _ in 0..ITERATIONS {
         let y = forward(&x, &mut scratch);
         let now = length(&y);
-        if !(now > best) && last != usize::MAX {
+        if (now <= best || now.is_nan()) && last != usize::MAX {
+            best = largest(best, now);
             break;
         }
         best = largest(best, now);

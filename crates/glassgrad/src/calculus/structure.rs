@@ -335,10 +335,13 @@ pub(super) fn structure(terms: &[Term], rows: &Shape, columns: &Shape) -> Struct
     }
 }
 
+/// One side of a cut: its factors with names of their labels, in order.
+type Side = Vec<(usize, Vec<(usize, usize)>)>;
+
 /// A bound for the rank of a sum of terms: terms with the same left side, or the same right side, share its columns.
 fn rank_bound(low: &[(&Term, &Cut)]) -> usize {
     let bound = |left: bool| -> usize {
-        let mut seen: Vec<Vec<(usize, Vec<(usize, usize)>)>> = Vec::new();
+        let mut seen: Vec<Side> = Vec::new();
         let mut rank = 0_usize;
         for (term, cut) in low {
             let (members, slots) = if left { (&cut.left, &term.rows) } else { (&cut.right, &term.columns) };
@@ -352,7 +355,7 @@ fn rank_bound(low: &[(&Term, &Cut)]) -> usize {
                 (*factor, labels.iter().map(name).collect::<Vec<_>>())
             };
             // A factor without labels is a number, which changes no column space.
-            let mut side: Vec<_> = members.iter().map(factor).filter(|(_, labels)| !labels.is_empty()).collect();
+            let mut side: Side = members.iter().map(factor).filter(|(_, labels)| !labels.is_empty()).collect();
             // A label that both sides have and that is a slot itself is a delta.
             let deltas = slots.iter().enumerate().filter(|(_, label)| cut.labels.contains(label));
             side.extend(deltas.map(|(slot, label)| (usize::MAX, vec![(0, slot), name(label)])));

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::{Layout, Term, array, numbers};
+#[cfg(all(feature = "glass", feature = "linalg"))]
+use super::block::numbers;
+use super::block::{Layout, Term, array};
 use super::derivative::Derivative;
 use super::held::Held;
 use super::plan::Plan;
@@ -142,6 +144,7 @@ macro_rules! shared_methods {
 
         /// The largest element of the product of the magnitudes of all factors with those of a direction, by which rounding
         /// errors of the product with that direction are measured.
+        #[cfg(all(feature = "glass", feature = "linalg"))]
         pub(crate) fn magnitude(&self, direction: &X) -> Result<f64, Error> {
             let vectors = Held::leaves("magnitude", direction, &self.held.layout.columns)?;
             let arrays = Tensor::eval_all(&vectors.iter().collect::<Vec<_>>())?;
