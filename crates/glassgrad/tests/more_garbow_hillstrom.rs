@@ -175,10 +175,10 @@ fn sized() -> Vec<Problem> {
                         let t = (i as f64 + 1.0) * h;
                         let mut own = &x[i] * 2.0 + (&x[i] + (t + 1.0)).powi(3) * (h * h / 2.0);
                         if i > 0 {
-                            own = own - &x[i - 1];
+                            own -= &x[i - 1];
                         }
                         if i + 1 < x.len() {
-                            own = own - &x[i + 1];
+                            own -= &x[i + 1];
                         }
                         own
                     })
@@ -190,10 +190,10 @@ fn sized() -> Vec<Problem> {
                 .map(|i| {
                     let mut own = (3.0 - &x[i] * 2.0) * &x[i] + 1.0;
                     if i > 0 {
-                        own = own - &x[i - 1];
+                        own -= &x[i - 1];
                     }
                     if i + 1 < x.len() {
-                        own = own - &x[i + 1] * 2.0;
+                        own -= &x[i + 1] * 2.0;
                     }
                     own
                 })
