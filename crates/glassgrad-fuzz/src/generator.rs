@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::emitted::Emitted;
 use crate::programs::Programs;
+use crate::structured::Structured;
 
 /// Makes test cases from seeds and checks them.
 ///
@@ -23,7 +25,11 @@ pub trait Generator: Sync {
 
 /// All generators. `selection` says which oracles they call.
 pub fn generators(selection: &Selection) -> Vec<Box<dyn Generator>> {
-    vec![Box::new(Programs::new(selection.clone()))]
+    vec![
+        Box::new(Programs::new(selection.clone())),
+        Box::new(Structured::new(selection.clone())),
+        Box::new(Emitted::new(selection.clone())),
+    ]
 }
 
 /// A case for which two ways to compute the same thing disagree.

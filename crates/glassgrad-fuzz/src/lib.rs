@@ -8,7 +8,9 @@
 //! parsers, on arbitrary bytes. This crate makes well-formed computations, and needs no nightly toolchain.
 
 pub mod counters;
+pub mod emitted;
 pub mod generator;
 pub mod programs;
 pub mod random;
 pub mod runner;
+pub mod structured;

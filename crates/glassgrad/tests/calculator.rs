@@ -451,3 +451,30 @@ mod random {
         assert!(answered > 50 && with_matrix > 40, "{answered} answered, {with_matrix} with a matrix notation");
     }
 }
+
+#[test]
+fn a_step_that_is_exactly_zero_agrees_with_its_rounding_errors() {
+    for (source, order) in [
+        ("sum((x-sum(x)/n).^2)/n", 1),
+        ("sum((x-sum(x)/n).^2)/n", 2),
+        ("sum(x - sum(x)/n)", 1),
+        ("sum((x-sum(x)/n).^3)", 2),
+    ] {
+        let question = Question::new(source, "x").declare("x: n").unwrap().order(order);
+        let derived = derive(&question).unwrap();
+        let steps = derived.steps.iter().map(|step| step.deviation).fold(0.0, f64::max);
+        let agreement = derived.agreement;
+        assert!(steps < 1e-12 && agreement.nested < 1e-12, "{source}: {steps:e}, {agreement:?}");
+        assert!(agreement.matrix.is_none_or(|own| own < 1e-12), "{source}: {agreement:?}");
+    }
+}
+
+#[test]
+fn numbers_in_front_of_vectors_stand_in_parentheses() {
+    let question = Question::new("(x'*A*x)^2", "x").declare("x: n, A: n n").unwrap();
+    let latex = derive(&question).unwrap().latex;
+    assert!(!latex.contains("x x") && !latex.contains("x A"), "{latex}");
+    let question = Question::new("(x'*A*x)*x", "x").declare("x: n, A: n n").unwrap();
+    let latex = derive(&question).unwrap().latex;
+    assert!(!latex.contains("A^\\top x x"), "{latex}");
+}

@@ -1,6 +1,10 @@
 //! Emitted code: compiled or run, at two sets of sizes, beside the library's own numbers.
 #![cfg(all(feature = "glass", feature = "linalg"))]
 
+#[path = "../../glassgrad-fuzz/src/emitted/generate.rs"]
+#[allow(missing_docs, unreachable_pub)]
+mod generate;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +15,7 @@ use glassgrad::ops::{Binary, Operation, Row, Unary, Visitor, visit};
 use glassgrad::{Tensor, grad, hvp, jvp};
 
 /// An expression, the symbol to differentiate by, and the symbols.
-const QUESTIONS: [(&str, &str, &str); 14] = [
+const QUESTIONS: [(&str, &str, &str); 25] = [
     ("norm2(A*x - b)^2", "x", "A: m n, x: n, b: m"),
     ("sum(log(1 + exp(-y.*(A*x))))", "x", "A: m n, x: n, y: m"),
     ("norm2(T - U*V')^2", "U", "T: m n, U: m k, V: n k"),
@@ -26,6 +30,19 @@ const QUESTIONS: [(&str, &str, &str); 14] = [
     ("x'*x*(a'*x) - sum(sqrt(1 + x.^2)./(2 + sin(x)))", "x", "x: n, a: n"),
     ("diag(A*x)*B", "x", "A: m n, x: n, B: m k"),
     ("inv(X)", "X", "X: n n"),
+    // A label that repeats keeps the diagonal alone.
+    ("tr(X.*A)", "X", "X: n n, A: n n"),
+    ("tr(exp(X))", "X", "X: n n"),
+    ("tr(sin(X))", "X", "X: n n"),
+    ("sum(diag(X.*A))", "X", "X: n n, A: n n"),
+    ("diag(diag(X))", "X", "X: n n"),
+    ("diag(diag(X.*A)).*X", "X", "X: n n, A: n n"),
+    // Sizes that no array of the expression has.
+    ("sum(x)/m", "x", "x: n, A: m n"),
+    ("sum(x.^2)*k/m", "x", "x: n, A: m n, B: k n"),
+    ("x*m", "x", "x: n, A: m n"),
+    ("sum((x - sum(x)/n).^2)/n", "x", "x: n"),
+    ("free*sum(calloc.^2)", "calloc", "free:, calloc: n"),
 ];
 
 /// Numbers for the sizes m, n and k: code must not have taken those at which it was made for all.
@@ -40,6 +57,8 @@ struct Case {
     inputs: Vec<Input>,
     /// The numbers of the sizes, in the order in which code takes them.
     sizes: Vec<usize>,
+    /// Those of them that no input has, which Python takes after the arrays.
+    more: Vec<usize>,
     is_number: bool,
     /// What the library computes: value, gradient if it is a number, and product with the direction.
     expected: Vec<f64>,
@@ -56,7 +75,13 @@ fn shape(declared: &Declarations, name: &str, numbers: [usize; 3]) -> (Vec<Strin
 impl Case {
     fn new(row: &(&str, &str, &str), numbers: [usize; 3]) -> Case {
         let (source, wrt, declarations) = row;
-        let declared = Declarations::read(declarations).expect("declarations");
+        // Sizes that no input has get their numbers here.
+        let mentions = |name: &str| declarations.split([' ', ',', ':']).any(|word| word == name);
+        let given = ["m", "n", "k"].iter().zip(numbers).filter(|(name, _)| mentions(name));
+        let declarations =
+            given.fold((*declarations).to_owned(), |all, (name, number)| format!("{all}, {name}={number}"));
+        let declared = Declarations::read(&declarations).expect("declarations");
+        let all_sizes = numbers;
         let expression = glassgrad::lang::matrix::parse(source, &declared).expect("an expression");
         let direction = format!("d{wrt}");
         let (mut inputs, mut names): (Vec<Input>, Vec<String>) = (Vec::new(), Vec::new());
@@ -95,9 +120,14 @@ impl Case {
         } else {
             expected.extend(numbers(&jvp(function, &x, &along).1));
         }
-        let sizes = names.iter().map(|name| size_of(name, &inputs, &declared)).collect();
-        let question = Question::new(source, wrt).declare(declarations).expect("declarations");
-        Case { question, inputs, sizes, is_number, expected }
+        let mut sizes: Vec<usize> = names.iter().map(|name| size_of(name, &inputs, &declared)).collect();
+        let question = Question::new(source, wrt).declare(&declarations).expect("declarations");
+        let more: Vec<usize> = missing_sizes(&question, &names)
+            .iter()
+            .map(|name| all_sizes[["m", "n", "k"].iter().position(|known| known == name).expect("m, n or k")])
+            .collect();
+        sizes.extend(&more);
+        Case { question, inputs, sizes, more, is_number, expected }
     }
 
     fn routines(&self) -> Vec<&'static str> {
@@ -109,6 +139,15 @@ impl Case {
         let count = if routine.ends_with("vector") { self.inputs.len() } else { self.inputs.len() - 1 };
         &self.inputs[..count]
     }
+}
+
+/// The sizes that the code takes beside those of its arrays, from its signature.
+fn missing_sizes(question: &Question, known: &[String]) -> Vec<String> {
+    let Ok(code) = emit(question, Language::C) else { return Vec::new() };
+    let head = code.lines().find(|line| line.contains(" value(")).expect("a signature");
+    let (_, arguments) = head.split_once('(').expect("arguments");
+    let sizes = arguments.split([',', ')']).filter_map(|argument| argument.trim().strip_prefix("size_t "));
+    sizes.filter(|size| !known.iter().any(|known| known == size)).map(str::to_owned).collect()
 }
 
 /// The number of a size, from an input that has it.
@@ -154,8 +193,45 @@ fn cases(language: Language) -> Vec<Case> {
     for some in terms.chunks(6) {
         cases.push(Case::new(&(&some.join(" + "), "x", "x: n"), SIZES[0]));
     }
+    cases.extend(random(language));
     cases
 }
+
+/// Random expressions for which there is code and whose numbers are of moderate size.
+fn random(language: Language) -> Vec<Case> {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut below = move |count: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % count as u64) as usize
+    };
+    let kinds = [generate::Kind::Number, generate::Kind::Number, generate::Kind::Vector, generate::Kind::Square];
+    let mut cases = Vec::new();
+    while cases.len() < RANDOM {
+        let (kind, depth) = (kinds[below(4)], 1 + below(3));
+        let source = generate::expression(kind, depth, &mut below);
+        let declared = Declarations::read(generate::DECLARED).expect("declarations");
+        let parsed = glassgrad::lang::matrix::parse(&source, &declared).unwrap_or_else(|error| panic!("{error}"));
+        let symbols = parsed.symbols();
+        if symbols.is_empty() {
+            continue;
+        }
+        let wrt = symbols[below(symbols.len())].to_owned();
+        let question = Question::new(&source, &wrt).declare(generate::DECLARED).expect("declared");
+        if emit(&question, language).is_err() {
+            continue;
+        }
+        let case = Case::new(&(&source, &wrt, generate::DECLARED), SIZES[below(2)]);
+        if case.expected.iter().all(|number| number.abs() < 1e6) {
+            cases.push(case);
+        }
+    }
+    cases
+}
+
+/// How many random expressions are tried in each language.
+const RANDOM: usize = 120;
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("emit_{name}_{}", std::process::id()));
@@ -310,7 +386,8 @@ fn python_computes_the_same(language: Language, library: &str) {
         main += &format!("import q{number}\n");
         for routine in case.routines() {
             let array = |(_, shape, elements): &Input| format!("np.array([{}]).reshape({shape:?})", listed(elements));
-            let inputs: Vec<String> = case.inputs_of(routine).iter().map(array).collect();
+            let arrays = case.inputs_of(routine).iter().map(array);
+            let inputs: Vec<String> = arrays.chain(case.more.iter().map(ToString::to_string)).collect();
             main += &format!(
                 "for number in np.ravel(q{number}.{routine}({})): print(repr(float(number)))\n",
                 inputs.join(", ")

@@ -7,7 +7,7 @@ mod closeness;
 mod tensors;
 
 use glassgrad::calculus;
-use glassgrad::optim::{Lbfgs, LevenbergMarquardt, Newton, Steps};
+use glassgrad::optim::{Lbfgs, LevenbergMarquardt, Newton, Steps, Stop};
 use glassgrad::{Tensor, grad};
 use tensors::{normal, numbers, vector};
 
@@ -100,4 +100,41 @@ fn errors_are_errors() {
     let error = Newton::new().minimise(|x: &Tensor| x.square(), &Tensor::from([1.0, 2.0])).err().unwrap();
     assert!(error.to_string().contains("one floating-point number"), "{error}");
     let _ = ROUNDINGS;
+}
+
+#[test]
+fn newton_factorises_matrices_instead_of_ending_at_saddle_points() {
+    for seed in 0..20 {
+        let t = normal(seed, &[5, 2]).matmul(&normal(seed + 100, &[2, 4])).detach().unwrap();
+        let f = |(u, v): &(Tensor, Tensor)| (&t - u.matmul(v)).square().sum();
+        for steps in [Steps::Line, Steps::Trust] {
+            let start = (normal(seed + 200, &[5, 2]) * 0.1, normal(seed + 300, &[2, 4]) * 0.1);
+            let found = Newton::new().steps(steps).rounds(200).minimise(f, &start).unwrap();
+            assert!(found.value < 1e-16, "{steps:?}, seed {seed}:\n{found}");
+        }
+    }
+}
+
+#[test]
+fn the_reason_for_stopping_is_told() {
+    let saddle = |x: &Tensor| x.slice(&[0.into()]).square() - x.slice(&[1.into()]).square() + x.powi(4).sum();
+    let well = |x: &Tensor| (x - 1.0).square().sum();
+    for steps in [Steps::Line, Steps::Trust] {
+        let newton = Newton::new().steps(steps);
+        let found = newton.minimise(saddle, &Tensor::from([0.0, 0.0])).unwrap();
+        assert_eq!((found.stop, found.converged), (Stop::Saddle, false), "{found}");
+        // Beside the saddle the descent leaves it.
+        let found = newton.minimise(saddle, &Tensor::from([1.0, 1e-6])).unwrap();
+        assert!(found.converged && (found.value + 0.25).abs() < 1e-12, "{found}");
+        let found = newton.minimise(well, &Tensor::from([f64::NAN, 0.0])).unwrap();
+        assert_eq!((found.stop, found.converged, found.rounds.len()), (Stop::NotFinite, false, 0));
+        assert!(found.to_string().contains("not finite"), "{found}");
+        assert_eq!(newton.minimise(well, &Tensor::from([5.0, 0.0])).unwrap().stop, Stop::Gradient);
+    }
+    let found = Lbfgs::new().minimise(well, &Tensor::from([f64::NAN, 0.0])).unwrap();
+    assert_eq!(found.stop, Stop::NotFinite);
+    let found = LevenbergMarquardt::new().minimise(|x: &Tensor| x - 1.0, &Tensor::from([f64::NAN])).unwrap();
+    assert_eq!(found.stop, Stop::NotFinite);
+    let found = Lbfgs::new().rounds(1).minimise(valley, &Tensor::from([-1.2, 1.0])).unwrap();
+    assert_eq!(found.stop, Stop::Rounds);
 }

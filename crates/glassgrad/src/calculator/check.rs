@@ -4,6 +4,7 @@ use super::points::{Kind, Leaves, Sizes};
 use crate::array::Array;
 use crate::calculus::{self, Part};
 use crate::diff::{grad, hvp, jvp};
+use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::Tensor;
 use crate::lang::matrix::MatrixExpression;
@@ -49,6 +50,22 @@ pub(super) fn tensors(parts: &[Part]) -> Vec<Tensor> {
     made
 }
 
+/// The same pieces with the magnitudes of all numbers in place of the numbers: what bounds the rounding errors of each.
+pub(super) fn magnitudes(parts: &[Part]) -> Vec<Tensor> {
+    let absolute: Vec<Part> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Tensor(tensor) => Part::Tensor(tensor.unary(crate::ops::Operation::Abs, 0.0)),
+            Part::Product(einsum, operands) => {
+                let coefficient = einsum.coefficient.abs();
+                Part::Product(Einsum { coefficient, ..einsum.clone() }, operands.clone())
+            }
+            Part::Sum(terms) => Part::Sum(terms.clone()),
+        })
+        .collect();
+    tensors(&absolute)
+}
+
 /// The sum of some tensors as numbers.
 pub(super) fn summed(made: &[Tensor], terms: &[usize]) -> Result<Vec<f64>, Error> {
     let terms: Vec<&Tensor> = terms.iter().map(|term| &made[*term]).collect();
@@ -64,13 +81,9 @@ fn elements(array: &Array) -> Vec<f64> {
     (0..array.buffer().len()).map(|place| array.buffer().get(place)).collect()
 }
 
-/// The largest difference, relative to the largest element of either, but not where all are tiny.
-pub(super) fn deviation(one: &[f64], other: &[f64]) -> f64 {
-    deviation_beside(one, other, 0.0)
-}
-
-/// The same, relative to a number if that is larger.
-fn deviation_beside(one: &[f64], other: &[f64], scale: f64) -> f64 {
+/// The largest difference, relative to the largest element of either, or to a scale if that is larger: what is exactly zero differs from its rounding errors by no more than
+/// these are, which is little beside the numbers that were added up.
+pub(super) fn deviation_beside(one: &[f64], other: &[f64], scale: f64) -> f64 {
     let largest = one.iter().chain(other).fold(scale, |largest, value| largest.max(value.abs()));
     let difference = one.iter().zip(other).map(|(a, b)| (a - b).abs());
     // A difference that is not a number is the largest of all.
@@ -146,21 +159,28 @@ impl<'a> Point<'a> {
     pub(super) fn agreement(&self, order: usize, limit: usize) -> Result<Agreement, Error> {
         let (x, direction) = (self.x(), self.direction());
         let function = |x: &Tensor| self.value(x);
-        let (structured, nested) = match order {
+        let (structured, nested, size) = match order {
             1 => {
                 let jacobian = calculus::jacobian(function).limit(limit).at(&x)?;
                 let (_, tangent) = jvp(function, &x, &direction);
-                (numbers(&jacobian.matvec(&direction)?)?, numbers(&tangent)?)
+                (numbers(&jacobian.matvec(&direction)?)?, numbers(&tangent)?, jacobian.magnitude(&direction)?)
             }
             _ => {
                 let hessian = calculus::hessian(function).limit(limit).at(&x)?;
-                (numbers(&hessian.matvec(&direction)?)?, numbers(&hvp(function, &x, &direction))?)
+                let nested = numbers(&hvp(function, &x, &direction))?;
+                (numbers(&hessian.matvec(&direction)?)?, nested, hessian.magnitude(&direction)?)
             }
         };
         let (differences, scale) = self.finite_differences(order)?;
+        // Beside a derivative that is exactly zero, the others are rounding errors of what they are computed from.
+        let floor = match structured.iter().all(|number| *number == 0.0) {
+            true => numbers(&x)?.into_iter().chain(numbers(&direction)?).fold(0.0_f64, |most, own| most.max(own.abs())),
+            false => 0.0,
+        };
+        let (size, scale) = (size.max(floor), scale.max(floor));
         Ok(Agreement {
             finite_differences: deviation_beside(&structured, &differences, scale),
-            nested: deviation(&structured, &nested),
+            nested: deviation_beside(&structured, &nested, size),
             matrix: None,
         })
     }

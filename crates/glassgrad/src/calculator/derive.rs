@@ -1,7 +1,7 @@
 //! One question and its answer: the derivative in every notation, the steps that led to it, what is held, and how far it is
 //! from other ways to compute it.
 
-use super::check::{self, Agreement, KINDS, Point, deviation, summed, tensors};
+use super::check::{self, Agreement, KINDS, Point, deviation_beside, magnitudes, summed, tensors};
 use super::indexed::{Expression, Names, What};
 use super::points::{Kind, Leaves};
 use super::problem::Problem;
@@ -38,7 +38,7 @@ pub struct Step {
     pub flops_before: u128,
     /// The FLOPs of the expression after.
     pub flops_after: u128,
-    /// The largest difference between both sides, relative to the largest element.
+    /// The largest difference between both sides, relative to the largest sum of magnitudes that an element comes from.
     pub deviation: f64,
 }
 
@@ -129,6 +129,8 @@ struct Written {
     steps: Vec<Step>,
     /// The whole derivative at small sizes, as numbers.
     dense: Vec<f64>,
+    /// The largest sum of magnitudes that an element of it comes from.
+    scale: f64,
     kind: Kind,
 }
 
@@ -168,7 +170,7 @@ impl Problem<'_> {
             Some(found) => found.latex(),
             None => write(Notation::Latex),
         };
-        let made = tensors(&opened.parts);
+        let (made, sizes) = (tensors(&opened.parts), magnitudes(&opened.parts));
         let mut steps: Vec<Step> = Vec::new();
         for step in &opened.steps {
             let sides = [&step.before, &step.after];
@@ -181,18 +183,24 @@ impl Problem<'_> {
             }
             let costs = sides.map(|side| self.flops(&opened.parts, side));
             let numbers = [summed(&made, &step.before)?, summed(&made, &step.after)?];
+            let scale = [summed(&sizes, &step.before)?, summed(&sizes, &step.after)?].concat();
+            let scale = scale.into_iter().filter(|size| size.is_finite()).fold(0.0, f64::max);
             steps.push(Step {
                 rule: rule(step.rule, &opened.parts, &step.before),
                 before,
                 after,
                 flops_before: costs[0],
                 flops_after: costs[1],
-                deviation: deviation(&numbers[0], &numbers[1]),
+                deviation: deviation_beside(&numbers[0], &numbers[1], scale),
             });
         }
         let dense = match opened.terms.is_empty() {
             true => vec![0.0; shape.iter().product()],
             false => summed(&made, &opened.terms)?,
+        };
+        let scale = match opened.terms.is_empty() {
+            true => 0.0,
+            false => summed(&sizes, &opened.terms)?.into_iter().filter(|size| size.is_finite()).fold(0.0, f64::max),
         };
         Ok(Written {
             einstein: write(Notation::Einstein),
@@ -202,6 +210,7 @@ impl Problem<'_> {
             latex,
             steps,
             dense,
+            scale,
             kind,
         })
     }
@@ -322,7 +331,7 @@ impl Problem<'_> {
         }
         let read = parse(matrix, &declared)?;
         let found = check::numbers(&leaves.lower(&read))?;
-        Ok(Some(deviation(&found, &expected)))
+        Ok(Some(deviation_beside(&found, &expected, written.scale)))
     }
 }
 

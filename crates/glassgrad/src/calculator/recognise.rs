@@ -16,6 +16,8 @@ use crate::ops::Operation;
 pub(super) struct Recognised {
     parts: Vec<Syntax>,
     root: Place,
+    /// Products that are numbers in front of other factors.
+    numbers: Vec<Place>,
 }
 
 impl Recognised {
@@ -24,20 +26,21 @@ impl Recognised {
     }
 
     pub(super) fn latex(&self) -> String {
-        latex(&self.parts, self.root)
+        latex(&self.parts, self.root, &self.numbers)
     }
 }
 
 /// The matrix notation of an expression, if it has one.
 pub(super) fn matrix(expression: &Expression, names: &Names) -> Option<Recognised> {
-    let mut builder = Builder { parts: Vec::new(), names };
+    let mut builder = Builder { parts: Vec::new(), numbers: Vec::new(), names };
     let root = builder.sum(expression, true)?;
-    Some(Recognised { parts: builder.parts, root })
+    Some(Recognised { parts: builder.parts, root, numbers: builder.numbers })
 }
 
 /// The parts of what is found, as they are made.
 pub(super) struct Builder<'a> {
     parts: Vec<Syntax>,
+    numbers: Vec<Place>,
     names: &'a Names,
 }
 
@@ -221,7 +224,11 @@ impl Builder<'_> {
             let raised = self.raised(place, exponent.abs(), Operator::Power);
             if exponent > 0 { chain.push(raised) } else { divisors.push(raised) }
         }
+        let leading = chain.first().copied().filter(|first| matches!(self.parts[*first], Syntax::Binary(..)));
         chain.extend(main);
+        if chain.len() > 1 {
+            self.numbers.extend(leading);
+        }
         let mut whole = self.chained(chain);
         for divisor in divisors {
             whole = self.binary(Operator::Divide, whole, divisor);

@@ -5,8 +5,10 @@
 //! product, and what is left is its *core*. A product is *sealed* if it is a core that is used as a whole: a contraction
 //! whose parts are not to be multiplied apart. All others are open, and dissolve in the products that use them.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
+use super::effort::Effort;
 use super::ledger::Ledger;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
@@ -57,6 +59,8 @@ pub(super) struct Algebra {
     pub(super) selections: HashSet<Id>,
     /// Nodes that are 1 where integers say and 0 elsewhere, each with the node of these integers.
     pub(super) gathers: HashMap<Id, Id>,
+    /// What the search for the cheapest form has spent.
+    pub(super) effort: RefCell<Effort>,
 }
 
 impl Algebra {
@@ -69,7 +73,13 @@ impl Algebra {
             tensors_seen: HashMap::new(),
             selections: HashSet::new(),
             gathers: HashMap::new(),
+            effort: RefCell::default(),
         }
+    }
+
+    /// How many nodes there are.
+    pub(super) fn size(&self) -> usize {
+        self.entries.len()
     }
 
     pub(super) fn node(&self, id: Id) -> &Node {

@@ -118,6 +118,14 @@ impl Term {
         Term { factors, gathers, rows, columns, ..self }
     }
 
+    /// The same term without rows and columns of extent 1, of a block whose rows and columns have one shape.
+    pub(super) fn squeezed(&self, shape: &Shape) -> Term {
+        let kept = |labels: &[Label]| -> Vec<Label> {
+            labels.iter().zip(shape.iter()).filter(|(_, extent)| **extent != 1).map(|(label, _)| *label).collect()
+        };
+        Term { rows: kept(&self.rows), columns: kept(&self.columns), ..self.clone() }
+    }
+
     /// A multiple of the unit tensor.
     pub(super) fn unit(shape: &Shape, factor: f64) -> Term {
         let labels: Vec<Label> = (0..shape.rank()).collect();
@@ -209,6 +217,27 @@ pub(super) fn summed(
     let arrays: Vec<Tensor> = terms.iter().map(|term| term.contracted(factors, &[], &output(term), dtype)).collect();
     let array = Tensor::add_all("add", &arrays.iter().collect::<Vec<_>>()).eval()?;
     Ok(numbers(&array).into_owned())
+}
+
+/// [`summed`], and the sum of the magnitudes of the terms if there are several.
+pub(super) fn summed_with_magnitudes(
+    terms: &[Term],
+    factors: &[Tensor],
+    shape: &Shape,
+    output: impl Fn(&Term) -> Vec<Label>,
+) -> Result<(Vec<f64>, Option<Vec<f64>>), Error> {
+    let [first, rest @ ..] = terms else { return Ok((vec![0.0; shape.elements()], None)) };
+    let mut sum = summed(std::slice::from_ref(first), factors, shape, &output)?;
+    if rest.is_empty() {
+        return Ok((sum, None));
+    }
+    let mut magnitudes: Vec<f64> = sum.iter().map(|number| number.abs()).collect();
+    for term in rest {
+        let part = summed(std::slice::from_ref(term), factors, shape, &output)?;
+        sum.iter_mut().zip(&part).for_each(|(sum, number)| *sum += number);
+        magnitudes.iter_mut().zip(&part).for_each(|(sum, number)| *sum += number.abs());
+    }
+    Ok((sum, Some(magnitudes)))
 }
 
 /// The elements as 64-bit numbers, borrowed if they are.

@@ -1,9 +1,8 @@
 //! Dense systems of equations, on plain numbers.
 
+use super::condition::{self, NOISE};
 use super::solve::Singular;
 
-/// Up to how many roundings of its size a pivot may be off, and might be zero.
-const NOISE: f64 = 32.0;
 /// From this size on the library's factorisation is worth its preparation.
 #[cfg(feature = "linalg")]
 const LARGE: usize = 64;
@@ -16,19 +15,42 @@ pub(super) struct Factors {
     /// Row k of l·u is row `rows[k]` of the matrix.
     rows: Vec<usize>,
     odd: bool,
+    /// The condition number, see [`condition`].
+    pub(super) condition: f64,
 }
 
 impl Factors {
     /// The factors of a matrix given row by row, or why it has none.
     pub(super) fn of(size: usize, matrix: Vec<f64>) -> Result<Factors, Singular> {
+        Factors::with_magnitudes(size, matrix, None, f64::EPSILON)
+    }
+
+    /// The factors of a matrix whose entries are sums of terms of these magnitudes, each with a rounding error of a unit.
+    pub(super) fn with_magnitudes(
+        size: usize,
+        matrix: Vec<f64>,
+        magnitudes: Option<&[f64]>,
+        unit: f64,
+    ) -> Result<Factors, Singular> {
         if matrix.iter().any(|number| !number.is_finite()) {
-            return Err(Singular::not_finite());
+            return Err(Singular::NotFinite);
         }
-        let factors = Factors::by_rows(size, matrix);
-        match factors.vanishing_pivot() {
-            Some(place) => Err(Singular::at_pivot(place, size)),
-            None => Ok(factors),
+        // Entries in which nothing cancels are taken for exact.
+        let cancels = |magnitudes: &[f64]| magnitudes.iter().zip(&matrix).any(|(size, number)| *size > number.abs());
+        let unit = if magnitudes.is_some_and(cancels) { unit } else { f64::EPSILON };
+        let scaling = condition::scaling(size, |i, j| match magnitudes {
+            Some(magnitudes) => magnitudes[i * size + j],
+            None => matrix[i * size + j].abs(),
+        });
+        let mut factors = Factors::by_rows(size, matrix);
+        if let Some(place) = factors.vanishing_pivot() {
+            return Err(Singular::at_pivot(place, size));
         }
+        factors.condition = condition::condition(&factors, size, &scaling);
+        if condition::is_singular(factors.condition, unit) {
+            return Err(Singular::ill_conditioned(factors.condition, size));
+        }
+        Ok(factors)
     }
 
     #[cfg(feature = "linalg")]
@@ -37,7 +59,7 @@ impl Factors {
             return Factors::eliminated(size, matrix);
         }
         let (compact, rows, transpositions) = crate::operations::linalg::factored(size, &matrix);
-        Factors { size, compact, rows, odd: transpositions % 2 == 1 }
+        Factors { size, compact, rows, odd: transpositions % 2 == 1, condition: 1.0 }
     }
 
     #[cfg(not(feature = "linalg"))]
@@ -70,7 +92,7 @@ impl Factors {
                 }
             }
         }
-        Factors { size, compact, rows, odd }
+        Factors { size, compact, rows, odd, condition: 1.0 }
     }
 
     /// The first pivot that cannot be told from the rounding errors of the sum that it is.
@@ -107,6 +129,25 @@ impl Factors {
             row.iter_mut().for_each(|number| *number *= reciprocal);
         }
         right.copy_from_slice(scratch);
+    }
+
+    /// Solves the transposed system for one right-hand side.
+    pub(super) fn solve_transposed(&self, right: &mut [f64], scratch: &mut Vec<f64>) {
+        let size = self.size;
+        let at = |i: usize, j: usize| self.compact[i * size + j];
+        // A = Pᵀ·l·u, so that Aᵀ = uᵀ·lᵀ·P.
+        scratch.clear();
+        scratch.extend_from_slice(right);
+        for i in 0..size {
+            scratch[i] /= at(i, i);
+            let solved = scratch[i];
+            (i + 1..size).for_each(|j| scratch[j] -= at(i, j) * solved);
+        }
+        for i in (0..size).rev() {
+            let solved = scratch[i];
+            (0..i).for_each(|j| scratch[j] -= at(i, j) * solved);
+        }
+        self.rows.iter().zip(scratch).for_each(|(row, solved)| right[*row] = *solved);
     }
 
     /// Solves for right-hand sides that lie one after another. A few at a time are laid beside one another, so that a row of

@@ -84,7 +84,10 @@ pub struct Derivative<'f, X: Tree, Y: Tree, V> {
 ///
 /// It is a value with the structure that the function gives it: a sum of products with deltas, never the dense array.
 /// The structure is found at the first call for arguments of some shapes, by rewriting the derivative in Einstein
-/// notation; later calls only compute what is held.
+/// notation; later calls only compute what is held. The function is not called again for these shapes: what it reads from
+/// a captured `Cell`, a counter or a clock stays what it was at the first call, and so does every branch that it took.
+/// What changes between calls belongs into the argument, where
+/// [`with_respect_to`](Derivative::with_respect_to) leaves it out of the derivative.
 ///
 /// ```
 /// use glassgrad::{Tensor, calculus, dtype::DType, rng::Key};
@@ -125,7 +128,8 @@ pub fn hessian<'f, X: Tree + 'f, R: Outcome<Tree = Tensor>>(
     Derivative::new(Arc::new(trace), true, None, LIMIT, None)
 }
 
-/// The Jacobian of a function from trees to trees, kept compressed.
+/// The Jacobian of a function from trees to trees, kept compressed. As with [`hessian`], the function is traced at the
+/// first call for arguments of some shapes, and state that it captures is frozen there.
 ///
 /// ```
 /// use glassgrad::{Tensor, calculus};

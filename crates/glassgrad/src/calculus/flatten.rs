@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::algebra::{Algebra, Id, Node, Product, canonical};
 use super::construct::substituted;
 use crate::einsum::Einsum;
-use crate::opt::contract::{Limits, plan};
+use crate::opt::contract::Limits;
 
 /// The most factors of one product.
 const FACTORS: usize = 40;
@@ -67,7 +67,10 @@ fn dissolved(algebra: &Algebra, id: Id, uses: &HashMap<Id, usize>) -> Option<(Pr
     if product.einsum.is_strong() {
         return None;
     }
-    apart = apart.saturating_add(cost(&product.einsum));
+    if algebra.effort.borrow().is_exhausted() {
+        return None;
+    }
+    apart = apart.saturating_add(cost(algebra, &product.einsum));
     loop {
         let inner = |node: &Id| match algebra.node(*node) {
             Node::Product(inner) if uses[node] == 1 && !inner.einsum.is_strong() => Some(inner.clone()),
@@ -79,14 +82,15 @@ fn dissolved(algebra: &Algebra, id: Id, uses: &HashMap<Id, usize>) -> Option<(Pr
         let node = product.nodes[place];
         let with: Vec<Option<Product>> =
             (0..product.nodes.len()).map(|other| if other == place { inner(&node) } else { None }).collect();
-        apart = apart.saturating_add(with[place].as_ref().map_or(0, |inner| cost(&inner.einsum)));
+        apart = apart.saturating_add(with[place].as_ref().map_or(0, |inner| cost(algebra, &inner.einsum)));
         product = Product { sealed: product.sealed, ..substituted(&product, &with) };
         gone.push(node);
     }
-    (!gone.is_empty() && cost(&product.einsum) < apart).then_some((product, gone))
+    (!gone.is_empty() && cost(algebra, &product.einsum) < apart).then_some((product, gone))
 }
 
-fn cost(einsum: &Einsum) -> u128 {
+fn cost(algebra: &Algebra, einsum: &Einsum) -> u128 {
     let limits = Limits { element_bytes: 8, ..Limits::default() };
-    plan(einsum, &limits).map_or(u128::MAX, |plan| plan.flops.saturating_add(plan.bytes.saturating_mul(4)))
+    let (flops, bytes) = algebra.effort.borrow_mut().cost(einsum, &limits);
+    flops.saturating_add(bytes.saturating_mul(4))
 }

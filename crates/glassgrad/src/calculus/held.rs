@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::{Layout, Place, Term, array, numbers};
+use super::block::{Layout, Place, Term, array};
 use super::structure::{self, Structure};
-use super::system::{System, dense_block};
+use super::system::dense_block;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::Tensor;
@@ -54,6 +54,11 @@ impl Held {
     pub(super) fn product(&self, vectors: &[Tensor], transposed: bool) -> Vec<Tensor> {
         let Layout { rows, columns, blocks, .. } = &*self.layout;
         let (results, operands) = if transposed { (columns, rows) } else { (rows, columns) };
+        if self.is_mixed() {
+            let vectors: Vec<Tensor> = vectors.iter().map(|vector| vector.cast(DType::F64)).collect();
+            let found = self.in_double().product(&vectors, transposed);
+            return found.iter().zip(results).map(|(found, place)| found.cast(place.dtype)).collect();
+        }
         let one = |(result, place): (usize, &Place)| {
             let mut parts = Vec::new();
             for (operand, vector) in vectors.iter().enumerate().take(operands.len()) {
@@ -72,9 +77,21 @@ impl Held {
         results.iter().enumerate().map(one).collect()
     }
 
+    /// Whether leaves or factors of several types of real numbers meet. Products are then made in 64 bits.
+    fn is_mixed(&self) -> bool {
+        let Layout { rows, columns, .. } = &*self.layout;
+        let factors = self.factors.iter().filter(|factor| factor.is_float()).map(Tensor::dtype);
+        let mut all = rows.iter().chain(columns).map(|place| place.dtype).chain(factors);
+        all.next().is_some_and(|first| all.any(|other| other != first))
+    }
+
     /// The diagonal, leaf by leaf.
     pub(super) fn diagonal(&self, operation: &str) -> Result<Vec<Tensor>, Error> {
         self.square(operation)?;
+        if self.is_mixed() {
+            let found = self.in_double().diagonal(operation)?;
+            return Ok(found.iter().zip(&self.layout.rows).map(|(own, place)| own.cast(place.dtype)).collect());
+        }
         let one = |(leaf, place): (usize, &Place)| {
             let terms = self.layout.blocks[leaf][leaf].iter().map(Term::diagonal);
             let parts: Vec<Tensor> =
@@ -100,6 +117,9 @@ impl Held {
 
     pub(super) fn trace(&self) -> Result<f64, Error> {
         self.square("trace")?;
+        if self.is_mixed() {
+            return self.in_double().trace();
+        }
         let mut total = 0.0;
         for leaf in 0..self.layout.rows.len() {
             for term in self.layout.blocks[leaf][leaf].iter().map(Term::traced) {
@@ -121,6 +141,9 @@ impl Held {
             return Err(Error::new("to_dense", message)
                 .help(format!("the limit is {}; raise it with .limit(bytes)", metric(*limit, "B"))));
         }
+        if self.is_mixed() {
+            return self.in_double().dense();
+        }
         let dtype = rows.first().map_or(DType::F64, |place| place.dtype);
         if let ([row], [column]) = (&rows[..], &columns[..]) {
             let block = dense_block(&self.layout, &self.factors, 0, 0)?;
@@ -141,42 +164,6 @@ impl Held {
         }
         let height = matrix.len().checked_div(width).unwrap_or_default();
         Ok(Tensor::leaf(array(Shape::from([height, width]), dtype, matrix)))
-    }
-
-    pub(super) fn factor(&self, operation: &str) -> Result<System, Error> {
-        System::of(&self.layout, &self.factors).map_err(|singular| singular.into_error(operation, self.layout.limit))
-    }
-
-    /// The solution for one right-hand side with numbers for each row.
-    pub(super) fn solve(&self, system: &System, right: &[Tensor]) -> Result<Vec<Tensor>, Error> {
-        let arrays = Tensor::eval_all(&right.iter().collect::<Vec<_>>())?;
-        let right: Vec<Vec<f64>> = arrays.iter().map(|array| numbers(array).into_owned()).collect();
-        let columns = &self.layout.columns;
-        let apply = |vector: &[f64]| -> Result<Vec<f64>, Error> {
-            let mut rest = vector;
-            let mut leaves = Vec::new();
-            for place in columns {
-                let (own, after) = rest.split_at(place.shape.elements());
-                leaves.push(Tensor::leaf(array(place.shape.clone(), place.dtype, own.to_vec())));
-                rest = after;
-            }
-            let product = self.product(&leaves, false);
-            let arrays = Tensor::eval_all(&product.iter().collect::<Vec<_>>())?;
-            Ok(arrays.iter().flat_map(|array| numbers(array).into_owned()).collect())
-        };
-        let found = system.solve(&self.layout, right, &apply);
-        let found = found.map_err(|singular| singular.into_error("solve", self.layout.limit))?;
-        let leaf =
-            |(place, numbers): (&Place, Vec<f64>)| Tensor::leaf(array(place.shape.clone(), place.dtype, numbers));
-        Ok(columns.iter().zip(found).map(leaf).collect())
-    }
-
-    pub(super) fn log_determinant(system: &System) -> Result<f64, Error> {
-        match system.determinant() {
-            Some((sign, logarithm)) => Ok(if sign < 0.0 { f64::NAN } else { logarithm }),
-            None => Err(Error::new("logdet", "the system is too large to be factored")
-                .help("raise the limit of memory with .limit(bytes)")),
-        }
     }
 
     pub(super) fn structure(&self) -> Structure {

@@ -4,6 +4,7 @@
 //! definite, there is a Z with A₁ = ZΛZᵀ and A₂ = ±ZZᵀ, and likewise a W for B₂ and B₁; between them the sum is diagonal.
 
 use super::block::{Term, summed};
+use super::condition::is_singular;
 use super::dense::{Factors, permuted, symmetric_eigen};
 use super::solve::Singular;
 use super::structure::{Slots, components};
@@ -102,6 +103,8 @@ pub(super) struct Diagonalised {
     determinants: [(f64, f64); 2],
     /// The diagonal, with the index of Z first.
     diagonal: Vec<f64>,
+    /// By how much rounding errors of the entries are amplified, at most about.
+    pub(super) condition: f64,
 }
 
 impl Diagonalised {
@@ -139,8 +142,12 @@ impl Diagonalised {
                 .iter()
                 .flat_map(|own| right.values.iter().map(move |other| right.sign * own + left.sign * other));
             let diagonal: Vec<f64> = diagonal.collect();
-            let largest = diagonal.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
-            if diagonal.iter().any(|number| number.abs() <= 32.0 * f64::EPSILON * largest) {
+            // Eigenvalues are as exact as the largest of them is.
+            let widest = |values: &[f64]| values.iter().fold(0.0_f64, |widest, value| widest.max(value.abs()));
+            let least = diagonal.iter().fold(f64::INFINITY, |least, number| least.min(number.abs()));
+            let cancelled = (widest(&left.values) + widest(&right.values)) / least;
+            let condition = cancelled * (left.condition + right.condition);
+            if is_singular(condition, f64::EPSILON) {
                 return Err(Singular::Yes("a sum of two generalised eigenvalues vanishes".to_owned()));
             }
             return Ok(Some(Diagonalised {
@@ -150,6 +157,7 @@ impl Diagonalised {
                 inverses: [left.inverse, right.inverse],
                 determinants: [left.determinant, right.determinant],
                 diagonal,
+                condition,
             }));
         }
         Ok(None)
@@ -217,6 +225,8 @@ struct Pencil {
     sign: f64,
     inverse: Vec<f64>,
     determinant: (f64, f64),
+    /// The condition number of what is definite.
+    condition: f64,
 }
 
 fn is_symmetric(matrix: &[f64], size: usize) -> bool {
@@ -257,5 +267,6 @@ fn pencil(one: &[f64], other: &[f64], size: usize) -> Option<Pencil> {
     (0..size).for_each(|k| inverse[k * size + k] = 1.0);
     factors.solve(&mut inverse, &mut scratch);
     let inverse = multiplied(&vectors, &inverse, size, true);
-    Some(Pencil { values, sign, inverse, determinant: factors.determinant() })
+    let condition = factors.condition * factors.condition;
+    Some(Pencil { values, sign, inverse, determinant: factors.determinant(), condition })
 }

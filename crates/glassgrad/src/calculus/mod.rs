@@ -8,20 +8,25 @@
 //! - `algebra` holds the expressions, `construct` makes them, and does most of the rewriting in passing; `ledger` keeps the
 //!   steps if they are asked for, `print` writes expressions down;
 //! - `sweep` goes forward, in reverse, or both ways to a cut, `read` turns tensor graphs into expressions;
-//! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`order`
+//! - `terms` is the normal form, `flatten` joins contractions for the planner, `plan` finds it in every mode and takes the cheapest, `explain` compares them (`effort` bounds the search, `order`
 //!   beside the rule of lowest order first), `derivative`
 //!   does so once for every combination of shapes;
 //! - `families` and `gather` keep what is picked by arrays of integers as these, so that a derivative that is sparse because of
 //!   them stays so;
 //! - `open` hands the expressions and the steps to those who write them in other notations;
 //! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
-//!   products alone (`krylov`), or both (`reduced`); `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and [`Jacobian`].
+//!   products alone (`krylov`), or both (`reduced`); `condition` estimates condition numbers, `verify` checks residuals, and
+//!   `eigen` finds the ends of the spectrum; `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and
+//!   [`Jacobian`].
 
 mod algebra;
 mod block;
+mod condition;
 mod construct;
 mod dense;
 mod derivative;
+mod effort;
+mod eigen;
 mod explain;
 mod families;
 mod flatten;
@@ -42,8 +47,10 @@ mod sweep;
 mod system;
 mod terms;
 mod value;
+mod verify;
 
 pub use derivative::{Derivative, Mode, hessian, jacobian};
+pub(crate) use eigen::Spectrum;
 pub use explain::{Candidate, Explanation};
 pub use ledger::Step;
 pub(crate) use open::{Opened, Part, Planned, opened, planned};

@@ -16,7 +16,7 @@ use super::{print, structure};
 use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::Tensor;
-use crate::opt::contract::{Limits, plan};
+use crate::opt::contract::Limits;
 use crate::tree::{Path, Tree};
 
 /// What was found for arguments of some shapes.
@@ -54,6 +54,8 @@ pub(super) struct Answer {
     flops: u128,
     bytes: u128,
     held: u128,
+    /// The joins that the search has weighed, and its budget.
+    effort: (u64, u64),
 }
 
 impl Question<'_> {
@@ -87,6 +89,7 @@ impl Question<'_> {
             chosen: place == chosen,
         });
         let candidates = candidates.collect();
+        let effort = total_effort(&answers);
         let Answer { mut algebra, terms, .. } = answers.swap_remove(chosen);
         let mut factors: Vec<Id> = Vec::new();
         let mut blocks: Vec<Vec<Vec<Term>>> = Vec::new();
@@ -127,6 +130,8 @@ impl Question<'_> {
             expression: structure::expression(&layout),
             lowest_order_first: lowest_order_first(&algebra, &factors),
             dense_bytes: layout.dense_bytes(),
+            joins_weighed: effort.0,
+            joins_budget: effort.1,
         };
         let nothing = |leaf: &Tensor| Tensor::placeholder(leaf.shape().clone(), leaf.dtype());
         let plan = Plan {
@@ -152,7 +157,8 @@ impl Question<'_> {
             found.push(self.swept(mode, *direction, outputs, variables)?);
         }
         let place = cheapest(found.iter()).unwrap_or_default();
-        Ok(found.swap_remove(place))
+        let effort = total_effort(&found);
+        Ok(Answer { effort, ..found.swap_remove(place) })
     }
 
     /// The derivative by one sweep, in its normal form.
@@ -166,12 +172,15 @@ impl Question<'_> {
         let mut algebra = Algebra::new(mode == Mode::CrossCountry);
         algebra.ledger = self.with_steps.then(Ledger::default);
         let found: Blocks = sweep(&mut algebra, outputs, variables, direction, self.symmetric, self.limit)?;
+        let nodes = algebra.size();
+        algebra.effort.borrow_mut().begin(nodes);
         let mut terms = Vec::new();
         for (row, line) in found.into_iter().enumerate() {
             let rank = outputs[row].rank();
             let block = |root: Option<Id>| root.map_or_else(Vec::new, |root| terms::terms(&mut algebra, root, rank));
             terms.push(line.into_iter().map(block).collect::<Vec<_>>());
         }
+        terms::densified(&mut algebra, &mut terms);
         if mode == Mode::CrossCountry {
             let roots = roots_of(&terms);
             let mut flat = flattened(&mut algebra, &roots).into_iter();
@@ -182,8 +191,17 @@ impl Question<'_> {
         let element = outputs.iter().map(|output| output.dtype().bytes() as u128).max().unwrap_or(8);
         let (flops, bytes) = predicted(&algebra, &roots_of(&terms), element);
         let held = held(&algebra, terms.iter().flatten().flatten()) * element;
-        Ok(Answer { mode, algebra, terms, flops, bytes, held })
+        let effort = {
+            let effort = algebra.effort.borrow();
+            (effort.spent, effort.budget)
+        };
+        Ok(Answer { mode, algebra, terms, flops, bytes, held, effort })
     }
+}
+
+/// The joins that all searches have weighed, and their budgets.
+fn total_effort(answers: &[Answer]) -> (u64, u64) {
+    answers.iter().fold((0, 0), |(spent, budget), answer| (spent + answer.effort.0, budget + answer.effort.1))
 }
 
 /// The cheapest of some answers, among those that hold hardly more than the least.
@@ -207,10 +225,9 @@ fn predicted(algebra: &Algebra, roots: &[Id], element: u128) -> (u128, u128) {
         match algebra.node(id) {
             Node::Given(_) => {}
             Node::Product(product) => {
-                if let Ok(plan) = plan(&product.einsum, &limits) {
-                    flops = flops.saturating_add(plan.flops);
-                    bytes = bytes.saturating_add(plan.bytes);
-                }
+                let (own, moved) = algebra.effort.borrow_mut().cost(&product.einsum, &limits);
+                flops = flops.saturating_add(own);
+                bytes = bytes.saturating_add(moved);
             }
             Node::Sum(terms) => {
                 let elements = algebra.elements(id);

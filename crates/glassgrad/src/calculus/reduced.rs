@@ -7,7 +7,7 @@
 
 use super::block::{Layout, Term};
 use super::krylov::{Apply, conjugate_gradients};
-use super::solve::{Singular, Solver};
+use super::solve::{Bounds, Singular, Solver};
 use super::structure::Slots;
 use super::system::elements;
 use crate::error::Error;
@@ -41,7 +41,7 @@ impl Reduced {
         (made > multiplied || (3.0 * own + rest) * rest > MATRIX).then_some(leaf)
     }
 
-    pub(super) fn of(layout: &Layout, factors: &[Tensor], leaf: usize) -> Result<Reduced, Singular> {
+    pub(super) fn of(layout: &Layout, factors: &[Tensor], leaf: usize, bounds: Bounds) -> Result<Reduced, Singular> {
         let solver = |other: usize| {
             let (terms, shape) = (&layout.blocks[other][other], &layout.rows[other].shape);
             // What is near may leave something out, and is a small matrix for each entry then.
@@ -50,11 +50,11 @@ impl Reduced {
             if other != leaf
                 && !tied.is_empty()
                 && tied.len() < terms.len()
-                && let Ok(near) = Solver::of(&tied, factors, shape, layout.limit)
+                && let Ok(near) = Solver::of(&tied, factors, shape, bounds)
             {
                 return Ok(near);
             }
-            Solver::of(terms, factors, shape, layout.limit)
+            Solver::of(terms, factors, shape, bounds)
         };
         let solvers = (0..layout.rows.len()).map(solver).collect::<Result<_, _>>()?;
         Ok(Reduced { leaf, solvers })

@@ -1,6 +1,7 @@
 //! Solving by structure: blocks, Kronecker products and low rank, one block of a derivative at a time.
 
-use super::block::{Term, summed};
+use super::block::{Term, summed, summed_with_magnitudes};
+use super::condition::{is_singular, largest};
 use super::dense::{Factors, permuted, subtract_product, transposed_product};
 use super::kroneckers::Diagonalised;
 use super::structure::{Cut, Slots, Way, way};
@@ -13,8 +14,10 @@ use crate::shape::Shape;
 /// Why a system has no solution here.
 #[derive(Clone, Debug)]
 pub(super) enum Singular {
-    /// It is singular, and why.
+    /// It is singular, or cannot be told from a singular system, and why.
     Yes(String),
+    /// An entry is not finite.
+    NotFinite,
     /// What would have to be materialised needs so many bytes.
     TooLarge(u128),
     /// Computing what is held failed.
@@ -26,8 +29,12 @@ impl Singular {
         Singular::Yes(format!("pivot {place} of a {size}×{size} system vanishes"))
     }
 
-    pub(super) fn not_finite() -> Singular {
-        Singular::Yes("it is not finite".to_owned())
+    pub(super) fn ill_conditioned(condition: f64, size: usize) -> Singular {
+        let number = if condition.is_nan() { "infinite".to_owned() } else { format!("{condition:.1e}") };
+        Singular::Yes(format!(
+            "the condition number of a {size}×{size} system is {number}, so that nothing is left of its solution but \
+             rounding errors"
+        ))
     }
 
     /// The error that people see.
@@ -35,6 +42,7 @@ impl Singular {
         match self {
             Singular::Yes(why) => Error::new(operation, format!("the system is singular: {why}"))
                 .help("add a multiple of the identity to the function, for example a ridge penalty"),
+            Singular::NotFinite => Error::new(operation, "the system is not finite"),
             Singular::TooLarge(bytes) => {
                 let message = format!("it needs {} at once", metric(bytes, "B"));
                 Error::new(operation, message)
@@ -51,12 +59,24 @@ impl From<Error> for Singular {
     }
 }
 
+/// What bounds a factorisation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The most bytes that may be materialised.
+    pub(super) limit: u128,
+    /// The unit of the rounding errors that factors carry, which is that of their element type.
+    pub(super) unit: f64,
+}
+
 /// A block that was factored.
 pub(super) enum Solver {
+    /// A block without elements.
+    Empty,
     Blocks {
         shape: Shape,
         slots: Slots,
         blocks: Blocks,
+        condition: f64,
     },
     Kronecker {
         shape: Shape,
@@ -76,6 +96,7 @@ pub(super) enum Solver {
         solved: Vec<f64>,
         right: Vec<f64>,
         inner: Factors,
+        condition: f64,
     },
 }
 
@@ -86,17 +107,24 @@ pub(super) enum Blocks {
 }
 
 impl Solver {
-    /// Factors a block by its structure.
-    pub(super) fn of(terms: &[Term], factors: &[Tensor], shape: &Shape, limit: u128) -> Result<Solver, Singular> {
-        match way(terms, shape) {
-            Way::Zero => Err(Singular::Yes("it is zero".to_owned())),
-            Way::Blocks(slots) => Solver::blocks(terms, factors, shape, slots, limit),
+    /// Factors a block by its structure. A structured factorisation that would amplify rounding errors gives way to a
+    /// dense one where that fits.
+    pub(super) fn of(terms: &[Term], factors: &[Tensor], shape: &Shape, bounds: Bounds) -> Result<Solver, Singular> {
+        if shape.elements() == 0 {
+            return Ok(Solver::Empty);
+        }
+        // Axes of extent 1 say nothing about the structure.
+        let (terms, shape) = (&terms.iter().map(|term| term.squeezed(shape)).collect::<Vec<_>>()[..], &squeezed(shape));
+        let dense = || Solver::blocks(terms, factors, shape, Slots::of(terms, shape.rank()), bounds);
+        let structured = match way(terms, shape) {
+            Way::Zero => return Err(Singular::Yes("it is zero".to_owned())),
+            Way::Blocks(slots) => return Solver::blocks(terms, factors, shape, slots, bounds),
             Way::Kronecker(slots, parts) => {
                 let term = &terms[0];
                 let mut found = Vec::new();
                 for (number, part) in parts.into_iter().enumerate() {
                     let size: usize = part.rows.iter().map(|slot| shape[*slot]).product();
-                    fits((size * size) as u128, limit)?;
+                    fits((size as u128).saturating_mul(size as u128), bounds.limit)?;
                     let own = Term {
                         // The number in front belongs to the first matrix.
                         coefficient: if number == 0 { term.coefficient } else { 1.0 },
@@ -109,38 +137,64 @@ impl Solver {
                     let matrix = summed(&[own], factors, &extents(term, &labels), |_| labels.clone())?;
                     found.push((part.rows, part.columns, Factors::of(size, matrix)?));
                 }
-                Ok(Solver::Kronecker { shape: shape.clone(), slots, parts: found })
+                return Ok(Solver::Kronecker { shape: shape.clone(), slots, parts: found });
             }
-            Way::Kroneckers(slots, pair) => match Diagonalised::of(&pair, terms, factors, shape)? {
-                Some(pair) => Ok(Solver::Kroneckers { shape: shape.clone(), slots, pair }),
-                None => Solver::blocks(terms, factors, shape, slots, limit),
-            },
-            Way::LowRank(base, low, rank) => {
+            Way::Kroneckers(slots, pair) => Diagonalised::of(&pair, terms, factors, shape)
+                .map(|found| found.map(|pair| Solver::Kroneckers { shape: shape.clone(), slots, pair })),
+            Way::LowRank(base, _, rank) if base.is_empty() => {
                 let size = shape.elements();
-                if base.is_empty() {
-                    return Err(Singular::Yes(format!("its rank is at most {rank}, and it has {size} rows")));
-                }
-                fits((3 * size * rank + rank * rank) as u128, limit)?;
-                let base: Vec<Term> = base.iter().map(|place| terms[*place].clone()).collect();
-                let base = match Solver::of(&base, factors, shape, limit) {
-                    // What is left without the low rank may be singular where the whole is not.
-                    Err(Singular::Yes(_)) => {
-                        let slots = Slots::of(terms, shape.rank());
-                        return Solver::blocks(terms, factors, shape, slots, limit);
-                    }
-                    base => base?,
-                };
-                let low: Vec<(&Term, Cut)> = low.into_iter().map(|(place, cut)| (&terms[place], cut)).collect();
-                let (left, right) = sides(&low, factors, size, rank)?;
-                let mut solved = left;
-                base.solve(&mut solved, rank);
-                // I + RᵀD⁻¹L; what stands between the sides is never inverted, for it may be singular.
-                let mut inner = transposed_product(&right, &solved, size, rank, rank);
-                (0..rank).for_each(|k| inner[k * rank + k] += 1.0);
-                let inner = Factors::of(rank, inner)?;
-                Ok(Solver::LowRank { base: Box::new(base), rank, solved, right, inner })
+                return Err(Singular::Yes(format!("its rank is at most {rank}, and it has {size} rows")));
             }
+            Way::LowRank(base, low, rank) => {
+                let base: Vec<Term> = base.iter().map(|place| terms[*place].clone()).collect();
+                let low: Vec<(&Term, Cut)> = low.into_iter().map(|(place, cut)| (&terms[place], cut)).collect();
+                Solver::low_rank(&base, &low, rank, factors, shape, bounds).map(Some)
+            }
+        };
+        match structured {
+            Ok(Some(solver)) if !is_singular(solver.condition(), bounds.unit) => Ok(solver),
+            Ok(Some(solver)) => match dense() {
+                Err(Singular::TooLarge(_)) => Err(Singular::ill_conditioned(solver.condition(), shape.elements())),
+                dense => dense,
+            },
+            Ok(None) => dense(),
+            // A part may be singular, or seem so, where the whole is not.
+            Err(Singular::Yes(why)) => match dense() {
+                Err(Singular::TooLarge(_)) => Err(Singular::Yes(why)),
+                dense => dense,
+            },
+            Err(other) => Err(other),
         }
+    }
+
+    /// The base D and a correction of low rank L·Rᵀ, by the formula of Woodbury.
+    fn low_rank(
+        base: &[Term],
+        low: &[(&Term, Cut)],
+        rank: usize,
+        factors: &[Tensor],
+        shape: &Shape,
+        bounds: Bounds,
+    ) -> Result<Solver, Singular> {
+        let size = shape.elements();
+        let elements = (3 * size as u128 + rank as u128).saturating_mul(rank as u128);
+        fits(elements, bounds.limit)?;
+        let base = Solver::of(base, factors, shape, bounds)?;
+        let (left, right) = sides(low, factors, size, rank)?;
+        let mut solved = left;
+        base.solve(&mut solved, rank);
+        // The capacitance matrix I + RᵀD⁻¹L; what stands between the sides is never inverted, for it may be singular.
+        let mut inner = transposed_product(&right, &solved, size, rank, rank);
+        let absolute = |numbers: &[f64]| numbers.iter().map(|number| number.abs()).collect::<Vec<f64>>();
+        let mut magnitudes = transposed_product(&absolute(&right), &absolute(&solved), size, rank, rank);
+        for k in 0..rank {
+            inner[k * rank + k] += 1.0;
+            magnitudes[k * rank + k] += 1.0;
+        }
+        let inner = Factors::with_magnitudes(rank, inner, Some(&magnitudes), bounds.unit * base.condition())?;
+        // Errors of the base enter the capacitance matrix.
+        let condition = base.condition() * inner.condition;
+        Ok(Solver::LowRank { base: Box::new(base), rank, solved, right, inner, condition })
     }
 
     fn blocks(
@@ -148,39 +202,72 @@ impl Solver {
         factors: &[Tensor],
         shape: &Shape,
         slots: Slots,
-        limit: u128,
+        bounds: Bounds,
     ) -> Result<Solver, Singular> {
         let (count, size) = (slots.count(&slots.dependent, shape), slots.count(&slots.rest, shape));
-        fits((count as u128).saturating_mul(size as u128).saturating_mul(size as u128), limit)?;
+        fits((count as u128).saturating_mul(size as u128).saturating_mul(size as u128), bounds.limit)?;
         let sizes: Vec<usize> =
             slots.dependent.iter().chain(&slots.rest).chain(&slots.rest).map(|slot| shape[*slot]).collect();
         let output = |term: &Term| -> Vec<Label> {
             let rows = slots.dependent.iter().chain(&slots.rest).map(|slot| term.rows[*slot]);
             rows.chain(slots.rest.iter().map(|slot| term.columns[*slot])).collect()
         };
-        let numbers = summed(terms, factors, &Shape::from(sizes), output)?;
-        let blocks = if size == 1 {
-            if let Some(place) = numbers.iter().position(|number| *number == 0.0) {
-                return Err(Singular::Yes(format!("element {place} of its diagonal is zero")));
+        let (numbers, magnitudes) = summed_with_magnitudes(terms, factors, &Shape::from(sizes), output)?;
+        let (blocks, condition) = if size == 1 {
+            let mut condition = 1.0;
+            for (place, number) in numbers.iter().enumerate() {
+                let own = magnitudes.as_ref().map_or(1.0, |magnitudes| magnitudes[place] / number.abs());
+                if !number.is_finite() {
+                    return Err(Singular::NotFinite);
+                }
+                if *number == 0.0 {
+                    return Err(Singular::Yes(format!("element {place} of its diagonal is zero")));
+                }
+                if is_singular(own, bounds.unit) {
+                    return Err(Singular::Yes(format!("element {place} of its diagonal is a rounding error")));
+                }
+                condition = largest(condition, own);
             }
-            if numbers.iter().any(|number| !number.is_finite()) {
-                return Err(Singular::not_finite());
-            }
-            Blocks::Numbers(numbers)
-        } else if count == 1 {
-            Blocks::Factored(vec![Factors::of(size, numbers)?])
+            (Blocks::Numbers(numbers), condition)
         } else {
-            let each = numbers.chunks_exact((size * size).max(1)).map(|block| Factors::of(size, block.to_vec()));
-            Blocks::Factored(each.collect::<Result<_, Singular>>()?)
+            let area = size * size;
+            let mut systems = Vec::with_capacity(count);
+            for (place, block) in numbers.chunks_exact(area).enumerate() {
+                let own = magnitudes.as_ref().map(|magnitudes| &magnitudes[place * area..(place + 1) * area]);
+                systems.push(Factors::with_magnitudes(size, block.to_vec(), own, bounds.unit)?);
+            }
+            let condition = systems.iter().fold(1.0, |all, factors| largest(all, factors.condition));
+            (Blocks::Factored(systems), condition)
         };
-        Ok(Solver::Blocks { shape: shape.clone(), slots, blocks })
+        Ok(Solver::Blocks { shape: shape.clone(), slots, blocks, condition })
+    }
+
+    /// By how much rounding errors of the entries are amplified, at most about.
+    pub(super) fn condition(&self) -> f64 {
+        match self {
+            Solver::Empty => 1.0,
+            Solver::Blocks { condition, .. } | Solver::LowRank { condition, .. } => *condition,
+            Solver::Kronecker { parts, .. } => parts.iter().map(|(.., factors)| factors.condition).sum(),
+            Solver::Kroneckers { pair, .. } => pair.condition,
+        }
+    }
+
+    /// Whether the factorisation is one that can lose accuracy which a dense one keeps.
+    pub(super) fn is_structured(&self) -> bool {
+        matches!(self, Solver::Kroneckers { .. } | Solver::LowRank { .. })
+    }
+
+    /// Whether each element is divided by a number, and nothing else happens.
+    pub(super) fn is_elementwise(&self) -> bool {
+        matches!(self, Solver::Empty | Solver::Blocks { blocks: Blocks::Numbers(_), .. })
     }
 
     /// Solves for some right-hand sides, which lie beside one another along the last axis.
     pub(super) fn solve(&self, right: &mut Vec<f64>, count: usize) {
         let mut scratch = Vec::new();
         match self {
-            Solver::Blocks { shape, slots, blocks } => {
+            Solver::Empty => {}
+            Solver::Blocks { shape, slots, blocks, .. } => {
                 let order: Vec<usize> =
                     slots.dependent.iter().chain(&slots.rest).chain(&slots.independent).copied().collect();
                 let beside = slots.count(&slots.independent, shape) * count;
@@ -228,7 +315,7 @@ impl Solver {
                 *right = permuted(right, &sizes, &order);
             }
             Solver::Kroneckers { shape, pair, .. } => pair.solve(right, shape, count),
-            Solver::LowRank { base, rank, solved, right: side, inner } => {
+            Solver::LowRank { base, rank, solved, right: side, inner, .. } => {
                 base.solve(right, count);
                 let rows = side.len() / (*rank).max(1);
                 let mut middle = transposed_product(side, right, rows, *rank, count);
@@ -245,7 +332,8 @@ impl Solver {
         };
         let product = |a: (f64, f64), b: (f64, f64)| (a.0 * b.0, a.1 + b.1);
         match self {
-            Solver::Blocks { shape, slots, blocks } => {
+            Solver::Empty => (1.0, 0.0),
+            Solver::Blocks { shape, slots, blocks, .. } => {
                 let copies = slots.count(&slots.independent, shape);
                 let each = match blocks {
                     Blocks::Numbers(numbers) => numbers
@@ -305,6 +393,11 @@ fn parity(shape: &Shape, order: &[usize]) -> f64 {
 pub(super) fn fits(elements: u128, limit: u128) -> Result<(), Singular> {
     let bytes = elements.saturating_mul(8);
     if bytes > limit { Err(Singular::TooLarge(bytes)) } else { Ok(()) }
+}
+
+/// A shape without its axes of extent 1.
+pub(super) fn squeezed(shape: &Shape) -> Shape {
+    shape.iter().copied().filter(|extent| *extent != 1).collect()
 }
 
 fn extents(term: &Term, labels: &[Label]) -> Shape {

@@ -306,9 +306,10 @@ pub(super) fn structure(terms: &[Term], rows: &Shape, columns: &Shape) -> Struct
             Structure::Kronecker { sizes }
         }
         Way::Kroneckers(..) => Structure::Kroneckers { count: terms.len(), size: rows.elements() },
-        Way::LowRank(base, _, rank) => {
+        Way::LowRank(base, low, _) => {
             let under: Vec<Term> = base.iter().map(|place| terms[*place].clone()).collect();
-            Structure::LowRank { base: Box::new(structure(&under, rows, columns)), rank }
+            let low: Vec<(&Term, &Cut)> = low.iter().map(|(place, cut)| (&terms[*place], cut)).collect();
+            Structure::LowRank { base: Box::new(structure(&under, rows, columns)), rank: rank_bound(&low) }
         }
         Way::Blocks(slots) if slots.rest.is_empty() => Structure::Diagonal,
         Way::Blocks(slots) => {
@@ -332,6 +333,43 @@ pub(super) fn structure(terms: &[Term], rows: &Shape, columns: &Shape) -> Struct
             }
         }
     }
+}
+
+/// One side of a cut: its factors with names of their labels, in order.
+type Side = Vec<(usize, Vec<(usize, usize)>)>;
+
+/// A bound for the rank of a sum of terms: terms with the same left side, or the same right side, share its columns.
+fn rank_bound(low: &[(&Term, &Cut)]) -> usize {
+    let bound = |left: bool| -> usize {
+        let mut seen: Vec<Side> = Vec::new();
+        let mut rank = 0_usize;
+        for (term, cut) in low {
+            let (members, slots) = if left { (&cut.left, &term.rows) } else { (&cut.right, &term.columns) };
+            // A label by its slot, its place in the cut, or, if it is summed over within the side, its number.
+            let name = |label: &Label| match slots.iter().position(|slot| slot == label) {
+                Some(slot) => (0, slot),
+                None => cut.labels.iter().position(|own| own == label).map_or((2, *label), |place| (1, place)),
+            };
+            let factor = |place: &usize| {
+                let (factor, labels) = &term.factors[*place];
+                (*factor, labels.iter().map(name).collect::<Vec<_>>())
+            };
+            // A factor without labels is a number, which changes no column space.
+            let mut side: Side = members.iter().map(factor).filter(|(_, labels)| !labels.is_empty()).collect();
+            // A label that both sides have and that is a slot itself is a delta.
+            let deltas = slots.iter().enumerate().filter(|(_, label)| cut.labels.contains(label));
+            side.extend(deltas.map(|(slot, label)| (usize::MAX, vec![(0, slot), name(label)])));
+            let repeats = (0..slots.len()).map(|slot| slots.iter().position(|own| *own == slots[slot]).unwrap_or(slot));
+            side.push((usize::MAX, repeats.map(|first| (3, first)).collect()));
+            side.sort();
+            if !seen.contains(&side) {
+                seen.push(side);
+                rank = rank.saturating_add(cut.rank);
+            }
+        }
+        rank
+    };
+    bound(true).min(bound(false))
 }
 
 /// The values of the labels that a term sums over.

@@ -1,11 +1,12 @@
 //! Systems over the leaves of a tree: one block, a block for each leaf, one leaf eliminated from the others, the whole
 //! as one matrix, or products alone.
 
-use super::block::{Layout, Place, Term, numbers, summed};
+use super::block::{Layout, Place, Term, numbers, summed, summed_with_magnitudes};
+use super::condition::{is_singular, largest};
 use super::dense::{Factors, subtract_product};
 use super::krylov::{Apply, minimal_residuals};
 use super::reduced::Reduced;
-use super::solve::{Singular, Solver, fits};
+use super::solve::{Bounds, Singular, Solver, fits};
 use super::structure::{Slots, Way, way};
 use crate::error::Error;
 use crate::expr::Tensor;
@@ -27,6 +28,7 @@ pub(super) enum System {
         /// The block below.
         below: Vec<f64>,
         rest: Factors,
+        condition: f64,
     },
     Whole(Factors),
     /// A leaf is eliminated block by block, and what is left for the others is solved by products.
@@ -39,18 +41,24 @@ pub(super) fn elements(place: &Place) -> usize {
     place.shape.elements()
 }
 
-/// The matrix of some blocks, row by row.
+/// A matrix row by row, and the magnitudes of the terms that its entries are sums of.
+struct Assembled {
+    matrix: Vec<f64>,
+    magnitudes: Vec<f64>,
+}
+
+/// The matrix of some blocks.
 fn assembled(
     layout: &Layout,
     factors: &[Tensor],
     rows: &[usize],
     columns: &[usize],
     limit: u128,
-) -> Result<Vec<f64>, Singular> {
+) -> Result<Assembled, Singular> {
     let height: usize = rows.iter().map(|row| elements(&layout.rows[*row])).sum();
     let width: usize = columns.iter().map(|column| elements(&layout.columns[*column])).sum();
-    fits((height as u128).saturating_mul(width as u128), limit)?;
-    let mut matrix = vec![0.0; height * width];
+    fits((height as u128).saturating_mul(width as u128).saturating_mul(2), limit)?;
+    let (mut matrix, mut magnitudes) = (vec![0.0; height * width], vec![0.0; height * width]);
     let mut top = 0;
     for row in rows {
         let count = elements(&layout.rows[*row]);
@@ -58,18 +66,24 @@ fn assembled(
         for column in columns {
             let own = elements(&layout.columns[*column]);
             let terms = &layout.blocks[*row][*column];
-            if !terms.is_empty() {
-                let block = dense_block(layout, factors, *row, *column)?;
-                for (line, part) in block.chunks_exact(own.max(1)).enumerate() {
-                    let from = (top + line) * width + start;
-                    matrix[from..from + own].copy_from_slice(part);
+            if !terms.is_empty() && own > 0 {
+                let shape = layout.rows[*row].shape.followed_by(&layout.columns[*column].shape);
+                let (block, sizes) = summed_with_magnitudes(terms, factors, &shape, |term: &Term| {
+                    term.rows.iter().chain(&term.columns).copied().collect()
+                })?;
+                for line in 0..count {
+                    let (from, part) = ((top + line) * width + start, line * own..(line + 1) * own);
+                    matrix[from..from + own].copy_from_slice(&block[part.clone()]);
+                    let sizes = sizes.as_ref().unwrap_or(&block);
+                    let target = magnitudes[from..from + own].iter_mut();
+                    target.zip(&sizes[part]).for_each(|(size, number)| *size = number.abs());
                 }
             }
             start += own;
         }
         top += count;
     }
-    Ok(matrix)
+    Ok(Assembled { matrix, magnitudes })
 }
 
 /// One block as a matrix, row by row.
@@ -109,29 +123,35 @@ fn largest_structured(layout: &Layout) -> Option<usize> {
 }
 
 impl System {
-    pub(super) fn of(layout: &Layout, factors: &[Tensor]) -> Result<System, Singular> {
+    /// The whole as one matrix.
+    pub(super) fn whole(layout: &Layout, factors: &[Tensor], bounds: Bounds) -> Result<System, Singular> {
+        let all = |places: &[Place]| places.iter().map(elements).sum::<usize>();
+        let (rows, columns) = (all(&layout.rows), all(&layout.columns));
+        if rows != columns {
+            return Err(Singular::Yes(format!("it has {rows} rows and {columns} columns")));
+        }
+        let everything: (Vec<usize>, Vec<usize>) =
+            ((0..layout.rows.len()).collect(), (0..layout.columns.len()).collect());
+        let Assembled { matrix, magnitudes } = assembled(layout, factors, &everything.0, &everything.1, bounds.limit)?;
+        Ok(System::Whole(Factors::with_magnitudes(rows, matrix, Some(&magnitudes), bounds.unit)?))
+    }
+
+    pub(super) fn of(layout: &Layout, factors: &[Tensor], bounds: Bounds) -> Result<System, Singular> {
         let count = layout.rows.len();
         let same = count == layout.columns.len()
             && layout.rows.iter().zip(&layout.columns).all(|(row, column)| row.shape == column.shape);
         if !same {
-            let all = |places: &[Place]| places.iter().map(elements).sum::<usize>();
-            let (rows, columns) = (all(&layout.rows), all(&layout.columns));
-            if rows != columns {
-                return Err(Singular::Yes(format!("it has {rows} rows and {columns} columns")));
-            }
-            let everything: (Vec<usize>, Vec<usize>) = ((0..count).collect(), (0..layout.columns.len()).collect());
-            let matrix = assembled(layout, factors, &everything.0, &everything.1, layout.limit)?;
-            return Ok(System::Whole(Factors::of(rows, matrix)?));
+            return System::whole(layout, factors, bounds);
         }
         let alone = |leaf: usize| (0..count).all(|other| other == leaf || layout.blocks[leaf][other].is_empty());
         let found = if (0..count).all(alone) {
             let solver =
-                |leaf: usize| Solver::of(&layout.blocks[leaf][leaf], factors, &layout.rows[leaf].shape, layout.limit);
+                |leaf: usize| Solver::of(&layout.blocks[leaf][leaf], factors, &layout.rows[leaf].shape, bounds);
             (0..count).map(solver).collect::<Result<Vec<_>, _>>().map(System::Leaves)
         } else if let Some(leaf) = Reduced::eliminated(layout, factors, largest_structured(layout)) {
-            Reduced::of(layout, factors, leaf).map(System::Reduced)
+            Reduced::of(layout, factors, leaf, bounds).map(System::Reduced)
         } else {
-            System::eliminated(layout, factors)
+            System::eliminated(layout, factors, bounds)
         };
         match found {
             // Where factors do not fit, products with vectors may still do.
@@ -140,32 +160,71 @@ impl System {
         }
     }
 
-    fn eliminated(layout: &Layout, factors: &[Tensor]) -> Result<System, Singular> {
-        let count = layout.rows.len();
-        let total: usize = layout.rows.iter().map(elements).sum();
-        let whole = || -> Result<System, Singular> {
-            let all: Vec<usize> = (0..count).collect();
-            Ok(System::Whole(Factors::of(total, assembled(layout, factors, &all, &all, layout.limit)?)?))
-        };
+    /// The largest leaf with structure is eliminated from the others, unless that would amplify rounding errors.
+    fn eliminated(layout: &Layout, factors: &[Tensor], bounds: Bounds) -> Result<System, Singular> {
+        let whole = || System::whole(layout, factors, bounds);
         let Some(leaf) = largest_structured(layout) else { return whole() };
-        let shape = &layout.rows[leaf].shape;
-        let solver = match Solver::of(&layout.blocks[leaf][leaf], factors, shape, layout.limit) {
-            Ok(solver) => solver,
-            // A singular part does not make the whole singular.
-            Err(Singular::Yes(_)) => return whole(),
-            Err(other) => return Err(other),
-        };
-        let others: Vec<usize> = (0..count).filter(|other| *other != leaf).collect();
+        match System::without(layout, factors, leaf, bounds) {
+            Ok(system) if !is_singular(system.condition(), bounds.unit) => Ok(system),
+            Ok(_) => whole(),
+            // A part may be singular, or seem so, where the whole is not.
+            Err(Singular::Yes(why)) => match whole() {
+                Err(Singular::TooLarge(_)) => Err(Singular::Yes(why)),
+                found => found,
+            },
+            Err(other) => Err(other),
+        }
+    }
+
+    /// A leaf is eliminated, and the Schur complement factored.
+    fn without(layout: &Layout, factors: &[Tensor], leaf: usize, bounds: Bounds) -> Result<System, Singular> {
+        let total: usize = layout.rows.iter().map(elements).sum();
+        let others: Vec<usize> = (0..layout.rows.len()).filter(|other| *other != leaf).collect();
         let (own, rest) = (elements(&layout.rows[leaf]), total - elements(&layout.rows[leaf]));
-        fits((3 * own as u128 + rest as u128).saturating_mul(rest as u128), layout.limit)?;
-        let mut solved = assembled(layout, factors, &[leaf], &others, layout.limit)?;
-        let below = assembled(layout, factors, &others, &[leaf], layout.limit)?;
+        let room = (3 * own as u128 + 2 * rest as u128).saturating_mul(rest as u128);
+        fits(room, bounds.limit)?;
+        let solver = Solver::of(&layout.blocks[leaf][leaf], factors, &layout.rows[leaf].shape, bounds)?;
+        let mut solved = assembled(layout, factors, &[leaf], &others, bounds.limit)?.matrix;
+        let below = assembled(layout, factors, &others, &[leaf], bounds.limit)?.matrix;
         solver.solve(&mut solved, rest);
-        let mut complement = assembled(layout, factors, &others, &others, layout.limit)?;
+        let Assembled { matrix: mut complement, mut magnitudes } =
+            assembled(layout, factors, &others, &others, bounds.limit)?;
         subtract_large_product(&mut complement, &below, &solved, own, rest)?;
-        let rest = Factors::of(rest, complement)?;
-        let solver = Box::new(solver);
-        Ok(System::Eliminated { leaf, solver, solved, below, rest })
+        let absolute = |numbers: &[f64], sign: f64| numbers.iter().map(|n| sign * n.abs()).collect::<Vec<f64>>();
+        subtract_large_product(&mut magnitudes, &absolute(&below, -1.0), &absolute(&solved, 1.0), own, rest)?;
+        let unit = bounds.unit * solver.condition();
+        let rest = Factors::with_magnitudes(rest, complement, Some(&magnitudes), unit)?;
+        // Errors of the leaf that is eliminated enter the complement.
+        let condition = solver.condition() * rest.condition;
+        Ok(System::Eliminated { leaf, solver: Box::new(solver), solved, below, rest, condition })
+    }
+
+    /// By how much rounding errors of the entries are amplified, at most about; NaN if nothing was factored.
+    pub(super) fn condition(&self) -> f64 {
+        match self {
+            System::Leaves(solvers) => solvers.iter().fold(1.0, |all, solver| largest(all, solver.condition())),
+            System::Eliminated { condition, .. } => *condition,
+            System::Whole(factors) => factors.condition,
+            System::Reduced(_) | System::Products => f64::NAN,
+        }
+    }
+
+    /// Whether the factorisation is one that can lose accuracy which a dense one keeps.
+    pub(super) fn is_structured(&self) -> bool {
+        match self {
+            System::Leaves(solvers) => solvers.iter().any(Solver::is_structured),
+            System::Eliminated { .. } => true,
+            System::Whole(_) | System::Reduced(_) | System::Products => false,
+        }
+    }
+
+    /// Whether the solution needs no check: each element is divided by a number, or an iteration ended by its residual.
+    pub(super) fn needs_no_check(&self) -> bool {
+        match self {
+            System::Leaves(solvers) => solvers.iter().all(Solver::is_elementwise),
+            System::Reduced(_) | System::Products => true,
+            System::Eliminated { .. } | System::Whole(_) => false,
+        }
     }
 
     /// The solution for one right-hand side, leaf by leaf.

@@ -10,7 +10,7 @@ use super::algebra::{Algebra, Id, Node, Product};
 use super::construct::substituted;
 use super::families::families;
 use crate::einsum::{Einsum, Label};
-use crate::opt::contract::{Limits, plan};
+use crate::opt::contract::Limits;
 
 /// The most terms, and operands in a term, that opening may lead to.
 const TERMS: usize = 16;
@@ -33,6 +33,7 @@ pub(super) fn terms(algebra: &mut Algebra, root: Id, rows: usize) -> Vec<Term> {
     for mut family in families(algebra, opened, rows) {
         let rows = family.rows;
         let terms = std::mem::take(&mut family.terms);
+        let apart = terms.clone();
         let mut arranged: Vec<Term> = terms.into_iter().map(|term| lightest(algebra, term, rows)).collect();
         if algebra.ledger.is_some() {
             let before = arranged.clone();
@@ -41,7 +42,10 @@ pub(super) fn terms(algebra: &mut Algebra, root: Id, rows: usize) -> Vec<Term> {
         } else {
             grouped(algebra, &mut arranged, rows);
         }
-        family.terms = arranged;
+        // What was multiplied can hold more than the dense array where its factors do not.
+        let dense = elements(&apart);
+        family.terms =
+            if held(algebra, &arranged) > dense && held(algebra, &apart) <= dense { apart } else { arranged };
         found.extend(family.put_back(algebra));
     }
     found
@@ -59,7 +63,10 @@ fn opened(algebra: &Algebra, root: Id) -> Vec<Term> {
                 Node::Sum(_) if alone => true,
                 _ => {
                     let node = term.nodes[*place];
-                    !term.einsum.is_strong() && (is_larger_than_its_parts(algebra, node) || algebra.hides_gather(node))
+                    !term.einsum.is_strong()
+                        && (is_larger_than_its_parts(algebra, node)
+                            || algebra.hides_gather(node)
+                            || hides_diagonal(algebra, node))
                 }
             }
         });
@@ -89,6 +96,17 @@ fn opened(algebra: &Algebra, root: Id) -> Vec<Term> {
     terms
 }
 
+/// Whether a node is a sum of a diagonal and something else. As one array it would hide how much of the diagonal the rest
+/// cancels, by which `solve` tells a singular system from a regular one.
+fn hides_diagonal(algebra: &Algebra, id: Id) -> bool {
+    let Node::Sum(terms) = algebra.node(id) else { return false };
+    let has_delta = |term: &Id| {
+        let output = algebra.as_product(*term).einsum.output;
+        (1..output.len()).any(|slot| output[..slot].contains(&output[slot]))
+    };
+    terms.iter().any(has_delta) && !terms.iter().all(has_delta)
+}
+
 /// Whether a node has more elements than everything that it is made of in one step.
 fn is_larger_than_its_parts(algebra: &Algebra, id: Id) -> bool {
     let mut parts: Vec<Id> = match algebra.node(id) {
@@ -112,16 +130,16 @@ pub(super) fn held<'a>(algebra: &Algebra, terms: impl IntoIterator<Item = &'a Te
 
 /// What a term weighs: what it holds, and the multiplications and additions of one product with a vector.
 fn weight(algebra: &Algebra, term: &Term, rows: usize) -> u128 {
-    held(algebra, [term]).saturating_add(multiplication(&term.einsum, rows))
+    held(algebra, [term]).saturating_add(multiplication(algebra, &term.einsum, rows))
 }
 
 /// Half the FLOPs of multiplying a term with a vector.
-fn multiplication(einsum: &Einsum, rows: usize) -> u128 {
+fn multiplication(algebra: &Algebra, einsum: &Einsum, rows: usize) -> u128 {
     let (rows, columns) = einsum.output.split_at(rows);
     let operands = einsum.operands.iter().cloned().chain([columns.to_vec()]).collect();
     let product = Einsum::new(operands, rows.to_vec(), einsum.extents.clone());
     let limits = Limits { flops_per_byte: 0, ..Limits::default() };
-    plan(&product, &limits).map_or(u128::MAX, |plan| plan.flops / 2)
+    algebra.effort.borrow_mut().cost(&product, &limits).0 / 2
 }
 
 /// The same term with factors multiplied where that makes it lighter.
@@ -135,7 +153,7 @@ fn lightest(algebra: &mut Algebra, mut term: Term, rows: usize) -> Term {
         let mut found: Option<Term> = None;
         for one in 0..term.nodes.len() {
             for other in one + 1..term.nodes.len() {
-                if !worth_a_try(&term, one, other) {
+                if algebra.effort.borrow().is_exhausted() || !worth_a_try(&term, one, other) {
                     continue;
                 }
                 let merged = merged(algebra, &term, &[one, other]);
@@ -215,7 +233,7 @@ fn grouped(algebra: &mut Algebra, terms: &mut Vec<Term>, rows: usize) {
         if members[0] == place && members.len() > 1 {
             let slots: Vec<usize> = (0..own.len()).filter(|slot| own[*slot] == (*slot, true)).collect();
             let together: Vec<Term> = members.iter().map(|member| terms[*member].clone()).collect();
-            let apart: u128 = together.iter().map(|term| multiplication(&term.einsum, rows)).sum();
+            let apart: u128 = together.iter().map(|term| multiplication(algebra, &term.einsum, rows)).sum();
             let apart = apart.saturating_add(held(algebra, &together));
             let classes: Vec<usize> = own.iter().map(|(first, _)| *first).collect();
             let sum = summed(algebra, &together, &slots, classes);
@@ -231,6 +249,38 @@ fn grouped(algebra: &mut Algebra, terms: &mut Vec<Term>, rows: usize) {
     if terms.len() > 1 && terms.iter().any(full) && !terms[0].einsum.output.is_empty() {
         let slots: Vec<usize> = (0..terms[0].einsum.output.len()).collect();
         *terms = vec![summed(algebra, terms, &slots, slots.clone())];
+    }
+}
+
+/// The elements of the dense array of some terms.
+fn elements(terms: &[Term]) -> u128 {
+    let shape = terms.first().map(|term| term.einsum.output_shape().to_vec()).unwrap_or_default();
+    shape.iter().fold(1_u128, |size, extent| size.saturating_mul(*extent as u128))
+}
+
+/// Holds blocks densely whose factors have more elements than the dense block, if all together hold more than the dense
+/// derivative.
+pub(super) fn densified(algebra: &mut Algebra, blocks: &mut [Vec<Vec<Term>>]) {
+    let all = |algebra: &Algebra, blocks: &[Vec<Vec<Term>>]| held(algebra, blocks.iter().flatten().flatten());
+    let before = all(algebra, blocks);
+    let dense: u128 = blocks.iter().flatten().filter(|terms| !terms.is_empty()).map(|terms| elements(terms)).sum();
+    if before <= dense {
+        return;
+    }
+    let mut changed = blocks.to_vec();
+    for terms in changed.iter_mut().flatten() {
+        let gathers = terms.iter().flat_map(|term| &term.nodes).any(|node| algebra.gathers.contains_key(node));
+        let slots: Vec<usize> = (0..terms.first().map_or(0, |term| term.einsum.output.len())).collect();
+        if gathers || terms.is_empty() || held(algebra, &*terms) <= elements(terms) {
+            continue;
+        }
+        *terms = match &slots[..] {
+            [] => terms.iter().map(|term| self::dense(algebra, term)).collect(),
+            _ => vec![summed(algebra, terms, &slots, slots.clone())],
+        };
+    }
+    if all(algebra, &changed) < before {
+        blocks.clone_from_slice(&changed);
     }
 }
 

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::{Layout, Term};
+#[cfg(all(feature = "glass", feature = "linalg"))]
+use super::block::numbers;
+use super::block::{Layout, Term, array};
 use super::derivative::Derivative;
 use super::held::Held;
 use super::plan::Plan;
 use super::structure::{self, Structure};
-use super::system::System;
+use super::verify::Factorisation;
 use crate::error::Error;
 use crate::expr::Tensor;
 use crate::tree::Tree;
@@ -51,7 +53,7 @@ pub struct Jacobian<X, Y> {
 /// ```
 pub struct Factored<'h, X> {
     hessian: &'h Hessian<X>,
-    system: System,
+    system: Factorisation,
 }
 
 impl<'f, X: Tree + 'f> Derivative<'f, X, X, Hessian<X>> {
@@ -116,7 +118,8 @@ macro_rules! shared_methods {
             self.held.trace()
         }
 
-        /// The logarithm of the determinant: NaN if it is negative, and an error if the system is singular.
+        /// The logarithm of the determinant: NaN if it is negative, and an error if the system is singular, or cannot be told
+        /// from a singular one in the precision of its entries.
         ///
         /// ```
         /// use glassgrad::{Tensor, calculus};
@@ -124,7 +127,7 @@ macro_rules! shared_methods {
         /// assert!((h.logdet().unwrap() - 16.0_f64.ln()).abs() < 1e-12);
         /// ```
         pub fn logdet(&self) -> Result<f64, Error> {
-            Held::log_determinant(&self.held.factor("logdet")?)
+            Factorisation::of(&self.held, "logdet")?.log_determinant()
         }
 
         /// The dense array: the axes of rows and then those of columns, or, for trees of several leaves, one matrix. If
@@ -137,6 +140,18 @@ macro_rules! shared_methods {
         /// ```
         pub fn to_dense(&self) -> Result<Tensor, Error> {
             self.held.dense()
+        }
+
+        /// The largest element of the product of the magnitudes of all factors with those of a direction, by which rounding
+        /// errors of the product with that direction are measured.
+        #[cfg(all(feature = "glass", feature = "linalg"))]
+        pub(crate) fn magnitude(&self, direction: &X) -> Result<f64, Error> {
+            let vectors = Held::leaves("magnitude", direction, &self.held.layout.columns)?;
+            let arrays = Tensor::eval_all(&vectors.iter().collect::<Vec<_>>())?;
+            let vector: Vec<f64> = arrays.iter().flat_map(|array| numbers(array).into_owned()).collect();
+            let absolute: Vec<f64> = vector.iter().map(|number| number.abs()).collect();
+            let sizes = self.held.in_double().magnitudes().apply(&absolute)?;
+            Ok(sizes.into_iter().filter(|size| size.is_finite()).fold(0.0, f64::max))
         }
 
         /// The bytes that are held.
@@ -208,6 +223,26 @@ impl<X: Tree> Hessian<X> {
         Hessian { model: Arc::clone(&self.model), held }
     }
 
+    /// The Hessian plus a multiple of a diagonal matrix, whose numbers are given for all leaves in order.
+    pub(crate) fn damped(&self, damping: f64, weights: &[f64]) -> Hessian<X> {
+        let (mut layout, mut factors) = ((*self.held.layout).clone(), self.held.factors.clone());
+        let mut rest = weights;
+        for (leaf, place) in self.held.layout.rows.iter().enumerate() {
+            let (own, after) = rest.split_at(place.shape.elements().min(rest.len()));
+            rest = after;
+            let unit = Term::unit(&place.shape, damping);
+            let text = format!("{}·D", unit.text);
+            layout.blocks[leaf][leaf].push(Term { factors: vec![(factors.len(), unit.rows.clone())], text, ..unit });
+            factors.push(Tensor::leaf(array(place.shape.clone(), place.dtype, own.to_vec())));
+        }
+        layout.factors = factors.len();
+        Hessian { model: Arc::clone(&self.model), held: Held { layout: Arc::new(layout), factors } }
+    }
+
+    pub(super) fn held(&self) -> &Held {
+        &self.held
+    }
+
     /// The product with a direction.
     ///
     /// ```
@@ -243,7 +278,12 @@ impl<X: Tree> Hessian<X> {
         Held::tree(&*self.model, &self.held.layout.columns, self.held.diagonal("diag")?).realise()
     }
 
-    /// The direction that this Hessian maps to a gradient. A singular system is an error that says so.
+    /// The direction that this Hessian maps to a gradient. The residual of every solution is checked, and refined where the
+    /// structured factorisation is inaccurate; where that does not help, the dense matrix is factored. A system that is
+    /// singular, or that cannot be told from a singular one in the precision of its entries, is an error that says so.
+    ///
+    /// A system that is too large to be factored is solved by products with vectors. If such a system is singular but has a
+    /// solution for this right-hand side, that is returned without an error.
     ///
     /// ```
     /// use glassgrad::{Tensor, calculus};
@@ -263,7 +303,7 @@ impl<X: Tree> Hessian<X> {
     /// assert_eq!(h.factor().unwrap().describe(), "element by element");
     /// ```
     pub fn factor(&self) -> Result<Factored<'_, X>, Error> {
-        Ok(Factored { hessian: self, system: self.held.factor("solve")? })
+        Ok(Factored { hessian: self, system: Factorisation::of(&self.held, "solve")? })
     }
 
     shared_methods!();
@@ -280,7 +320,7 @@ impl<X: Tree> Factored<'_, X> {
     pub fn solve(&self, right: &X) -> Result<X, Error> {
         let Hessian { model, held } = self.hessian;
         let right = Held::leaves("solve", right, &held.layout.rows)?;
-        Ok(Held::tree(&**model, &held.layout.columns, held.solve(&self.system, &right)?))
+        Ok(Held::tree(&**model, &held.layout.columns, self.system.solve(&right, &held.layout.columns)?))
     }
 
     /// The logarithm of the determinant, NaN if it is negative.
@@ -291,7 +331,7 @@ impl<X: Tree> Factored<'_, X> {
     /// assert_eq!(h.factor().unwrap().logdet().unwrap(), 2.0_f64.ln());
     /// ```
     pub fn logdet(&self) -> Result<f64, Error> {
-        Held::log_determinant(&self.system)
+        self.system.log_determinant()
     }
 
     /// How the system is solved, in a few words.
@@ -351,9 +391,9 @@ impl<X: Tree, Y: Tree> Jacobian<X, Y> {
     /// assert_eq!(j.solve(&Tensor::from([2.0, 3.0])).unwrap().to_string(), "[1, 2]");
     /// ```
     pub fn solve(&self, result: &Y) -> Result<X, Error> {
-        let system = self.held.factor("solve")?;
+        let system = Factorisation::of(&self.held, "solve")?;
         let right = Held::leaves("solve", result, &self.held.layout.rows)?;
-        let found = self.held.solve(&system, &right)?;
+        let found = system.solve(&right, &self.held.layout.columns)?;
         Ok(Held::tree(&*self.arguments, &self.held.layout.columns, found))
     }
 

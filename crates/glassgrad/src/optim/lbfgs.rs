@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::search::{Minimum, Round, dot, length, lower, moved};
+use super::search::{Minimum, Round, Stop, dot, length, lower, moved};
 use crate::compile::compile;
 use crate::diff::{Outcome, value_and_grad};
 use crate::error::Error;
@@ -94,10 +94,15 @@ impl Lbfgs {
         let mut rounds = Vec::new();
         loop {
             let gradient_norm = length(&gradient)?;
-            let converged = gradient_norm <= self.tolerance;
-            let end = |point: X, rounds: Vec<Round>| Minimum { point, value, gradient_norm, converged, rounds };
-            if converged || rounds.len() >= self.rounds {
-                return Ok(end(point, rounds));
+            let stop = if !value.is_finite() || !gradient_norm.is_finite() {
+                Some(Stop::NotFinite)
+            } else if gradient_norm <= self.tolerance {
+                Some(Stop::Gradient)
+            } else {
+                (rounds.len() >= self.rounds).then_some(Stop::Rounds)
+            };
+            if let Some(stop) = stop {
+                return Ok(Minimum::new(point, value, gradient_norm, stop, rounds));
             }
             let mut direction = along(&gradient, &pairs)?;
             let mut slope = dot(&gradient, &direction)?;
@@ -117,7 +122,7 @@ impl Lbfgs {
                 Ok(value)
             })?;
             let (Some((part, value_there)), Some((next, gradient_there))) = (found, last) else {
-                return Ok(end(point, rounds));
+                return Ok(Minimum::new(point, value, gradient_norm, Stop::Rounding, rounds));
             };
             let step = direction.scale(part * unit).realise()?;
             let change = moved(&gradient_there, &gradient, -1.0)?;

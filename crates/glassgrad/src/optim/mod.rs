@@ -9,7 +9,8 @@
 //! - [`LevenbergMarquardt`] does so for sums of squares with the structured Jacobian alone;
 //! - [`Lbfgs`] learns the curvature from gradients.
 //!
-//! These return a [`Minimum`], which tells how it was found and whether it was; `search` holds what they share.
+//! These return a [`Minimum`], which says how it was found and why the search ended ([`Stop`]); `search` holds what they
+//! share.
 
 mod lbfgs;
 mod least_squares;
@@ -25,4 +26,4 @@ pub use links::{Adagrad, Adam, Average, ClipNorm, ClipValue, Momentum, Plateau, 
 pub use newton::{Newton, Steps};
 pub use optimiser::{Link, Memory, Optimiser, Remembered, State, Step};
 pub use schedule::Schedule;
-pub use search::{Minimum, Round};
+pub use search::{Minimum, Round, Stop};

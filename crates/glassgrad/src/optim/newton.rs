@@ -1,7 +1,7 @@
 //! Newton's method with the structured Hessian.
 
-use super::search::{Minimum, Round, dot, length, lower, moved};
-use crate::calculus::{self, Hessian};
+use super::search::{Minimum, Round, Stop, dot, length, lower, moved};
+use crate::calculus::{self, Hessian, Spectrum};
 use crate::compile::compile;
 use crate::diff::Outcome;
 use crate::error::Error;
@@ -24,7 +24,8 @@ use crate::tree::Tree;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// Along the direction to the minimum of the quadratic model, as far as the value falls. Where the model has no
-    /// minimum, the Hessian is shifted until it has one.
+    /// minimum, because the Hessian has a negative or vanishing eigenvalue, a multiple of the identity is added until it
+    /// has one.
     Line,
     /// To the minimum of the quadratic model within a region in which it is trusted, by products with the Hessian.
     Trust,
@@ -95,7 +96,8 @@ impl Newton {
         Newton { steps, ..self }
     }
 
-    /// Minimises a function from a point on.
+    /// Minimises a function from a point on. The function is traced once: a number that it reads from a captured `Cell` or
+    /// the like stays what it was at the first call.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::Newton};
@@ -113,14 +115,21 @@ impl Newton {
         let value_of = |x: &X| -> Result<f64, Error> { values.call(x)?.item() };
         let mut point = start.realise()?;
         let mut rounds = Vec::new();
-        let mut radius = 1.0;
+        let (mut radius, mut idle, mut least) = (1.0, 0, f64::INFINITY);
         loop {
             let (value, gradient, hessian) = curvature.with_gradient_at(&point)?;
             let (value, gradient_norm) = (value.item()?, length(&gradient)?);
-            let converged = gradient_norm <= self.tolerance;
-            let end = |point: X, rounds: Vec<Round>| Minimum { point, value, gradient_norm, converged, rounds };
-            if converged || rounds.len() >= self.rounds {
-                return Ok(end(point, rounds));
+            let stop = if !value.is_finite() || !gradient_norm.is_finite() {
+                Some(Stop::NotFinite)
+            } else if gradient_norm <= self.tolerance {
+                Some(if is_saddle(&hessian)? { Stop::Saddle } else { Stop::Gradient })
+            } else if idle > IDLE {
+                Some(Stop::Rounding)
+            } else {
+                (rounds.len() >= self.rounds).then_some(Stop::Rounds)
+            };
+            if let Some(stop) = stop {
+                return Ok(Minimum::new(point, value, gradient_norm, stop, rounds));
             }
             let step = match self.steps {
                 Steps::Line => {
@@ -132,32 +141,53 @@ impl Newton {
                 Steps::Trust => trusted(&hessian, &gradient, value, &point, &mut radius, &value_of)?,
             };
             let Some((part, next)) = step else {
-                // No step lowers the value: this is as low as rounding lets it be.
-                return Ok(end(point, rounds));
+                return Ok(Minimum::new(point, value, gradient_norm, Stop::Rounding, rounds));
             };
+            // Close to a minimum the value cannot fall any more, but the gradient can.
+            let lowered = rounds.last().is_none_or(|last: &Round| value < last.value) || gradient_norm < least;
+            (idle, least) = (if lowered { 0 } else { idle + 1 }, least.min(gradient_norm));
             point = next;
             rounds.push(Round { value, gradient_norm, step: part });
         }
     }
 }
 
-/// A direction in which the value falls: that of Newton, or with the Hessian shifted until it is one.
+/// How many rounds in a row may lower neither the value nor the gradient.
+const IDLE: usize = 4;
+/// How many products with the Hessian look for negative curvature in each round, and at the end.
+const PRODUCTS: (usize, usize) = (12, 64);
+/// The part of the largest eigenvalue below which a negative one may be a rounding error.
+const NEGATIVE: f64 = 1e-8;
+
+/// Whether the Hessian has a negative eigenvalue that is no rounding error.
+fn is_saddle<X: Tree>(hessian: &Hessian<X>) -> Result<bool, Error> {
+    let Spectrum { lowest, largest } = hessian.spectrum(PRODUCTS.1)?;
+    Ok(lowest < -NEGATIVE * largest)
+}
+
+/// The direction to the minimum of the quadratic model, with the Hessian shifted if the model has none.
 fn downhill<X: Tree>(hessian: &Hessian<X>, gradient: &X, norm: f64) -> Result<X, Error> {
     let uphill = gradient.scale(-1.0).realise()?;
     let falls = |direction: &X| -> Result<bool, Error> {
         let slope = dot(gradient, direction)?;
         Ok(slope.is_finite() && slope < -1e-12 * norm * length(direction)?)
     };
-    let mut shift = 0.0;
-    let size = length(&hessian.diag()?)?.max(1e-8) / (gradient.element_count().max(1) as f64).sqrt();
+    let Spectrum { lowest, largest } = hessian.spectrum(PRODUCTS.0)?;
+    if lowest > 0.0
+        && let Ok(direction) = hessian.solve(&uphill)
+        && falls(&direction)?
+    {
+        return Ok(direction);
+    }
+    // The lowest eigenvalue becomes half of its magnitude, or at least so large that the system can be solved.
+    let mut shift = (1.5 * -lowest).max(NEGATIVE * largest).max(f64::MIN_POSITIVE);
     for _ in 0..30 {
-        let found = if shift == 0.0 { hessian.solve(&uphill) } else { hessian.shifted(shift).solve(&uphill) };
-        if let Ok(direction) = found
+        if let Ok(direction) = hessian.shifted(shift).solve(&uphill)
             && falls(&direction)?
         {
             return Ok(direction);
         }
-        shift = if shift == 0.0 { 1e-3 * size } else { 4.0 * shift };
+        shift *= 4.0;
     }
     Ok(uphill)
 }

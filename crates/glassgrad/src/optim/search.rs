@@ -23,6 +23,44 @@ pub struct Round {
     pub step: f64,
 }
 
+/// Why a descent ended.
+///
+/// ```
+/// use glassgrad::{Tensor, optim::{Newton, Stop}};
+/// let saddle = |x: &Tensor| x.slice(&[0.into()]).square() - x.slice(&[1.into()]).square();
+/// let found = Newton::new().minimise(saddle, &Tensor::from([0.0, 0.0])).unwrap();
+/// assert_eq!((found.stop, found.converged), (Stop::Saddle, false));
+/// assert_eq!(found.stop.to_string(), "saddle point");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The gradient is as small as was asked for.
+    Gradient,
+    /// The gradient is as small as was asked for, but the Hessian has a negative eigenvalue. Only [`Newton`](super::Newton)
+    /// looks; the other methods do not compute the Hessian.
+    Saddle,
+    /// No step lowers the value by more than rounding errors. The point is as good as the precision of the value allows,
+    /// or the gradient does not belong to the value.
+    Rounding,
+    /// As many rounds as were allowed have been made.
+    Rounds,
+    /// The value or the gradient is NaN or infinite.
+    NotFinite,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Stop::Gradient => "converged",
+            Stop::Saddle => "saddle point",
+            Stop::Rounding => "not converged: no step lowers the value by more than rounding errors",
+            Stop::Rounds => "not converged: the limit of rounds was reached",
+            Stop::NotFinite => "not converged: the value or the gradient is not finite",
+        })
+    }
+}
+
 /// Where a descent ended.
 ///
 /// ```
@@ -39,8 +77,10 @@ pub struct Minimum<X> {
     pub value: f64,
     /// The length of the gradient there.
     pub gradient_norm: f64,
-    /// Whether that is as small as was asked for.
+    /// Whether that is as small as was asked for, and the point no saddle: whether `stop` is [`Stop::Gradient`].
     pub converged: bool,
+    /// Why the descent ended here.
+    pub stop: Stop,
     /// What was done, round by round.
     pub rounds: Vec<Round>,
 }
@@ -53,8 +93,14 @@ impl<X> fmt::Display for Minimum<X> {
             let Round { value, gradient_norm, step } = round;
             writeln!(formatter, "{number:>5}  {value:<15.8e}  {gradient_norm:<10.2e}  {step:.2e}")?;
         }
-        let end = if self.converged { "converged" } else { "not converged" };
-        write!(formatter, "{:>5}  {:<15.8e}  {:<10.2e}  {end}", self.rounds.len(), self.value, self.gradient_norm)
+        let Minimum { value, gradient_norm, stop, .. } = self;
+        write!(formatter, "{:>5}  {value:<15.8e}  {gradient_norm:<10.2e}  {stop}", self.rounds.len())
+    }
+}
+
+impl<X> Minimum<X> {
+    pub(super) fn new(point: X, value: f64, gradient_norm: f64, stop: Stop, rounds: Vec<Round>) -> Minimum<X> {
+        Minimum { point, value, gradient_norm, converged: stop == Stop::Gradient, stop, rounds }
     }
 }
 
@@ -72,6 +118,13 @@ pub(super) fn dot<X: Tree>(a: &X, b: &X) -> Result<f64, Error> {
         (0..a.buffer().len().min(b.buffer().len())).map(|k| a.buffer().get(k) * b.buffer().get(k)).sum()
     };
     Ok(a.iter().zip(b).map(one).sum())
+}
+
+/// The elements of all leaves of real numbers, one after another, in 64 bits.
+pub(super) fn numbers<X: Tree>(x: &X) -> Result<Vec<f64>, Error> {
+    let leaves: Vec<Tensor> = x.flatten().into_iter().filter(Tensor::is_float).collect();
+    let arrays = Tensor::eval_all(&leaves.iter().collect::<Vec<_>>())?;
+    Ok(arrays.iter().flat_map(|array| (0..array.buffer().len()).map(|place| array.buffer().get(place))).collect())
 }
 
 /// The point at some part of a step.

@@ -84,3 +84,53 @@ fn wrong_input_is_refused_before_anything_is_computed() {
     let failing = calculus::hessian(|x: &Tensor| x.matmul(x).sum()).at(&Tensor::zeros([2, 3])).err().unwrap();
     assert!(failing.to_string().starts_with("matmul"), "{failing}");
 }
+
+#[test]
+fn planning_stays_within_its_budget() {
+    for count in [6, 12, 24] {
+        let forms: Vec<Tensor> = (0..count).map(|k| normal(k, &[5])).collect();
+        let f = |x: &Tensor| forms.iter().fold(Tensor::from(1.0), |product, a| product * (a * x).sum());
+        let found = calculus::hessian(f).explain(&normal(99, &[5])).unwrap();
+        assert!(found.joins_budget < 1_000_000, "{}", found.joins_budget);
+        assert!(found.joins_weighed <= 2 * found.joins_budget, "{} of {}", found.joins_weighed, found.joins_budget);
+        agrees("product of linear forms", f, &normal(99, &[5]));
+    }
+    let (rows, places) = (normal(3, &[4, 2]), Tensor::from([1_i64, 3, 1, 0]));
+    let f = |x: &Tensor| {
+        let y = x.gather(&places, 0).expand(1) * &rows;
+        (y.transpose().matmul(&y) + Tensor::from([[1.0, 0.0], [0.0, 1.0]])).square().sum().ln()
+    };
+    let found = calculus::hessian(f).explain(&normal(5, &[4])).unwrap();
+    assert!(found.joins_weighed <= 2 * found.joins_budget, "{} of {}", found.joins_weighed, found.joins_budget);
+}
+
+#[test]
+fn the_rank_of_terms_that_share_a_side_is_counted_once() {
+    let (a, b) = (normal(1, &[9]), normal(2, &[9]));
+    let one = |x: &Tensor| {
+        let sum = (&a * x).sum();
+        x.exp().sum() + sum.square() + sum.powi(3) + sum.sin()
+    };
+    let h = agrees("one direction", one, &normal(3, &[9]));
+    assert_eq!(h.structure().to_string(), "diagonal + rank 1");
+    let two = |x: &Tensor| x.exp().sum() + (&a * x).sum().square() * (&b * x).sum().square();
+    let h = agrees("two directions", two, &normal(3, &[9]));
+    assert_eq!(h.structure().to_string(), "diagonal + rank 2");
+}
+
+#[test]
+fn no_more_is_held_than_the_dense_array_takes() {
+    let w = normal(1, &[3, 2]);
+    for f in [
+        (|x: &Tensor| (x.sum().square() * x.square().sum()).sin()) as fn(&Tensor) -> Tensor,
+        |x| x.logsumexp().square() + x.prod(),
+        |x| (x.exp().sum() * x.sin().sum()) * x.square().sum(),
+    ] {
+        for size in 1..5 {
+            let h = agrees("small", f, &normal(size as u64, &[size]));
+            assert!(h.bytes() as u128 <= h.dense_bytes(), "{h}");
+        }
+    }
+    let h = agrees("layer", |x: &Tensor| w.matmul(x).tanh().square().sum(), &normal(2, &[2]));
+    assert!(h.bytes() as u128 <= h.dense_bytes(), "{h}");
+}

@@ -10,11 +10,50 @@ use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 
 /// Words that cannot be names, and names that the code gives itself.
-const RESERVED: [&str; 41] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "np", "jnp", "jax", "value", "gradient",
+const RESERVED: [&str; 43] = [
+    "False",
+    "None",
+    "True",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "break",
+    "class",
+    "continue",
+    "def",
+    "del",
+    "elif",
+    "else",
+    "except",
+    "finally",
+    "for",
+    "from",
+    "global",
+    "if",
+    "import",
+    "in",
+    "is",
+    "lambda",
+    "nonlocal",
+    "not",
+    "or",
+    "pass",
+    "raise",
+    "return",
+    "try",
+    "while",
+    "with",
+    "yield",
+    "np",
+    "jnp",
+    "jax",
+    "value",
+    "gradient",
     "result",
+    "hessian_vector",
+    "jacobian_vector",
 ];
 
 type Unspelled = &'static str;
@@ -46,7 +85,9 @@ impl<'a> Writer<'a> {
     }
 
     fn routine(&self, routine: &Routine) -> Result<String, Unspelled> {
-        let arguments = &self.names.arrays[..routine.inputs.len()];
+        let mut arguments = self.names.arrays[..routine.inputs.len()].to_vec();
+        let is_missing = |(size, _): &&(String, String)| routine.sizes.contains(size);
+        arguments.extend(self.names.sizes.iter().filter(is_missing).map(|(_, name)| name.clone()));
         let mut code = format!("\n\ndef {}({}):\n", routine.name, arguments.join(", "));
         let _ = writeln!(code, "    \"\"\"{}\"\"\"", routine.about.replace('\\', "\\\\").replace('"', "'"));
         let mut body = String::new();

@@ -10,7 +10,7 @@ use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 
 /// Words that cannot be names, in either language, and names that the code gives itself.
-const RESERVED: [&str; 66] = [
+const RESERVED: [&str; 79] = [
     "as",
     "auto",
     "break",
@@ -77,6 +77,19 @@ const RESERVED: [&str; 66] = [
     "gradient",
     "exp",
     "log",
+    "pow",
+    "fabs",
+    "free",
+    "calloc",
+    "malloc",
+    "size_t",
+    "usize",
+    "f64",
+    "vec",
+    "pivots",
+    "log_determinant",
+    "hessian_vector",
+    "jacobian_vector",
 ];
 
 type Unspelled = &'static str;

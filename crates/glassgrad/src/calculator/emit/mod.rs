@@ -47,11 +47,15 @@ struct Routine {
     about: String,
     /// The names and sizes of the arguments.
     inputs: Vec<(String, Vec<Size>)>,
+    /// The names of sizes that no argument has, in order.
+    sizes: Vec<String>,
     program: Program,
 }
 
 /// Code for the value of an expression, its gradient, and the product of its Hessian with a direction; for what is not a
-/// number, the product of its Jacobian with a direction instead of both. Sizes are arguments, or those of the arrays.
+/// number, the product of its Jacobian with a direction instead of both. Sizes are arguments, or in Python those of the
+/// arrays; a size that no array of the expression has, as `m` in `sum(x)/m`, is an argument in every language, and in Python
+/// comes after the arrays.
 ///
 /// ```
 /// use glassgrad::calculator::{Language, Question, emit};
@@ -89,13 +93,23 @@ pub fn emit(question: &Question, language: Language) -> Result<String, Unanswere
         let about = format!("The product of its Jacobian in {wrt} with the direction {direction}.");
         routines.push((("jacobian_vector", about), along, product));
     }
-    let routines: Vec<Routine> = routines
-        .into_iter()
-        .map(|((name, about), inputs, expression)| {
-            let program = Program::new(&inputs, &expression, &names);
-            Routine { name, about, inputs, program }
-        })
-        .collect();
+    let mut written = Vec::new();
+    for ((name, about), inputs, expression) in routines {
+        let program = Program::new(&inputs, &expression, &names)?;
+        written.push(Routine { name, about, inputs, sizes: Vec::new(), program });
+    }
+    let mut routines: Vec<Routine> = written;
+    // All routines take the same sizes.
+    let mut missing: Vec<String> = Vec::new();
+    for routine in &routines {
+        let has = |name: &String| {
+            routine.inputs.iter().flat_map(|(_, sizes)| sizes).any(|size| *size == Size::Name(name.clone()))
+        };
+        missing.extend(routine.program.sizes().into_iter().filter(|name| !has(name)));
+    }
+    missing.sort_unstable();
+    missing.dedup();
+    routines.iter_mut().for_each(|routine| routine.sizes.clone_from(&missing));
     let written = match language {
         Language::Rust | Language::C => loops::written(language, &routines),
         Language::Numpy | Language::Jax => arrays::written(language, &routines),

@@ -19,7 +19,7 @@ impl Names {
     pub(super) fn of(routine: &Routine, reserved: &[&str]) -> Names {
         let mut taken: Vec<String> = Vec::new();
         let mut sizes = Vec::new();
-        for size in sizes_of(&routine.inputs) {
+        for size in sizes_of(&routine.inputs).into_iter().chain(routine.sizes.iter().cloned()) {
             let name = identifier(&size, reserved, &taken);
             taken.push(name.clone());
             sizes.push((size, name));

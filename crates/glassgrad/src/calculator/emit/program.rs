@@ -1,6 +1,7 @@
 //! An expression with indices as a list of statements over arrays, which every language writes in its own words.
 
 use crate::calculator::indexed::{Expression, Names, Term, What};
+use crate::calculator::question::Unanswered;
 use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 use crate::ops::{Operation, Relation};
@@ -73,19 +74,41 @@ pub(super) struct Program {
 
 impl Program {
     /// The program that computes an expression from inputs with these names and sizes.
-    pub(super) fn new(inputs: &[(String, Vec<Size>)], expression: &Expression, names: &Names) -> Program {
+    pub(super) fn new(
+        inputs: &[(String, Vec<Size>)],
+        expression: &Expression,
+        names: &Names,
+    ) -> Result<Program, Unanswered> {
         let given = |(name, sizes): &(String, Vec<Size>)| Array {
             name: name.clone(),
             sizes: sizes.clone(),
             origin: Origin::Input,
         };
         let arrays = inputs.iter().map(given).collect();
-        let mut builder = Builder { arrays, statements: Vec::new(), known: Vec::new(), names };
+        let mut builder = Builder { arrays, statements: Vec::new(), known: Vec::new(), names, unknown: None };
         let mut result = builder.expression(expression);
         if builder.arrays[result].origin != Origin::Computed {
             result = builder.copied(result);
         }
-        Program { arrays: builder.arrays, statements: builder.statements, result }
+        if let Some(name) = builder.unknown {
+            return Err(Unanswered::Question(format!("--emit: '{name}' is no argument of the code")));
+        }
+        Ok(Program { arrays: builder.arrays, statements: builder.statements, result })
+    }
+
+    /// The names of all sizes that the statements mention.
+    pub(super) fn sizes(&self) -> Vec<String> {
+        let of_products = self.statements.iter().filter_map(|statement| match &statement.work {
+            Work::Product { sizes, .. } => Some(sizes),
+            _ => None,
+        });
+        let named = |size: &Size| match size {
+            Size::Name(name) => Some(name.clone()),
+            _ => None,
+        };
+        let numbers = self.arrays.iter().filter(|array| array.origin == Origin::Size).map(|array| array.name.clone());
+        let all = self.arrays.iter().map(|array| &array.sizes).chain(of_products);
+        all.flatten().filter_map(named).chain(numbers).collect()
     }
 
     pub(super) fn array(&self, place: Place) -> &Array {
@@ -99,6 +122,8 @@ struct Builder<'a> {
     /// What was computed already.
     known: Vec<(Expression, Place)>,
     names: &'a Names,
+    /// A symbol that is no input.
+    unknown: Option<String>,
 }
 
 impl Builder<'_> {
@@ -131,7 +156,11 @@ impl Builder<'_> {
         }
         let place = match &expression.terms[..] {
             [Term { coefficient: 1.0, factors, output, .. }]
-                if factors.len() == 1 && factors[0].exponent == 1 && factors[0].labels == *output =>
+                if factors.len() == 1
+                    && factors[0].exponent == 1
+                    && factors[0].labels == *output
+                    // A label that repeats is a delta: `aa->aa` keeps the diagonal alone.
+                    && (1..output.len()).all(|slot| !output[..slot].contains(&output[slot])) =>
             {
                 self.factor(&factors[0].what, &expression.shape)
             }
@@ -165,7 +194,15 @@ impl Builder<'_> {
         }
         let place = match what {
             What::Symbol(name) => {
-                self.arrays.iter().position(|array| array.name == *name && array.origin == Origin::Input).unwrap_or(0)
+                let input = |array: &Array| array.name == *name && array.origin == Origin::Input;
+                match self.arrays.iter().position(input) {
+                    Some(place) => place,
+                    None => {
+                        self.unknown = Some(name.clone());
+                        let sizes = self.sizes(shape);
+                        self.array(sizes)
+                    }
+                }
             }
             What::Size(name) => {
                 self.arrays.push(Array { name: name.clone(), sizes: Vec::new(), origin: Origin::Size });

@@ -23,18 +23,20 @@ enum Style {
 
 /// The text of a part.
 pub(crate) fn text(parts: &[Syntax], root: Place) -> String {
-    written(parts, root, Style::Text)
+    written(parts, root, Style::Text, &[])
 }
 
-/// The same in LaTeX.
-pub(crate) fn latex(parts: &[Syntax], root: Place) -> String {
-    written(parts, root, Style::Latex)
+/// The same in LaTeX. Some products are numbers, which stand in parentheses before other factors: without a sign between
+/// factors, `x^\top x x` would not say what is multiplied first.
+pub(crate) fn latex(parts: &[Syntax], root: Place, numbers: &[Place]) -> String {
+    written(parts, root, Style::Latex, numbers)
 }
 
-fn written(parts: &[Syntax], root: Place, style: Style) -> String {
+fn written(parts: &[Syntax], root: Place, style: Style, loose: &[Place]) -> String {
     let mut pieces: Vec<(String, Binding)> = Vec::with_capacity(root + 1);
-    for part in &parts[..=root] {
-        pieces.push(piece(part, &pieces, style));
+    for (place, part) in parts[..=root].iter().enumerate() {
+        let (text, binding) = piece(part, &pieces, style);
+        pieces.push((text, if loose.contains(&place) { Binding::Sum } else { binding }));
     }
     pieces.pop().map(|(text, _)| text).unwrap_or_default()
 }

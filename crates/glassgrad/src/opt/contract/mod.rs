@@ -167,6 +167,14 @@ pub fn plan(einsum: &Einsum, limits: &Limits) -> Result<Plan, TooLarge> {
     Ok(steps.plan(&[result], considered))
 }
 
+/// The cheapest of a few greedy orders, in time that is polynomial in the number of factors.
+pub(crate) fn plan_greedily(einsum: &Einsum, limits: &Limits) -> Result<Plan, TooLarge> {
+    let operands: Vec<usize> = (0..einsum.operands.len()).collect();
+    let (mut steps, mut considered) = (steps::Steps::new(operands.len(), limits), 0);
+    let result = steps.extend_greedily(einsum, &operands, &mut considered)?;
+    Ok(steps.plan(&[result], considered))
+}
+
 /// The floating-point operations of an einsum that is computed in one step.
 ///
 /// Let n be the number of ways to give each label of its m operands a value. Each takes m - 1

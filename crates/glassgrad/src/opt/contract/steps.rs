@@ -1,5 +1,6 @@
 //! A tree of joins written down as a list of einsums.
 
+use super::greedy::{SCORES, greedy};
 use super::network::{LabelSet, Network};
 use super::search::{Exists, Made, Tree, cheapest};
 use super::{Limits, Plan, Step, TooLarge, elements, elements_moved, flops};
@@ -68,6 +69,25 @@ impl<'a> Steps<'a> {
             }
         }
         Ok(self.write(einsum, operands, &Tree::new(nodes), before))
+    }
+
+    /// Adds the steps of an einsum in the cheapest of a few greedy orders, and returns the number of the result.
+    pub(super) fn extend_greedily(
+        &mut self,
+        einsum: &Einsum,
+        operands: &[usize],
+        considered: &mut u64,
+    ) -> Result<usize, TooLarge> {
+        if einsum.is_strong() || operands.is_empty() {
+            return Ok(self.push(einsum.clone(), operands.to_vec()));
+        }
+        let network = Network::new(einsum, self.limits);
+        let trees = (0..SCORES).filter_map(|restart| greedy(&network, &|_| false, restart, true, considered));
+        let Some(tree) = trees.min_by_key(Tree::cost) else {
+            let limit = self.limits.largest_intermediate.unwrap_or(u128::MAX);
+            return Err(TooLarge { einsum: einsum.to_string(), limit, smallest: u128::MAX });
+        };
+        Ok(self.write(einsum, operands, &tree, &|_| None).0)
     }
 
     fn tree(&self, einsum: &Einsum, exists: Exists, considered: &mut u64) -> Result<Tree, TooLarge> {
