@@ -12,6 +12,9 @@ use crate::generator::{Failure, Generator};
 /// A case that runs longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// The case that a thread runs: since when, the generator and the seed.
+type Current = Mutex<Option<(Instant, &'static str, u64)>>;
+
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -61,7 +64,7 @@ pub fn run(generators: &[Box<dyn Generator>], plan: &Plan, begin: &(dyn Fn(&'sta
     let is_over = AtomicBool::new(false);
     let failures = Mutex::new(Vec::new());
     let total = plan.count.saturating_mul(generators.len() as u64);
-    let worker = |current: &Mutex<Option<(Instant, &'static str, u64)>>| {
+    let worker = |current: &Current| {
         while !is_over.load(Ordering::Relaxed) && start.elapsed() < plan.time {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= total {
@@ -82,8 +85,8 @@ pub fn run(generators: &[Box<dyn Generator>], plan: &Plan, begin: &(dyn Fn(&'sta
         }
     };
     std::thread::scope(|scope| {
-        let currents: Vec<_> = (0..plan.threads.max(1)).map(|_| Mutex::new(None)).collect();
-        let currents: &'static Vec<Mutex<Option<(Instant, &'static str, u64)>>> = Box::leak(Box::new(currents));
+        let currents: Vec<Current> = (0..plan.threads.max(1)).map(|_| Mutex::new(None)).collect();
+        let currents: &'static [Current] = currents.leak();
         let ended = &*Box::leak(Box::new(AtomicBool::new(false)));
         // A deadlock would hang the run for ever: the process ends, and names the case.
         std::thread::spawn(move || {

@@ -238,7 +238,7 @@ pub fn loss(outputs: &[Tensor], seed: u64) -> Tensor {
         }
         if output.is_float() {
             let weights = direction(&mut random, output.shape());
-            total = total + (output.cast(DType::F64) * weights).sum();
+            total += (output.cast(DType::F64) * weights).sum();
         }
     }
     total
