@@ -113,7 +113,8 @@ mod tests {
     fn every_number_has_a_range() {
         let usual = datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}"));
         assert!(usual.check().is_ok());
-        let changes: [(&str, fn(&mut Settings, f64)); 8] = [
+        type Change = fn(&mut Settings, f64);
+        let changes: [(&str, Change); 8] = [
             ("--lr ", |settings, value| settings.lr = value),
             ("--momentum ", |settings, value| settings.momentum = value),
             ("--weight-decay ", |settings, value| settings.weight_decay = value),
