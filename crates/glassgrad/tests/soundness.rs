@@ -71,7 +71,7 @@ fn building_a_graph_evaluates_nothing() {
     }
     let mut y = Tensor::custom(Counted, &[&ones(2)]);
     for _ in 0..100_000 {
-        y = y + 1.0;
+        y += 1.0;
     }
     assert_eq!(CALLS.get(), 0);
     assert_eq!(y.to_vec::<f64>().unwrap(), [100_001.0; 2]);

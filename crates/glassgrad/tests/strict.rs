@@ -10,6 +10,12 @@ use glassgrad::rng::Key;
 use glassgrad::shape::Shape;
 use glassgrad::{Algebra, Tensor, checkpoint, compile, grad, hvp, jvp, loss, scan, vmap};
 
+/// A rule that gives cotangents of all inputs.
+type Pullback = fn(&Tensor) -> Vec<Option<Tensor>>;
+
+/// The name of a loss, and the loss.
+type Loss = (&'static str, fn(&Tensor, &Tensor) -> Tensor);
+
 fn refused(tensor: &Tensor) -> String {
     let error = tensor.eval().expect_err("an error").to_string();
     assert_eq!(tensor.eval_by_reference().expect_err("an error").to_string(), error);
@@ -27,7 +33,7 @@ fn integers(tensor: &Tensor) -> Vec<i64> {
 /// An operation whose promises are chosen by a test.
 #[derive(Clone, Debug)]
 struct Lying {
-    pullback: fn(&Tensor) -> Vec<Option<Tensor>>,
+    pullback: Pullback,
     batched: Option<fn(&Tensor) -> Tensor>,
 }
 
@@ -52,7 +58,7 @@ impl CustomOp for Lying {
 #[test]
 fn results_of_custom_rules_are_checked() {
     let x = Tensor::from([1.0, 2.0, 3.0]);
-    let pullbacks: [(fn(&Tensor) -> Vec<Option<Tensor>>, &str); 5] = [
+    let pullbacks: [(Pullback, &str); 5] = [
         (|_| vec![Some(Tensor::full(77, 1.0, DType::F64))], "f64[77]"),
         (|g| vec![Some(g.cast(DType::F32))], "f32[3]"),
         (|g| vec![Some(g.sum())], "f64[]"),
@@ -88,8 +94,7 @@ fn results_of_custom_rules_are_checked() {
 
 #[test]
 fn a_rule_that_is_not_linear_is_named() {
-    let pullbacks: [fn(&Tensor) -> Vec<Option<Tensor>>; 3] =
-        [|g| vec![Some(g * g.abs())], |g| vec![Some(g + 1.0)], |g| vec![Some(g.relu())]];
+    let pullbacks: [Pullback; 3] = [|g| vec![Some(g * g.abs())], |g| vec![Some(g + 1.0)], |g| vec![Some(g.relu())]];
     for pullback in pullbacks {
         let f = |x: &Tensor| (Tensor::custom(Lying { pullback, batched: None }, &[&x.sin()]) * x).exp();
         let certificate = certify_tensors(f, &Tensor::from([0.3, -0.7]), Key::new(1)).unwrap();
@@ -107,7 +112,7 @@ fn a_rule_that_is_not_linear_is_named() {
 #[test]
 fn labels_that_are_no_classes_are_errors() {
     let logits = Tensor::from([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]);
-    let losses: [(&str, fn(&Tensor, &Tensor) -> Tensor); 4] = [
+    let losses: [Loss; 4] = [
         ("cross_entropy", loss::cross_entropy),
         ("nll", loss::nll),
         ("cross_entropy_of_probabilities", loss::cross_entropy_of_probabilities),
@@ -138,7 +143,7 @@ fn labels_that_are_no_classes_are_errors() {
 
 #[test]
 fn losses_do_not_broadcast() {
-    let losses: [(&str, fn(&Tensor, &Tensor) -> Tensor); 5] = [
+    let losses: [Loss; 5] = [
         ("mse", loss::mse),
         ("huber", |p, t| loss::huber(p, t, 1.0)),
         ("hinge", loss::hinge),
@@ -230,7 +235,7 @@ fn numbers_that_a_type_does_not_have_are_errors() {
     }
     assert!(Tensor::full(2, 2, DType::Bool).eval().is_err());
     assert_eq!(Tensor::full(2, 1, DType::Bool).to_vec::<bool>().unwrap(), [true; 2]);
-    assert_eq!(integers(&Tensor::full(1, -9.223372036854775808e18, DType::I64)), [i64::MIN]);
+    assert_eq!(integers(&Tensor::full(1, i64::MIN as f64, DType::I64)), [i64::MIN]);
 }
 
 // ------------------------------------------------------------------ slices and axes
@@ -278,7 +283,8 @@ fn slices_are_those_of_numpy() {
     assert_eq!(of(4, s(1..=isize::MAX)), [1, 2, 3]);
     assert_eq!(of(4, s(..=isize::MAX)), [0, 1, 2, 3]);
     assert_eq!(of(4, s(isize::MIN..)), [0, 1, 2, 3]);
-    assert_eq!(of(4, s(1..=-1)), [1, 2, 3]);
+    let (first, last) = (1, -1);
+    assert_eq!(of(4, s(first..=last)), [1, 2, 3]);
     assert_eq!(of(4, s(..).step(isize::MIN)), [3]);
 }
 

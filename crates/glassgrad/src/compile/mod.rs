@@ -63,7 +63,7 @@ pub struct Compiled<F, R> {
 /// What is done with arguments of one definition.
 enum Prepared<R> {
     /// A planned program is run.
-    Planned(Plan<R>),
+    Planned(Box<Plan<R>>),
     /// The function captures what depends on a variable: it is called as it is, so that derivatives pass.
     Inline,
 }
@@ -300,7 +300,8 @@ impl<F, R: Tree> Compiled<F, R> {
             None => root.0.value().cloned().map(Err).ok_or_else(unknown),
         });
         let leaves = leaves.collect::<Result<Vec<_>, Error>>()?;
-        Plan::new(&extract, &traced.arguments, &traced.results, leaves).map(Prepared::Planned)
+        let plan = Plan::new(&extract, &traced.arguments, &traced.results, leaves)?;
+        Ok(Prepared::Planned(Box::new(plan)))
     }
 }
 
