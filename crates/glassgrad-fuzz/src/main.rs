@@ -18,12 +18,12 @@ Puts random programs before oracles that must agree, and reduces those for which
 usage: tools/fuzz [options]
 
   --seconds N         run for so long (60, or without limit if there is a --count)
-  --count N           run at most so many cases of each generator
+  --count N           run at most N cases of each generator
   --seed S            the seed of the first case (0); case number k has the seed S + k
   --generator NAME    run this generator only; can be repeated
   --oracle NAME       call this oracle only; can be repeated
-  --threads N         run cases on so many threads (1)
-  --failures N        stop after so many failures (10)
+  --threads N         run cases on N threads (1)
+  --failures N        stop after N failures (10)
   --journal FILE      write the seed of the current case into this file before it runs
   --list              list generators and oracles
   --export FILE       write programs with their results for other engines, one JSON object per line, instead of checking

@@ -55,7 +55,7 @@ pub fn panic_message(payload: &(dyn Any + Send)) -> String {
     format!("panic: {}", text.unwrap_or("without a message"))
 }
 
-/// Runs generators in turns. `begin` is told the generator and the seed of each case before it runs, so that a case that
+/// Runs generators in turns. `begin` receives the generator and the seed of each case before it runs, so that a case that
 /// ends the whole process can be named afterwards.
 pub fn run(generators: &[Box<dyn Generator>], plan: &Plan, begin: &(dyn Fn(&'static str, u64) + Sync)) -> Outcome {
     let start = Instant::now();

@@ -399,7 +399,7 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
     Ok((Source { name: stem(path), title, feature_names, examples, test: None }, view))
 }
 
-/// So many classes may be nearly all different: a file of few examples is a test.
+/// The number of classes up to which they may be nearly all different: a file of few examples is a test.
 const FEW_CLASSES: usize = 10;
 
 /// More classes than this are a mistake.

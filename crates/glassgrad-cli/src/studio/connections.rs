@@ -1,4 +1,4 @@
-//! Connections: only so many at once, in all and from one address, and none that keeps its place without asking anything.
+//! Connection limits: in total and per address, with deadlines for idle connections.
 //!
 //! A client that sends its request a byte at a time would otherwise hold a place for as long as it likes. The head of a
 //! request has a deadline from its first byte to its last. Where all places are taken, a new connection takes the place of
@@ -17,11 +17,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// So many connections are held at once.
+/// The maximum number of simultaneous connections.
 const MOST: usize = 256;
-/// So many of them come from one address: a browser opens six, and one for each stream.
+/// The maximum per address: a browser opens six, and one for each stream.
 const MOST_OF_ADDRESS: usize = 64;
-/// So many streams go to one address, so that there is always room for requests beside them.
+/// The maximum number of streams per address, so that requests always find a free connection.
 const MOST_STREAMS_OF_ADDRESS: usize = 32;
 /// A connection on which nothing comes, or nothing is taken, for so long is closed: a browser opens another when it needs
 /// one, and a page that watches a run answers the pulse of its stream long before.

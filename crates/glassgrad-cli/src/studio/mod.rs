@@ -1,6 +1,6 @@
 //! The studio: a server on this machine, and the page that it serves.
 //!
-//! - `server` listens, and gives every request a limit in time and company; `connections` lets in only so many; `browser`
+//! - `server` listens, and gives every request a deadline; `connections` limits their number; `browser`
 //!   opens the page;
 //! - `security` says who may ask, and what the page may do;
 //! - `api/` answers questions about expressions, with what the library says;

@@ -177,12 +177,12 @@ impl OutOfMemory {
     /// Fewer bytes than this are not checked: a failure of so small a request ends the process anyway.
     const CHECKED: u128 = 1 << 28;
 
-    /// Fails if the system does not provide memory for so many elements.
+    /// Fails if the system does not provide memory for `length` elements.
     pub(crate) fn check(dtype: DType, length: usize) -> Result<(), OutOfMemory> {
         OutOfMemory::check_bytes(length as u128 * dtype.bytes() as u128)
     }
 
-    /// Fails if the system does not provide so many bytes.
+    /// Fails if the system does not provide this number of bytes.
     pub(crate) fn check_bytes(bytes: u128) -> Result<(), OutOfMemory> {
         if bytes < OutOfMemory::CHECKED {
             return Ok(());

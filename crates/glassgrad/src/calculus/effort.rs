@@ -31,7 +31,7 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Begins with the budget of a graph of so many nodes.
+    /// The budget of a graph with this number of nodes.
     pub(super) fn begin(&mut self, nodes: usize) {
         self.budget = BASE.saturating_add(PER_NODE.saturating_mul(nodes as u64));
     }

@@ -22,7 +22,7 @@ pub(crate) struct Spectrum {
 }
 
 impl<X: Tree> Hessian<X> {
-    /// The ends of the spectrum, with at most so many products if the matrix is large. Of an empty matrix both are zero,
+    /// The ends of the spectrum, with a bounded number of matrix-vector products if the matrix is large. Of an empty matrix both are zero,
     /// and of one that is not finite NaN.
     pub(crate) fn spectrum(&self, products: usize) -> Result<Spectrum, Error> {
         let held = self.held().in_double();

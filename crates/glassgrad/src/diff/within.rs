@@ -1,6 +1,6 @@
 //! Gradients within a budget of memory.
 //!
-//! `grad(f).within(bytes)` is `grad(f)` whose program takes no more than so many bytes. A closure cannot have methods
+//! `grad(f).within(bytes)` is `grad(f)` whose program takes no more than `bytes` bytes. A closure cannot have methods
 //! and still be called like one, so the budget reaches the gradient through a cell of the running thread: it is set
 //! while the function runs, and the first gradient that begins takes it out. It changes what is kept and what is
 //! computed anew, never what is computed.
@@ -29,7 +29,7 @@ use crate::tree::Tree;
 /// assert!(footprint(&frugal.program(&x).unwrap()) <= 230_000);
 /// ```
 pub trait Within<X, Y>: Fn(&X) -> Y + Sized {
-    /// The same function, whose gradient takes at most so many bytes of memory besides its arguments: the
+    /// The same function, whose gradient takes at most `bytes` bytes of memory besides its arguments: the
     /// [`footprint`](crate::exec::footprint) of the program that computes all of its results together, that is the
     /// results, everything in between, constants, and the working memory of kernels on all threads.
     ///

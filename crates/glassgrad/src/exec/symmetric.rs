@@ -27,7 +27,7 @@ thread_local! {
     static PACKED: RefCell<Workspace> = RefCell::default();
 }
 
-/// The bytes of both packed factors of a product of so many rows.
+/// The bytes of both packed factors of a product with `size` rows.
 pub(super) fn bytes(size: usize, element: usize) -> usize {
     2 * aligned(size.next_multiple_of(EDGE) * DEPTH * element)
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// What the names of temporary files end with.
 const ENDING: &str = ".part";
-/// A temporary file that vanishes before it gets its name is written again, so many times at most.
+/// How often a temporary file that vanishes before it is renamed is written again.
 const ATTEMPTS: u32 = 3;
 
 /// Writes a file beside its place, waits until it is on the disk, and puts it in its place.
@@ -51,7 +51,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn write_beside_and_rename(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let (beside, mut file) = create_beside(path)?;
-    // The lock tells others that the file is not stale. Where a file system has no locks, nobody takes it for stale either.
+    // The lock tells others that the file is not stale. On a file system without locks no file counts as stale.
     let _ = file.lock();
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -85,7 +85,7 @@ fn prefix_of(path: &Path) -> OsString {
 
 /// Whether this process has not written to a place before: stale files are looked for once.
 fn is_first_write(path: &Path) -> bool {
-    /// So many places are remembered; then the search for stale files begins anew.
+    /// How many paths are remembered before the memo is cleared.
     const MOST: usize = 1024;
     static WRITTEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,10 +22,10 @@ const MOST_EPOCHS: u64 = 100_000;
 const MOST_LAYERS: usize = 12;
 const WIDEST: usize = 4096;
 const MOST_WEIGHTS: usize = 4_000_000;
-/// A table has at most so many features and distinct words.
+/// The maximum number of features, and of distinct words, of a table.
 const MOST_FEATURES: usize = 4096;
 const MOST_WORDS: usize = 4096;
-/// A table takes at most so many bytes for each of its text: a number of eight for a digit and a comma, its line, and as
+/// The most bytes of memory that a table takes per byte of its text: a number of eight for a digit and a comma, its line, and as
 /// much again when rows are left out or filled.
 const BYTES_PER_CHARACTER: u64 = 12;
 /// The pace that a run can be told.

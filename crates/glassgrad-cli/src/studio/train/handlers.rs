@@ -29,7 +29,7 @@ use crate::studio::api::{self, Desks, PATIENCE, Refusal};
 
 /// The largest table and the largest model that are taken, in bytes.
 const LARGEST_UPLOAD: usize = 32 << 20;
-/// So many bodies larger than a small one are read at the same time; others wait.
+/// The maximum number of large request bodies that are read at the same time; others wait.
 const UPLOADS_AT_ONCE: usize = 4;
 const SMALL_BODY: usize = 64 << 10;
 
@@ -59,7 +59,7 @@ pub(in crate::studio) fn routes(hall: Arc<Hall>, desks: Desks) -> Router {
         .with_state(Room { hall, desks })
 }
 
-/// Lets only so many large bodies be read at the same time, so that they do not fill the memory before anyone looks at them.
+/// A semaphore over large request bodies, so that they do not exhaust memory before they are validated.
 async fn in_turn(State(uploads): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());

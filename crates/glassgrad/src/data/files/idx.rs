@@ -16,7 +16,7 @@ use crate::shape::Shape;
 const BYTES: u8 = 8;
 /// More axes than this are taken for a damaged header.
 const MOST_AXES: usize = 8;
-/// A compressed file is expanded to at most so many bytes.
+/// The maximum size of a decompressed file, in bytes.
 const LARGEST_EXPANDED: usize = 1 << 31;
 
 /// Bytes with dimensions, as images and labels are stored.

@@ -17,9 +17,9 @@ const MEMBER: &[u8] = b"PK\x01\x02";
 const LOCAL: &[u8] = b"PK\x03\x04";
 /// What stands in the place of a length that 32 bits do not hold.
 const ELSEWHERE: u64 = 0xffff_ffff;
-/// All arrays together take at most so many bytes, unless another limit is given.
+/// The default limit on the memory of all arrays together, in bytes.
 const LARGEST_EXPANDED: usize = 1 << 31;
-/// So many bytes of a member are expanded to read the header of its array.
+/// The number of bytes of a member that are decompressed to read the header of its array.
 const BEGINNING: u64 = 4096;
 /// No byte becomes more than this many when it is expanded, so members that claim more lie over each other.
 const MOST_FROM_A_BYTE: usize = 1032;
@@ -35,7 +35,7 @@ pub fn read_npz(path: impl AsRef<Path>) -> Result<BTreeMap<String, Array>, Error
     npz_from_bytes(&whole("npz", path)?).map_err(|error| error.within(path.display()))
 }
 
-/// Reads all arrays of an `.npz` file, by name, which together may take so many bytes of memory. What the file declares is
+/// Reads all arrays of an `.npz` file, by name, within a limit on the memory of all of them together. What the file declares is
 /// compared with the limit before anything is expanded.
 ///
 /// ```
@@ -182,7 +182,7 @@ impl Member {
         None
     }
 
-    /// Its bytes as they were before they were packed: at most so many by the length of the archive, and within what is
+    /// Its bytes as they were before they were packed: bounded by the length of the archive, and within what is
     /// left of the limit.
     fn expanded(&self, bytes: &[u8], from_length: usize, left: &Left) -> Result<Vec<u8>, Error> {
         let refuse = |message: String| Error::new("npz", message);

@@ -53,7 +53,7 @@ struct Tables<'t> {
 /// The bytes of packed columns.
 const PACKED_BYTES: usize = aligned(DEPTH * 32 * 8);
 
-/// The bytes of packed columns and of tables of places for a tile of so many rows.
+/// The bytes of packed columns and of tables of places for a tile with `rows` rows.
 pub(super) fn bytes(rows: usize) -> usize {
     PACKED_BYTES + (2 * rows + 2 * DEPTH) * size_of::<isize>()
 }

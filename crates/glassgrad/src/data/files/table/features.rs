@@ -211,5 +211,5 @@ impl Table {
     }
 }
 
-/// So many classes may be nearly all different: a table of few rows is an example or a test.
+/// The number of classes up to which they may be nearly all different: a table of few rows is an example or a test.
 const FEW_CLASSES: usize = 10;

@@ -179,7 +179,7 @@ struct Rows<'a> {
     /// Whether a number may have a decimal comma, and whether that is certain.
     decimal_comma: bool,
     are_sure: bool,
-    /// So many distinct words are taken.
+    /// The maximum number of distinct words.
     most_words: usize,
 }
 
