@@ -99,7 +99,13 @@ ROWS = {
     "powf": lambda p, x: x**p,
     "ln": lambda p, x: torch.log(x),
     "cbrt": lambda p, x: torch.sign(x) * torch.abs(x) ** (1 / 3),
-    "sinc": lambda p, x: torch.where(x == 0, torch.ones_like(x), torch.sin(x) / torch.where(x == 0, torch.ones_like(x), x)),
+    "sinc": lambda p, x: torch.sinc(x),
+    # Flat almost everywhere, and with the convention of a zero derivative at jumps.
+    "sign": lambda p, x: torch.sign(x),
+    "step": lambda p, x: (x >= p).to(x.dtype),
+    "rem": lambda p, a, b: torch.fmod(a, b),
+    # Halves away from zero.
+    "round": lambda p, x: torch.sign(x) * torch.floor(torch.abs(x) + 0.5),
     "silu": lambda p, x: x * torch.sigmoid(x),
     "gelu": lambda p, x: F.gelu(x),
     "gelu_tanh": lambda p, x: gelu_tanh(x),
@@ -338,7 +344,34 @@ def stop(one, x):
     return x.detach()
 
 
+def folded(one, x):
+    """The transpose of windows along one axis: elements are added up where windows read them."""
+    axis, length, size, stride, dilation, before, after = one["integers"]
+    places = torch.arange(x.shape[axis])[:, None] * stride + torch.arange(size)[None, :] * dilation
+    x = torch.movedim(x, axis, -2)
+    whole = torch.zeros([*x.shape[:-2], length + before + after], dtype=x.dtype)
+    whole = whole.index_add(-1, places.reshape(-1), x.reshape([*x.shape[:-2], -1]))
+    return torch.movedim(whole[..., before : before + length], -1, axis)
+
+
+def at_largest(one, x):
+    axis = one["integers"][0]
+    return torch.take_along_dim(x, torch.argmax(x, dim=axis, keepdim=True), dim=axis)
+
+
+def top_k(one, x):
+    axis, k = one["integers"]
+    order = torch.argsort(x, dim=axis, descending=True, stable=True).narrow(axis, 0, k)
+    return [torch.take_along_dim(x, order, dim=axis), order]
+
+
 OPERATIONS = {
+    "fold": folded,
+    "at_largest": at_largest,
+    "top_k": top_k,
+    "argmax": lambda one, x: [torch.argmax, torch.argmin][one["integers"][1]](x, dim=one["integers"][0]),
+    "quantile": lambda one, x: torch.quantile(x, one["reals"][0], dim=one["integers"][0]),
+    "outer": lambda one, a, b: torch.tensordot(a, b, dims=0) if one["integers"][0] == 0 else torch.kron(a, b),
     "constant": lambda one: one["data"],
     "full": lambda one: torch.full(one["integers"][1:], one["reals"][0], dtype=KINDS[one["integers"][0]]),
     "row": lambda one, *x: row(one, x),
@@ -508,6 +541,12 @@ def transform(one, operands, environment):
         x = [fresh(operand) for operand in operands[:half]]
         first = gradients(call(x)[0].sum(), x)
         return [tangent(first[k], x, operands[half:]) for k in range(half)]
+    if operation == "jacobian":
+        x = fresh(operands[0])
+        value = call([x])[0]
+        rows = [gradients(element, [x])[0] for element in value.reshape(-1)]
+        rows = torch.stack(rows) if rows else torch.zeros([0, *x.shape])
+        return [rows.reshape([*value.shape, *x.shape])]
     raise Unsupported(operation)
 
 
