@@ -19,7 +19,7 @@ use cases::random_cases;
 use closeness::{agree, size_of_all};
 use glassgrad::dtype::DType;
 use glassgrad::einsum::Einsum;
-use glassgrad::expr::{Axes, s};
+use glassgrad::expr::{Axes, Index, s};
 use glassgrad::ops::{Operation, Row};
 use glassgrad::rng::Key;
 use glassgrad::scalar::Dual;
@@ -346,7 +346,8 @@ fn slices_read_the_places_that_they_name() {
     let read = |index| numbers(&x.slice(&[index]));
     assert_eq!(read(s(..).step(-1)), (0..10).rev().map(f64::from).collect::<Vec<_>>());
     assert_eq!(read(s(..).step(3)), [0.0, 3.0, 6.0, 9.0]);
-    assert_eq!(read(s(2..8).step(-2)), [7.0, 5.0, 3.0]);
+    assert_eq!(read(s(2..8).step(-2)), [0.0; 0]);
+    assert_eq!(read(Index::Range(Some(7), Some(1), -2)), [7.0, 5.0, 3.0]);
     assert_eq!(read(s(-3..)), [7.0, 8.0, 9.0]);
     assert_eq!(read(s(-3..=-1)), [7.0, 8.0, 9.0]);
     let (start, end) = (7, 3);
@@ -984,6 +985,6 @@ fn other_products_are_those_of_their_definitions() {
 fn the_mean_of_nothing_is_no_number_and_a_fraction_does_not_become_an_integer() {
     assert!(Tensor::from(Vec::<f64>::new()).mean().item().unwrap().is_nan());
     let error = (Tensor::from([1_i64, 2]) * 0.5).eval().unwrap_err();
-    assert!(error.to_string().starts_with("literal: the number 0.5 cannot stand beside i64"), "{error}");
+    assert!(error.to_string().starts_with("literal: the number 0.5 is no element of the type i64"), "{error}");
     assert_eq!((Tensor::from([1_i64, 2]) * 3.0).to_vec::<i64>().unwrap(), [3, 6]);
 }

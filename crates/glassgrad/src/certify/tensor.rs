@@ -341,12 +341,15 @@ fn not_linear(node: &Node, arrays: &[Array], operand: usize, key: Key) -> Option
         found.unwrap_or_else(|| if is_forward { result.zeros_like() } else { variable.zeros_like() })
     };
     let (u, v) = (random(2, shape), random(3, shape));
-    let together = apply(&(&u * 2.0 - &v * 3.0)).eval().ok()?;
-    let (of_u, of_v) = (apply(&u).eval().ok()?, apply(&v).eval().ok()?);
-    (0..together.buffer().len()).find_map(|place| {
-        let (of_u, of_v) = (2.0 * of_u.buffer().get(place), 3.0 * of_v.buffer().get(place));
-        let (stored, expected) = (together.buffer().get(place), of_u - of_v);
-        let tolerance = 1e-9 * (of_u.abs() + of_v.abs()).max(1e-300);
-        ((stored - expected).abs() > tolerance).then_some((Suspicion::Linearity, stored, expected))
+    // The second pair tests the sign: p(-u) = -p(u).
+    [(&u, &v), (&u, &u), (&v, &u)].into_iter().find_map(|(u, v)| {
+        let together = apply(&(u * 2.0 - v * 3.0)).eval().ok()?;
+        let (of_u, of_v) = (apply(u).eval().ok()?, apply(v).eval().ok()?);
+        (0..together.buffer().len()).find_map(|place| {
+            let (of_u, of_v) = (2.0 * of_u.buffer().get(place), 3.0 * of_v.buffer().get(place));
+            let (stored, expected) = (together.buffer().get(place), of_u - of_v);
+            let tolerance = 1e-9 * (of_u.abs() + of_v.abs()).max(1e-300);
+            ((stored - expected).abs() > tolerance).then_some((Suspicion::Linearity, stored, expected))
+        })
     })
 }

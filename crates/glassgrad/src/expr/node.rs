@@ -262,9 +262,11 @@ impl Drop for Node {
         let inputs = self.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut gone = std::mem::take(inputs);
         while let Some(mut node) = gone.pop() {
-            // Whoever holds the last handle empties the node where it is: taking it out would copy all of it. If two
-            // threads let go at once, neither does, and the later one comes here again for this one node.
+            // The last reference empties the node where it is: moving it out would copy all of it. Where weak references
+            // remain, as those of derived nodes to the node that they come from, it has to be moved out.
             if let Some(node) = Arc::get_mut(&mut node) {
+                gone.append(node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
+            } else if let Some(mut node) = Arc::into_inner(node) {
                 gone.append(node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
             }
         }
