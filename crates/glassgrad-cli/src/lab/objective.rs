@@ -12,6 +12,7 @@ use super::history::number;
 use super::network::Network;
 use super::settings::{Loss, Reduce, Settings, name_of};
 use super::task::{Description, Kind, Part};
+use super::text::NOT_COUNTED;
 use crate::failure::Failure;
 
 /// The loss of a batch, as a function of the network.
@@ -120,6 +121,12 @@ impl Objective {
         let is_class = !matches!(self.kind, Kind::Numbers { .. });
         let wanted = || if is_class { targets.one_hot(self.outputs, outputs.dtype()) } else { targets.clone() };
         match self.loss {
+            Loss::CrossEntropy if matches!(self.kind, Kind::Text { .. }) => {
+                // Padding is no character: its loss is zero, and so is its derivative.
+                let counted = targets.not_equal(NOT_COUNTED);
+                let losses = loss::cross_entropy(outputs, &counted.choose(targets, &targets.zeros_like()));
+                counted.choose(&losses, &losses.zeros_like())
+            }
             Loss::CrossEntropy => loss::cross_entropy(outputs, targets),
             Loss::Binary => loss::binary_cross_entropy(outputs, &wanted()).sum_over(-1),
             Loss::Hinge => loss::hinge(outputs, &(wanted() * 2.0 - 1.0)).sum_over(-1),

@@ -39,10 +39,11 @@ impl Region {
 ///
 /// ```
 /// use glassgrad::{Tensor, Within, expr::Op, grad, scan};
-/// let last = |x: &Tensor| scan(|s: &Tensor, x: &Tensor| ((s * x).sin(), ()), &Tensor::from(1.0), x).0;
-/// let x = Tensor::full([1000], 0.5, glassgrad::dtype::DType::F64);
-/// let slope = grad(last).within(11_000)(&x);
-/// assert!(matches!(slope.inputs()[0].op(), Op::Sweep(sweep) if sweep.snapshots > 0 && sweep.snapshots < 999));
+/// let start = Tensor::full(1000, 1.0, glassgrad::dtype::DType::F64);
+/// let last = |x: &Tensor| scan(|s: &Tensor, x: &Tensor| ((s * x).sin(), ()), &start, x).0.sum();
+/// let x = Tensor::full([100, 1000], 0.5, glassgrad::dtype::DType::F64);
+/// let slope = grad(last).within(1_200_000)(&x);
+/// assert!(matches!(slope.inputs()[0].op(), Op::Sweep(sweep) if sweep.snapshots > 0 && sweep.snapshots < 99));
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct Sweep {
