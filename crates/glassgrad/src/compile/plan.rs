@@ -26,7 +26,7 @@ pub(super) struct Plan<R> {
     pub(super) origins: Vec<&'static Location<'static>>,
     /// What stands in the place of a state while it is written over.
     pub(super) nothing: Tensor,
-    /// For each result a small tensor of its kind from a call before. If nobody else holds it any more, it is written over.
+    /// For each result a small tensor from an earlier call, whose memory is reused if no other handle to it is left.
     spare: Mutex<Spare>,
     /// The program that writes the first results over the first arguments, once an update has asked for it.
     pub(super) in_place: OnceLock<InPlace>,

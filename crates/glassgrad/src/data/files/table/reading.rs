@@ -379,7 +379,7 @@ impl Found {
         found
     }
 
-    /// Nothing is known yet about so many columns.
+    /// Resets the statistics to this number of columns.
     fn set_width(&mut self, width: usize) {
         (self.are_numbers, self.are_there) = (vec![true; width], vec![false; width]);
         (self.commas, self.has_commas) = (vec![Commas::default(); width], vec![false; width]);
