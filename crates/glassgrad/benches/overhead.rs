@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use glassgrad::exec::Target;
 use glassgrad::opt::graph::Graph;
 use glassgrad::opt::lower::lower;
 use glassgrad::opt::passes::optimise;
@@ -64,7 +65,7 @@ fn sizes_of((parameters, speeds, data): &(Parameters, Parameters, Data)) -> [usi
     let roots: Vec<Tensor> = [loss].into_iter().chain(moved.flatten()).chain(speeds.flatten()).collect();
     let (graph, _) = Graph::of(&roots.iter().collect::<Vec<_>>()).expect("graph");
     let operations = graph.nodes.len() - graph.inputs.len();
-    [operations, lower(&optimise(graph)).steps.len()]
+    [operations, lower(&optimise(graph), Target::Cpu.capabilities()).steps.len()]
 }
 
 /// Steps built anew, each with a rate of its own. Returns the last loss.

@@ -7,6 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use glassgrad::exec::Target;
 use glassgrad::opt::graph::Graph;
 use glassgrad::opt::lower::lower;
 use glassgrad::opt::memory::{Lifetime, plan};
@@ -68,7 +69,7 @@ fn planned(mut graph: Graph) -> Vec<f64> {
         seconds.push(start.elapsed().as_secs_f64());
     }
     let start = Instant::now();
-    let program = lower(&graph);
+    let program = lower(&graph, Target::Cpu.capabilities());
     seconds.push(start.elapsed().as_secs_f64());
     let lifetimes = lifetimes(&program);
     let start = Instant::now();

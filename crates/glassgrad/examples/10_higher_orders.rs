@@ -50,7 +50,7 @@ fn householders_methods() {
     assert!(steps_needed.is_sorted_by(|fewer, more| fewer > more), "a higher order needs fewer steps");
 }
 
-/// Rosenbrock's valley in many dimensions: each variable meets only its neighbours.
+/// Rosenbrock's valley in many dimensions: each variable accumulates only its neighbours.
 fn rosenbrock<T: Real>(x: &[T]) -> T {
     let terms = x.windows(2).map(|pair| {
         let (here, next) = (pair[0], pair[1]);

@@ -61,7 +61,7 @@ fn main() {
         let frugal = compile(grad(&loss).within(budget));
         let program = frugal.program(&weights).unwrap_or_else(|error| panic!("{error}"));
         let sweep = program.steps.iter().find_map(|step| match step {
-            Step::Sweep(sweep) => Some(sweep),
+            Step::ReverseScan(sweep) => Some(sweep),
             _ => None,
         });
         let (kept, forwards) = sweep.map_or((length, length), |sweep| (sweep.schedule.snapshots, sweep.runs()[0]));

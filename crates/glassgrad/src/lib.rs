@@ -59,6 +59,8 @@ pub mod opt;
 
 pub mod exec;
 
+pub mod runtime;
+
 pub mod tree;
 
 pub mod diff;

@@ -74,7 +74,7 @@ fn assert_step(what: &str, step: &ExplainedStep) {
     assert!(step.predicted > 0.0 && step.predicted.is_finite() && step.least >= 0.0, "{what}: {step:?}");
     assert!(step.measured >= 0.0 && step.measured.is_finite(), "{what}: {step:?}");
     assert!(step.what.len() > 3 && !step.origins.is_empty(), "{what}: {step:?}");
-    let in_time = matches!(step.kind, Kind::Repeat | Kind::Sweep);
+    let in_time = matches!(step.kind, Kind::Scan | Kind::Sweep);
     assert_eq!((in_time, step.bound == Bound::Inside), (!step.inside.is_empty(), in_time), "{what}: {step:?}");
     if in_time {
         let total = |of: fn(&ExplainedStep) -> f64| -> f64 {
@@ -122,13 +122,13 @@ fn assert_memory(what: &str, program: &Program) {
 fn is_empty(step: &Step) -> bool {
     match step {
         Step::Loop(fused) => fused.extents.contains(&0),
-        Step::Product(product) => {
+        Step::Contract(product) => {
             let axes = [&product.batch[..], &product.sums, &[product.rows, product.columns, product.inner]].concat();
             axes.iter().any(|axis| axis.extent == 0)
         }
         Step::Call(call) => call.inputs.iter().chain([&call.output]).any(|(_, shape)| shape.elements() == 0),
-        Step::Repeat(repeat) => repeat.length == 0,
-        Step::Sweep(sweep) => sweep.schedule.steps == 0,
+        Step::Scan(repeat) => repeat.length == 0,
+        Step::ReverseScan(sweep) => sweep.schedule.steps == 0,
     }
 }
 
@@ -226,7 +226,7 @@ fn checkpoints_and_loops_of_loops_are_told() {
     };
     let (last, ()) = scan(outer, &Tensor::from([0.5, 0.25]), &normal(8, &[3, 4, 2]));
     let explanation = assert_explained("loops of loops", &last);
-    let inner = &explanation.steps[0].inside[0].steps.iter().find(|step| step.kind == Kind::Repeat).expect("a loop");
+    let inner = &explanation.steps[0].inside[0].steps.iter().find(|step| step.kind == Kind::Scan).expect("a loop");
     assert_eq!((inner.what.as_str(), inner.inside[0].runs), ("repeat 4 times", 4));
     assert!(inner.inside[0].steps.iter().all(|step| step.measured > 0.0), "{explanation}");
 }
@@ -422,7 +422,7 @@ fn limits_are_positive_and_reasons_follow_from_times() {
     assert_eq!(reason(ExplainedStep { work: 1e5, measured: 9e-3, ..slow.clone() }), Some(Reason::SingleThread));
     assert_eq!(reason(ExplainedStep { work: 1e4, measured: 9e-3, ..slow.clone() }), Some(Reason::Small));
     assert_eq!(reason(ExplainedStep { kind: Kind::Call, ..slow.clone() }), Some(Reason::Whole));
-    assert_eq!(reason(ExplainedStep { kind: Kind::Repeat, ..slow.clone() }), Some(Reason::Inside));
+    assert_eq!(reason(ExplainedStep { kind: Kind::Scan, ..slow.clone() }), Some(Reason::Inside));
     let tiny = ExplainedStep { least: 1e-9, predicted: 1.01e-7, measured: 1.2e-7, ..slow };
     assert_eq!(reason(tiny), Some(Reason::Small));
 }

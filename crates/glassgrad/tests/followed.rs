@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use glassgrad::dtype::DType;
-use glassgrad::exec::{Level, at_level, with_threads};
-use glassgrad::opt::program::{Memory, Product, Program, Step};
+use glassgrad::exec::{Isa, with_isa, with_threads};
+use glassgrad::opt::program::{Contraction, Memory, Program, Step};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, grad, scan, value_and_grad};
 
@@ -39,10 +39,10 @@ fn step((state, data): &(State, Data)) -> (State, Tensor) {
     ((moved, means, count + 1.0), value)
 }
 
-fn followed(program: &Program) -> Vec<&Product> {
-    let followed = |step: &'_ Step| matches!(step, Step::Product(product) if product.then.is_some());
+fn followed(program: &Program) -> Vec<&Contraction> {
+    let followed = |step: &'_ Step| matches!(step, Step::Contract(product) if product.epilogue.is_some());
     let steps = program.steps.iter().filter(|step| followed(step));
-    steps.filter_map(|step| if let Step::Product(product) = step { Some(product) } else { None }).collect()
+    steps.filter_map(|step| if let Step::Contract(product) = step { Some(product) } else { None }).collect()
 }
 
 fn bits(tree: &impl Tree) -> Vec<u64> {
@@ -65,12 +65,12 @@ fn updates_follow_the_gradients_of_weights() {
     let followed = followed(&program);
     assert_eq!(followed.len(), 2, "{program}");
     for product in followed {
-        let then = product.then.as_ref().unwrap();
-        assert_eq!(product.operands[2].memory, Memory::Piece);
-        assert_eq!(then.loads.iter().filter(|load| load.memory == Memory::Piece).count(), 1);
-        assert!(then.stores.len() == 2, "the mean and the weights: {program}");
+        let epilogue = product.epilogue.as_ref().unwrap();
+        assert_eq!(product.operands[2].memory, Memory::Tile);
+        assert_eq!(epilogue.loads.iter().filter(|load| load.memory == Memory::Tile).count(), 1);
+        assert!(epilogue.stores.len() == 2, "the mean and the weights: {program}");
     }
-    assert!(program.to_string().contains("then loop"), "{program}");
+    assert!(program.to_string().contains("epilogue: loop"), "{program}");
     // No gradient of weights has a place.
     assert!(program.values.iter().all(|value| value.bytes < 300 * 280 * 4), "{:?}", program.values);
 }
@@ -82,12 +82,12 @@ fn pieces_give_the_bits_of_any_number_of_threads_and_what_the_definitions_say() 
         let (expected, value) = step(&(state.clone(), data.clone()));
         let expected: Vec<f64> = expected.flatten().iter().chain([&value]).flat_map(by_definition).collect();
         let tolerance = if dtype == DType::F32 { 2e-6 } else { 1e-14 };
-        for level in Level::here() {
+        for isa in Isa::here() {
             let run = |threads| {
                 let mut state = state.clone();
                 let compiled = compile(step);
                 let values = with_threads(threads, || {
-                    at_level(level, || {
+                    with_isa(isa, || {
                         let first = compiled.update(&mut state, &data).unwrap();
                         let found: Vec<f64> = state
                             .flatten()
@@ -107,7 +107,7 @@ fn pieces_give_the_bits_of_any_number_of_threads_and_what_the_definitions_say() 
                 bits(&state)
             };
             let alone = run(1);
-            assert!([2, 3, 8].into_iter().all(|threads| run(threads) == alone), "{dtype} at {level:?}");
+            assert!([2, 3, 8].into_iter().all(|threads| run(threads) == alone), "{dtype} at {isa:?}");
         }
     }
 }

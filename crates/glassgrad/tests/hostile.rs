@@ -143,7 +143,7 @@ fn functions_at_a_number_of_threads_or_a_level_may_panic() {
     let before = exec::threads();
     assert_survives("with_threads", || drop(exec::with_threads(before + 3, panic_by_user)));
     assert_eq!(exec::threads(), before, "the number of threads is that from before");
-    assert_survives("at_level", || drop(exec::at_level(exec::Level::Baseline, panic_by_user)));
+    assert_survives("with_isa", || drop(exec::with_isa(exec::Isa::Baseline, panic_by_user)));
 }
 
 // ------------------------------------------------------------------ custom operations

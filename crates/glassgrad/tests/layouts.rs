@@ -2,6 +2,7 @@
 //! no loop copies anything before a product.
 
 use glassgrad::dtype::DType;
+use glassgrad::exec::Target;
 use glassgrad::expr::s;
 use glassgrad::opt::graph::Graph;
 use glassgrad::opt::lower::lower;
@@ -15,14 +16,14 @@ fn normal(seed: u64, shape: &[usize]) -> Tensor {
 }
 
 fn program(tensors: &[&Tensor]) -> Program {
-    lower(&optimise(Graph::of(tensors).expect("a graph").0))
+    lower(&optimise(Graph::of(tensors).expect("a graph").0), Target::Cpu.capabilities())
 }
 
 /// The steps by kind: loops, products, and others.
 fn kinds(program: &Program) -> [usize; 3] {
     let count = |kind: fn(&Step) -> bool| program.steps.iter().filter(|step| kind(step)).count();
     let (loops, products) =
-        (count(|step| matches!(step, Step::Loop(_))), count(|step| matches!(step, Step::Product(_))));
+        (count(|step| matches!(step, Step::Loop(_))), count(|step| matches!(step, Step::Contract(_))));
     [loops, products, program.steps.len() - loops - products]
 }
 
@@ -105,7 +106,7 @@ fn assert_products_alone(tensors: &[Tensor], count: usize) {
     assert_eq!((products, others), (count, 0), "{program}");
     for step in &program.steps {
         if let Step::Loop(fused) = step {
-            let sums = fused.stores.iter().any(|store| store.combine.is_some());
+            let sums = fused.stores.iter().any(|store| store.reduction.is_some());
             assert!(sums || !fused.code.is_empty(), "a loop that only copies\n{program}");
         }
     }
@@ -167,7 +168,7 @@ fn products_that_are_their_own_transposes_are_computed_by_half() {
     let normal = |key: u64, shape: &[usize]| normal(key, shape).cast(DType::F64).detach().expect("numbers");
     let is_symmetric = |tensor: &Tensor| {
         let program = tensor.program().unwrap();
-        program.steps.iter().any(|step| matches!(step, Step::Product(product) if product.symmetric))
+        program.steps.iter().any(|step| matches!(step, Step::Contract(product) if product.symmetric))
     };
     for size in [7, 64, 203] {
         let (x, y, d) = (normal(1, &[150, size]), normal(2, &[150, size]), normal(3, &[150, 1]));
@@ -221,7 +222,7 @@ fn zeros_win_in_products_of_matrices() {
                 };
                 let slopes = grad(loss)(&(x.clone(), weight.clone()));
                 for slope in [&slopes.0, &slopes.1] {
-                    let strong = |step: &Step| matches!(step, Step::Product(product) if product.strong != [false; 2]);
+                    let strong = |step: &Step| matches!(step, Step::Contract(product) if product.masked != [false; 2]);
                     assert!(program(&[slope]).steps.iter().any(strong), "it is a product of matrices");
                     let exact = slope.eval_by_reference().expect("a value");
                     let found = slope.to_f64_vec().expect("a value");

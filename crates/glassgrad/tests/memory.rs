@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex};
 
 use glassgrad::data::Examples;
 use glassgrad::error::Error;
-use glassgrad::exec::{programs_planned, with_threads};
+use glassgrad::exec::with_threads;
 use glassgrad::expr::{Keys, s};
 use glassgrad::nn::{Activation, Conv2d, Layer, Linear, Lstm, Mlp, Recurrent};
 use glassgrad::operations::Convolution;
 use glassgrad::optim::{Optimiser, State};
 use glassgrad::rng::Key;
+use glassgrad::runtime::programs_planned;
 use glassgrad::train::{Flow, Step, Training, Watch};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, loss, value_and_grad};

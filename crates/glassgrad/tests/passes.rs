@@ -18,6 +18,7 @@ use functions::{Made, random_function};
 use glassgrad::array::{Array, Buffer};
 use glassgrad::dtype::DType;
 use glassgrad::einsum::Einsum;
+use glassgrad::exec::{Target, footprint};
 use glassgrad::expr::{Logic, Op, s};
 use glassgrad::formula::{Formula, Node};
 use glassgrad::ops::{Operation, Relation};
@@ -151,9 +152,10 @@ fn the_same_graph_gives_the_same_plan() {
         let f = random_function(seed, 8, DType::F64, Made::OfEverything);
         let x = normal(seed, &[3], DType::F64);
         let graph = graph(&[&f(&x), &grad(|x: &Tensor| f(x).sum())(&x)]);
+        let cpu = Target::Cpu.capabilities();
         let (first, reports) = optimised(graph.clone());
         let (second, again) = optimised(graph);
-        assert_eq!((lower(&first), &first, reports), (lower(&second), &second, again));
+        assert_eq!((lower(&first, cpu), &first, reports), (lower(&second, cpu), &second, again));
     }
 }
 
@@ -528,7 +530,7 @@ fn illegal_loops_are_caught() {
 /// A graph after all passes, and the program for it.
 fn shown(tensors: &[&Tensor]) -> String {
     let graph = optimise(graph(tensors));
-    format!("{graph}\n{}", lower(&graph))
+    format!("{graph}\n{}", lower(&graph, Target::Cpu.capabilities()))
 }
 
 #[test]
@@ -566,12 +568,12 @@ fn optimised_graphs_and_their_programs() {
 
 // ------------------------------------------------------------------ what grows with a graph
 
-/// The most loads, instructions, stores and slots of scratch memory of any loop.
-fn largest_loops(program: &Program) -> [usize; 4] {
-    let mut largest = [0; 4];
+/// The most loads, instructions and stores of any loop.
+fn largest_loops(program: &Program) -> [usize; 3] {
+    let mut largest = [0; 3];
     for step in &program.steps {
         if let Step::Loop(fused) = step {
-            let sizes = [fused.loads.len(), fused.code.len(), fused.stores.len(), fused.slot_count];
+            let sizes = [fused.loads.len(), fused.code.len(), fused.stores.len()];
             largest.iter_mut().zip(sizes).for_each(|(largest, size)| *largest = size.max(*largest));
         }
     }
@@ -597,8 +599,11 @@ fn a_sum_of_thousands_of_terms_runs_in_loops_that_stay_near() {
     let terms: Vec<usize> = leaves.iter().map(|leaf| graph.push(node(spread(), vec![*leaf], Shape::from(8)))).collect();
     let sum = graph.push(node(Op::Add, terms, Shape::from(8)));
     graph.results = vec![sum];
-    let [loads, code, _, slots] = largest_loops(&lower(&optimise(graph.clone())));
-    assert!(loads <= 128 && code <= 200 && slots <= 256, "{loads} loads, {code} instructions, {slots} slots");
+    let program = lower(&optimise(graph.clone()), Target::Cpu.capabilities());
+    let [loads, code, _] = largest_loops(&program);
+    assert!(loads <= 128 && code <= 200, "{loads} loads, {code} instructions");
+    let bytes = footprint(&program);
+    assert!(bytes <= 2 << 20, "{bytes} bytes for the registers of a loop");
     let inputs: Vec<Array> = (0..count).map(|k| Array::new(Shape::scalar(), Buffer::F64(vec![f64::from(k)]))).collect();
     let total = f64::from(count * (count - 1) / 2);
     assert_eq!(elements(&optimise(graph).run(&inputs).unwrap()[0]), [total; 8]);
@@ -608,8 +613,10 @@ fn a_sum_of_thousands_of_terms_runs_in_loops_that_stay_near() {
 fn a_chain_of_thousands_of_operations_needs_few_registers_and_little_memory() {
     let x = normal(1, &[4], DType::F64).variable();
     let y = (0..20_000).fold(x.clone(), |y, _| y.sin() * &x);
-    let program = lower(&optimise(graph(&[&y])));
-    let [loads, code, _, slots] = largest_loops(&program);
-    assert!(loads <= 4 && code <= 200 && slots <= 4, "{loads} loads, {code} instructions, {slots} slots");
+    let program = lower(&optimise(graph(&[&y])), Target::Cpu.capabilities());
+    let [loads, code, _] = largest_loops(&program);
+    assert!(loads <= 4 && code <= 200, "{loads} loads, {code} instructions");
+    let bytes = footprint(&program);
+    assert!(bytes <= 1 << 16, "{bytes} bytes for a few registers");
     assert!(program.arena <= 256, "an arena of {} bytes for one vector at a time", program.arena);
 }

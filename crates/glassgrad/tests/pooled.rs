@@ -1,9 +1,9 @@
 //! Layers of a convolutional network as they are planned and run: padding in the loop that makes what is padded, windows of
 //! pooling in the loop that makes what is pooled, gradients of images as convolutions; all before the reference, at every
-//! level of instructions.
+//! instruction set.
 
 use glassgrad::dtype::DType;
-use glassgrad::exec::{Level, at_level};
+use glassgrad::exec::{Isa, Target, with_isa};
 use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::opt::graph::Graph;
 use glassgrad::opt::lower::lower;
@@ -17,7 +17,7 @@ fn normal(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
 }
 
 fn program(tensors: &[&Tensor]) -> Program {
-    lower(&optimise(Graph::of(tensors).expect("a graph").0))
+    lower(&optimise(Graph::of(tensors).expect("a graph").0), Target::Cpu.capabilities())
 }
 
 /// Whether some step works on whole arrays.
@@ -32,13 +32,13 @@ fn assert_by_reference(what: &str, make: impl Fn() -> Tensor) {
     let wanted: Vec<f64> = (0..exact.buffer().len()).map(|k| exact.buffer().get(k)).collect();
     let size = wanted.iter().filter(|number| number.is_finite()).fold(1.0, |size: f64, number| size.max(number.abs()));
     let tolerance = size * if exact.dtype() == DType::F32 { 1e-5 } else { 1e-13 };
-    for level in Level::here() {
-        let found = at_level(level, || make().to_f64_vec()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    for isa in Isa::here() {
+        let found = with_isa(isa, || make().to_f64_vec()).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(found.len(), wanted.len());
         for (place, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
             let is_same = found == wanted || (found.is_nan() && wanted.is_nan());
             let is_near = (found - wanted).abs() <= tolerance;
-            assert!(is_same || is_near, "{what} at {level:?}, place {place}: {found} is not {wanted}");
+            assert!(is_same || is_near, "{what} at {isa:?}, place {place}: {found} is not {wanted}");
         }
     }
 }
@@ -109,8 +109,8 @@ fn a_layer_and_its_gradients_are_products_and_a_loop_between_them() {
         .iter()
         .map(|step| match step {
             Step::Loop(_) => "loop",
-            Step::Product(product) if product.meets => "folded",
-            Step::Product(_) => "product",
+            Step::Contract(product) if product.accumulates => "folded",
+            Step::Contract(_) => "product",
             _ => "other",
         })
         .collect();
@@ -124,7 +124,7 @@ fn gradients_of_images_are_folded_where_that_is_less_to_do() {
     let folds = |size: usize, how: Convolution<2>| {
         let (x, k) = (normal(1, &[4, 6, size, size], DType::F64), normal(2, &[5, 6, 5, 5], DType::F64));
         let slope = grad(|x: &Tensor| x.conv2d(&k, how).sin().sum())(&x);
-        program(&[&slope]).steps.iter().any(|step| matches!(step, Step::Product(product) if product.meets))
+        program(&[&slope]).steps.iter().any(|step| matches!(step, Step::Contract(product) if product.accumulates))
     };
     let how = Convolution::default;
     assert_eq!([folds(12, how()), folds(40, how()), folds(12, how().padding(2))], [true, false, false]);

@@ -1,4 +1,4 @@
-//! Every row of the table in programs before the slow executor, which computes by definition, at every level of
+//! Every row of the table in programs before the slow executor, which computes by definition, at every instruction set
 //! instructions of this machine: value, gradient and Hessian product, in 32 and 64 bits, for shapes that fill a block of a loop, overflow it, or hold nothing, for
 //! factors that lie otherwise in memory, and at infinities and NaN.
 
@@ -14,7 +14,7 @@ use std::ops::Range;
 use closeness::{agree, size_of_all};
 use glassgrad::array::Array;
 use glassgrad::dtype::DType;
-use glassgrad::exec::{Level, at_level};
+use glassgrad::exec::{Isa, with_isa};
 use glassgrad::ops::Row;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, grad, hvp};
@@ -56,12 +56,12 @@ fn assert_row(what: &str, row: &Row, x: &Vec<Tensor>, laid_out: fn(&Tensor) -> T
     let value = |x: &Vec<Tensor>| applied(row, &x.iter().map(laid_out).collect::<Vec<_>>());
     let total = |x: &Vec<Tensor>| value(x).sum();
     let direction: Vec<Tensor> = x.iter().map(|x| (x.zeros_like() + 0.75).cast(x.dtype())).collect();
-    for level in Level::here() {
+    for isa in Isa::here() {
         // Made anew for each level: what has a value already is not computed again.
         let mut tensors = vec![value(x), total(x)];
         tensors.extend(grad(total)(x).flatten());
         tensors.extend(hvp(total, x, &direction).flatten());
-        at_level(level, || assert_by_definition(&format!("{what}, {level:?}"), &tensors));
+        with_isa(isa, || assert_by_definition(&format!("{what}, {isa:?}"), &tensors));
     }
 }
 

@@ -7,7 +7,7 @@ use glassgrad::exec::footprint;
 use glassgrad::expr::Keys;
 use glassgrad::opt::graph::Graph;
 use glassgrad::opt::passes::{PASSES, optimise, verify};
-use glassgrad::opt::program::{Program, Step, Sweep};
+use glassgrad::opt::program::{Program, ReverseScan, Step};
 use glassgrad::opt::revolve::fewest_advances;
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
@@ -280,9 +280,9 @@ fn weights(hidden: usize, inputs: usize) -> Weights {
     (weight(20, &[hidden, hidden]), weight(21, &[inputs, hidden]))
 }
 
-fn sweep_of(program: &Program) -> Option<&Sweep> {
+fn sweep_of(program: &Program) -> Option<&ReverseScan> {
     program.steps.iter().find_map(|step| match step {
-        Step::Sweep(sweep) => Some(sweep),
+        Step::ReverseScan(sweep) => Some(sweep),
         _ => None,
     })
 }

@@ -119,7 +119,7 @@ fn a_product_that_is_its_own_transpose() {
     for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F64, 1e-14)] {
         let given = Tensor::new(&x, [sums, size]).cast(dtype).detach().expect("numbers");
         let square = given.transpose().matmul(&given);
-        let is_symmetric = |step: &Step| matches!(step, Step::Product(product) if product.symmetric);
+        let is_symmetric = |step: &Step| matches!(step, Step::Contract(product) if product.symmetric);
         assert!(square.program().expect("a program").steps.iter().any(is_symmetric));
         let found = square.to_f64_vec().expect("numbers");
         for (place, found) in found.iter().enumerate() {
@@ -173,7 +173,7 @@ fn loops_over_time_and_their_way_back() {
     let whole = footprint(&compile(grad(wide)).program(&x).expect("a program"));
     let frugal = grad(wide).within(whole * 3 / 4);
     let program = compile(&frugal).program(&x).unwrap_or_else(|error| panic!("{error}"));
-    assert!(program.steps.iter().any(|step| matches!(step, Step::Sweep(_))), "{program}");
+    assert!(program.steps.iter().any(|step| matches!(step, Step::ReverseScan(_))), "{program}");
     assert_defined(&[frugal(&x)]);
 }
 

@@ -1,9 +1,9 @@
-//! Results do not depend on the number of threads, to the last bit, at any level of instructions and in 32 and 64 bits,
+//! Results do not depend on the number of threads, to the last bit, at any instruction set and in 32 and 64 bits,
 //! and long loops compute what short ones do.
 
 use glassgrad::array::Buffer;
 use glassgrad::dtype::DType;
-use glassgrad::exec::{Level, at_level, with_threads};
+use glassgrad::exec::{Isa, with_isa, with_threads};
 use glassgrad::expr::{Axes, s};
 use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::ops::Operation;
@@ -123,17 +123,17 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
 type Cases = fn(DType) -> Vec<(&'static str, Tensor)>;
 
 /// The bits of some cases on so many threads at a level.
-fn on(threads: usize, level: Level, cases: Cases, dtype: DType) -> Vec<(&'static str, Vec<u64>)> {
+fn on(threads: usize, isa: Isa, cases: Cases, dtype: DType) -> Vec<(&'static str, Vec<u64>)> {
     let bits = || cases(dtype).iter().map(|(name, tensor)| (*name, bits(tensor))).collect();
-    with_threads(threads, || at_level(level, bits))
+    with_threads(threads, || with_isa(isa, bits))
 }
 
 fn assert_same_bits(cases: Cases, dtype: DType, many: &[usize]) {
-    for level in Level::here() {
-        let one = on(1, level, cases, dtype);
+    for isa in Isa::here() {
+        let one = on(1, isa, cases, dtype);
         for threads in many {
-            for ((name, expected), (_, found)) in one.iter().zip(on(*threads, level, cases, dtype)) {
-                assert!(*expected == found, "{name} in {dtype} on {threads} threads at {level:?}");
+            for ((name, expected), (_, found)) in one.iter().zip(on(*threads, isa, cases, dtype)) {
+                assert!(*expected == found, "{name} in {dtype} on {threads} threads at {isa:?}");
             }
         }
     }
@@ -158,10 +158,10 @@ fn two_threads_give_the_same_bits_for_every_row() {
 /// The levels with fused multiply-adds compute the same, only more at a time.
 #[test]
 fn the_upper_levels_give_the_same_bits() {
-    let upper: Vec<Level> = Level::here().into_iter().filter(|level| *level != Level::Baseline).collect();
+    let upper: Vec<Isa> = Isa::here().into_iter().filter(|isa| *isa != Isa::Baseline).collect();
     for dtype in [DType::F32, DType::F64] {
         for cases in [cases as Cases, rows, windows] {
-            let all: Vec<_> = upper.iter().map(|level| on(2, *level, cases, dtype)).collect();
+            let all: Vec<_> = upper.iter().map(|isa| on(2, *isa, cases, dtype)).collect();
             for pair in all.windows(2) {
                 for ((name, expected), (_, found)) in pair[0].iter().zip(&pair[1]) {
                     assert!(expected == found, "{name} in {dtype} differs between {upper:?}");

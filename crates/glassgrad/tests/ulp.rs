@@ -1,4 +1,4 @@
-//! The worst error of every vectorised kernel, in units of the last place, at every level of instructions of this
+//! The worst error of every vectorised kernel, in units of the last place, at every instruction set of this
 //! machine, against numbers of 105 bits. `cargo test --test ulp -- --nocapture` prints what was measured.
 
 #[path = "judges/precise.rs"]
@@ -7,7 +7,7 @@ mod precise;
 mod random;
 
 use glassgrad::Tensor;
-use glassgrad::exec::{Level, accuracy, at_level};
+use glassgrad::exec::{Isa, accuracy, with_isa};
 use glassgrad::ops::Operation;
 use precise::{Precise, precise};
 use random::Random;
@@ -164,10 +164,10 @@ fn bound<F: Measured>(operation: Operation) -> f64 {
 }
 
 /// Prints what was measured, and says what is worse than stated.
-fn report<F: Measured>(operation: Operation, worst: &[(Level, f64, F)]) -> Vec<String> {
+fn report<F: Measured>(operation: Operation, worst: &[(Isa, f64, F)]) -> Vec<String> {
     let bound = bound::<F>(operation);
     let measured: Vec<String> =
-        worst.iter().map(|(level, worst, at)| format!("{level:?} {worst:.3} at {:e}", at.wide())).collect();
+        worst.iter().map(|(isa, worst, at)| format!("{isa:?} {worst:.3} at {:e}", at.wide())).collect();
     let line = format!("{:12} {}: stated {bound}; {}", operation.name(), F::NAME, measured.join("; "));
     println!("{line}");
     if worst.iter().any(|(_, worst, _)| *worst > bound) { vec![line] } else { Vec::new() }
@@ -202,12 +202,12 @@ fn measure<F: Measured>(count: usize) {
             })
             .collect();
         let tensors = x.map(|x| Tensor::new(&x, x.len()));
-        let worst: Vec<(Level, f64, F)> = Level::here()
+        let worst: Vec<(Isa, f64, F)> = Isa::here()
             .into_iter()
-            .map(|level| {
+            .map(|isa| {
                 let arguments: Vec<&Tensor> = tensors.iter().take(arity).collect();
                 let found: Vec<F> =
-                    at_level(level, || Tensor::apply(operation, parameter, &arguments).to_vec()).expect("numbers");
+                    with_isa(isa, || Tensor::apply(operation, parameter, &arguments).to_vec()).expect("numbers");
                 let distances = found
                     .iter()
                     .zip(&expected)
@@ -215,7 +215,7 @@ fn measure<F: Measured>(count: usize) {
                 let (place, worst) =
                     distances.enumerate().fold((0, 0.0), |worst, own| if own.1 > worst.1 { own } else { worst });
                 let at: Vec<F> = tensors[0].to_vec().expect("numbers");
-                (level, worst, at[place])
+                (isa, worst, at[place])
             })
             .collect();
         failures.extend(report(operation, &worst));
@@ -249,12 +249,12 @@ fn the_page_states_every_bound() {
 #[test]
 fn a_level_is_felt() {
     let x: Vec<f32> = points(3, 1000);
-    let bits = |level| {
-        let values: Vec<f32> = at_level(level, || Tensor::new(&x, x.len()).exp().to_vec()).expect("numbers");
+    let bits = |isa| {
+        let values: Vec<f32> = with_isa(isa, || Tensor::new(&x, x.len()).exp().to_vec()).expect("numbers");
         values.into_iter().map(f32::to_bits).collect::<Vec<_>>()
     };
-    if cfg!(target_arch = "x86_64") && Level::here().contains(&Level::Avx2) {
-        assert_ne!(bits(Level::Baseline), bits(Level::Avx2));
+    if cfg!(target_arch = "x86_64") && Isa::here().contains(&Isa::Avx2) {
+        assert_ne!(bits(Isa::Baseline), bits(Isa::Avx2));
     }
-    assert!(at_level(Level::Avx512, Level::here).starts_with(&[Level::Baseline]), "no level is made up");
+    assert!(with_isa(Isa::Avx512, Isa::here).starts_with(&[Isa::Baseline]), "no instruction set is made up");
 }

@@ -2,7 +2,7 @@
 
 use glassgrad::dtype::DType;
 use glassgrad::ops::Operation;
-use glassgrad::opt::program::{Instruction, Loop, Memory, Program, Reading, Step};
+use glassgrad::opt::program::{Instruction, Loop, Memory, Program, Step};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Within, compile, grad, scan};
 
@@ -30,7 +30,7 @@ fn swept() -> Program {
     let x = numbers(&[40, 2000]);
     let plain = glassgrad::exec::footprint(&compile(grad(loss)).program(&x).expect("a program"));
     let program = compile(grad(loss).within(plain * 2 / 3)).program(&x).expect("a program");
-    assert!(program.steps.iter().any(|step| matches!(step, Step::Sweep(_))), "{program}");
+    assert!(program.steps.iter().any(|step| matches!(step, Step::ReverseScan(_))), "{program}");
     (*program).clone()
 }
 
@@ -93,10 +93,10 @@ fn accesses_beyond_their_memory() {
     detects(network(), "strides for", |p| first_loop(p).loads[0].strides.push(1));
     detects(network(), "which there is not", |p| first_loop(p).loads[0].memory = Memory::Input(99));
     detects(network(), "which there is not", |p| first_loop(p).loads[0].memory = Memory::Constant(99));
-    detects(network(), "there is no product before it", |p| first_loop(p).loads[0].memory = Memory::Piece);
+    detects(network(), "there is no product before it", |p| first_loop(p).loads[0].memory = Memory::Tile);
     detects(network(), "takes input", |p| p.inputs.iter_mut().for_each(|(_, dtype)| *dtype = DType::I64));
-    let product = |p: &mut Program, change: &dyn Fn(&mut glassgrad::opt::program::Product)| {
-        let found = p.steps.iter_mut().find_map(|step| if let Step::Product(one) = step { Some(one) } else { None });
+    let product = |p: &mut Program, change: &dyn Fn(&mut glassgrad::opt::program::Contraction)| {
+        let found = p.steps.iter_mut().find_map(|step| if let Step::Contract(one) = step { Some(one) } else { None });
         change(found.expect("a product"));
     };
     detects(network(), "the first factor reaches", |p| product(p, &|one| one.operands[0].offset += 1));
@@ -104,7 +104,7 @@ fn accesses_beyond_their_memory() {
     detects(network(), "go to one place", |p| product(p, &|one| one.rows.strides[2] = 0));
     detects(network(), "was not cleared", |p| {
         product(p, &|one| {
-            one.meets = true;
+            one.accumulates = true;
             one.clear = None;
         });
     });
@@ -161,7 +161,7 @@ fn what_is_overwritten() {
         let mut program = (*numbers(&[64]).exp().program().expect("a program")).clone();
         let fused = first_loop(&mut program);
         fused.extents[0] = 32;
-        (fused.loads[0].memory, fused.readings[0], fused.slot_count) = (Memory::Result(0), Reading::Gathered, 1);
+        fused.loads[0].memory = Memory::Result(0);
         program
     };
     let mut program = shifted();
@@ -177,17 +177,17 @@ fn what_is_overwritten() {
     assert!(violation.contains("32 of 64 elements"), "{violation}");
     detects(network(), "over its factor", |p| {
         for step in &mut p.steps {
-            if let Step::Product(product) = step {
+            if let Step::Contract(product) = step {
                 let result = product.operands[2].memory;
                 product.operands[0].memory = result;
             }
         }
         p.values.iter_mut().for_each(|value| value.first = 0);
         p.results.iter_mut().for_each(|(shape, _)| *shape = [8, 64].into());
-        p.steps.retain(|step| matches!(step, Step::Product(_)));
+        p.steps.retain(|step| matches!(step, Step::Contract(_)));
         p.values.clear();
         for step in &mut p.steps {
-            if let Step::Product(product) = step {
+            if let Step::Contract(product) = step {
                 for operand in [0, 2] {
                     product.operands[operand].memory = Memory::Result(0);
                 }
@@ -206,18 +206,7 @@ fn registers() {
     detects(network(), "not of f32", |p| first_loop(p).code[0].1 = DType::F32);
     detects(network(), "which there is not", |p| first_loop(p).stores[0].register = 99);
     detects(network(), "as i64", |p| first_loop(p).stores[0].access.dtype = DType::I64);
-    detects(network(), "describes", |p| first_loop(p).slots.truncate(1));
-    let gathered = || {
-        let x = numbers(&[40, 30]);
-        (*((x.transpose() + 1.0).exp() * x.transpose().sin()).program().expect("a program")).clone()
-    };
-    detects(gathered(), "slot", |p| first_loop(p).slot_count = 0);
-    detects(gathered(), "share slot", |p| {
-        let fused = first_loop(p);
-        fused.stores.iter_mut().for_each(|store| store.direct = false);
-        fused.slots.iter_mut().for_each(|slot| *slot = 0);
-        fused.slot_count = 1;
-    });
+    detects(network(), "describes", |p| first_loop(p).by_row.truncate(1));
     let whole = || {
         let x = Tensor::from([1_i64, 2, 3]);
         (*((&x + 1) * &x).program().expect("a program")).clone()
@@ -234,8 +223,8 @@ fn registers() {
 
 #[test]
 fn loops_over_time() {
-    let repeat = |p: &mut Program, change: &dyn Fn(&mut glassgrad::opt::program::Repeat)| {
-        let found = p.steps.iter_mut().find_map(|step| if let Step::Repeat(one) = step { Some(one) } else { None });
+    let repeat = |p: &mut Program, change: &dyn Fn(&mut glassgrad::opt::program::ScanLoop)| {
+        let found = p.steps.iter_mut().find_map(|step| if let Step::Scan(one) = step { Some(one) } else { None });
         change(found.expect("a loop over time"));
     };
     detects(recurrent(), "of the body reaches", |p| repeat(p, &|one| one.length += 1));
@@ -250,8 +239,9 @@ fn loops_over_time() {
             one.body = body.into();
         });
     });
-    let sweep = |p: &mut Program, change: &dyn Fn(&mut glassgrad::opt::program::Sweep)| {
-        let found = p.steps.iter_mut().find_map(|step| if let Step::Sweep(one) = step { Some(one) } else { None });
+    let sweep = |p: &mut Program, change: &dyn Fn(&mut glassgrad::opt::program::ReverseScan)| {
+        let found =
+            p.steps.iter_mut().find_map(|step| if let Step::ReverseScan(one) = step { Some(one) } else { None });
         change(found.expect("a sweep"));
     };
     detects(swept(), "scratch memory", |p| {

@@ -2,8 +2,9 @@
 
 mod recycled;
 
+use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::dtype::{DType, Element};
 use crate::shape::Shape;
@@ -40,6 +41,7 @@ macro_rules! with_elements {
         }
     };
 }
+pub(crate) use with_elements;
 
 impl Buffer {
     /// The type of the elements.
@@ -237,6 +239,39 @@ macro_rules! stored {
 }
 stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
 
+/// Where elements are.
+#[derive(Debug)]
+enum Storage {
+    Host(Recycled),
+    Device(DeviceStorage),
+}
+
+/// Elements in the memory of a device, and in that of the host once they were read there.
+#[derive(Debug)]
+struct DeviceStorage {
+    memory: Box<dyn DeviceMemory>,
+    host: OnceLock<Buffer>,
+}
+
+/// Memory of a device that holds elements of one type.
+pub(crate) trait DeviceMemory: fmt::Debug + Send + Sync {
+    /// The element type.
+    fn dtype(&self) -> DType;
+    /// How many elements there are.
+    fn len(&self) -> usize;
+    /// A copy in host memory, after everything that writes to it is done.
+    fn download(&self) -> Result<Buffer, String>;
+    /// What its executor downcasts.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Arrays are equal if their shapes and elements are.
+impl PartialEq for Array {
+    fn eq(&self, other: &Self) -> bool {
+        self.shape == other.shape && self.buffer() == other.buffer()
+    }
+}
+
 /// A shape and its elements, shared until changed.
 ///
 /// ```
@@ -244,10 +279,10 @@ stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
 /// let array = Tensor::linspace(0.0, 1.0, 3).eval().unwrap();
 /// assert_eq!((array.shape().to_vec(), array.buffer().get(1)), (vec![3], 0.5));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Array {
     shape: Shape,
-    buffer: Arc<Recycled>,
+    storage: Arc<Storage>,
 }
 
 impl Array {
@@ -264,7 +299,7 @@ impl Array {
     /// If it is not.
     pub fn new(shape: Shape, buffer: Buffer) -> Array {
         assert!(buffer.len() == shape.elements(), "{} elements for the shape {shape}", buffer.len());
-        Array { shape, buffer: Arc::new(Recycled(buffer)) }
+        Array { shape, storage: Arc::new(Storage::Host(Recycled(buffer))) }
     }
 
     /// The shape.
@@ -284,7 +319,24 @@ impl Array {
     /// assert_eq!(Tensor::from([1_i64]).eval().unwrap().dtype(), DType::I64);
     /// ```
     pub fn dtype(&self) -> DType {
-        self.buffer().dtype()
+        match &*self.storage {
+            Storage::Host(buffer) => buffer.0.dtype(),
+            Storage::Device(storage) => storage.memory.dtype(),
+        }
+    }
+
+    /// An array in the memory of a device.
+    pub(crate) fn on_device(shape: Shape, memory: Box<dyn DeviceMemory>) -> Array {
+        assert!(memory.len() == shape.elements(), "{} elements for the shape {shape}", memory.len());
+        Array { shape, storage: Arc::new(Storage::Device(DeviceStorage { memory, host: OnceLock::new() })) }
+    }
+
+    /// The memory of a device that holds the elements, if one does.
+    pub(crate) fn device(&self) -> Option<&dyn DeviceMemory> {
+        match &*self.storage {
+            Storage::Host(_) => None,
+            Storage::Device(storage) => Some(&*storage.memory),
+        }
     }
 
     /// The elements.
@@ -294,21 +346,53 @@ impl Array {
     /// assert_eq!(*Tensor::from([1.5]).eval().unwrap().buffer(), Buffer::F64(vec![1.5]));
     /// ```
     pub fn buffer(&self) -> &Buffer {
-        &self.buffer.0
+        self.download().unwrap_or_else(|message| panic!("reading the memory of a device failed: {message}"))
     }
 
-    /// The elements for themselves alone: those that others hold too are copied.
-    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
-        &mut Arc::make_mut(&mut self.buffer).0
-    }
-
-    /// The elements, with any values, if nobody else holds them.
-    pub(crate) fn own_buffer(&mut self) -> Option<&mut Buffer> {
-        let buffer = &mut Arc::get_mut(&mut self.buffer)?.0;
-        if cfg!(debug_assertions) {
-            recycled::spoil(buffer);
+    /// The elements in host memory; those of a device are downloaded once.
+    pub(crate) fn download(&self) -> Result<&Buffer, String> {
+        match &*self.storage {
+            Storage::Host(buffer) => Ok(&buffer.0),
+            Storage::Device(storage) => match storage.host.get() {
+                Some(buffer) => Ok(buffer),
+                None => {
+                    let downloaded = storage.memory.download()?;
+                    Ok(storage.host.get_or_init(|| downloaded))
+                }
+            },
         }
-        Some(buffer)
+    }
+
+    /// The elements in host memory for themselves alone: those that others hold too, and those of a device, are copied.
+    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
+        let is_own = matches!(Arc::get_mut(&mut self.storage), Some(Storage::Host(_)));
+        if !is_own {
+            self.storage = Arc::new(Storage::Host(Recycled(self.buffer().clone())));
+        }
+        match Arc::get_mut(&mut self.storage) {
+            Some(Storage::Host(buffer)) => &mut buffer.0,
+            _ => unreachable!("the storage was made its own"),
+        }
+    }
+
+    /// Copies elements that others hold too.
+    pub(crate) fn make_own(&mut self) {
+        if Arc::get_mut(&mut self.storage).is_none() {
+            self.buffer_mut();
+        }
+    }
+
+    /// Whether nobody else holds the elements. In debug builds, elements in host memory are spoiled: whoever asks is about
+    /// to write over all of them.
+    pub(crate) fn is_writable(&mut self) -> bool {
+        match Arc::get_mut(&mut self.storage) {
+            Some(Storage::Host(buffer)) if cfg!(debug_assertions) => {
+                recycled::spoil(&mut buffer.0);
+                true
+            }
+            Some(_) => true,
+            None => false,
+        }
     }
 
     /// The same elements in another shape.
@@ -321,7 +405,7 @@ impl Array {
     /// ```
     pub fn reshaped(&self, shape: Shape) -> Array {
         assert!(self.shape.elements() == shape.elements(), "{} cannot take the shape {shape}", self.shape);
-        Array { shape, buffer: Arc::clone(&self.buffer) }
+        Array { shape, storage: Arc::clone(&self.storage) }
     }
 }
 

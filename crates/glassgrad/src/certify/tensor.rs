@@ -10,10 +10,10 @@ use crate::array::{Array, Buffer};
 use crate::diff::{Outcome, is_flat, pullback, pushforward};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::exec::Place;
 use crate::expr::{Node, Op, Rule, Tensor};
 use crate::glass::{Labels, Level};
 use crate::rng::Key;
+use crate::runtime::Place;
 use crate::tree::Tree;
 
 /// How many steps of a loop are looked at for someone to blame.

@@ -9,14 +9,15 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::plan::{Plan, Source, publish, sources, unknown};
+use self::plan::{Plan, Source, output, publish, sources, unknown};
 use crate::array::Array;
 use crate::diff::Outcome;
 use crate::error::Error;
-use crate::exec;
+use crate::exec::{self, Input, Output};
 use crate::expr::Tensor;
-use crate::opt::Extract;
+use crate::opt::Capture;
 use crate::opt::program::Program;
+use crate::runtime;
 use crate::shared::Lru;
 use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 
@@ -25,7 +26,7 @@ use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 /// kept.
 ///
 /// What the function captures is read when it is built: tensors that change from call to call, random keys among
-/// them, are arguments. Reading a value inside it is an error, because there is none yet.
+/// them, are arguments. LoadMode a value inside it is an error, because there is none yet.
 ///
 /// Inside a transform, or where an argument or a captured tensor depends on a variable, a call is the function itself,
 /// so that derivatives, [`vmap`](crate::vmap) and other compiled functions see through it.
@@ -72,12 +73,22 @@ enum Prepared<R> {
 #[derive(Default)]
 struct Lists {
     arguments: Vec<Tensor>,
-    inputs: Vec<*const u8>,
+    /// Empty between calls, whose borrows they hold.
+    inputs: Vec<Input<'static>>,
+    outputs: Vec<Output<'static>>,
+    overwritten: Vec<Option<&'static mut Tensor>>,
     results: exec::Results,
 }
 
 thread_local! {
     static LISTS: RefCell<Lists> = RefCell::default();
+}
+
+/// The memory of a list for one of elements with another lifetime.
+fn recycled<A, B>(mut list: Vec<A>) -> Vec<B> {
+    list.clear();
+    // Collected in place, because both have the same layout.
+    list.into_iter().map(|_| unreachable!("the list is empty")).collect()
 }
 
 /// Does something with empty lists. A function that is called while another one is built finds none, and makes others.
@@ -86,7 +97,6 @@ fn with_lists<R>(work: impl FnOnce(&mut Lists) -> R) -> R {
     let mut lists = LISTS.with_borrow_mut(std::mem::take);
     let result = work(&mut lists);
     lists.arguments.clear();
-    lists.inputs.clear();
     lists.results.clear();
     LISTS.with_borrow_mut(|place| *place = lists);
     result
@@ -108,6 +118,7 @@ fn make_known(arguments: &[Tensor]) -> Result<(), Error> {
 /// The key of a plan: the definition of the arguments, and the shapes and types of their leaves.
 fn plan_key(mut definition: Definition, arguments: &[Tensor]) -> u128 {
     definition.number(arguments.len());
+    definition.number(runtime::target() as usize);
     for leaf in arguments {
         definition.shape(leaf.shape(), leaf.dtype());
     }
@@ -126,11 +137,11 @@ impl<R> Traced<R> {
     /// Whether derivatives must pass through the results to something that is no argument.
     fn captures_variable(&self) -> bool {
         let foreign = |id: u64| !self.arguments.contains_key(&id);
-        self.roots.iter().any(|root| exec::reaches_variable(root, foreign))
+        self.roots.iter().any(|root| runtime::reaches_variable(root, foreign))
     }
 
-    fn extract(&self) -> Result<Extract, Error> {
-        exec::function(&self.roots.iter().collect::<Vec<_>>())
+    fn extract(&self) -> Result<Capture, Error> {
+        runtime::capture_function(&self.roots.iter().collect::<Vec<_>>())
     }
 }
 
@@ -153,7 +164,7 @@ impl<F, R: Tree> Compiled<F, R> {
         F: Fn(&X) -> O,
     {
         let origin = Location::caller();
-        with_lists(|Lists { arguments, inputs, results }| {
+        with_lists(|Lists { arguments, results, inputs: unused, outputs: unused_outputs, .. }| {
             push_leaves(x, arguments);
             if arguments.iter().any(Tensor::is_tracked) {
                 return self.inline(x);
@@ -161,12 +172,15 @@ impl<F, R: Tree> Compiled<F, R> {
             make_known(arguments)?;
             let prepared = self.prepared(Definition::of(x), arguments, || self.build(x, arguments))?;
             let Prepared::Planned(plan) = &*prepared else { return self.inline(x) };
+            let mut inputs: Vec<Input<'_>> = recycled(std::mem::take(unused));
             for source in &plan.inputs {
-                inputs.push(source.address(arguments)?);
+                inputs.push(source.input(arguments)?);
             }
             let mut spare = plan.take_spare();
-            let place = |number: usize| spare[number].as_mut()?.renewed(origin).map(exec::address_mut);
-            exec::run(&plan.program, inputs, place, results, &plan.origins)?;
+            let mut outputs: Vec<Output<'_>> = recycled(std::mem::take(unused_outputs));
+            outputs.extend(spare.iter_mut().map(|spare| output(spare, origin)));
+            plan.executable.launch(&mut inputs, &mut outputs, results, &plan.origins)?;
+            (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
             publish(results, &mut spare, origin);
             let made = plan.rebuilt(&plan.results, |leaf| plan.made(leaf, &spare, origin), 0..plan.leaves.len())?;
             plan.give_spare(spare);
@@ -190,8 +204,11 @@ impl<F, R: Tree> Compiled<F, R> {
         let arguments = x.flatten();
         let prepared = self.prepared(Definition::of(x), &arguments, || self.build(x, &arguments))?;
         match &*prepared {
-            Prepared::Planned(plan) => Ok(Arc::clone(&plan.program)),
-            Prepared::Inline => Ok(exec::program_for(&self.traced(x, &arguments)?.extract()?)),
+            Prepared::Planned(plan) => Ok(Arc::clone(plan.executable.program())),
+            Prepared::Inline => {
+                let plan = runtime::executable_for(&self.traced(x, &arguments)?.extract()?)?;
+                Ok(Arc::clone(plan.program()))
+            }
         }
     }
 
@@ -244,7 +261,7 @@ impl<F, R: Tree> Compiled<F, R> {
     pub(crate) fn extracted<X: Tree, O: Outcome<Tree = R>>(
         &self,
         x: &X,
-    ) -> Result<(Extract, Vec<(Array, usize)>), Error>
+    ) -> Result<(Capture, Vec<(Array, usize)>), Error>
     where
         F: Fn(&X) -> O,
     {

@@ -9,16 +9,16 @@ use super::update::InPlace;
 use crate::array::{Array, SMALLEST_BYTES};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::exec;
+use crate::exec::{Executable, Input, Output, Results};
 use crate::expr::Tensor;
-use crate::opt::program::Program;
-use crate::opt::{Extract, Leaf};
+use crate::opt::{Capture, Leaf};
+use crate::runtime;
 use crate::shape::Shape;
 use crate::tree::{Branch, Tree, checked_map, inconsistent};
 
 /// What was planned for arguments of one definition.
 pub(super) struct Plan<R> {
-    pub(super) program: Arc<Program>,
+    pub(super) executable: Arc<dyn Executable>,
     pub(super) inputs: Vec<Source>,
     /// The results in their structure, and for each leaf where it comes from.
     pub(super) results: R,
@@ -45,7 +45,7 @@ pub(super) fn unknown() -> Error {
 }
 
 /// Where the inputs of a program come from.
-pub(super) fn sources(extract: &Extract, arguments: &HashMap<u64, usize>) -> Result<Vec<Source>, Error> {
+pub(super) fn sources(extract: &Capture, arguments: &HashMap<u64, usize>) -> Result<Vec<Source>, Error> {
     let source = |leaf: &Leaf| match leaf {
         Leaf::Known(array, start) => Ok(Source::Captured(array.clone(), *start)),
         Leaf::Argument(id) => arguments.get(id).map(|number| Source::Argument(*number)).ok_or_else(unknown),
@@ -54,7 +54,7 @@ pub(super) fn sources(extract: &Extract, arguments: &HashMap<u64, usize>) -> Res
 }
 
 /// Makes tensors of the arrays that a program made, and puts them where those would be that are used again.
-pub(super) fn publish(results: &mut exec::Results, spare: &mut Spare, origin: &'static Location<'static>) {
+pub(super) fn publish(results: &mut Results, spare: &mut Spare, origin: &'static Location<'static>) {
     for (spare, array) in spare.iter_mut().zip(results.drain(..)) {
         if let Some(array) = array {
             *spare = Some(Tensor::leaf_at(array, origin));
@@ -62,14 +62,19 @@ pub(super) fn publish(results: &mut exec::Results, spare: &mut Spare, origin: &'
     }
 }
 
+/// A result goes into the memory of a tensor from an earlier call, if nobody else holds it.
+pub(super) fn output<'s>(spare: &'s mut Option<Tensor>, origin: &'static Location<'static>) -> Output<'s> {
+    spare.as_mut().and_then(|spare| spare.renewed(origin)).map_or(Output::New, Output::Into)
+}
+
 impl Source {
-    /// Where the elements begin.
-    pub(super) fn address(&self, arguments: &[Tensor]) -> Result<*const u8, Error> {
+    /// The input that it is.
+    pub(super) fn input<'a>(&'a self, arguments: &'a [Tensor]) -> Result<Input<'a>, Error> {
         match self {
             Source::Argument(number) => {
-                arguments[*number].0.value().map(|array| exec::part(array, 0)).ok_or_else(unknown)
+                arguments[*number].0.value().map(|array| Input::Read(array, 0)).ok_or_else(unknown)
             }
-            Source::Captured(array, start) => Ok(exec::part(array, *start)),
+            Source::Captured(array, start) => Ok(Input::Read(array, *start)),
         }
     }
 }
@@ -77,19 +82,19 @@ impl Source {
 impl<R: Tree> Plan<R> {
     /// Plans what was extracted. `leaves` says where the leaves of the results come from.
     pub(super) fn new(
-        extract: &Extract,
+        extract: &Capture,
         arguments: &HashMap<u64, usize>,
         results: &R,
         leaves: Vec<Result<usize, Array>>,
     ) -> Result<Plan<R>, Error> {
         let inputs = sources(extract, arguments)?;
-        let program = exec::program_for(extract);
+        let executable = runtime::executable_for(extract)?;
         // Only the structure of the results stays, not the graph they depend on.
         let structure = |leaf: &Tensor| Tensor::placeholder(Shape::scalar(), leaf.dtype());
         let (results, _) = checked_map("compile", results, structure)?;
         let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
         Ok(Plan {
-            program,
+            executable,
             inputs,
             results,
             leaves,
@@ -105,7 +110,7 @@ impl<R> Plan<R> {
     /// Tensors to be used again: nobody else finds them until they are given back.
     pub(super) fn take_spare(&self) -> Spare {
         let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
-        spare.resize(self.program.results.len(), None);
+        spare.resize(self.executable.program().results.len(), None);
         spare
     }
 

@@ -1,21 +1,24 @@
 //! Functions from a state to the next state, which is written over the old one.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
-use super::plan::{Plan, Source, publish, unknown};
-use super::{Compiled, Lists, Prepared, is_alike, make_known, push_leaves, with_lists};
+use super::plan::{Plan, Source, output, publish, unknown};
+use super::{Compiled, Lists, Prepared, is_alike, make_known, push_leaves, recycled, with_lists};
 use crate::array::Array;
 use crate::diff::Outcome;
 use crate::error::Error;
-use crate::exec;
+use crate::exec::{Executable, Input, Output};
 use crate::expr::Tensor;
 use crate::opt::in_place;
-use crate::opt::program::Program;
+use crate::runtime;
 use crate::tree::{Branch, Definition, Tree, inconsistent};
 
 /// A program that writes results over arguments.
 pub(super) struct InPlace {
-    program: Program,
+    executable: Arc<dyn Executable>,
+    /// For each result the input that it overwrites, if it does.
+    donors: Vec<Option<usize>>,
     /// For each result the argument that it overwrites, if it does.
     homes: Vec<Option<usize>>,
     /// For each input whether it is overwritten.
@@ -51,7 +54,7 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
         F: Fn(&(S, D)) -> O,
     {
         let origin = Location::caller();
-        with_lists(|Lists { arguments, inputs, results }| {
+        with_lists(|Lists { arguments, results, inputs: unused, outputs: unused_outputs, overwritten }| {
             push_leaves(state, arguments);
             let count = arguments.len();
             push_leaves(data, arguments);
@@ -71,19 +74,33 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
                 *state = next;
                 return Ok(rest);
             };
-            let over = plan.in_place.get_or_init(|| plan.in_place(state));
+            let over = match plan.in_place.get() {
+                Some(over) => over,
+                None => {
+                    let made = plan.in_place(state)?;
+                    plan.in_place.get_or_init(|| made)
+                }
+            };
             let homes = &over.homes;
             // Nobody but the arguments may hold what is overwritten: the state gives up its leaves meanwhile.
             detach(state, &arguments[..count], &plan.nothing)?;
             let mut spare = plan.take_spare();
-            let place = |number: usize| match homes[number] {
-                Some(_) => Some(std::ptr::null_mut()),
-                None => spare[number].as_mut()?.renewed(origin).map(exec::address_mut),
-            };
             // Steps that can fail, operations of the user's own among them, precede those that overwrite the state.
             let run = || {
-                over.addresses(&plan.inputs, arguments, inputs)?;
-                exec::run(&over.program, inputs, place, results, &plan.origins)
+                let mut inputs: Vec<Input<'_>> = recycled(std::mem::take(unused));
+                let mut given: Vec<Option<&mut Tensor>> = recycled(std::mem::take(overwritten));
+                given.extend(arguments.iter_mut().map(Some));
+                over.inputs(&plan.inputs, &mut given, &mut inputs)?;
+                let target = |(spare, donor)| match donor {
+                    &Some(input) => Output::AliasInput(input),
+                    None => output(spare, origin),
+                };
+                let mut outputs: Vec<Output<'_>> = recycled(std::mem::take(unused_outputs));
+                outputs.extend(spare.iter_mut().zip(&over.donors).map(target));
+                let done = over.executable.launch(&mut inputs, &mut outputs, results, &plan.origins);
+                (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
+                *overwritten = recycled(given);
+                done
             };
             let done = catch_unwind(AssertUnwindSafe(run));
             if !matches!(done, Ok(Ok(()))) {
@@ -158,21 +175,26 @@ fn attach<S: Tree>(state: &mut S, mut leaves: impl Iterator<Item = Tensor>) {
 }
 
 impl InPlace {
-    /// Pushes where the inputs begin. Arguments that are overwritten are made their only holders.
-    fn addresses(
+    /// Lists the inputs of a launch. Arguments that are overwritten become the only holders of their elements; each argument
+    /// is one input at most.
+    fn inputs<'a>(
         &self,
-        sources: &[Source],
-        arguments: &mut [Tensor],
-        addresses: &mut Vec<*const u8>,
+        sources: &'a [Source],
+        arguments: &mut [Option<&'a mut Tensor>],
+        inputs: &mut Vec<Input<'a>>,
     ) -> Result<(), Error> {
-        for (source, overwritten) in sources.iter().zip(&self.overwritten) {
-            addresses.push(match source {
-                Source::Argument(number) if *overwritten => {
-                    let elements = arguments[*number].elements_mut().ok_or_else(unknown)?;
-                    exec::address_mut(elements).cast_const()
+        let mut input = |(source, overwritten): (&'a Source, &bool)| match source {
+            Source::Captured(array, start) => Ok(Input::Read(array, *start)),
+            Source::Argument(number) => {
+                let argument = arguments[*number].take().ok_or_else(unknown)?;
+                match overwritten {
+                    true => argument.value_mut().map(Input::Overwrite).ok_or_else(unknown),
+                    false => argument.0.value().map(|array| Input::Read(array, 0)).ok_or_else(unknown),
                 }
-                _ => source.address(arguments)?,
-            });
+            }
+        };
+        for source in sources.iter().zip(&self.overwritten) {
+            inputs.push(input(source)?);
         }
         Ok(())
     }
@@ -192,7 +214,7 @@ impl<S: Tree, R> Plan<(S, R)> {
     }
 
     /// The program that writes its first results over the leaves of a state, the first arguments, where it can.
-    fn in_place(&self, state: &S) -> InPlace {
+    fn in_place(&self, state: &S) -> Result<InPlace, Error> {
         let paths = |tree: &S| tree.leaves().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
         let own = paths(state);
         let (count, same_structure) = (own.len(), own == paths(&self.results.0));
@@ -200,13 +222,13 @@ impl<S: Tree, R> Plan<(S, R)> {
             leaf.as_ref().ok().and_then(|result| Some((*result, self.input_of(argument)?)))
         };
         let wanted: Vec<_> = self.leaves.iter().take(count).enumerate().filter_map(pair).collect();
-        let (program, donors) = in_place(&self.program, &wanted);
+        let (program, donors) = in_place(self.executable.program(), &wanted);
         let overwritten = (0..self.inputs.len()).map(|input| donors.contains(&Some(input))).collect();
         let argument = |input: usize| match self.inputs[input] {
             Source::Argument(argument) => Some(argument),
             Source::Captured(..) => None,
         };
         let homes = donors.iter().map(|donor| donor.and_then(argument)).collect();
-        InPlace { program, homes, overwritten, same_structure }
+        Ok(InPlace { executable: runtime::prepare(program)?, donors, homes, overwritten, same_structure })
     }
 }

@@ -110,15 +110,19 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Largest(axes) => x.largest(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
         Op::LargestPlace(axis) => x.largest_place(axis + 1),
         Op::OneHot(name) => x.one_hot_as(name, node.shape[node.shape.rank() - 1], node.dtype),
+        Op::ArgSort { descending } => {
+            let op = Op::ArgSort { descending: *descending };
+            Tensor::node_at(op, &[x], led(&node.shape), node.dtype, node.origin)
+        }
+        Op::Draw(distribution) => {
+            let each = Shape::from(&node.shape[node.inputs()[0].shape.rank()..]);
+            Tensor::draw_at(distribution.clone(), x, &each, node.origin)
+        }
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
-        Op::Leaf
-        | Op::Placeholder
-        | Op::Failed(_)
-        | Op::Scan(_)
-        | Op::Region(_)
-        | Op::Sweep(_)
-        | Op::After
-        | Op::Part(_) => x.clone(),
+        Op::After => x.clone(),
+        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+            unreachable!("{} is batched by its caller, or depends on nothing", node.op.describe())
+        }
     }
 }
 

@@ -10,9 +10,9 @@ use super::reverse::swept;
 use super::scan::constants;
 use super::within::Budget;
 use crate::error::Error;
-use crate::exec;
 use crate::expr::{Behalf, Pass, Region, ScanBody, Tensor, inner_nodes};
-use crate::opt::Extract;
+use crate::opt::Capture;
+use crate::runtime;
 
 /// How a gradient is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Problem {
             return Err(error.clone());
         }
         let forwards = self.extract(std::slice::from_ref(&self.result))?;
-        let structure = forwards.lasting.then(|| forwards.fingerprint());
+        let structure = forwards.cacheable.then(|| forwards.structural_hash());
         if let Some(choice) = structure.and_then(|structure| budget.chosen(structure)) {
             return Ok(self.made(choice));
         }
@@ -141,7 +141,7 @@ impl Problem {
     fn memory(&self, (value, gradient): &Made) -> Result<usize, Error> {
         let value = self.with_value.then_some(value);
         let results: Vec<Tensor> = value.into_iter().chain(gradient).cloned().collect();
-        Ok(exec::footprint(&exec::planned(&self.extract(&results)?)))
+        Ok(runtime::planned(&self.extract(&results)?)?.footprint())
     }
 
     fn body(&self, results: &[Tensor]) -> ScanBody {
@@ -150,13 +150,13 @@ impl Problem {
 
     /// What computes some results from the arguments, and from what the function captured, as a function of both:
     /// what stands behind them is not part of it.
-    fn extract(&self, results: &[Tensor]) -> Result<Extract, Error> {
+    fn extract(&self, results: &[Tensor]) -> Result<Capture, Error> {
         let captured = constants(&self.body(results));
         let arguments: Vec<Tensor> = self.arguments.iter().chain(&captured).cloned().collect();
         let unknown = |like: &Tensor| Tensor::placeholder(like.shape().clone(), like.dtype());
         let inputs: Vec<Tensor> = arguments.iter().map(unknown).collect();
         let parts = region(arguments, &inputs, results.to_vec(), Vec::new(), self.since, self.result.origin());
-        exec::function(&parts.iter().collect::<Vec<_>>())
+        runtime::capture_function(&parts.iter().collect::<Vec<_>>())
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
             Op::Scan(body) => Some(push_scan(body, &inputs, &moved, lead).into_iter().map(Some).collect()),
             Op::Region(region) => Some(super::checkpoint::push(region, &inputs, &moved, lead)),
             Op::Sweep(sweep) => Some(super::scan::push_sweep(sweep, &inputs, &moved, lead)),
+            _ if node.op.body().is_some() => unreachable!("{} has outputs", node.op.describe()),
             _ => None,
         };
         if let Some(pushed) = pushed {
@@ -95,7 +96,10 @@ fn rule(
                 Tensor::contract(pushed, &operands)
             })
             .collect(),
-        Op::Cast if node.dtype.is_float() => only(&|tangent| tangent.cast(node.dtype)),
+        Op::Cast => match node.dtype.is_float() {
+            true => only(&|tangent| tangent.cast(node.dtype)),
+            false => Vec::new(),
+        },
         Op::Reshape => only(&|tangent| tangent.reshape(led(&node.shape))),
         Op::Read(view) => only(&|tangent| tangent.read(view.led(lead))),
         Op::Spread(view) => only(&|tangent| tangent.spread(view.led(lead))),
@@ -124,6 +128,18 @@ fn rule(
             });
             pushed.into_iter().flatten().collect()
         }
-        _ => Vec::new(),
+        // No derivative passes through these.
+        Op::Compare(_)
+        | Op::Logic(_)
+        | Op::LargestPlace(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_)
+        | Op::Stop
+        | Op::Failed(_) => Vec::new(),
+        Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+            unreachable!("outputs of loops are pushed together")
+        }
+        Op::Leaf | Op::Placeholder => unreachable!("a leaf has no inputs"),
     }
 }

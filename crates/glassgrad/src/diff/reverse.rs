@@ -11,7 +11,7 @@ use crate::formula::Formula;
 use crate::shape::Shape;
 use crate::shared::{Numbered, Numbers, Places, Shared};
 
-/// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it meets.
+/// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it accumulates.
 #[derive(Default)]
 struct Cotangent {
     contributions: SmallVec<[Tensor; 2]>,
@@ -144,7 +144,7 @@ fn pull_parts(
             let pulled = pull_scan(body, &inputs, parts, masked, lead, snapshots);
             pulled.into_iter().map(|found| found.map(|found| (found, masked))).collect()
         }
-        _ => Vec::new(),
+        other => unreachable!("{} has no outputs to pull back", other.describe()),
     }
 }
 
@@ -222,7 +222,37 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
 
 /// Operations through which no derivative passes.
 pub(crate) fn is_flat(op: &Op) -> bool {
-    matches!(op, Op::Compare(_) | Op::Logic(_) | Op::LargestPlace(_) | Op::OneHot(_) | Op::Stop)
+    match op {
+        Op::Compare(_)
+        | Op::Logic(_)
+        | Op::LargestPlace(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_)
+        | Op::Stop => true,
+        Op::Leaf
+        | Op::Placeholder
+        | Op::Variable
+        | Op::Map(_)
+        | Op::Einsum(_)
+        | Op::Add
+        | Op::Cast
+        | Op::Reshape
+        | Op::Read(_)
+        | Op::Spread(_)
+        | Op::Concatenate(_)
+        | Op::Gather(_)
+        | Op::ScatterAdd(_)
+        | Op::Select
+        | Op::Largest(_)
+        | Op::Scan(_)
+        | Op::Region(_)
+        | Op::Sweep(_)
+        | Op::After
+        | Op::Part(_)
+        | Op::Custom(_)
+        | Op::Failed(_) => false,
+    }
 }
 
 /// The contribution of a node's cotangent to that of one input.
@@ -238,7 +268,11 @@ fn rule(
     let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
     let contribution = match &node.op {
         Op::Variable | Op::Add => g.clone(),
-        Op::After if number == 0 => g.clone(),
+        Op::After => match number {
+            0 => g.clone(),
+            // A control dependency is no value.
+            _ => return None,
+        },
         Op::Map(formula) => {
             let slope = match &*partial(formula, inputs.len(), number) {
                 Partial::Number(0.0) => return None,
@@ -283,7 +317,18 @@ fn rule(
             });
             return pulled.into_iter().nth(number).flatten().map(|contribution| (contribution, masked));
         }
-        _ => return None,
+        Op::Compare(_)
+        | Op::Logic(_)
+        | Op::LargestPlace(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_)
+        | Op::Stop => unreachable!("no derivative passes through {}", node.op.describe()),
+        Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+            unreachable!("outputs of loops are pulled together")
+        }
+        Op::Leaf | Op::Placeholder => unreachable!("a leaf has no inputs"),
+        Op::Failed(_) => return None,
     };
     Some((contribution, masked))
 }

@@ -1,40 +1,162 @@
-//! From graph to numbers.
+//! Executors: a program becomes a plan, and a plan is launched. This file is the boundary between the runtime and them.
 //!
-//! The reference executor is slow and right: it is the judge of every faster one. [`read`](self) holds
-//! the methods of [`Tensor`](crate::expr::Tensor) that ask for values.
+//! An executor states its [`Capabilities`], which lowering respects, derives plans from programs, and owns the memory of
+//! its device. To add one: a folder here, and a row in [`Target`]. Nothing above this boundary knows a device, and nothing
+//! below it knows a derivative.
 
-mod clock;
-mod every;
-mod followed;
-mod footprint;
-mod fused;
-mod graphs;
-mod large;
-mod level;
-mod machine;
-mod packed;
-mod product;
-mod programs;
-mod read;
-mod reference;
-mod register;
-mod schedule;
-mod strong;
-mod sweep;
-mod symmetric;
-pub(crate) mod threads;
-mod tiles;
-mod vector;
-mod whole;
+pub(crate) mod cpu;
+pub(crate) mod host;
+pub(crate) mod reference;
 
-pub(crate) use clock::{Timed, timed};
-pub(crate) use every::{Place, every_value, value_of};
-pub use footprint::footprint;
-pub(crate) use fused::WORTH;
-pub use level::{Level, at_level};
-pub(crate) use machine::{Results, address_mut, part};
-pub use programs::programs_planned;
-pub(crate) use programs::{planned, program_for, run};
-pub(crate) use schedule::{evaluate, evaluate_by_reference, extract, function, known, program, reaches_variable};
-pub use threads::{threads, with_threads};
-pub use vector::accuracy;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::array::Array;
+use crate::error::Error;
+use crate::opt::Capabilities;
+use crate::opt::program::{Program, Signature};
+
+pub use cpu::footprint;
+pub use cpu::{Isa, accuracy, threads, with_isa, with_threads};
+
+/// What programs are lowered and planned for; part of the key of every plan cache.
+///
+/// ```
+/// use glassgrad::{Tensor, exec::Target, runtime::Context};
+/// let sum = || Tensor::from([1.0, 2.0]).exp().sum().item().unwrap();
+/// let reference = Context::new(Target::Reference);
+/// assert!((sum() - reference.run(sum)).abs() < 1e-15);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The processors of this machine: vectorised kernels on several threads.
+    Cpu,
+    /// An interpreter in safe code, one element at a time in memory of its own: the judge of every other executor.
+    Reference,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Target; 2] = [Target::Cpu, Target::Reference];
+
+    /// What programs for it may contain.
+    pub fn capabilities(self) -> &'static Capabilities {
+        match self {
+            Target::Cpu => &cpu::CAPABILITIES,
+            Target::Reference => &reference::CAPABILITIES,
+        }
+    }
+
+    /// A new executor.
+    pub(crate) fn executor(self) -> Arc<dyn Executor> {
+        match self {
+            Target::Cpu => Arc::new(cpu::Cpu::default()),
+            Target::Reference => Arc::new(reference::Reference),
+        }
+    }
+}
+
+/// What runs programs on one device.
+pub(crate) trait Executor: Send + Sync {
+    /// What it runs programs for.
+    fn target(&self) -> Target;
+
+    /// Derives a plan from a program that was lowered for its capabilities.
+    fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error>;
+
+    /// An array in its memory with the elements of another.
+    fn upload(&self, array: &Array) -> Result<Array, Error>;
+
+    /// Waits for everything that was launched. Executors that return from a launch when it is done have nothing to wait for.
+    fn synchronise(&self) -> Result<(), Error>;
+}
+
+/// A program with all that its executor decides on.
+pub(crate) trait Executable: Send + Sync {
+    /// The program.
+    fn program(&self) -> &Arc<Program>;
+
+    /// The bytes that a launch allocates besides its inputs.
+    fn footprint(&self) -> usize;
+
+    /// Runs the program. Pushes an array for each result that is [`Output::New`], and `None` for the others. Inputs and
+    /// outputs that do not fit the program are refused.
+    fn launch(
+        &self,
+        inputs: &mut [Input<'_>],
+        outputs: &mut [Output<'_>],
+        results: &mut Results,
+        origins: &[&'static Location<'static>],
+    ) -> Result<(), Error>;
+
+    /// Runs the program again and again for about this long, at least once, and returns the median time of each step.
+    fn profile(
+        &self,
+        inputs: &mut [Input<'_>],
+        origins: &[&'static Location<'static>],
+        duration: Duration,
+    ) -> Result<Times, Error>;
+}
+
+/// An input of a launch.
+pub(crate) enum Input<'a> {
+    /// Elements of an array, from this one on.
+    Read(&'a Array, usize),
+    /// A whole array that nobody else holds, and that a result is written over.
+    Overwrite(&'a mut Array),
+}
+
+/// Where a result goes.
+pub(crate) enum Output<'a> {
+    /// Into a new array.
+    New,
+    /// Into an array that nobody else holds.
+    Into(&'a mut Array),
+    /// Over the input of this number, which is [`Input::Overwrite`].
+    AliasInput(usize),
+}
+
+/// The new arrays of a launch; `None` where a result went elsewhere.
+pub(crate) type Results = Vec<Option<Array>>;
+
+/// How long each step took, in seconds.
+pub(crate) type Times = Vec<Timed>;
+
+/// How long a step took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Timed {
+    pub(crate) seconds: f64,
+    /// For each program inside of it, how long its steps took in one run.
+    pub(crate) inside: Vec<Times>,
+}
+
+/// Checks what a launch is given against the signatures of a program: executors address memory by them.
+pub(crate) fn check_bindings(program: &Program, inputs: &[Input<'_>], outputs: &[Output<'_>]) -> Result<(), Error> {
+    let fits = |array: &Array, start: usize, (shape, dtype): &Signature, whole: bool| {
+        let end = start.saturating_add(shape.elements());
+        let length = array.shape().elements();
+        array.dtype() == *dtype && if whole { end == length } else { end <= length }
+    };
+    let input = |(input, signature): (&Input<'_>, &Signature)| match input {
+        Input::Read(array, start) => fits(array, *start, signature, false),
+        Input::Overwrite(array) => fits(array, 0, signature, true),
+    };
+    let output = |(output, signature): (&Output<'_>, &Signature)| match output {
+        Output::New => true,
+        Output::Into(array) => fits(array, 0, signature, true),
+        Output::AliasInput(number) => {
+            matches!(inputs.get(*number), Some(Input::Overwrite(_))) && program.inputs.get(*number) == Some(signature)
+        }
+    };
+    let fit = inputs.len() == program.inputs.len()
+        && outputs.len() == program.results.len()
+        && inputs.iter().zip(&program.inputs).all(input)
+        && outputs.iter().zip(&program.results).all(output);
+    match fit {
+        true => Ok(()),
+        false => {
+            Err(Error::new("launch", "the arrays do not have the shapes and types that the program was planned for"))
+        }
+    }
+}

@@ -69,9 +69,9 @@ impl Arena {
         let value = |held: &Held| {
             let step = &steps[held.first];
             let room = match &program.steps[held.first] {
-                Step::Repeat(repeat) => Some(repeat.scratch),
-                Step::Sweep(sweep) => Some(sweep.scratch),
-                Step::Loop(_) | Step::Product(_) | Step::Call(_) => None,
+                Step::Scan(repeat) => Some(repeat.scratch),
+                Step::ReverseScan(sweep) => Some(sweep.scratch),
+                Step::Loop(_) | Step::Contract(_) | Step::Call(_) => None,
             };
             let is_room = room == Some(Memory::Arena(held.place));
             let what = if is_room { format!("room of: {}", step.what) } else { step.what.clone() };

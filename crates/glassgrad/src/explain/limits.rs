@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::text::seconds;
-use crate::array::Array;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::exec;
-use crate::exec::threads::each_part;
+use crate::exec::cpu::thread_pool::each_part;
+use crate::exec::{self, Input};
 use crate::expr::Tensor;
 use crate::ops::Operation;
 use crate::opt::contract::metric;
 use crate::opt::program::{Instruction, Loop, Program, Step};
+use crate::runtime;
 
 /// Each limit is the best of this many turns, each of about this long.
 const TURNS: usize = 5;
@@ -82,7 +82,7 @@ pub enum Bound {
     Arithmetic,
     /// Functions of elements such as exp and tanh.
     Transcendental,
-    /// Reading and writing.
+    /// LoadMode and writing.
     Memory,
     /// The steps inside of it.
     Inside,
@@ -143,13 +143,13 @@ impl Limits {
     pub(super) fn least(&self, step: &Step) -> (f64, Bound) {
         let (computing, bound) = match step {
             Step::Loop(fused) => self.of_loop(fused),
-            Step::Product(product) => {
-                let then = product.then.as_ref().map_or(0.0, |then| self.of_loop(then).0);
-                (product.flops() / of_type(&self.product, product.operands[2].dtype) + then, Bound::Product)
+            Step::Contract(product) => {
+                let epilogue = product.epilogue.as_ref().map_or(0.0, |epilogue| self.of_loop(epilogue).0);
+                (product.flops() / of_type(&self.product, product.operands[2].dtype) + epilogue, Bound::Product)
             }
             Step::Call(_) => (0.0, Bound::Memory),
-            Step::Repeat(repeat) => return (repeat.length as f64 * self.of_program(&repeat.body), Bound::Inside),
-            Step::Sweep(sweep) => {
+            Step::Scan(repeat) => return (repeat.length as f64 * self.of_program(&repeat.body), Bound::Inside),
+            Step::ReverseScan(sweep) => {
                 let [forwards, back] = sweep.runs().map(|runs| runs as f64);
                 let seconds = forwards * self.of_program(&sweep.advance) + back * self.of_program(&sweep.reverse);
                 return (seconds, Bound::Inside);
@@ -175,12 +175,12 @@ impl Limits {
         for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
             let runs = fused.runs(place);
             match instruction {
-                Instruction::Number(_) => {}
+                Instruction::Constant(_) => {}
                 code if is_transcendental(code) => seconds[1] += runs / of_type(&self.transcendental, *dtype),
                 _ => seconds[0] += runs / of_type(&self.arithmetic, *dtype),
             }
         }
-        for store in fused.stores.iter().filter(|store| store.combine.is_some()) {
+        for store in fused.stores.iter().filter(|store| store.reduction.is_some()) {
             seconds[0] += elements / of_type(&self.arithmetic, store.access.dtype);
         }
         let bound = if seconds[1] > seconds[0] { Bound::Transcendental } else { Bound::Arithmetic };
@@ -243,10 +243,13 @@ fn of_type(rates: &[f64; 2], dtype: DType) -> f64 {
 /// How much of some amount of work is done in a second by the program of a tensor.
 fn rate(amount: f64, tensor: Result<Tensor, Error>) -> f64 {
     let time = || -> Result<f64, Error> {
-        let extract = exec::extract(&[&tensor?])?;
-        let program = exec::program_for(&extract);
-        let inputs: Vec<(&Array, usize)> = extract.known_leaves()?;
-        let turn = || exec::timed(&program, &inputs, &extract.origins, TURN);
+        let capture = runtime::capture(&[&tensor?])?;
+        let plan = runtime::executable_for(&capture)?;
+        let leaves = capture.known_leaves()?;
+        let turn = || {
+            let mut inputs: Vec<Input<'_>> = leaves.iter().map(|(array, start)| Input::Read(array, *start)).collect();
+            plan.profile(&mut inputs, &capture.origins, TURN)
+        };
         let mut best = f64::INFINITY;
         for _ in 0..TURNS {
             best = best.min(turn()?.iter().map(|step| step.seconds).sum());

@@ -31,12 +31,13 @@ use crate::array::Array;
 use crate::compile::Compiled;
 use crate::diff::Outcome;
 use crate::error::Error;
-use crate::exec;
+use crate::exec::Input;
 use crate::expr::Tensor;
-use crate::opt::Extract;
+use crate::opt::Capture;
 use crate::opt::contract::metric;
 use crate::opt::lower::lower;
 use crate::opt::passes::{Report, optimised};
+use crate::runtime;
 use crate::tree::Tree;
 use steps::{explained, line_of};
 use text::{Edge, seconds, shortened, table};
@@ -96,7 +97,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn explain_all(tensors: &[&Tensor]) -> Result<Explanation, Error> {
-        let extract = exec::extract(tensors)?;
+        let extract = runtime::capture(tensors)?;
         let inputs = extract.known_leaves()?;
         Explanation::of(&extract, &inputs)
     }
@@ -124,14 +125,16 @@ impl<F, R: Tree> Compiled<F, R> {
 }
 
 impl Explanation {
-    fn of(extract: &Extract, inputs: &[(&Array, usize)]) -> Result<Explanation, Error> {
+    fn of(extract: &Capture, inputs: &[(&Array, usize)]) -> Result<Explanation, Error> {
         // Planned anew, because a program that was kept does not tell what the passes did. It is the same one.
         let (graph, passes) = optimised(extract.graph());
-        let program = lower(&graph);
-        let times = exec::timed(&program, inputs, &extract.origins, PATIENCE)?;
+        let plan = runtime::prepare(lower(&graph, runtime::target().capabilities()))?;
+        let mut inputs: Vec<Input<'_>> = inputs.iter().map(|(array, start)| Input::Read(array, *start)).collect();
+        let times = plan.profile(&mut inputs, &extract.origins, PATIENCE)?;
+        let program = plan.program();
         let limits = Limits::measured();
-        let steps = explained(&program, &times, limits, &extract.origins, &[]);
-        let arena = Arena::of(&program, &steps);
+        let steps = explained(program, &times, limits, &extract.origins, &[]);
+        let arena = Arena::of(program, &steps);
         Ok(Explanation { passes, steps, arena, limits: limits.clone() })
     }
 

@@ -9,7 +9,7 @@ use crate::exec;
 /// A step that reaches this part of its limit needs no reason.
 pub(super) const ENOUGH: f64 = 0.6;
 /// Loops of less work than this (elements times registers) run on one thread, and so do products of so few operations.
-const SINGLE: f64 = exec::WORTH as f64;
+const SINGLE: f64 = exec::cpu::WORTH as f64;
 /// Steps of less work than this spend their time on beginning: addresses, blocks, the first and last elements of rows.
 const SMALL: f64 = (1 << 15) as f64;
 
@@ -77,7 +77,7 @@ impl ExplainedStep {
         }
         let explains = |seconds: f64| seconds >= ENOUGH * self.measured;
         Some(match self.kind {
-            Kind::Repeat | Kind::Sweep => Reason::Inside,
+            Kind::Scan | Kind::Sweep => Reason::Inside,
             Kind::Call => Reason::Whole,
             Kind::Loop | Kind::Product if explains(self.predicted) => Reason::Small,
             Kind::Loop | Kind::Product if self.work < SINGLE => {

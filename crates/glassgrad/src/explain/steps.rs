@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::limits::{Bound, Limits};
 use crate::exec::Timed;
-use crate::opt::program::{Combine, Instruction, Loop, Product, ProductAxis, Program, Step};
+use crate::opt::program::{Contraction, ContractionAxis, Instruction, Loop, Program, Reduction, Step};
 
 /// The most operations of a loop that are named.
 const NAMED: usize = 6;
@@ -28,7 +28,7 @@ pub enum Kind {
     /// An operation on whole arrays, by the reference.
     Call,
     /// A loop over time.
-    Repeat,
+    Scan,
     /// The sweep back over one.
     Sweep,
 }
@@ -142,22 +142,22 @@ pub(super) fn explained(
 /// The programs that a step runs, with a word for each and how often it runs.
 fn inner(step: &Step) -> Vec<(&'static str, usize, &Program)> {
     match step {
-        Step::Repeat(repeat) => vec![("one step", repeat.length, &repeat.body)],
-        Step::Sweep(sweep) => {
+        Step::Scan(repeat) => vec![("one step", repeat.length, &repeat.body)],
+        Step::ReverseScan(sweep) => {
             let [forwards, back] = sweep.runs();
             vec![("one step forwards", forwards, &sweep.advance), ("one step back", back, &sweep.reverse)]
         }
-        Step::Loop(_) | Step::Product(_) | Step::Call(_) => Vec::new(),
+        Step::Loop(_) | Step::Contract(_) | Step::Call(_) => Vec::new(),
     }
 }
 
 fn kind(step: &Step) -> Kind {
     match step {
         Step::Loop(_) => Kind::Loop,
-        Step::Product(_) => Kind::Product,
+        Step::Contract(_) => Kind::Product,
         Step::Call(_) => Kind::Call,
-        Step::Repeat(_) => Kind::Repeat,
-        Step::Sweep(_) => Kind::Sweep,
+        Step::Scan(_) => Kind::Scan,
+        Step::ReverseScan(_) => Kind::Sweep,
     }
 }
 
@@ -165,7 +165,7 @@ fn work(step: &Step) -> f64 {
     match step {
         Step::Loop(fused) => {
             let elements: f64 = fused.extents.iter().map(|extent| *extent as f64).product();
-            elements * (fused.slots.len() + fused.stores.len()) as f64
+            elements * (fused.loads.len() + fused.code.len() + fused.stores.len()) as f64
         }
         other => other.flops(),
     }
@@ -175,11 +175,11 @@ fn work(step: &Step) -> f64 {
 fn words(step: &Step) -> String {
     match step {
         Step::Loop(fused) => loop_words(fused),
-        Step::Product(product) => product_words(product),
-        Step::Call(call) => call.op.describe(),
-        Step::Repeat(repeat) if repeat.reversed => format!("repeat {} times backwards", repeat.length),
-        Step::Repeat(repeat) => format!("repeat {} times", repeat.length),
-        Step::Sweep(sweep) => {
+        Step::Contract(product) => product_words(product),
+        Step::Call(call) => call.kind.describe(),
+        Step::Scan(repeat) if repeat.reversed => format!("repeat {} times backwards", repeat.length),
+        Step::Scan(repeat) => format!("repeat {} times", repeat.length),
+        Step::ReverseScan(sweep) => {
             let schedule = &sweep.schedule;
             format!("sweep back over {} steps, {} kept", schedule.steps, schedule.snapshots)
         }
@@ -202,9 +202,9 @@ fn operations(fused: &Loop) -> String {
     // Each operation once, in the order in which they come.
     let mut names: Vec<&str> = Vec::new();
     let code = fused.code.iter().filter_map(|(instruction, _)| name(instruction));
-    let combined = fused.stores.iter().filter_map(|store| match store.combine? {
-        Combine::Sum => Some("sum"),
-        Combine::Largest => Some("largest"),
+    let combined = fused.stores.iter().filter_map(|store| match store.reduction? {
+        Reduction::Sum => Some("sum"),
+        Reduction::Max => Some("largest"),
     });
     for name in code.chain(combined) {
         if !names.contains(&name) {
@@ -222,29 +222,34 @@ fn operations(fused: &Loop) -> String {
 
 fn name(instruction: &Instruction) -> Option<&'static str> {
     match instruction {
-        Instruction::Number(_) => None,
+        Instruction::Constant(_) => None,
         Instruction::Unary(operation, ..) | Instruction::Binary(operation, ..) => Some(operation.name()),
-        Instruction::Strong(..) => Some("mul"),
+        Instruction::MaskedMul(..) => Some("mul"),
         Instruction::Compare(..) => Some("compare"),
         Instruction::Logic(..) => Some("logic"),
-        Instruction::Choose(..) => Some("choose"),
+        Instruction::Select(..) => Some("choose"),
         Instruction::Cast(_) => Some("cast"),
-        Instruction::Spread(_) => None,
-        Instruction::Rows(Combine::Sum, ..) => Some("row sum"),
-        Instruction::Rows(Combine::Largest, ..) => Some("row largest"),
+        Instruction::BroadcastRow(_) => None,
+        Instruction::RowReduce(Reduction::Sum, ..) => Some("row sum"),
+        Instruction::RowReduce(Reduction::Max, ..) => Some("row largest"),
     }
 }
 
 /// Rows, inner axis and columns, behind them what there are several of.
-fn product_words(product: &Product) -> String {
+fn product_words(product: &Contraction) -> String {
     let one = sizes([product.rows, product.inner, product.columns].map(|axis| axis.extent).into_iter());
-    let several = |axes: &[ProductAxis], word: &str| match axes {
+    let several = |axes: &[ContractionAxis], word: &str| match axes {
         [] => String::new(),
         axes => format!(", {word} {}", sizes(axes.iter().map(|axis| axis.extent))),
     };
-    let folded = if product.meets { ", folded" } else { "" };
-    let then = product.then.as_ref().map_or_else(String::new, |then| format!(", then {}", operations(then)));
-    format!("product {one}{}{}{folded}{then}", several(&product.batch, "batch"), several(&product.sums, "summed over"))
+    let folded = if product.accumulates { ", folded" } else { "" };
+    let epilogue =
+        product.epilogue.as_ref().map_or_else(String::new, |epilogue| format!(", epilogue {}", operations(epilogue)));
+    format!(
+        "product {one}{}{}{folded}{epilogue}",
+        several(&product.batch, "batch"),
+        several(&product.sums, "summed over")
+    )
 }
 
 impl ExplainedStep {

@@ -153,7 +153,7 @@ fn class(kind: Kind) -> &'static str {
         Kind::Loop => "loop",
         Kind::Product => "product",
         Kind::Call => "call",
-        Kind::Repeat | Kind::Sweep => "time",
+        Kind::Scan | Kind::Sweep => "time",
     }
 }
 
@@ -163,7 +163,7 @@ fn draw_kinds(svg: &mut String, y: f64) {
         (Kind::Loop, "written by a loop"),
         (Kind::Product, "by a product"),
         (Kind::Call, "whole arrays"),
-        (Kind::Repeat, "by a loop over time, or its room"),
+        (Kind::Scan, "by a loop over time, or its room"),
     ];
     let mut x = LEFT;
     for (kind, words) in kinds {

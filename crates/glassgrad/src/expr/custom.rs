@@ -124,8 +124,9 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
 ///
 /// ```
 /// use glassgrad::{Tensor, expr::Op, rng::Key};
-/// // Drawing random numbers is such an operation.
-/// assert!(matches!(Tensor::uniform(Key::new(1), 3).op(), Op::Custom(_)));
+/// // A Poisson sample is rejected and drawn again in host code.
+/// let counts = Tensor::from([1.0, 4.0]).poisson(Key::new(1));
+/// assert!(matches!(counts.op(), Op::Custom(_)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Custom(pub(crate) Arc<dyn CustomOp>);

@@ -36,7 +36,7 @@ pub use index::{Index, s};
 pub(crate) use node::Inputs;
 pub(crate) use node::Node;
 pub use node::{Logic, Op, ScanBody, Tensor};
-pub use random::Keys;
+pub use random::{Distribution, Keys};
 pub use region::{Region, Sweep};
 pub(crate) use remember::{Partial, Request, partial, product, product_from};
 pub(crate) use walk::{inner_nodes, nodes_behind};

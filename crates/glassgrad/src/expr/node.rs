@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 
 use super::behalf::{self, Cause};
 use super::custom::Custom;
+use super::random::Distribution;
 use super::region::{Region, Sweep};
-use crate::array::{Array, Buffer};
+use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -68,6 +69,13 @@ pub enum Op {
     /// Along a new last axis, 1 at the class that an integer names and 0 elsewhere; with the operation that the user
     /// called, which an integer that is no class is reported for.
     OneHot(&'static str),
+    /// The stable permutation that sorts along the last axis; NaN comes last in ascending order.
+    ArgSort {
+        /// Whether the largest element comes first.
+        descending: bool,
+    },
+    /// Random numbers by the counter-based generator, from the keys that the input holds: for each the same shape.
+    Draw(Distribution),
     /// The value without its history.
     Stop,
     /// A loop along leading axes; its parts are the last carries and the stacked results.
@@ -111,6 +119,9 @@ impl Op {
             }
             Op::LargestPlace(axis) => format!("argmax along {axis}"),
             Op::OneHot(_) => "onehot".to_owned(),
+            Op::ArgSort { descending: false } => "argsort".to_owned(),
+            Op::ArgSort { descending: true } => "argsort descending".to_owned(),
+            Op::Draw(distribution) => distribution.to_string(),
             Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
             Op::Scan(body) => format!("scan of {} steps", body.length),
             Op::Region(region) => format!("region of {} results", region.body.carried.len()),
@@ -118,7 +129,16 @@ impl Op {
             Op::Part(number) => format!("part {number}"),
             Op::Custom(custom) => custom.0.name().to_owned(),
             Op::Failed(error) => format!("failed {error}"),
-            other => format!("{other:?}").to_lowercase(),
+            Op::Leaf
+            | Op::Placeholder
+            | Op::Variable
+            | Op::Add
+            | Op::Cast
+            | Op::Reshape
+            | Op::Logic(_)
+            | Op::Select
+            | Op::Stop
+            | Op::After => format!("{self:?}").to_lowercase(),
         }
     }
 }
@@ -312,11 +332,11 @@ impl Tensor {
                 pending = pending.saturating_add(input.pending);
             }
         }
-        had_variable = match op {
-            Op::Variable | Op::Placeholder => true,
-            Op::Stop => false,
-            _ => had_variable,
-        };
+        if matches!(op, Op::Variable | Op::Placeholder) {
+            had_variable = true;
+        } else if op == Op::Stop {
+            had_variable = false;
+        }
         let node = Node {
             id: next_number(),
             pending,
@@ -335,23 +355,28 @@ impl Tensor {
         Tensor(Arc::new(node))
     }
 
-    /// The elements of a leaf, to be written over: a leaf that others hold too is first made anew.
-    pub(crate) fn elements_mut(&mut self) -> Option<&mut Buffer> {
+    /// The value of a leaf, to be written over: a leaf that others hold too is first made anew.
+    pub(crate) fn value_mut(&mut self) -> Option<&mut Array> {
         if !matches!(self.0.op, Op::Leaf) || Arc::get_mut(&mut self.0).is_none() {
             let (value, name) = (self.0.value()?.clone(), self.0.name.clone());
             *self = Tensor::leaf_at(value, self.0.origin);
             Arc::get_mut(&mut self.0)?.name = name;
         }
-        Arc::get_mut(&mut self.0)?.value.get_mut().map(Array::buffer_mut)
+        let value = Arc::get_mut(&mut self.0)?.value.get_mut()?;
+        value.make_own();
+        Some(value)
     }
 
-    /// A leaf that nobody else holds, nor its elements, as a new one, and its elements to be written over.
-    pub(crate) fn renewed(&mut self, origin: &'static Location<'static>) -> Option<&mut Buffer> {
+    /// A leaf that nobody else holds, nor its elements, as a new one, and its value to be written over.
+    pub(crate) fn renewed(&mut self, origin: &'static Location<'static>) -> Option<&mut Array> {
         let node = Arc::get_mut(&mut self.0).filter(|node| matches!(node.op, Op::Leaf))?;
-        let elements = node.value.get_mut().and_then(Array::own_buffer)?;
+        let value = node.value.get_mut()?;
+        if !value.is_writable() {
+            return None;
+        }
         (node.cause, node.origin) = behalf::current(origin);
         (node.id, node.name) = (next_number(), OnceLock::new());
-        Some(elements)
+        Some(value)
     }
 
     /// The sizes of the axes.

@@ -1,9 +1,13 @@
 //! Random tensors, and keys that are tensors themselves, so that every example of a batch can have its own.
 
-use super::custom::{CustomOp, Rule};
-use super::node::Tensor;
-use crate::array::{Array, Buffer};
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::node::{Op, Tensor};
+use crate::array::Buffer;
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::rng::Key;
 use crate::shape::Shape;
 
@@ -36,7 +40,7 @@ impl Keys {
     /// ```
     #[track_caller]
     pub fn split(&self, count: usize) -> Keys {
-        Keys(Tensor::custom(Derive { numbers: (0..count as u64).collect(), shape: Shape::from(count) }, &[&self.0]))
+        Keys(Tensor::draw(Distribution::Keys((0..count as u64).collect()), self, count))
     }
 
     /// For each key, the key that belongs to a number, such as a step.
@@ -48,7 +52,7 @@ impl Keys {
     /// ```
     #[track_caller]
     pub fn fold(&self, number: u64) -> Keys {
-        Keys(Tensor::custom(Derive { numbers: vec![number], shape: Shape::scalar() }, &[&self.0]))
+        Keys(Tensor::draw(Distribution::Keys([number].into()), self, ()))
     }
 
     /// The sizes of the axes along which the keys stand.
@@ -87,7 +91,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn uniform(key: impl Into<Keys>, shape: impl Into<Shape>) -> Tensor {
-        Tensor::draw("uniform", |key, count| single(count, |k| key.uniform(k)), key, shape)
+        Tensor::draw(Distribution::Uniform, key, shape)
     }
 
     /// Random numbers with the standard normal distribution, 32-bit; of several keys, for each a tensor of this
@@ -100,105 +104,94 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn normal(key: impl Into<Keys>, shape: impl Into<Shape>) -> Tensor {
-        Tensor::draw("normal", |key, count| single(count, |k| key.normal(k)), key, shape)
+        Tensor::draw(Distribution::Normal, key, shape)
     }
 
-    /// What a key stands for, as many numbers as a shape has; of several keys, for each a tensor of this shape. The
-    /// name tells the distribution, and belongs to one function only.
+    /// Random numbers of a distribution; of several keys, for each a tensor of this shape.
     #[track_caller]
-    pub(crate) fn draw(
-        name: &'static str,
-        numbers: fn(Key, usize) -> Buffer,
-        key: impl Into<Keys>,
-        shape: impl Into<Shape>,
+    pub(crate) fn draw(distribution: Distribution, key: impl Into<Keys>, shape: impl Into<Shape>) -> Tensor {
+        Tensor::draw_at(distribution, &key.into().0, &shape.into(), Location::caller())
+    }
+
+    /// [`Tensor::draw`] for passes, which know the user's line.
+    pub(crate) fn draw_at(
+        distribution: Distribution,
+        keys: &Tensor,
+        shape: &Shape,
+        origin: &'static Location<'static>,
     ) -> Tensor {
-        Tensor::custom(Draw { name, numbers, shape: shape.into() }, &[&key.into().0])
-    }
-}
-
-/// 32-bit numbers by their place.
-fn single(count: usize, number: impl Fn(u64) -> f64) -> Buffer {
-    Buffer::from_fn(DType::F32, count, |k| number(k as u64))
-}
-
-/// Numbers of a distribution, a function of the key. They take no memory until they are read.
-#[derive(Clone, Debug)]
-struct Draw {
-    name: &'static str,
-    numbers: fn(Key, usize) -> Buffer,
-    shape: Shape,
-}
-
-/// Keys from keys, one for each of these numbers.
-#[derive(Clone, Debug)]
-struct Derive {
-    numbers: Vec<u64>,
-    shape: Shape,
-}
-
-/// The keys of an array.
-fn keys_of(array: &Array) -> Vec<Key> {
-    match array.buffer() {
-        Buffer::I64(bits) => bits.iter().map(|bits| Key(*bits as u64)).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Keys in front, what belongs to each behind: so a leading axis of the keys is one of the result.
-fn behind(keys: &[&Tensor], shape: &Shape, dtype: DType) -> Result<(Shape, DType), String> {
-    match keys[0].dtype() {
-        DType::I64 => Ok((keys[0].shape().followed_by(shape), dtype)),
-        other => Err(format!("keys are i64, not {other}")),
-    }
-}
-
-impl CustomOp for Draw {
-    fn name(&self) -> &str {
-        self.name
-    }
-    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
-        // What is drawn of nothing tells the type.
-        behind(inputs, &self.shape, (self.numbers)(Key::new(0), 0).dtype())
-    }
-    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let (keys, count) = (keys_of(&inputs[0]), self.shape.elements());
-        let mut drawn = (self.numbers)(Key::new(0), 0);
-        for key in keys {
-            drawn.append((self.numbers)(key, count));
+        if keys.error().is_some() {
+            return keys.clone();
         }
-        Ok(Array::new(inputs[0].shape().followed_by(&self.shape), drawn))
-    }
-    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
-        Rule::Pullback(Box::new(|_| vec![None]))
-    }
-    // The name tells the distribution.
-    fn key(&self) -> Option<String> {
-        Some(self.shape.to_string())
-    }
-    fn batched(&self, inputs: &[Tensor], _: &[bool]) -> Option<Tensor> {
-        Some(Tensor::custom(self.clone(), &[&inputs[0]]))
+        if keys.dtype() != DType::I64 {
+            let error = Error::new(distribution.name(), format!("keys are i64, not {}", keys.dtype()));
+            return Tensor::refused_at(error, &[keys], origin);
+        }
+        // Keys in front, what belongs to each behind: so a leading axis of the keys is one of the result.
+        let (shape, dtype) = (keys.shape().followed_by(shape), distribution.dtype());
+        Tensor::node_at(Op::Draw(distribution), &[keys], shape, dtype, origin)
     }
 }
 
-impl CustomOp for Derive {
-    fn name(&self) -> &str {
-        "keys"
+/// What the counter-based generator makes of a key: for each index a number that depends on the key and the index alone.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::{Distribution, Op}, rng::Key};
+/// assert!(matches!(Tensor::uniform(Key::new(1), 3).op(), Op::Draw(Distribution::Uniform)));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// Uniform from 0 up to but not including 1, 32-bit.
+    Uniform,
+    /// Uniform between 0 and 1, both excluded, 64-bit.
+    OpenUniform,
+    /// The standard normal distribution, 32-bit.
+    Normal,
+    /// A permutation of as many integers as are drawn.
+    Permutation,
+    /// Keys derived from the key, one for each of these numbers.
+    Keys(Arc<[u64]>),
+}
+
+impl Distribution {
+    /// The element type of what is drawn.
+    pub(crate) fn dtype(&self) -> DType {
+        match self {
+            Distribution::Uniform | Distribution::Normal => DType::F32,
+            Distribution::OpenUniform => DType::F64,
+            Distribution::Permutation | Distribution::Keys(_) => DType::I64,
+        }
     }
-    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
-        behind(inputs, &self.shape, DType::I64)
+
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Distribution::Uniform => "uniform",
+            Distribution::OpenUniform => "open_uniform",
+            Distribution::Normal => "normal",
+            Distribution::Permutation => "permutation",
+            Distribution::Keys(_) => "keys",
+        }
     }
-    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let keys = keys_of(&inputs[0]);
-        let derived = keys.iter().flat_map(|key| self.numbers.iter().map(|number| key.fold(*number).0 as i64));
-        Ok(Array::new(inputs[0].shape().followed_by(&self.shape), Buffer::I64(derived.collect())))
+
+    /// All that is drawn from one key, by definition.
+    pub(crate) fn numbers(&self, key: Key, count: usize) -> Buffer {
+        let of = |number: &dyn Fn(u64) -> f64| Buffer::from_fn(self.dtype(), count, |index| number(index as u64));
+        match self {
+            Distribution::Uniform => of(&|index| key.uniform(index)),
+            Distribution::OpenUniform => of(&|index| key.open_uniform(index)),
+            Distribution::Normal => of(&|index| key.normal(index)),
+            Distribution::Permutation => {
+                Buffer::I64(key.permutation(count).iter().map(|place| *place as i64).collect())
+            }
+            Distribution::Keys(numbers) => {
+                Buffer::I64(numbers.iter().map(|number| key.fold(*number).0 as i64).collect())
+            }
+        }
     }
-    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
-        Rule::Pullback(Box::new(|_| vec![None]))
-    }
-    fn key(&self) -> Option<String> {
-        Some(format!("{} {:?}", self.shape, self.numbers))
-    }
-    fn batched(&self, inputs: &[Tensor], _: &[bool]) -> Option<Tensor> {
-        Some(Tensor::custom(self.clone(), &[&inputs[0]]))
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
     }
 }

@@ -272,7 +272,7 @@ fn slope_zeros(
     node: &Arc<Node>,
     inputs: &[Arc<Node>],
     input: u64,
-    values: &HashMap<crate::exec::Place, Array>,
+    values: &HashMap<crate::runtime::Place, Array>,
 ) -> Option<usize> {
     let Op::Map(formula) = &node.op else { return None };
     let number = inputs.iter().position(|other| other.id == input)?;

@@ -12,9 +12,9 @@ use super::summary::Summary;
 use crate::array::Array;
 use crate::diff::{Outcome, cotangents};
 use crate::error::Error;
-use crate::exec::Place;
 use crate::expr::{Op, Tensor};
 use crate::picture::{Card, Diagram, Edge, Ink, Role, TooLarge, aligned};
+use crate::runtime::Place;
 use crate::trace::adjoint_of;
 use crate::tree::Tree;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::error::Error;
-use crate::exec::{Place, every_value};
 use crate::expr::{Inputs, Node, ScanBody, Tensor, inner_nodes, nodes_behind};
+use crate::runtime::{Place, every_value};
 
 /// Nodes with their inputs, which stand before what uses them.
 #[derive(Clone)]

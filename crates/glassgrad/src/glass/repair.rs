@@ -13,9 +13,9 @@ use super::place;
 use super::provenance::{Traced, Wanted};
 use super::search::first_not_finite;
 use crate::array::Array;
-use crate::exec::Place;
 use crate::expr::{Axes, Node, Op, Product, Tensor, single_row};
 use crate::ops::Operation;
+use crate::runtime::Place;
 
 /// A change that makes a value and its derivatives finite, and has been tried.
 #[derive(Clone, Debug, PartialEq)]

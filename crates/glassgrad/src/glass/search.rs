@@ -13,8 +13,8 @@ use super::level::Level;
 use super::provenance::{Carrier, Provenance, Wanted};
 use super::summary::Summary;
 use crate::array::{Array, Buffer};
-use crate::exec::{Place, value_of};
 use crate::expr::{Inputs, Node, Op, Pass, ScanBody, Tensor};
+use crate::runtime::{Place, value_of};
 use crate::trace::short;
 
 /// A number in place of one that is not finite: inside of the domain of nearly everything.

@@ -3,13 +3,11 @@
 //! The permutation is stable: of equal elements the first comes first, and each keeps the derivative of the place
 //! that it takes. NaN stands after all numbers.
 
-use std::cmp::Ordering;
+use std::panic::Location;
 
-use crate::array::{Array, Buffer};
-use crate::dtype::{DType, Element};
+use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, CustomOp, Rule, Tensor};
-use crate::shape::Shape;
+use crate::expr::{Axes, Op, Tensor};
 
 impl Tensor {
     /// The places of the elements along an axis in ascending order, equal ones in the order in which they stand, NaN
@@ -141,69 +139,13 @@ impl Tensor {
     fn ordered(&self, name: &'static str, axis: isize, descending: bool) -> Tensor {
         match self.resolved(name, &Axes::from(axis)) {
             Ok(resolved) => {
-                let order = Tensor::custom(Order { name, descending }, &[&self.axis_to_last(resolved[0])]);
+                let lines = self.axis_to_last(resolved[0]);
+                let shape = lines.shape().clone();
+                let order =
+                    Tensor::node_at(Op::ArgSort { descending }, &[&lines], shape, DType::I64, Location::caller());
                 order.last_axis_to(resolved[0])
             }
             Err(failed) => failed,
         }
-    }
-}
-
-/// The permutation that sorts along the last axis; it is stable in both directions.
-#[derive(Clone, Debug)]
-struct Order {
-    name: &'static str,
-    descending: bool,
-}
-
-impl Order {
-    fn places<E: Element + PartialOrd>(&self, elements: &[E], size: usize) -> Buffer {
-        // Two elements without an order differ in being NaN, or both are.
-        let compare = |a: E, b: E| {
-            let by_nan = || a.to_f64().is_nan().cmp(&b.to_f64().is_nan());
-            a.partial_cmp(&b).unwrap_or_else(by_nan)
-        };
-        let directed = |order: Ordering| if self.descending { order.reverse() } else { order };
-        let mut places: Vec<i64> = Vec::with_capacity(elements.len());
-        for line in elements.chunks(size.max(1)) {
-            let start = places.len();
-            places.extend(0..size as i64);
-            places[start..].sort_by(|a, b| directed(compare(line[*a as usize], line[*b as usize])));
-        }
-        Buffer::I64(places)
-    }
-}
-
-impl CustomOp for Order {
-    fn key(&self) -> Option<String> {
-        Some(format!("{self:?}"))
-    }
-
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
-        Ok((inputs[0].shape().clone(), DType::I64))
-    }
-
-    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let shape = inputs[0].shape();
-        let size = shape.last().copied().unwrap_or(1);
-        let places = match inputs[0].buffer() {
-            Buffer::F32(elements) => self.places(elements, size),
-            Buffer::F64(elements) => self.places(elements, size),
-            Buffer::I64(elements) => self.places(elements, size),
-            Buffer::Bool(elements) => self.places(elements, size),
-        };
-        Ok(Array::new(shape.clone(), places))
-    }
-
-    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
-        Rule::Pullback(Box::new(|_| vec![None]))
-    }
-
-    fn batched(&self, inputs: &[Tensor], _: &[bool]) -> Option<Tensor> {
-        Some(Tensor::custom(self.clone(), &[&inputs[0]]))
     }
 }

@@ -3,8 +3,7 @@
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::exec::threads::each_part;
-use crate::expr::{Axes, CustomOp, Keys, Rule, Tensor};
+use crate::expr::{Axes, CustomOp, Distribution, Keys, Rule, Tensor};
 use crate::ops::Algebra;
 use crate::rng::Key;
 use crate::shape::Shape;
@@ -12,22 +11,7 @@ use crate::shape::Shape;
 /// Numbers between 0 and 1, both excluded, uniformly distributed, in 64 bits: most draws of this file begin here.
 #[track_caller]
 fn between_zero_and_one(key: impl Into<Keys>, shape: &Shape) -> Tensor {
-    Tensor::draw("open_uniform", open_uniform, key, shape)
-}
-
-fn open_uniform(key: Key, count: usize) -> Buffer {
-    const PART: usize = 1 << 14;
-    let mut numbers = vec![0.0; count];
-    each_part(&mut numbers, PART, |part, numbers| {
-        key.uniforms((part * PART) as u64, numbers);
-        // Half a step above a number that may be 0 and is never 1.
-        numbers.iter_mut().for_each(|number| *number += 0.5 / (1_u64 << 53) as f64);
-    });
-    Buffer::F64(numbers)
-}
-
-fn permutation(key: Key, count: usize) -> Buffer {
-    Buffer::I64(key.permutation(count).into_iter().map(|place| place as i64).collect())
+    Tensor::draw(Distribution::OpenUniform, key, shape)
 }
 
 impl Tensor {
@@ -154,7 +138,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn permutation(key: impl Into<Keys>, count: usize) -> Tensor {
-        Tensor::draw("permutation", permutation, key, count)
+        Tensor::draw(Distribution::Permutation, key, count)
     }
 
     /// The entries along an axis in random order.

@@ -4,14 +4,14 @@
 //! written, and, where both happen in one loop, element by element at the same places. An operation that can fail must
 //! come before: whoever gave the input away gets it back unchanged if it does.
 
-use super::lower::{is_rows, with_slots};
-use super::program::{Access, Loop, Memory, Product, Program, Step};
+use super::lower::is_rows;
+use super::program::{Access, Contraction, Memory, Program, Step};
 
 /// The program with results written over inputs where that can be, and for each result the input that it takes over.
 /// `wanted` are pairs of a result and an input.
 pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program, Vec<Option<usize>>) {
     let mut donors = vec![None; program.results.len()];
-    let last_failure = program.steps.iter().rposition(can_fail);
+    let last_failure = program.steps.iter().rposition(Step::can_fail);
     for (result, input) in wanted {
         let is_taken = donors.contains(&Some(*input)) || donors[*result].is_some();
         let early = last_failure.is_some_and(|last| first_write(program, *result).is_none_or(|first| first <= last));
@@ -21,19 +21,13 @@ pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program
     }
     let mut program = program.clone();
     for step in &mut program.steps {
-        let mut moved = false;
-        accesses_mut(step, &mut |access| {
+        step.accesses_mut(&mut |access| {
             if let Memory::Result(result) = access.memory
                 && let Some(input) = donors[result]
             {
                 access.memory = Memory::Input(input);
-                moved = true;
             }
         });
-        // What is computed straight into its place must not be read there any more.
-        if let (Some(fused), true) = (loop_mut(step), moved) {
-            *fused = with_slots(fused.clone());
-        }
     }
     if cfg!(debug_assertions)
         && let Err(violation) = program.verify_overwriting(&donors)
@@ -41,16 +35,6 @@ pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program
         unreachable!("a program that overwrites its inputs is not sound: {violation}\n{program}");
     }
     (program, donors)
-}
-
-/// Whether a step may end in an error.
-pub(super) fn can_fail(step: &Step) -> bool {
-    match step {
-        Step::Call(_) => true,
-        Step::Repeat(repeat) => repeat.body.steps.iter().any(can_fail),
-        Step::Sweep(sweep) => sweep.advance.steps.iter().chain(&sweep.reverse.steps).any(can_fail),
-        Step::Loop(_) | Step::Product(_) => false,
-    }
 }
 
 fn first_write(program: &Program, result: usize) -> Option<usize> {
@@ -75,10 +59,10 @@ fn same_places(step: &Step, result: usize, input: usize) -> bool {
     let fused = match step {
         Step::Loop(fused) => fused,
         // Factors are read as a whole while pieces are written.
-        Step::Product(Product { then: Some(then), operands: [first, second, _], .. })
+        Step::Contract(Contraction { epilogue: Some(epilogue), operands: [first, second, _], .. })
             if [first, second].iter().all(|factor| factor.memory != Memory::Input(input)) =>
         {
-            then
+            epilogue
         }
         _ => return false,
     };
@@ -89,39 +73,7 @@ fn same_places(step: &Step, result: usize, input: usize) -> bool {
     let store = stores.next();
     loads.into_iter().all(is_whole)
         && stores.next().is_none()
-        && store.is_some_and(|store| store.combine.is_none() && store.clear.is_none() && is_whole(&store.access))
+        && store.is_some_and(|store| store.reduction.is_none() && store.clear.is_none() && is_whole(&store.access))
         // What is stored as it was read would be read again after it changed.
         && !fused.stores.iter().any(|store| of_input(store.register))
-}
-
-/// The loop that a step is, or that goes on with its product.
-fn loop_mut(step: &mut Step) -> Option<&mut Loop> {
-    match step {
-        Step::Loop(fused) => Some(fused),
-        Step::Product(product) => product.then.as_deref_mut(),
-        Step::Call(_) | Step::Repeat(_) | Step::Sweep(_) => None,
-    }
-}
-
-fn accesses_mut(step: &mut Step, visit: &mut impl FnMut(&mut Access)) {
-    if let Some(fused) = loop_mut(step) {
-        fused.loads.iter_mut().for_each(&mut *visit);
-        fused.stores.iter_mut().for_each(|store| visit(&mut store.access));
-    }
-    match step {
-        Step::Loop(_) => {}
-        Step::Product(product) => product.operands.iter_mut().for_each(visit),
-        Step::Call(call) => {
-            call.inputs.iter_mut().for_each(|(access, _)| visit(access));
-            visit(&mut call.output.0);
-        }
-        Step::Repeat(repeat) => {
-            repeat.inputs.iter_mut().for_each(&mut *visit);
-            repeat.outputs.iter_mut().flatten().for_each(visit);
-        }
-        Step::Sweep(sweep) => {
-            sweep.inputs.iter_mut().for_each(&mut *visit);
-            sweep.outputs.iter_mut().flatten().for_each(visit);
-        }
-    }
 }

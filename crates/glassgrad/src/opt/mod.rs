@@ -1,8 +1,8 @@
 //! From graph to program: passes over a graph as a list, and planning.
 
+mod capabilities;
+mod capture;
 pub mod contract;
-mod extract;
-mod fingerprint;
 pub mod graph;
 mod in_place;
 pub mod lower;
@@ -10,9 +10,10 @@ pub mod memory;
 pub mod passes;
 pub mod program;
 pub mod revolve;
-mod sweep;
+mod structural_hash;
 mod verify;
 
-pub(crate) use extract::{Extract, Leaf};
+pub use capabilities::{Capabilities, EpilogueLimits};
+pub(crate) use capture::{Capture, Leaf};
 pub(crate) use in_place::in_place;
 pub use verify::Violation;

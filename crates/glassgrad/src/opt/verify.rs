@@ -12,7 +12,9 @@ mod registers;
 use std::fmt;
 
 use super::memory::aligned;
-use super::program::{Access, Call, Loop, Memory, Product, ProductAxis, Program, Repeat, Signature, Step, Sweep};
+use super::program::{
+    Access, Call, Contraction, ContractionAxis, Loop, Memory, Program, ReverseScan, ScanLoop, Signature, Step,
+};
 use accesses::{Axis, Span, aliases};
 use live::Live;
 
@@ -87,10 +89,10 @@ impl Verifier<'_> {
                 registers::check(fused)?;
                 self.fused(fused, None)?;
             }
-            Step::Product(product) => self.product(product)?,
+            Step::Contract(product) => self.product(product)?,
             Step::Call(call) => self.call(call)?,
-            Step::Repeat(repeat) => self.repeat(repeat)?,
-            Step::Sweep(sweep) => self.sweep(sweep)?,
+            Step::Scan(repeat) => self.repeat(repeat)?,
+            Step::ReverseScan(sweep) => self.sweep(sweep)?,
         }
         self.live.leave(number);
         Ok(())
@@ -129,7 +131,7 @@ impl Verifier<'_> {
             Memory::Result(number) => {
                 whole("result", number, program.results.get(number).ok_or_else(|| missing("result", number))?)?
             }
-            Memory::Piece => piece.ok_or_else(|| format!("{what} reads a tile, and there is no product before it"))?,
+            Memory::Tile => piece.ok_or_else(|| format!("{what} reads a tile, and there is no product before it"))?,
             Memory::Arena(place) => {
                 if !place.is_multiple_of(size) {
                     return Err(format!("{what} begins at byte {place}, which is not aligned for {}", access.dtype));
@@ -175,7 +177,7 @@ impl Verifier<'_> {
         let cleared = clear.unwrap_or(0);
         let count = cleared.max(accesses::distinct(axes));
         match access.memory {
-            Memory::Constant(_) | Memory::Piece => return Err(format!("{what} goes to {:?}", access.memory)),
+            Memory::Constant(_) | Memory::Tile => return Err(format!("{what} goes to {:?}", access.memory)),
             Memory::Result(number) => {
                 if self.donors.get(number).is_some_and(Option::is_some) {
                     return Err(format!("{what} goes to result {number}, which overwrites an input"));
@@ -216,7 +218,7 @@ impl Verifier<'_> {
             // A register by row has one number for all elements of its row.
             let is_row = |axis: usize| fused.by_row[store.register] && fused.along_rows[axis];
             let own: Vec<Axis> = (0..axes.len()).filter(|axis| !is_row(*axis)).map(|axis| axes[axis]).collect();
-            if store.combine.is_none() && store.clear.is_none() && accesses::meets(&own) {
+            if store.reduction.is_none() && store.clear.is_none() && accesses::accumulates(&own) {
                 return Err(format!("{what} writes several elements to one place"));
             }
             let Some(span) = self.write(&what, &store.access, &axes, store.clear)? else { continue };
@@ -224,7 +226,7 @@ impl Verifier<'_> {
                 let same = fused.loads[*load].offset == store.access.offset
                     && fused.loads[*load].memory == store.access.memory
                     && axes == *read_axes
-                    && store.combine.is_none()
+                    && store.reduction.is_none()
                     && store.clear.is_none();
                 if !same && aliases((&fused.loads[*load], read, read_axes), (&store.access, &span, &axes)) {
                     return Err(format!("{what} writes over load {load} at other places"));
@@ -234,11 +236,11 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn product(&mut self, product: &Product) -> Checked {
-        let own = |axes: &[&[ProductAxis]], operand: usize| -> Vec<Axis> {
+    fn product(&mut self, product: &Contraction) -> Checked {
+        let own = |axes: &[&[ContractionAxis]], operand: usize| -> Vec<Axis> {
             axes.concat().iter().map(|axis| Axis::new(axis.extent, axis.strides[operand])).collect()
         };
-        let Product { batch, sums, rows, columns, inner, operands, .. } = product;
+        let Contraction { batch, sums, rows, columns, inner, operands, .. } = product;
         let factor_axes = [batch, &sums[..], &[*rows, *columns, *inner]];
         let is_empty = factor_axes.concat().iter().any(|axis| axis.extent == 0);
         let mut factors = Vec::new();
@@ -248,15 +250,15 @@ impl Verifier<'_> {
                 factors.push((number, span, axes));
             }
         }
-        let result_axes = if product.meets { own(&factor_axes, 2) } else { own(&[batch, &[*rows, *columns]], 2) };
-        if !product.meets && accesses::meets(&result_axes) {
+        let result_axes = if product.accumulates { own(&factor_axes, 2) } else { own(&[batch, &[*rows, *columns]], 2) };
+        if !product.accumulates && accesses::accumulates(&result_axes) {
             return Err("several elements of a product go to one place, and it does not accumulate".to_owned());
         }
-        if product.meets && product.clear.is_none() {
+        if product.accumulates && product.clear.is_none() {
             return Err("a product accumulates into what was not cleared".to_owned());
         }
-        if let Some(epilogue) = &product.then {
-            if operands[2].memory != Memory::Piece {
+        if let Some(epilogue) = &product.epilogue {
+            if operands[2].memory != Memory::Tile {
                 return Err(format!("a product with an epilogue goes to {:?}", operands[2].memory));
             }
             registers::check(epilogue)?;
@@ -344,9 +346,9 @@ impl Verifier<'_> {
         self.live.scratch(place, needed)
     }
 
-    fn repeat(&mut self, repeat: &Repeat) -> Checked {
+    fn repeat(&mut self, repeat: &ScanLoop) -> Checked {
         repeat.body.verify().map_err(|violation| format!("in the body, {violation}"))?;
-        let Repeat { carries, sequences, .. } = *repeat;
+        let ScanLoop { carries, sequences, .. } = *repeat;
         if repeat.body.results.len() < carries || repeat.body.inputs.len() < carries + sequences {
             return Err("a body has fewer inputs or results than carries and sequences".to_owned());
         }
@@ -357,8 +359,8 @@ impl Verifier<'_> {
         self.loop_arrays((&repeat.inputs, &repeat.body.inputs, moving), outputs, repeat.length)
     }
 
-    fn sweep(&mut self, sweep: &Sweep) -> Checked {
-        let Sweep { advance, reverse, schedule, states, carries, sequences, .. } = sweep;
+    fn sweep(&mut self, sweep: &ReverseScan) -> Checked {
+        let ReverseScan { advance, reverse, schedule, states, carries, sequences, .. } = sweep;
         for program in [advance, reverse] {
             program.verify().map_err(|violation| format!("in the body, {violation}"))?;
         }

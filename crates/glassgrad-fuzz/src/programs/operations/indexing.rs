@@ -1,4 +1,4 @@
-//! Reading and writing at indices.
+//! LoadMode and writing at indices.
 
 use glassgrad::dtype::DType;
 

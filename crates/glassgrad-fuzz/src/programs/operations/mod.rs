@@ -145,6 +145,8 @@ pub fn node_kind(op: &Op) -> &'static str {
         Op::Largest(_) => "Largest",
         Op::LargestPlace(_) => "LargestPlace",
         Op::OneHot(_) => "OneHot",
+        Op::ArgSort { .. } => "ArgSort",
+        Op::Draw(_) => "Draw",
         Op::Stop => "Stop",
         Op::Scan(_) => "Scan",
         Op::Region(_) => "Region",

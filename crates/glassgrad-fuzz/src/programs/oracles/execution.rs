@@ -1,7 +1,8 @@
 //! Oracles that compare ways to execute a program.
 
-use glassgrad::exec::{Level, at_level, with_threads};
+use glassgrad::exec::{Isa, Target, with_isa, with_threads};
 use glassgrad::opt::passes::{PASSES, without};
+use glassgrad::runtime::Context;
 use glassgrad::{Tensor, compile};
 
 use super::super::compare::unequal;
@@ -86,20 +87,31 @@ pub(super) fn passes(case: &Case<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Every level of instructions computes the same but for rounding, and the two upper ones the same bits.
-pub(super) fn levels(case: &Case<'_>) -> Result<(), String> {
+/// Every instruction set computes the same but for rounding, and the two upper ones the same bits.
+pub(super) fn isa(case: &Case<'_>) -> Result<(), String> {
     let mut fused = None;
-    for level in Level::here() {
-        let actual = at_level(level, || planned(&case.results(INLINED)));
-        case.compare(&actual).map_err(|message| format!("{level:?}: {message}"))?;
-        if level > Level::Baseline {
+    for isa in Isa::here() {
+        let actual = with_isa(isa, || planned(&case.results(INLINED)));
+        case.compare(&actual).map_err(|message| format!("{isa:?}: {message}"))?;
+        if isa > Isa::Baseline {
             if let Some(message) = fused.as_ref().and_then(|fused| unequal(&actual, fused)) {
-                return Err(format!("{level:?}: {message}"));
+                return Err(format!("{isa:?}: {message}"));
             }
             fused = Some(actual);
         }
     }
     Ok(())
+}
+
+/// The same graphs lowered for the reference executor, whose interpreter checks every access, define-by-run and compiled.
+pub(super) fn interpreter(case: &Case<'_>) -> Result<(), String> {
+    Context::new(Target::Reference).run(|| {
+        case.compare(&planned(&case.results(INLINED)))?;
+        let interpreter = Interpreter::new(INLINED);
+        let compiled = compile(|x: &Vec<Tensor>| case.results_at(&interpreter, x));
+        let inputs = interpreter.inputs(case.program);
+        case.compare(&compiled.call(&inputs).and_then(|results| planned(&results)))
+    })
 }
 
 /// Loops, maps, checkpoints, compiled functions and budgets against their definition.

@@ -52,7 +52,12 @@ pub const ORACLES: &[Oracle] = &[
     },
     Oracle { name: "threads", summary: "one thread against several, bit-equal", check: execution::threads },
     Oracle { name: "passes", summary: "each optimisation pass disabled", check: execution::passes },
-    Oracle { name: "levels", summary: "every instruction-set level of this machine", check: execution::levels },
+    Oracle { name: "isa", summary: "every instruction set of this machine", check: execution::isa },
+    Oracle {
+        name: "interpreter",
+        summary: "programs lowered for the reference executor, every access checked",
+        check: execution::interpreter,
+    },
     Oracle {
         name: "structure",
         summary: "loops, maps and checkpoints against their definition",
@@ -65,8 +70,18 @@ pub const ORACLES: &[Oracle] = &[
 ];
 
 /// The names of all oracles.
-pub const NAMES: &[&str] =
-    &["reference", "order", "compile", "threads", "passes", "levels", "structure", "adjoint", "differences"];
+pub const NAMES: &[&str] = &[
+    "reference",
+    "order",
+    "compile",
+    "threads",
+    "passes",
+    "isa",
+    "interpreter",
+    "structure",
+    "adjoint",
+    "differences",
+];
 
 /// A program before the oracles.
 pub struct Case<'p> {

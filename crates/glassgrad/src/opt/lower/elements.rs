@@ -2,8 +2,8 @@
 //! to.
 
 use super::groups::{Group, PendingStore, Place, Register};
-use super::orders::{order_of, strides_in};
-use super::rows::along_rows;
+use super::layout::{order_of, strides_in};
+use super::row_reduction::along_rows;
 use super::strides::{split, squeezed_strides};
 use super::{Located, Lowering};
 use crate::dtype::DType;
@@ -13,7 +13,7 @@ use crate::few::Few;
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::ops::{Operation, Relation};
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{Combine, Instruction};
+use crate::opt::program::{Instruction, Reduction};
 use crate::shape::Shape;
 
 /// The most terms of a sum that one loop adds up.
@@ -87,10 +87,10 @@ impl Lowering<'_> {
                 let second = inputs.get(1).unwrap_or(&inputs[0]).encode();
                 self.emit(place, Instruction::Logic(*logic, code(0), second), DType::Bool)
             }
-            Op::Select => self.emit(place, Instruction::Choose(code(0), code(1), code(2)), node.dtype),
+            Op::Select => self.emit(place, Instruction::Select(code(0), code(1), code(2)), node.dtype),
             Op::Cast => self.emit(place, Instruction::Cast(code(0)), node.dtype),
             Op::Einsum(einsum) => self.product_of(place, einsum, inputs, node.dtype, einsum.coefficient),
-            _ => inputs[0],
+            other => unreachable!("{} is not pointwise", other.describe()),
         }
     }
 
@@ -116,12 +116,12 @@ impl Lowering<'_> {
         }
         if coefficient != 1.0 || inputs.is_empty() {
             product = Some(match product {
-                None => self.emit(place, Instruction::Number(coefficient), dtype),
+                None => self.emit(place, Instruction::Constant(coefficient), dtype),
                 Some(product) if coefficient == -1.0 && dtype.is_float() => {
                     self.emit(place, Instruction::Unary(Operation::Neg, product.encode(), 0.0), dtype)
                 }
                 Some(product) => {
-                    let number = self.emit(place, Instruction::Number(coefficient), dtype);
+                    let number = self.emit(place, Instruction::Constant(coefficient), dtype);
                     self.emit(place, Instruction::Binary(Operation::Mul, product.encode(), number.encode()), dtype)
                 }
             });
@@ -129,9 +129,10 @@ impl Lowering<'_> {
         let strong: Few<Register> =
             inputs.iter().zip(&einsum.strong).filter(|(_, strong)| **strong).map(|(register, _)| *register).collect();
         match (&strong[..], product) {
-            ([], product) => product.unwrap_or_default(),
+            ([], Some(product)) => product,
+            ([], None) => unreachable!("a product without factors has a coefficient"),
             ([only], None) => *only,
-            ([only], Some(product)) => self.emit(place, Instruction::Strong(only.encode(), product.encode()), dtype),
+            ([only], Some(product)) => self.emit(place, Instruction::MaskedMul(only.encode(), product.encode()), dtype),
             // The zeros of any of several win over all the others, those among them included.
             (several, product) => {
                 let mut whole = product;
@@ -144,12 +145,12 @@ impl Lowering<'_> {
                         }
                     });
                 }
-                let zero = self.emit(place, Instruction::Number(0.0), dtype);
+                let zero = self.emit(place, Instruction::Constant(0.0), dtype);
                 let mut whole = whole.unwrap_or(zero);
                 for register in several {
                     let compare = Instruction::Compare(Relation::Equal, register.encode(), zero.encode());
                     let is_zero = self.emit(place, compare, DType::Bool);
-                    let choose = Instruction::Choose(is_zero.encode(), zero.encode(), whole.encode());
+                    let choose = Instruction::Select(is_zero.encode(), zero.encode(), whole.encode());
                     whole = self.emit(place, choose, dtype);
                 }
                 whole
@@ -163,7 +164,7 @@ impl Lowering<'_> {
             let at = |node: usize| registers[node].encode();
             let register = match *node {
                 FormulaNode::Variable(variable) => inputs[variable],
-                FormulaNode::Number(number) => self.emit(place, Instruction::Number(number), dtype),
+                FormulaNode::Number(number) => self.emit(place, Instruction::Constant(number), dtype),
                 FormulaNode::Unary(operation, x, parameter) => {
                     self.emit(place, Instruction::Unary(operation, at(x), parameter), dtype)
                 }
@@ -174,7 +175,7 @@ impl Lowering<'_> {
                     let (taken, otherwise) = (at(taken), at(otherwise));
                     let compare = Instruction::Compare(relation, at(left), at(right));
                     let holds = self.emit(place, compare, DType::Bool);
-                    self.emit(place, Instruction::Choose(holds.encode(), taken, otherwise), dtype)
+                    self.emit(place, Instruction::Select(holds.encode(), taken, otherwise), dtype)
                 }
             };
             registers.push(register);
@@ -189,7 +190,7 @@ impl Lowering<'_> {
         space: &[usize],
         mut operands: Vec<Located>,
         strides: &[isize],
-        combine: Combine,
+        reduction: Reduction,
         einsum: Option<&Einsum>,
     ) -> Located {
         let extents = squeeze(space, &mut operands);
@@ -211,12 +212,12 @@ impl Lowering<'_> {
         let producer = self.produce(node.dtype, node.shape.elements());
         self.producers[producer].group = place.group;
         let is_free = !once && !place.by_row && node.dtype.is_float() && !axes.contains(&0);
-        let along = if is_free { along_rows(&axes, &strides) } else { None };
+        let along = if is_free { along_rows(&axes, &strides, self.target.row_elements) } else { None };
         if let (Some(along), Group::Loop(group_loop)) = (along, &mut self.groups[place.group])
             && *group_loop.along_rows.get_or_insert_with(|| along.clone()) == along
         {
             // The loop can go on with what it puts together along a row.
-            let whole = Instruction::Rows(combine, register.encode(), scale);
+            let whole = Instruction::RowReduce(reduction, register.encode(), scale);
             let register = self.emit(Place { by_row: true, ..place }, whole, node.dtype);
             self.producers[producer].register = Some(register);
             self.producers[producer].by_row = true;
@@ -227,9 +228,9 @@ impl Lowering<'_> {
         let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
         let clear = !once || reached < node.shape.elements() || axes.contains(&0);
         if let Group::Loop(group_loop) = &mut self.groups[place.group] {
-            let combine = (!once).then_some(combine);
+            let reduction = (!once).then_some(reduction);
             let strides = if place.by_row { group_loop.with_rows(&strides) } else { strides };
-            group_loop.stores.push(PendingStore { register, producer, offset: 0, strides, combine, scale, clear });
+            group_loop.stores.push(PendingStore { register, producer, offset: 0, strides, reduction, scale, clear });
         }
         Located::whole(producer, &node.shape)
     }

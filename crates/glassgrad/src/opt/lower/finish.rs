@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use super::groups::{Group, LoopGroup, PendingProduct, PendingStore, Register, SweptBack};
-use super::loops::{collapsed, renumbered, with_slots};
-use super::products::ProductAxes;
+use super::groups::{Group, LoopGroup, PendingContraction, PendingStore, Register, SweptBack};
+use super::loops::{collapsed, renumbered};
+use super::products::ContractionAxes;
 use super::strides::{is_rows, rows};
-use super::{Located, Lowering, Producer};
+use super::{Located, Lowering, NO_GROUP, Producer};
 use crate::expr::Op;
 use crate::opt::graph::GraphNode;
 use crate::opt::memory::{self, Lifetime};
-use crate::opt::program::{Access, Call, Loop, Memory, Product, Program, Repeat, Signature, Step, Store, Sweep};
+use crate::opt::program::{
+    Access, Call, Contraction, Loop, Memory, Program, ReverseScan, ScanLoop, Signature, Step, Store,
+};
 use crate::opt::revolve::Schedule;
 
 impl Lowering<'_> {
@@ -33,7 +35,7 @@ impl Lowering<'_> {
     pub(super) fn finish(mut self) -> Program {
         self.store_what_is_read();
         self.leave_out_idle_loops();
-        self.follow();
+        self.fuse_epilogues();
         let mut lifetimes = self.lifetimes();
         self.write_over(&mut lifetimes);
         let scratch = self.scratch(&mut lifetimes);
@@ -69,7 +71,7 @@ impl Lowering<'_> {
             if let Group::Loop(group_loop) = &mut self.groups[group] {
                 let strides = if by_row { group_loop.row_strides() } else { rows(&group_loop.extents) };
                 let store =
-                    PendingStore { register, producer, offset: 0, strides, combine: None, scale: 1.0, clear: false };
+                    PendingStore { register, producer, offset: 0, strides, reduction: None, scale: 1.0, clear: false };
                 group_loop.stores.push(store);
             }
         }
@@ -92,7 +94,8 @@ impl Lowering<'_> {
     pub(super) fn renumber(&mut self, numbers: &[Option<usize>]) {
         self.worked.retain_mut(|(group, _)| numbers[*group].inspect(|number| *group = *number).is_some());
         for producer in &mut self.producers {
-            producer.group = numbers.get(producer.group).copied().flatten().unwrap_or(0);
+            // Leaves, and what only idle loops computed, belong to no group.
+            producer.group = numbers.get(producer.group).copied().flatten().unwrap_or(NO_GROUP);
         }
     }
 
@@ -132,7 +135,7 @@ impl Lowering<'_> {
                 }
             }
             group.loads.iter().for_each(|(load, _)| reads[load.producer] = 0);
-            let moves = |store: &&PendingStore| store.combine.is_none() && !store.clear && store.offset == 0;
+            let moves = |store: &&PendingStore| store.reduction.is_none() && !store.clear && store.offset == 0;
             for store in group.stores.iter().filter(moves) {
                 let own = lifetimes[store.producer].bytes;
                 let fits = |candidate: &usize| {
@@ -153,7 +156,7 @@ impl Lowering<'_> {
     fn scratch(&self, lifetimes: &mut Vec<Lifetime>) -> Vec<Option<usize>> {
         let mut scratch = vec![None; self.groups.len()];
         for (step, group) in self.groups.iter().enumerate() {
-            let Group::Repeat { body, carried, sweep, .. } = group else { continue };
+            let Group::Scan { body, carried, sweep, .. } = group else { continue };
             let aligned = |(shape, dtype): &Signature| memory::aligned(shape.elements().saturating_mul(dtype.bytes()));
             let homes: usize = carried.iter().map(|carry| 2 * aligned(carry)).sum();
             let snapshots = sweep.as_ref().map_or(0, |sweep| sweep.snapshots);
@@ -179,7 +182,7 @@ impl Planned<'_, '_> {
     fn memory(&self, producer: usize) -> Memory {
         let Producer { leaf, result, in_pieces, .. } = &self.lowering.producers[producer];
         if *in_pieces {
-            return Memory::Piece;
+            return Memory::Tile;
         }
         leaf.or_else(|| result.map(Memory::Result)).unwrap_or(Memory::Arena(self.places[producer]))
     }
@@ -198,23 +201,23 @@ impl Planned<'_, '_> {
     fn step(&self, number: usize, group: Group) -> Step {
         match group {
             Group::Loop(group) => Step::Loop(self.fused(group)),
-            Group::Product(PendingProduct {
+            Group::Contract(PendingContraction {
                 axes,
                 factors: [first, second],
                 producer,
                 offset,
                 coefficient,
                 clear,
-                meets,
+                accumulates,
                 symmetric,
-                strong,
-                then,
+                masked,
+                epilogue,
             }) => {
                 let result = Access { offset, ..self.whole(producer, &[]) };
                 let operands = [self.access(&first), self.access(&second), result];
                 let clear = clear.then_some(self.lowering.producers[producer].elements);
-                let ProductAxes { batch, sums, rows, columns, inner } = axes;
-                Step::Product(Product {
+                let ContractionAxes { batch, sums, rows, columns, inner } = axes;
+                Step::Contract(Contraction {
                     batch,
                     sums,
                     rows,
@@ -223,29 +226,32 @@ impl Planned<'_, '_> {
                     operands,
                     coefficient,
                     clear,
-                    meets,
+                    accumulates,
                     symmetric,
-                    strong,
-                    then: then.map(|then| Box::new(self.fused(*then))),
+                    masked,
+                    epilogue: epilogue.map(|epilogue| Box::new(self.fused(*epilogue))),
                 })
             }
-            Group::Call { node, inputs, producer } => {
+            Group::Call { node, kind, inputs, producer } => {
                 let node = &self.lowering.graph.nodes[node];
                 Step::Call(Call {
-                    op: node.op.clone(),
+                    kind,
                     inputs: inputs.into_iter().map(|(at, shape)| (self.access(&at), shape)).collect(),
                     output: (self.whole(producer, &rows(&node.shape)), node.shape.clone()),
                     source: node.source,
                 })
             }
-            Group::Repeat { node, length, reversed, carried, sequences, body, sweep, inputs, producers } => {
+            Group::Scan { node, length, reversed, carried, sequences, body, sweep, inputs, producers } => {
                 let written =
                     |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));
                 let inputs = inputs.iter().map(|at| self.access(at)).collect();
-                let scratch = Memory::Arena(self.scratch[number].map_or(0, |lifetime| self.places[lifetime]));
+                let scratch = match self.scratch[number] {
+                    Some(lifetime) => Memory::Arena(self.places[lifetime]),
+                    None => unreachable!("step {number} is a loop without scratch memory"),
+                };
                 let source = self.lowering.graph.nodes[node].source;
                 match sweep {
-                    Some(SweptBack { reverse, states, snapshots }) => Step::Sweep(Sweep {
+                    Some(SweptBack { reverse, states, snapshots }) => Step::ReverseScan(ReverseScan {
                         advance: body,
                         reverse,
                         schedule: Arc::new(Schedule::new(length, snapshots)),
@@ -257,7 +263,7 @@ impl Planned<'_, '_> {
                         scratch,
                         source,
                     }),
-                    None => Step::Repeat(Repeat {
+                    None => Step::Scan(ScanLoop {
                         body,
                         length,
                         reversed,
@@ -282,22 +288,17 @@ impl Planned<'_, '_> {
         let stores = group.stores.iter().map(|store| Store {
             register: number(store.register.encode()),
             access: Access { offset: store.offset, ..self.whole(store.producer, &store.strides) },
-            combine: store.combine,
+            reduction: store.reduction,
             scale: store.scale,
             clear: store.clear.then_some(self.lowering.producers[store.producer].elements),
-            in_order: false,
-            direct: false,
         });
-        with_slots(collapsed(Loop {
+        collapsed(Loop {
             extents: group.extents.to_vec(),
             loads: group.loads.iter().map(|(at, _)| self.access(at)).collect(),
-            readings: Vec::new(),
             code: code.collect(),
             by_row,
             along_rows: group.along_rows.map_or_else(Vec::new, |along| along.to_vec()),
             stores: stores.collect(),
-            slots: Vec::new(),
-            slot_count: 0,
-        }))
+        })
     }
 }

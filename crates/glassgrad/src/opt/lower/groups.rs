@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use super::products::ProductAxes;
-use super::rows::common_axes;
+use super::products::ContractionAxes;
+use super::row_reduction::common_axes;
 use super::strides::{is_contiguous, is_rows, split};
 use super::{Located, Lowering, Producer};
 use crate::dtype::DType;
 use crate::expr::Op;
 use crate::few::Few;
+use crate::opt::Capabilities;
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{Combine, Instruction, Program, Signature};
+use crate::opt::program::{CallKind, Instruction, Program, Reduction, Signature};
 use crate::shape::Shape;
-
-/// The most instructions of one loop: more registers than this do not stay near.
-const MOST_INSTRUCTIONS: usize = 96;
-
-/// The most loads and the most stores of one loop: each is one more stream of memory to follow.
-const MOST_STREAMS: usize = 64;
 
 /// A number that an instruction of a loop can read: one that is loaded, or one that another instruction makes. How many
 /// loads there will be is not known before the loop is finished, so both are counted on their own.
@@ -58,7 +53,7 @@ pub(super) struct PendingStore {
     /// The place of the first element.
     pub(super) offset: isize,
     pub(super) strides: Few<isize>,
-    pub(super) combine: Option<Combine>,
+    pub(super) reduction: Option<Reduction>,
     pub(super) scale: f64,
     pub(super) clear: bool,
 }
@@ -82,24 +77,25 @@ pub(super) struct PendingCode {
 }
 
 impl LoopGroup {
-    /// Whether there is room for more.
-    fn has_room(&self) -> bool {
-        let has_streams = self.loads.len() < MOST_STREAMS && self.stores.len() < MOST_STREAMS;
-        self.code.len() < MOST_INSTRUCTIONS && has_streams
+    /// Whether the target's limits leave room for more.
+    fn has_room(&self, target: &Capabilities) -> bool {
+        let has_streams = self.loads.len() < target.streams && self.stores.len() < target.streams;
+        self.code.len() < target.instructions && has_streams
     }
 }
 
 /// What becomes one step.
 pub(super) enum Group {
     Loop(LoopGroup),
-    Product(PendingProduct),
+    Contract(PendingContraction),
     Call {
         node: usize,
+        kind: CallKind,
         inputs: Vec<(Located, Shape)>,
         producer: usize,
     },
     /// A loop over time, with what leads back if it is a sweep.
-    Repeat {
+    Scan {
         node: usize,
         length: usize,
         reversed: bool,
@@ -123,8 +119,8 @@ pub(super) struct SweptBack {
 }
 
 /// A product of matrices, on its way.
-pub(super) struct PendingProduct {
-    pub(super) axes: ProductAxes,
+pub(super) struct PendingContraction {
+    pub(super) axes: ContractionAxes,
     pub(super) factors: [Located; 2],
     pub(super) producer: usize,
     /// The place of its first element.
@@ -132,10 +128,10 @@ pub(super) struct PendingProduct {
     pub(super) coefficient: f64,
     pub(super) clear: bool,
     pub(super) symmetric: bool,
-    pub(super) meets: bool,
-    pub(super) strong: [bool; 2],
+    pub(super) accumulates: bool,
+    pub(super) masked: [bool; 2],
     /// What goes on with it, piece by piece.
-    pub(super) then: Option<Box<LoopGroup>>,
+    pub(super) epilogue: Option<Box<LoopGroup>>,
 }
 
 impl Group {
@@ -143,13 +139,13 @@ impl Group {
     pub(super) fn reads(&self, mut read: impl FnMut(&Located)) {
         match self {
             Group::Loop(group) => group.loads.iter().for_each(|(load, _)| read(load)),
-            Group::Product(product) => {
+            Group::Contract(product) => {
                 product.factors.iter().for_each(&mut read);
-                let then = product.then.iter().flat_map(|then| &then.loads);
-                then.filter(|(load, _)| load.producer != product.producer).for_each(|(load, _)| read(load));
+                let epilogue = product.epilogue.iter().flat_map(|epilogue| &epilogue.loads);
+                epilogue.filter(|(load, _)| load.producer != product.producer).for_each(|(load, _)| read(load));
             }
             Group::Call { inputs, .. } => inputs.iter().for_each(|(input, _)| read(input)),
-            Group::Repeat { inputs, .. } => inputs.iter().for_each(read),
+            Group::Scan { inputs, .. } => inputs.iter().for_each(read),
         }
     }
 }
@@ -202,7 +198,7 @@ impl Lowering<'_> {
         match &self.groups[place.group] {
             Group::Loop(group) if place.by_row => group.row_extents(),
             Group::Loop(group) => group.extents.clone(),
-            _ => Few::new(),
+            _ => unreachable!("group {} is no loop", place.group),
         }
     }
 
@@ -221,7 +217,8 @@ impl Lowering<'_> {
         let along_others = operands.iter().filter(|operand| self.is_inside(operand, extents));
         let along_others = along_others.map(|operand| self.producers[operand.producer].group);
         let along_others = along_others.filter(|group| *group >= self.barrier).max();
-        let has_room = |group: &usize| matches!(&self.groups[*group], Group::Loop(group) if group.has_room());
+        let has_room =
+            |group: &usize| matches!(&self.groups[*group], Group::Loop(group) if group.has_room(self.target));
         let is_late = |group: &usize| *group >= earliest;
         if let Some(group) = [last, along_others].into_iter().flatten().filter(is_late).find(has_room) {
             return group;
@@ -244,7 +241,7 @@ impl Lowering<'_> {
             let is_anywhere = producer.leaf.is_some() || producer.number.is_some();
             is_anywhere || producer.group < group || (producer.group == group && is_own())
         };
-        (*own.row_extents() == *extents && own.has_room() && operands.iter().all(is_known)).then_some(group)
+        (*own.row_extents() == *extents && own.has_room(self.target) && operands.iter().all(is_known)).then_some(group)
     }
 
     /// The register that holds an operand inside a loop.
@@ -253,16 +250,19 @@ impl Lowering<'_> {
             return register;
         }
         if let Producer { number: Some(number), dtype, .. } = self.producers[operand.producer] {
-            return self.emit(place, Instruction::Number(number), dtype);
+            return self.emit(place, Instruction::Constant(number), dtype);
         }
         self.producers[operand.producer].needed = true;
         let dtype = self.producers[operand.producer].dtype;
-        let Group::Loop(group) = &mut self.groups[place.group] else { return Register::default() };
+        let most = self.target.row_elements;
+        let Group::Loop(group) = &mut self.groups[place.group] else {
+            unreachable!("instructions go to group {}, which is no loop", place.group);
+        };
         let mut operand = operand.clone();
         if place.by_row {
             operand.strides = group.with_rows(&operand.strides);
         }
-        let is_spread = !place.by_row && group.is_one_for_each_row(&operand.strides);
+        let is_spread = !place.by_row && group.is_one_for_each_row(&operand.strides, most);
         // There are few loads, and the latest are the most likely.
         let load = (operand, place.by_row || is_spread);
         let known = group.loads.iter().rposition(|known| *known == load);
@@ -270,7 +270,7 @@ impl Lowering<'_> {
             group.loads.push(load);
             group.loads.len() - 1
         }));
-        if is_spread { self.emit(place, Instruction::Spread(register.encode()), dtype) } else { register }
+        if is_spread { self.emit(place, Instruction::BroadcastRow(register.encode()), dtype) } else { register }
     }
 
     /// The register of an operand that the same loop makes.
@@ -288,7 +288,7 @@ impl Lowering<'_> {
             (false, false) => is_rows(&own.extents, &operand.strides).then_some(register),
             (true, true) => is_rows(&own.row_extents(), &operand.strides).then_some(register),
             (true, false) if *operand.strides == *own.row_strides() => Some(spread.unwrap_or_else(|| {
-                let spread = self.emit(place, Instruction::Spread(register.encode()), dtype);
+                let spread = self.emit(place, Instruction::BroadcastRow(register.encode()), dtype);
                 self.producers[operand.producer].spread = Some(spread);
                 spread
             })),
@@ -304,7 +304,7 @@ impl Lowering<'_> {
                 let is_known = |code: &PendingCode| {
                     code.instruction == instruction && code.dtype == dtype && code.by_row == place.by_row
                 };
-                if matches!(instruction, Instruction::Number(_) | Instruction::Spread(_))
+                if matches!(instruction, Instruction::Constant(_) | Instruction::BroadcastRow(_))
                     && let Some(known) = group.code.iter().position(is_known)
                 {
                     return Register::code(known);
@@ -312,7 +312,7 @@ impl Lowering<'_> {
                 group.code.push(PendingCode { instruction, dtype, by_row: place.by_row });
                 Register::code(group.code.len() - 1)
             }
-            _ => Register::default(),
+            _ => unreachable!("instructions go to group {}, which is no loop", place.group),
         }
     }
 }

@@ -5,35 +5,36 @@
 //! pointwise nodes join the loop that makes their operands, and sums join the loop over what they sum.
 //!
 //! - `strides` tells which other shapes and orders of the same elements need no copy;
-//! - `groups` decides what runs in one step, and `rows` along which axes a loop can put elements together;
-//! - `elements` writes the instructions of loops, `products` products in Einstein notation, and `whole` what works on
-//!   whole arrays;
-//! - `room` puts zeros around what a view reaches over, and `folds` finds products that are added up at the places of
-//!   one;
-//! - `orders` tells in which order of axes something is computed that only products read;
-//! - `follow` lets loops go on with large products piece by piece;
-//! - `loops` gives a loop few axes and few registers;
+//! - `groups` decides what runs in one step, and `row_reduction` along which axes a loop can reduce rows;
+//! - `elements` emits the instructions of loops, `products` lowers einsum, and `calls` calls on whole arrays and scans;
+//! - `padding` allocates zeros around what a view reads outside of, and `scatter_fusion` finds contractions that
+//!   accumulate at the places of a view;
+//! - `layout` chooses the axis order of what only contractions read;
+//! - `epilogue` fuses loops into the contractions that they read;
+//! - `loops` collapses axes;
 //! - `finish` plans memory and writes the steps.
+//!
+//! What the target can run is an input: the [`Capabilities`] of the executor.
 
+mod calls;
 mod elements;
+mod epilogue;
 mod finish;
-mod folds;
-mod follow;
 mod groups;
+mod layout;
 mod loops;
-mod orders;
+mod padding;
 mod products;
-mod room;
-mod rows;
+mod row_reduction;
+mod scatter_fusion;
 mod strides;
-mod whole;
 
-pub(super) use loops::with_slots;
 pub(super) use strides::is_rows;
 
+use super::Capabilities;
 use super::graph::Graph;
 use super::passes::expanded;
-use super::program::{Combine, Memory, Program};
+use super::program::{CallKind, Memory, Program, Reduction};
 use crate::dtype::DType;
 use crate::expr::Op;
 use crate::few::Few;
@@ -62,7 +63,7 @@ struct Producer {
     elements: usize,
     /// Where a leaf lies.
     leaf: Option<Memory>,
-    /// The group that computes it.
+    /// The group that computes it; [`NO_GROUP`] for leaves.
     group: usize,
     /// Its register, if instructions of the same group can go on with it.
     register: Option<Register>,
@@ -80,9 +81,13 @@ struct Producer {
     result: Option<usize>,
 }
 
+/// The group of what no group computes: no index, so that using it fails.
+const NO_GROUP: usize = usize::MAX;
+
 /// A graph on its way to a program.
 struct Lowering<'g> {
     graph: &'g Graph,
+    target: &'g Capabilities,
     producers: Vec<Producer>,
     located: Vec<Option<Located>>,
     /// The producers of the parts of loops over time.
@@ -102,17 +107,18 @@ struct Lowering<'g> {
     worked: Vec<(usize, usize)>,
 }
 
-/// Plans a graph.
-pub fn lower(graph: &Graph) -> Program {
+/// Lowers a graph to a program for a target.
+pub fn lower(graph: &Graph, target: &Capabilities) -> Program {
     let graph = &*expanded(graph);
     let mut lowering = Lowering {
         graph,
+        target,
         producers: Vec::with_capacity(graph.nodes.len()),
         located: vec![None; graph.nodes.len()],
         parts: NumberMap::default(),
         groups: Vec::new(),
-        only_multiplied: orders::only_multiplied(graph),
-        folds: folds::folds(graph),
+        only_multiplied: layout::only_multiplied(graph),
+        folds: if target.accumulation { scatter_fusion::folds(graph) } else { NumberMap::default() },
         latest: NumberMap::default(),
         barrier: 0,
         source: None,
@@ -136,7 +142,7 @@ pub fn lower(graph: &Graph) -> Program {
     if cfg!(debug_assertions)
         && let Err(violation) = program.verify()
     {
-        unreachable!("the planner made a program that is not sound: {violation}\n{program}");
+        unreachable!("lowering produced an unsound program: {violation}\n{program}");
     }
     program
 }
@@ -154,7 +160,7 @@ impl<'g> Lowering<'g> {
             dtype,
             elements,
             leaf: None,
-            group: 0,
+            group: NO_GROUP,
             register: None,
             by_row: false,
             spread: None,
@@ -172,8 +178,7 @@ impl<'g> Lowering<'g> {
     }
 
     fn at(&self, node: usize) -> Located {
-        // Operands stand before what uses them.
-        self.located[node].clone().unwrap_or(Located { producer: 0, offset: 0, strides: Few::new() })
+        self.located[node].clone().unwrap_or_else(|| unreachable!("node {node} is used before it is defined"))
     }
 
     /// Locates a node, computing it if it must be.
@@ -209,7 +214,8 @@ impl<'g> Lowering<'g> {
             }
             Op::Read(view) => {
                 let at = self.at(input(0));
-                self.read_in_room(view, &at).unwrap_or_else(|| self.call(number))
+                let padded = self.read_padded(view, &at);
+                padded.unwrap_or_else(|| self.call(number, CallKind::ReadView(view.clone())))
             }
             Op::Einsum(einsum) => self.einsum(number, node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
@@ -223,14 +229,26 @@ impl<'g> Lowering<'g> {
                 let along = |axis| if axes.contains(&axis) { 0 } else { own.next().unwrap_or(0) };
                 let strides: Few<isize> = (0..shape.rank()).map(along).collect();
                 let operand = self.at(input(0));
-                self.combined(node, shape, vec![operand], &strides, Combine::Largest, None)
+                self.combined(node, shape, vec![operand], &strides, Reduction::Max, None)
             }
-            Op::Scan(_) | Op::Sweep(_) => self.repeat(number),
+            Op::Scan(_) | Op::Sweep(_) => self.scan(number),
             Op::Part(part) => {
-                let producer = self.parts.get(&input(0)).map_or(0, |parts| parts[*part]);
-                Located::whole(producer, &node.shape)
+                let parts = self.parts.get(&input(0));
+                let parts = parts.unwrap_or_else(|| unreachable!("node {number} is an output of no loop"));
+                Located::whole(parts[*part], &node.shape)
             }
-            _ => self.call(number),
+            Op::Spread(view) => self.call(number, CallKind::ScatterView(view.clone())),
+            Op::Concatenate(axis) => self.call(number, CallKind::Concatenate(*axis)),
+            Op::Gather(axis) => self.call(number, CallKind::Gather(*axis)),
+            Op::ScatterAdd(axis) => self.call(number, CallKind::ScatterAdd(*axis)),
+            Op::LargestPlace(axis) => self.call(number, CallKind::ArgMax(*axis)),
+            Op::OneHot(operation) => self.call(number, CallKind::OneHot(operation)),
+            Op::ArgSort { descending } => self.call(number, CallKind::ArgSort { descending: *descending }),
+            Op::Draw(distribution) => self.call(number, CallKind::Draw(distribution.clone())),
+            Op::Custom(custom) => self.call(number, CallKind::Host(custom.clone())),
+            Op::Leaf | Op::Placeholder => unreachable!("leaf {number} is no input of its graph"),
+            Op::Region(_) => unreachable!("node {number} is a region, which the pass `expand` opens"),
+            Op::Failed(error) => unreachable!("node {number} has failed: {error}"),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Products in Einstein notation: strides only, a loop, or a product of matrices whose axes are as long as strides allow.
 
-use super::groups::{Group, PendingProduct};
+use super::groups::{Group, PendingContraction};
 use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
 use crate::few::Few;
 use crate::opt::graph::GraphNode;
-use crate::opt::program::{Combine, ProductAxis};
+use crate::opt::program::{ContractionAxis, Reduction};
 
 /// The sum of the strides of a label, which leads along a diagonal where it repeats.
 fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
@@ -34,7 +34,7 @@ impl Lowering<'_> {
         let is_refused = einsum.is_strong() && has_delta;
         let fold = if is_refused { None } else { self.fold_of(number, einsum) };
         let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
-        let axes = if is_refused { None } else { ProductAxes::of(einsum, &operands, places) };
+        let axes = if is_refused { None } else { ContractionAxes::of(einsum, &operands, places) };
         if let Some(axes) = axes {
             let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
             let producer = self.produce(node.dtype, shape.elements());
@@ -42,25 +42,26 @@ impl Lowering<'_> {
                 self.producers[operand.producer].needed = true;
             }
             if let Ok(factors) = <[Located; 2]>::try_from(operands) {
-                let (coefficient, meets) = (einsum.coefficient, fold.is_some());
+                let (coefficient, accumulates) = (einsum.coefficient, fold.is_some());
                 let offset = fold.as_ref().map_or(0, |fold| fold.offset);
-                let clear = has_delta || meets;
+                let clear = has_delta || accumulates;
                 let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
-                let strong = [0, 1].map(|factor| einsum.strong[factor] && node.dtype.is_float());
-                let symmetric = is_one && !clear && !einsum.is_strong() && self.is_symmetric(node, einsum);
-                let pending = PendingProduct {
+                let masked = [0, 1].map(|factor| einsum.strong[factor] && node.dtype.is_float());
+                let symmetric =
+                    self.target.symmetric && is_one && !clear && !einsum.is_strong() && self.is_symmetric(node, einsum);
+                let pending = PendingContraction {
                     axes,
                     factors,
                     producer,
                     offset,
                     coefficient,
                     clear,
-                    meets,
+                    accumulates,
                     symmetric,
-                    strong,
-                    then: None,
+                    masked,
+                    epilogue: None,
                 };
-                self.group_of(producer, Group::Product(pending));
+                self.group_of(producer, Group::Contract(pending));
             }
             if let Some(fold) = &fold {
                 self.folded(number, fold, producer);
@@ -83,7 +84,7 @@ impl Lowering<'_> {
         let space: Few<usize> = order.iter().map(|label| einsum.extents[*label]).collect();
         let strides: Few<isize> = order.iter().map(|label| along(&einsum.output, &own, *label)).collect();
         let placed = placed(einsum, operands, &order);
-        self.combined(node, &space, placed, &strides, Combine::Sum, Some(einsum))
+        self.combined(node, &space, placed, &strides, Reduction::Sum, Some(einsum))
     }
 }
 
@@ -146,17 +147,17 @@ fn placed(einsum: &Einsum, mut operands: Vec<Located>, order: &[Label]) -> Vec<L
 }
 
 /// The axes of a product of matrices: as long as strides allow; what is left over is batch or sum.
-pub(super) struct ProductAxes {
-    pub(super) batch: Vec<ProductAxis>,
-    pub(super) sums: Vec<ProductAxis>,
-    pub(super) rows: ProductAxis,
-    pub(super) columns: ProductAxis,
-    pub(super) inner: ProductAxis,
+pub(super) struct ContractionAxes {
+    pub(super) batch: Vec<ContractionAxis>,
+    pub(super) sums: Vec<ContractionAxis>,
+    pub(super) rows: ContractionAxis,
+    pub(super) columns: ContractionAxis,
+    pub(super) inner: ContractionAxis,
 }
 
-impl ProductAxes {
+impl ContractionAxes {
     /// The axes of a product by what they are, if it is one of matrices; `own` are the strides of the result.
-    fn of(einsum: &Einsum, operands: &[Located], own: &[isize]) -> Option<ProductAxes> {
+    fn of(einsum: &Einsum, operands: &[Located], own: &[isize]) -> Option<ContractionAxes> {
         let [first, second] = operands else { return None };
         let [first_labels, second_labels] = &einsum.operands[..] else { return None };
         let (mut batch, mut rows, mut columns, mut inner) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -175,7 +176,7 @@ impl ProductAxes {
                 along(second_labels, &second.strides, label),
                 along(&einsum.output, own, label),
             ];
-            kind.push(ProductAxis { extent: *extent, strides });
+            kind.push(ContractionAxis { extent: *extent, strides });
         }
         if rows.is_empty() || columns.is_empty() || inner.is_empty() {
             return None;
@@ -186,25 +187,25 @@ impl ProductAxes {
         let (inner, sums) = longest(merged(inner));
         batch.extend(more_rows);
         batch.extend(more_columns);
-        Some(ProductAxes { batch, sums, rows, columns, inner })
+        Some(ContractionAxes { batch, sums, rows, columns, inner })
     }
 }
 
 /// The longest of some axes, and the others.
-fn longest(mut axes: Vec<ProductAxis>) -> (ProductAxis, Vec<ProductAxis>) {
+fn longest(mut axes: Vec<ContractionAxis>) -> (ContractionAxis, Vec<ContractionAxis>) {
     let place = (0..axes.len()).max_by_key(|place| axes[*place].extent);
-    let axis = place.map_or(ProductAxis { extent: 1, strides: [0; 3] }, |place| axes.remove(place));
+    let axis = place.map_or(ContractionAxis { extent: 1, strides: [0; 3] }, |place| axes.remove(place));
     (axis, axes)
 }
 
 /// Axes put together where they follow one another in all operands, the largest steps first.
-fn merged(mut axes: Vec<ProductAxis>) -> Vec<ProductAxis> {
+fn merged(mut axes: Vec<ContractionAxis>) -> Vec<ContractionAxis> {
     axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
     let mut kept = 0;
     for place in 1..axes.len() {
         let (last, axis) = (axes[kept], axes[place]);
         if (0..3).all(|k| last.strides[k] == axis.strides[k] * axis.extent as isize) {
-            axes[kept] = ProductAxis { extent: last.extent * axis.extent, strides: axis.strides };
+            axes[kept] = ContractionAxis { extent: last.extent * axis.extent, strides: axis.strides };
         } else {
             kept += 1;
             axes[kept] = axis;

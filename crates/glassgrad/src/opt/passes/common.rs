@@ -7,8 +7,8 @@ use super::product::mix_product;
 use crate::einsum::Einsum;
 use crate::expr::{Logic, Op};
 use crate::few::Few;
-use crate::opt::fingerprint::Fingerprint;
 use crate::opt::graph::{Graph, GraphNode};
+use crate::opt::structural_hash::Fingerprint;
 use crate::shared::NumberMap;
 
 pub(super) fn common(graph: Graph) -> Graph {

@@ -2,7 +2,7 @@
 //!
 //! The way back through a convolution adds every product up where its window read. Seen from there, an element is the sum
 //! over all places of the kernel of what the windows that read it there owe: a convolution with the kernel the other way
-//! round. Nothing meets any more, so any part of it can be computed on its own, and a sum stays in a register until it is
+//! round. Nothing accumulates any more, so any part of it can be computed on its own, and a sum stays in a register until it is
 //! whole. Zeros around what windows owe are multiplied too; where images are so small that this is much, they stay folded.
 
 use crate::einsum::{Einsum, Label};

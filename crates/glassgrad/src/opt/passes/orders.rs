@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::few::Few;
 use crate::opt::contract::{Asked, JointPlan, Limits, Plan, elements_moved, flops, plan, plan_all};
-use crate::opt::fingerprint::Fingerprint;
+use crate::opt::structural_hash::Fingerprint;
 use crate::shared::NumberMap;
 
 /// How many joins of two parts may be weighed for any graph, and how many more for each of its nodes.

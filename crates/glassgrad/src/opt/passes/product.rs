@@ -4,8 +4,8 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
 use crate::few::Few;
-use crate::opt::fingerprint::Fingerprint;
 use crate::opt::graph::GraphNode;
+use crate::opt::structural_hash::Fingerprint;
 use crate::shape::Shape;
 
 /// The product that a node is, if it is one.

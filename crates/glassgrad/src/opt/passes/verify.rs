@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::expr::{Logic, Op};
+use crate::expr::{Distribution, Logic, Op};
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::opt::graph::{Graph, GraphNode};
 use crate::shape::Shape;
@@ -243,6 +243,22 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             let own = node.shape.to_vec();
             check(!own.is_empty(), || "it has no axis for the places".to_owned())?;
             input_shape(0, &own[..own.len() - 1])
+        }
+        Op::ArgSort { .. } => {
+            counted(1)?;
+            has_shape(node, &inputs[0].shape)?;
+            has_type(node, DType::I64)
+        }
+        Op::Draw(distribution) => {
+            counted(1)?;
+            input_is(0, DType::I64)?;
+            let keys = &inputs[0].shape;
+            check(node.shape.starts_with(keys), || format!("the shape {} does not begin with {keys}", node.shape))?;
+            if let Distribution::Keys(numbers) = distribution {
+                let each: usize = node.shape[keys.rank()..].iter().product();
+                check(each == numbers.len(), || format!("{} keys for {each} places", numbers.len()))?;
+            }
+            has_type(node, distribution.dtype())
         }
         Op::Scan(_) | Op::Sweep(_) => legal_loop(node, &inputs),
         Op::Region(region) => {

@@ -51,7 +51,7 @@ pub(super) fn reach(access: &Access, axes: &[Axis]) -> Option<[isize; 2]> {
 
 /// Whether two indices may lead to one place: axes in the order of their strides, each step must lead beyond what the
 /// smaller axes reach.
-pub(super) fn meets(axes: &[Axis]) -> bool {
+pub(super) fn accumulates(axes: &[Axis]) -> bool {
     if axes.iter().any(|axis| axis.extent == 0) {
         return false;
     }

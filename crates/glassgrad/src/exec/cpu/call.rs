@@ -1,0 +1,430 @@
+//! Calls on whole row-major arrays: data movement, sorting, random draws and host code.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::fused::Combinable;
+use super::interpreter::{Frame, Origin, address, address_mut, elements, elements_mut};
+use super::thread_pool;
+use crate::array::{Array, Buffer};
+use crate::dtype::{DType, Element};
+use crate::error::Error;
+use crate::exec::host;
+use crate::exec::reference::argsort;
+use crate::expr::{Custom, Distribution};
+use crate::opt::program::{Access, Call, CallKind};
+use crate::rng::Key;
+use crate::shape::Shape;
+use crate::view::View;
+
+/// Evaluates an expression with a name for the type of elements.
+macro_rules! for_dtype {
+    ($dtype:expr, $Element:ident => $body:expr) => {
+        match $dtype {
+            DType::F32 => {
+                type $Element = f32;
+                $body
+            }
+            DType::F64 => {
+                type $Element = f64;
+                $body
+            }
+            DType::I64 => {
+                type $Element = i64;
+                $body
+            }
+            DType::Bool => {
+                type $Element = bool;
+                $body
+            }
+        }
+    };
+}
+
+/// Runs a call.
+pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
+    let done = for_dtype!(call.output.0.dtype, E => typed::<E>(call, frame, origin));
+    done.map_err(|error| error.at(origin(call.source)))
+}
+
+/// Whether a call runs on arrays where they are; host code is given copies.
+pub(super) fn is_native(kind: &CallKind) -> bool {
+    match kind {
+        CallKind::Host(_) => false,
+        CallKind::ReadView(_)
+        | CallKind::ScatterView(_)
+        | CallKind::Concatenate(_)
+        | CallKind::Gather(_)
+        | CallKind::ScatterAdd(_)
+        | CallKind::OneHot(_)
+        | CallKind::ArgMax(_)
+        | CallKind::ArgSort { .. }
+        | CallKind::Draw(_) => true,
+    }
+}
+
+unsafe fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
+    let (access, shape) = &call.output;
+    let output = elements_mut::<E>(frame.at(access, 0), shape.elements());
+    let input = |number: usize| {
+        let (access, shape) = &call.inputs[number];
+        elements::<E>(frame.at(access, 0), shape.elements())
+    };
+    let indices = |number: usize| {
+        let (access, shape) = &call.inputs[number];
+        elements::<i64>(frame.at(access, 0), shape.elements())
+    };
+    match &call.kind {
+        CallKind::ReadView(view) => read(view, input(0), output),
+        CallKind::ScatterView(view) => scatter(view, input(0), output),
+        CallKind::Concatenate(axis) => concatenate(call, *axis, &input, output),
+        CallKind::Gather(axis) => {
+            return gathered("gather", &call.inputs[0].1, indices(1), *axis, |to, from, count| {
+                output[to..to + count].copy_from_slice(&input(0)[from..from + count]);
+            });
+        }
+        CallKind::ScatterAdd(axis) => {
+            output.fill(E::ZERO);
+            return gathered("scatter_add", shape, indices(1), *axis, |from, to, count| {
+                let sums = &mut output[to..to + count];
+                sums.iter_mut().zip(&input(0)[from..from + count]).for_each(|(sum, element)| *sum = sum.plus(*element));
+            });
+        }
+        CallKind::OneHot(operation) => {
+            output.fill(E::ZERO);
+            let classes = shape.last().copied().unwrap_or(1);
+            for (row, class) in indices(0).iter().enumerate() {
+                match usize::try_from(*class).ok().filter(|class| *class < classes) {
+                    Some(class) => output[row * classes + class] = E::from_f64(1.0),
+                    None => return Err(host::no_class(operation, *class, row, &call.inputs[0].1, classes)),
+                }
+            }
+        }
+        CallKind::ArgMax(axis) => {
+            let (from, of) = &call.inputs[0];
+            let to = elements_mut::<i64>(frame.at(access, 0), shape.elements());
+            for_dtype!(from.dtype, T => argmax(elements::<T>(frame.at(from, 0), of.elements()), of, *axis, to));
+        }
+        CallKind::ArgSort { descending } => {
+            let (from, of) = &call.inputs[0];
+            let to = elements_mut::<i64>(frame.at(access, 0), shape.elements());
+            for_dtype!(from.dtype, T => sorted(elements::<T>(frame.at(from, 0), of.elements()), of, *descending, to));
+        }
+        CallKind::Draw(distribution) => draw(distribution, indices(0), frame.at(access, 0), shape.elements()),
+        CallKind::Host(custom) => return host_call(custom, call, frame, origin),
+    }
+    Ok(())
+}
+
+/// The permutations that sort along the last axis.
+fn sorted<E: Element + PartialOrd + Sync>(from: &[E], shape: &Shape, descending: bool, to: &mut [i64]) {
+    let size = shape.last().copied().unwrap_or(1).max(1);
+    let lines = (PART / size).max(1);
+    thread_pool::each_part(to, lines * size, |part, to| {
+        let from = &from[part * lines * size..][..to.len()];
+        argsort(from, size, descending, to);
+    });
+}
+
+/// Random numbers of each key, one after another.
+unsafe fn draw(distribution: &Distribution, keys: &[i64], at: *mut u8, count: usize) {
+    let each = count.checked_div(keys.len()).unwrap_or(0);
+    if each == 0 {
+        return;
+    }
+    fn parts<E: Send>(to: &mut [E], keys: &[i64], each: usize, fill: impl Fn(Key, u64, &mut [E]) + Sync) {
+        for (key, to) in keys.iter().zip(to.chunks_exact_mut(each)) {
+            let key = Key(*key as u64);
+            thread_pool::each_part(to, DRAWN, |part, to| fill(key, (part * DRAWN) as u64, to));
+        }
+    }
+    match distribution {
+        Distribution::Uniform => parts(elements_mut::<f32>(at, count), keys, each, Key::uniforms_f32),
+        Distribution::OpenUniform => parts(elements_mut::<f64>(at, count), keys, each, Key::open_uniforms),
+        Distribution::Normal => parts(elements_mut::<f32>(at, count), keys, each, Key::normals_f32),
+        Distribution::Permutation => {
+            for (key, to) in keys.iter().zip(elements_mut::<i64>(at, count).chunks_exact_mut(each)) {
+                let order = Key(*key as u64).permutation(each);
+                to.iter_mut().zip(order).for_each(|(to, place)| *to = place as i64);
+            }
+        }
+        Distribution::Keys(numbers) => {
+            for (key, to) in keys.iter().zip(elements_mut::<i64>(at, count).chunks_exact_mut(each)) {
+                to.iter_mut().zip(&**numbers).for_each(|(to, number)| *to = Key(*key as u64).fold(*number).0 as i64);
+            }
+        }
+    }
+}
+
+/// The random numbers that a thread draws at a time.
+const DRAWN: usize = 1 << 14;
+
+/// Host code on copies of its operands.
+unsafe fn host_call(custom: &Custom, call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
+    let array = |(access, shape): &(Access, Shape)| {
+        let mut buffer = Buffer::zeros(access.dtype, shape.elements());
+        let bytes = shape.elements() * access.dtype.bytes();
+        // SAFETY: both sides hold the elements of the shape, in memory of their own.
+        unsafe { std::ptr::copy_nonoverlapping(frame.at(access, 0), address_mut(&mut buffer), bytes) };
+        Array::new(shape.clone(), buffer)
+    };
+    let inputs: Vec<Array> = call.inputs.iter().map(array).collect();
+    let (access, shape) = &call.output;
+    let value = host::call(custom, &inputs, (shape, access.dtype), origin(call.source))?;
+    let bytes = shape.elements() * access.dtype.bytes();
+    // SAFETY: the host code made the elements of this shape and type, which was checked.
+    unsafe { std::ptr::copy_nonoverlapping(address(value.buffer()), frame.at(access, 0), bytes) };
+    Ok(())
+}
+
+/// A line of what a view makes: its elements from the first number to the second read something, the first of the whole
+/// line would read this place, and each next one so many places further.
+struct Line {
+    /// Where it begins among what the view makes.
+    start: usize,
+    inside: [usize; 2],
+    place: isize,
+    step: isize,
+}
+
+/// How the lines of a view lie among what it makes: along one axis, this many elements, so far apart.
+struct Lines {
+    axis: usize,
+    length: usize,
+    apart: usize,
+}
+
+/// Shorter last axes than this do not make good lines.
+const SHORT: usize = 16;
+
+impl Lines {
+    /// Lines along the last axis, or along the longest if that is short.
+    fn of(view: &View) -> Lines {
+        let last = view.output.rank().saturating_sub(1);
+        let longest = (0..view.output.rank()).max_by_key(|axis| view.output[*axis]).unwrap_or(0);
+        let axis = if view.output.last().is_none_or(|size| *size >= SHORT) { last } else { longest };
+        let apart = view.output[(axis + 1).min(view.output.rank())..].iter().product();
+        Lines { axis, length: view.output.get(axis).copied().unwrap_or(1), apart }
+    }
+
+    /// Calls a function for every line, of some entries along the first axis if lines run along another.
+    fn visit(&self, view: &View, entries: Range<usize>, mut visit: impl FnMut(&Line)) {
+        if view.output.contains(&0) || entries.is_empty() {
+            return;
+        }
+        let (rank, inputs) = (view.output.rank(), view.axes.len());
+        let mut strides: Few = SmallVec::from_elem(1, inputs);
+        for axis in (1..inputs).rev() {
+            strides[axis - 1] = strides[axis] * view.input[axis] as isize;
+        }
+        let mut own_strides: Few = SmallVec::from_elem(1, rank);
+        for axis in (1..rank).rev() {
+            own_strides[axis - 1] = own_strides[axis] * view.output[axis] as isize;
+        }
+        // How far each axis of what is read moves along each axis of the result.
+        let mut steps: SmallVec<[isize; 32]> = SmallVec::from_elem(0, rank * inputs);
+        for (input, own) in view.axes.iter().enumerate() {
+            own.steps.iter().for_each(|(along, step)| steps[along * inputs + input] += step);
+        }
+        let along_line = |input: usize| if rank == 0 { 0 } else { steps[self.axis * inputs + input] };
+        let step = (0..inputs).map(|input| along_line(input) * strides[input]).sum();
+        let mut index: SmallVec<[usize; 8]> = SmallVec::from_elem(0, rank);
+        let mut along: Few = view.axes.iter().map(|axis| axis.offset).collect();
+        let mut start = 0_isize;
+        if self.axis > 0 {
+            let skipped = entries.start as isize;
+            index[0] = entries.start;
+            start = skipped * own_strides[0];
+            along.iter_mut().zip(&steps[..inputs]).for_each(|(at, step)| *at += skipped * step);
+        }
+        loop {
+            let (mut from, mut to) = (0, self.length as isize);
+            let mut place = 0;
+            for input in 0..inputs {
+                let (at, size, step) = (along[input], view.input[input] as isize, along_line(input));
+                place += at * strides[input];
+                // Where 0 ≤ at + k·step < size.
+                let (first, behind) = match step {
+                    0 if (0..size).contains(&at) => continue,
+                    0 => (0, 0),
+                    1 => (-at, size - at),
+                    2.. => ((step - 1 - at).div_euclid(step), (size - at + step - 1).div_euclid(step)),
+                    _ => ((at - size - step).div_euclid(-step), at.div_euclid(-step) + 1),
+                };
+                (from, to) = (from.max(first), to.min(behind));
+            }
+            let from = from.clamp(0, self.length as isize);
+            let inside = [from as usize, to.max(from) as usize];
+            visit(&Line { start: start as usize, inside, place, step });
+            let mut axis = rank;
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                if axis == self.axis {
+                    continue;
+                }
+                index[axis] += 1;
+                if axis == 0 && index[0] == entries.end {
+                    return;
+                }
+                let is_over = index[axis] == view.output[axis];
+                let moved = if is_over { 1 - view.output[axis] as isize } else { 1 };
+                start += moved * own_strides[axis];
+                let own_steps = &steps[axis * inputs..(axis + 1) * inputs];
+                along.iter_mut().zip(own_steps).for_each(|(at, step)| *at += moved * step);
+                if !is_over {
+                    break;
+                }
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// A number for each axis.
+type Few = SmallVec<[isize; 8]>;
+
+/// From this many elements on moving them is worth several threads, each part of about so many.
+const PART: usize = 1 << 16;
+
+/// Whether the entries of a view along its first axis are apart from each other: each reads the entry at its own place.
+fn is_apart(view: &View, lines: &Lines) -> bool {
+    let own = |axis: usize| view.axes[axis].steps.iter().any(|(along, _)| *along == 0);
+    let is_first = || view.axes[0].offset == 0 && view.axes[0].steps == [(0, 1)] && view.input[0] == view.output[0];
+    view.output.rank() > 1 && !view.axes.is_empty() && lines.axis > 0 && is_first() && !(1..view.axes.len()).any(own)
+}
+
+/// Calls a function for parts of what is written, on several threads if the entries of a view are apart from each other: with
+/// the part, the place of its first element, and the entries that belong to it. `size` is that of an entry.
+fn in_parts<E: Send>(
+    view: &View,
+    lines: &Lines,
+    to: &mut [E],
+    size: usize,
+    work: usize,
+    part: impl Fn(&mut [E], usize, Range<usize>) + Sync,
+) {
+    let entries = view.output.first().copied().unwrap_or(1);
+    if work < 2 * PART || entries < 2 || size == 0 || !is_apart(view, lines) {
+        return part(to, 0, 0..entries);
+    }
+    let together = (entries * PART).div_ceil(work).max(1);
+    thread_pool::each_part(to, together * size, |number, to| {
+        let first = number * together;
+        part(to, first * size, first..(first + together).min(entries));
+    });
+}
+
+fn read<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
+    let lines = Lines::of(view);
+    let (length, apart, work) = (lines.length, lines.apart, to.len());
+    let size = view.output.iter().skip(1).product();
+    in_parts(view, &lines, to, size, work, |to, begin, entries| {
+        lines.visit(view, entries, |line| {
+            let [first, behind] = line.inside;
+            let (start, place) = (line.start - begin, line.place + first as isize * line.step);
+            if apart == 1 {
+                let own = &mut to[start..start + length];
+                own[..first].fill(E::ZERO);
+                own[behind..].fill(E::ZERO);
+                if line.step == 1 && first < behind {
+                    own[first..behind].copy_from_slice(&from[place as usize..place as usize + behind - first]);
+                    return;
+                }
+            } else {
+                (0..first).chain(behind..length).for_each(|k| to[start + k * apart] = E::ZERO);
+            }
+            for k in first..behind {
+                to[start + k * apart] = from[(place + (k - first) as isize * line.step) as usize];
+            }
+        });
+    });
+}
+
+fn scatter<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
+    let lines = Lines::of(view);
+    let (apart, size) = (lines.apart, view.input.iter().skip(1).product());
+    in_parts(view, &lines, to, size, from.len(), |to, begin, entries| {
+        to.fill(E::ZERO);
+        lines.visit(view, entries, |line| {
+            let [first, behind] = line.inside;
+            let place = line.place + first as isize * line.step - begin as isize;
+            if line.step >= 1 && first < behind {
+                let (place, step) = (place as usize, line.step as usize);
+                let sums = to[place..place + (behind - first - 1) * step + 1].iter_mut().step_by(step);
+                match apart {
+                    1 => sums.zip(&from[line.start + first..]).for_each(|(sum, own)| *sum = sum.plus(*own)),
+                    _ => {
+                        let own = from[line.start + first * apart..].iter().step_by(apart);
+                        sums.zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                    }
+                }
+                return;
+            }
+            for k in first..behind {
+                let sum = &mut to[(place + (k - first) as isize * line.step) as usize];
+                *sum = sum.plus(from[line.start + k * apart]);
+            }
+        });
+    });
+}
+
+fn concatenate<'i, E: Copy + 'i>(call: &Call, axis: usize, input: &dyn Fn(usize) -> &'i [E], to: &mut [E]) {
+    let shape = &call.output.1;
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let mut place = 0;
+    for block in 0..outer {
+        for (number, (_, shape)) in call.inputs.iter().enumerate() {
+            let width = shape[axis] * inner;
+            to[place..place + width].copy_from_slice(&input(number)[block * width..(block + 1) * width]);
+            place += width;
+        }
+    }
+}
+
+/// Calls a function for every index: where its entry begins among those gathered, where in the whole, and how long it is.
+fn gathered(
+    name: &str,
+    whole: &Shape,
+    indices: &[i64],
+    axis: usize,
+    mut visit: impl FnMut(usize, usize, usize),
+) -> Result<(), Error> {
+    let (size, inner) = (whole[axis], whole[axis + 1..].iter().product::<usize>());
+    let outer: usize = whole[..axis].iter().product();
+    let mut start = 0;
+    for block in 0..outer {
+        for index in indices {
+            let from_front = if *index < 0 { *index + size as i64 } else { *index };
+            if !(0..size as i64).contains(&from_front) {
+                return Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}")));
+            }
+            visit(start, (block * size + from_front as usize) * inner, inner);
+            start += inner;
+        }
+    }
+    Ok(())
+}
+
+fn argmax<E: PartialOrd + Copy>(from: &[E], shape: &Shape, axis: usize, places: &mut [i64]) {
+    let size = shape[axis];
+    let inner: usize = shape[axis + 1..].iter().product();
+    // NaN is larger than every number, and equals nothing.
+    let is_nan = |element: E| element.partial_cmp(&element).is_none();
+    for (line, place) in places.iter_mut().enumerate() {
+        let first = line / inner * size * inner + line % inner;
+        let mut best = 0;
+        for k in 1..size {
+            let (element, largest) = (from[first + k * inner], from[first + best * inner]);
+            if element > largest || (is_nan(element) && !is_nan(largest)) {
+                best = k;
+            }
+        }
+        *place = best as i64;
+    }
+}

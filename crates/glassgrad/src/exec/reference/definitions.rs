@@ -1,0 +1,510 @@
+//! The reference executor: every operation by its definition, one element at a time.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::host;
+use crate::array::{Array, Buffer, with_elements};
+use crate::dtype::{DType, Element};
+use crate::einsum::Einsum;
+use crate::error::Error;
+use crate::expr::{Logic, Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
+use crate::formula::Formula;
+use crate::ops::Algebra;
+use crate::rng::Key;
+use crate::shape::Shape;
+use crate::view::View;
+
+/// What is to be computed: an operation, and what it promises to make.
+pub(in crate::exec) struct Task<'t> {
+    pub(in crate::exec) op: &'t Op,
+    pub(in crate::exec) shape: &'t Shape,
+    pub(in crate::exec) dtype: DType,
+    pub(in crate::exec) origin: &'static std::panic::Location<'static>,
+}
+
+/// The value of a node from those of its inputs.
+pub(crate) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
+    perform(&Task { op: &node.op, shape: &node.shape, dtype: node.dtype, origin: node.origin }, inputs)
+}
+
+/// The value of an operation from those of its operands.
+pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
+    let length = node.shape.elements();
+    let buffer = match node.op {
+        Op::Variable | Op::Stop | Op::After | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
+        Op::Map(formula) => map(formula, inputs, length),
+        Op::Einsum(einsum) => contract(einsum, inputs, node.dtype, length),
+        Op::Add => Buffer::from_fn_typed(
+            node.dtype,
+            length,
+            |k| inputs.iter().map(|input| input.buffer().get(k)).sum(),
+            |k| inputs.iter().map(|input| integer(input, k)).fold(0, i64::wrapping_add),
+        ),
+        Op::Cast => Buffer::from_fn(node.dtype, length, |k| inputs[0].buffer().get(k)),
+        Op::Read(view) => inputs[0].buffer().pick(view.places()),
+        Op::Spread(view) => spread(view, &inputs[0], length),
+        Op::Concatenate(axis) => concatenate(inputs, *axis, node.shape),
+        Op::Gather(axis) => gather(&inputs[0], &inputs[1], *axis, node)?,
+        Op::ScatterAdd(axis) => scatter_add(&inputs[0], &inputs[1], *axis, node)?,
+        Op::Compare(relation) => Buffer::Bool(match (inputs[0].buffer(), inputs[1].buffer()) {
+            // Not every integer is a 64-bit floating-point number.
+            (Buffer::I64(a), Buffer::I64(b)) => a.iter().zip(b).map(|(a, b)| relation.holds(a, b)).collect(),
+            (a, b) => (0..length).map(|k| relation.holds(a.get(k), b.get(k))).collect(),
+        }),
+        Op::Logic(logic) => {
+            let holds = |input: usize, k: usize| inputs[input].buffer().get(k) != 0.0;
+            Buffer::Bool(
+                (0..length)
+                    .map(|k| match logic {
+                        Logic::And => holds(0, k) && holds(1, k),
+                        Logic::Or => holds(0, k) || holds(1, k),
+                        Logic::Not => !holds(0, k),
+                    })
+                    .collect(),
+            )
+        }
+        Op::Select => {
+            let chosen = |k: usize| &inputs[if inputs[0].buffer().get(k) != 0.0 { 1 } else { 2 }];
+            Buffer::from_fn_typed(node.dtype, length, |k| chosen(k).buffer().get(k), |k| integer(chosen(k), k))
+        }
+        Op::Largest(axes) => inputs[0].buffer().pick(largest_along(&inputs[0], axes).into_iter()),
+        Op::LargestPlace(axis) => {
+            Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect())
+        }
+        Op::OneHot(operation) => {
+            let size = node.shape[node.shape.rank() - 1];
+            let rows = inputs[0].shape().elements();
+            let no_class = |row: &usize| !(0..size as i64).contains(&integer(&inputs[0], *row));
+            if let Some(row) = (0..rows).find(no_class) {
+                let class = integer(&inputs[0], row);
+                return Err(host::no_class(operation, class, row, inputs[0].shape(), size).at(node.origin));
+            }
+            Buffer::from_fn(node.dtype, length, |k| {
+                f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
+            })
+        }
+        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+            return Err(Error::new("read", "a leaf has no value").at(node.origin));
+        }
+        Op::ArgSort { descending } => {
+            let mut places = vec![0; length];
+            let size = node.shape.last().copied().unwrap_or(1).max(1);
+            with_elements!(inputs[0].buffer(), elements => argsort(elements, size, *descending, &mut places));
+            Buffer::I64(places)
+        }
+        Op::Draw(distribution) => {
+            let keys = (0..inputs[0].shape().elements()).map(|k| Key(integer(&inputs[0], k) as u64));
+            let each = length.checked_div(inputs[0].shape().elements()).unwrap_or(0);
+            let mut drawn = Buffer::zeros(node.dtype, 0);
+            keys.for_each(|key| drawn.append(distribution.numbers(key, each)));
+            drawn
+        }
+        Op::Custom(custom) => return host::call(custom, inputs, (node.shape, node.dtype), node.origin),
+        Op::Failed(error) => return Err(error.clone()),
+    };
+    Ok(Array::new(node.shape.clone(), buffer))
+}
+
+/// The parts of a loop, a region or a sweep, if an operation is one.
+pub(crate) fn parts_of(
+    op: &Op,
+    inputs: &[Arc<Node>],
+    operands: &[Array],
+    steps: &[usize],
+    see: &mut dyn FnMut(&[usize], u64, &Array),
+) -> Option<Result<Vec<Array>, Error>> {
+    match op {
+        Op::Scan(body) => Some(scan(body, inputs, operands, steps, see)),
+        Op::Region(region) => Some(scan(&region.body, inputs, operands, steps, see)),
+        Op::Sweep(sweep) => Some(unwound(sweep, inputs, operands)),
+        _ => None,
+    }
+}
+
+/// A sweep by its definition: the loop with all its states, and the loop back. Its first parts, the states, have no
+/// value that anybody could ask for; the last of them stand there.
+fn unwound(sweep: &Sweep, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Vec<Array>, Error> {
+    let (carries, entries) = (sweep.body.carries.len(), sweep.body.entries.len());
+    let outer = carries + entries..;
+    let own = carries..carries + sweep.sequences;
+    let seeds = carries + sweep.sequences..carries + entries;
+    let mut unseen = |_: &[usize], _: u64, _: &Array| {};
+    // Only tensors from outside are known by their nodes.
+    let chosen = |parts: [&[Arc<Node>]; 2]| parts.concat();
+    let forwards = [&operands[..sweep.states], &operands[own.clone()], &operands[outer.clone()]].concat();
+    let nodes = chosen([&inputs[..sweep.states + sweep.sequences], &inputs[outer.clone()]]);
+    let mut states = scan(&sweep.history(), &nodes, &forwards, &[], &mut unseen)?;
+    let history = states.split_off(sweep.states);
+    let sequences = operands[own].iter().chain(&history).chain(&operands[seeds]).cloned();
+    let starts = operands[sweep.states..carries].iter().cloned();
+    let back: Vec<Array> = starts.chain(sequences).chain(operands[outer.clone()].iter().cloned()).collect();
+    // As many nodes as there are carries and entries in the loop back, whose place alone counts.
+    let nodes = chosen([&inputs[..carries + entries], &inputs[outer]]);
+    let parts = scan(&sweep.backwards(), &nodes, &back, &[], &mut unseen)?;
+    Ok(states.into_iter().chain(parts).collect())
+}
+
+/// Runs a loop: the last carries, and the stacked results. Every value inside is shown to `see` with the number of
+/// its node and the steps of the loops around it, of which there are `steps` outside of this one.
+pub(super) fn scan(
+    body: &ScanBody,
+    inputs: &[Arc<Node>],
+    operands: &[Array],
+    steps: &[usize],
+    see: &mut dyn FnMut(&[usize], u64, &Array),
+) -> Result<Vec<Array>, Error> {
+    let order = inner_nodes(body);
+    let (starts, rest) = operands.split_at(body.carries.len());
+    let (sequences, outer) = rest.split_at(body.entries.len());
+    let constants = inputs[starts.len() + sequences.len()..].iter().map(|node| node.id).zip(outer.iter().cloned());
+    let mut values: HashMap<u64, Array> = constants.collect();
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    let mut carried = starts.to_vec();
+    let mut stacked: Vec<Vec<Array>> = vec![Vec::new(); body.results.len()];
+    let missing = || Error::new("scan", "a value inside the loop was not computed");
+    for step in 0..body.length {
+        let inside = [steps, &[step]].concat();
+        for (placeholder, carry) in body.carries.iter().zip(&carried) {
+            see(&inside, placeholder.0.id, carry);
+            values.insert(placeholder.0.id, carry.clone());
+        }
+        for (placeholder, sequence) in body.entries.iter().zip(sequences) {
+            let size = placeholder.shape().elements();
+            let place = body.entry_of(step);
+            let entry = sequence.buffer().pick((place * size..(place + 1) * size).map(Some));
+            let entry = Array::new(placeholder.shape().clone(), entry);
+            see(&inside, placeholder.0.id, &entry);
+            values.insert(placeholder.0.id, entry);
+        }
+        for node in &order {
+            let behind = node.inputs();
+            if let Op::Part(number) = node.op {
+                let found =
+                    behind.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number)).cloned();
+                let found = found.ok_or_else(missing)?;
+                see(&inside, node.id, &found);
+                values.insert(node.id, found);
+                continue;
+            }
+            let operands: Vec<Array> = behind
+                .iter()
+                .map(|input| values.get(&input.id).cloned().or_else(|| input.value().cloned()))
+                .collect::<Option<_>>()
+                .ok_or_else(missing)?;
+            if let Some(made) = parts_of(&node.op, &behind, &operands, &inside, see) {
+                parts.insert(node.id, made?);
+                continue;
+            }
+            let value = compute(node, &operands)?;
+            see(&inside, node.id, &value);
+            values.insert(node.id, value);
+        }
+        let value = |tensor: &Tensor| {
+            values.get(&tensor.0.id).cloned().or_else(|| tensor.0.value().cloned()).ok_or_else(missing)
+        };
+        for (stack, result) in stacked.iter_mut().zip(&body.results) {
+            stack.push(value(result)?);
+        }
+        carried = body.carried.iter().map(value).collect::<Result<_, _>>()?;
+    }
+    let joined = stacked.iter_mut().zip(&body.results).map(|(entries, result)| {
+        if body.reversed {
+            entries.reverse();
+        }
+        let shape = Shape::from(body.length).followed_by(result.shape());
+        let size = result.shape().elements();
+        let buffer = Buffer::from_fn_typed(
+            result.dtype(),
+            shape.elements(),
+            |k| entries[k / size].buffer().get(k % size),
+            |k| integer(&entries[k / size], k % size),
+        );
+        Array::new(shape, buffer)
+    });
+    let joined: Vec<Array> = joined.collect();
+    Ok(carried.into_iter().chain(joined).collect())
+}
+
+impl Buffer {
+    /// Elements of a floating-point type from 64-bit numbers, of an integer type from integers.
+    fn from_fn_typed(
+        dtype: DType,
+        length: usize,
+        number: impl FnMut(usize) -> f64,
+        whole: impl FnMut(usize) -> i64,
+    ) -> Buffer {
+        match dtype {
+            DType::I64 => Buffer::I64((0..length).map(whole).collect()),
+            dtype => Buffer::from_fn(dtype, length, number),
+        }
+    }
+}
+
+impl Buffer {
+    /// Whether the element at one place is larger than that at another. NaN is larger than every number.
+    fn exceeds(&self, place: usize, other: usize) -> bool {
+        if let Buffer::I64(elements) = self {
+            return elements[place] > elements[other];
+        }
+        let (value, largest) = (self.get(place), self.get(other));
+        value > largest || (value.is_nan() && !largest.is_nan())
+    }
+}
+
+fn integer(array: &Array, k: usize) -> i64 {
+    match array.buffer() {
+        Buffer::I64(elements) => elements[k],
+        other => other.get(k) as i64,
+    }
+}
+
+/// Adds elements up where a view would read them.
+fn spread(view: &View, input: &Array, length: usize) -> Buffer {
+    let places = view.places().enumerate().filter_map(|(from, to)| to.map(|to| (from, to)));
+    if input.dtype() == DType::I64 {
+        let mut sums = vec![0_i64; length];
+        places.for_each(|(from, to)| sums[to] = sums[to].wrapping_add(integer(input, from)));
+        return Buffer::I64(sums);
+    }
+    let mut sums = vec![0.0; length];
+    places.for_each(|(from, to)| sums[to] += input.buffer().get(from));
+    Buffer::from_fn(input.dtype(), length, |k| sums[k])
+}
+
+fn map(formula: &Formula, inputs: &[Array], length: usize) -> Buffer {
+    fn run<E: Element + Algebra>(formula: &Formula, inputs: &[&[E]], length: usize) -> Vec<E> {
+        let mut operands: Vec<E> = Vec::with_capacity(inputs.len());
+        (0..length)
+            .map(|k| {
+                operands.clear();
+                operands.extend(inputs.iter().map(|input| input[k]));
+                formula.evaluate(&operands)[0]
+            })
+            .collect()
+    }
+    match inputs[0].dtype() {
+        DType::F32 => {
+            let opened: Vec<&[f32]> =
+                inputs.iter().filter_map(|input| crate::array::Stored::open(input.buffer())).collect();
+            Buffer::F32(run(formula, &opened, length))
+        }
+        _ => {
+            let opened: Vec<&[f64]> =
+                inputs.iter().filter_map(|input| crate::array::Stored::open(input.buffer())).collect();
+            Buffer::F64(run(formula, &opened, length))
+        }
+    }
+}
+
+/// The product by its definition: for every value of the output's labels, the sum over all values of the
+/// others of the product of the operands. Sums are taken in 64 bits.
+fn contract(einsum: &Einsum, inputs: &[Array], dtype: DType, length: usize) -> Buffer {
+    let walk = Walk::new(einsum);
+    if dtype == DType::I64 {
+        let mut result = vec![0_i64; length];
+        walk.run(|output, places| {
+            let product =
+                inputs.iter().zip(places).map(|(input, place)| integer(input, *place)).fold(1_i64, i64::wrapping_mul);
+            result[output] = result[output].wrapping_add(product.wrapping_mul(einsum.coefficient as i64));
+        });
+        return Buffer::I64(result);
+    }
+    let mut result = vec![0.0_f64; length];
+    walk.run(|output, places| {
+        let mut product = einsum.coefficient;
+        for (operand, (input, place)) in inputs.iter().zip(places).enumerate() {
+            let factor = input.buffer().get(*place);
+            if einsum.strong[operand] && factor == 0.0 {
+                return;
+            }
+            product *= factor;
+        }
+        result[output] += product;
+    });
+    Buffer::from_fn(dtype, length, |k| result[k])
+}
+
+/// A walk over all values of all labels, with the place in the output and in each operand.
+struct Walk {
+    extents: Vec<usize>,
+    output_strides: Vec<usize>,
+    operand_strides: Vec<Vec<usize>>,
+}
+
+impl Walk {
+    fn new(einsum: &Einsum) -> Walk {
+        // Labels that occur nowhere are not walked; those in the output come first, so that each output
+        // element is finished before the next.
+        let used = |label: &usize| {
+            einsum.output.contains(label) || einsum.operands.iter().any(|labels| labels.contains(label))
+        };
+        let (outer, inner): (Vec<usize>, Vec<usize>) =
+            (0..einsum.extents.len()).filter(used).partition(|label| einsum.output.contains(label));
+        let labels: Vec<usize> = outer.into_iter().chain(inner).collect();
+        let strides = |axes: &[usize], shape: &Shape| -> Vec<usize> {
+            let memory = shape.strides();
+            // A label that repeats walks its diagonal: the strides add.
+            labels
+                .iter()
+                .map(|label| {
+                    axes.iter().zip(&memory).filter(|(axis, _)| *axis == label).map(|(_, stride)| stride).sum()
+                })
+                .collect()
+        };
+        Walk {
+            extents: labels.iter().map(|label| einsum.extents[*label]).collect(),
+            output_strides: strides(&einsum.output, &einsum.output_shape()),
+            operand_strides: (0..einsum.operands.len())
+                .map(|k| strides(&einsum.operands[k], &einsum.operand_shape(k)))
+                .collect(),
+        }
+    }
+
+    fn run(&self, mut visit: impl FnMut(usize, &[usize])) {
+        if self.extents.contains(&0) {
+            return;
+        }
+        let mut counters = vec![0; self.extents.len()];
+        let mut output = 0;
+        let mut places = vec![0; self.operand_strides.len()];
+        loop {
+            visit(output, &places);
+            let mut axis = self.extents.len();
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                counters[axis] += 1;
+                output += self.output_strides[axis];
+                for (place, strides) in places.iter_mut().zip(&self.operand_strides) {
+                    *place += strides[axis];
+                }
+                if counters[axis] < self.extents[axis] {
+                    break;
+                }
+                counters[axis] = 0;
+                output -= self.output_strides[axis] * self.extents[axis];
+                for (place, strides) in places.iter_mut().zip(&self.operand_strides) {
+                    *place -= strides[axis] * self.extents[axis];
+                }
+            }
+        }
+    }
+}
+
+fn concatenate(inputs: &[Array], axis: usize, shape: &Shape) -> Buffer {
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let mut sources = Vec::with_capacity(shape.elements());
+    for block in 0..outer {
+        for (number, input) in inputs.iter().enumerate() {
+            let width = input.shape()[axis] * inner;
+            sources.extend((block * width..(block + 1) * width).map(|place| (number, place)));
+        }
+    }
+    let dtype = inputs[0].dtype();
+    Buffer::from_fn_typed(
+        dtype,
+        sources.len(),
+        |k| inputs[sources[k].0].buffer().get(sources[k].1),
+        |k| integer(&inputs[sources[k].0], sources[k].1),
+    )
+}
+
+/// For each element of a gathered array, its place in the array it is gathered from.
+fn gathered_places(whole: &Shape, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Vec<usize>, Error> {
+    let size = whole[axis];
+    let inner: usize = whole[axis + 1..].iter().product();
+    let outer: usize = whole[..axis].iter().product();
+    let count = indices.shape().elements();
+    let mut places = Vec::with_capacity(outer * count * inner);
+    for block in 0..outer {
+        for k in 0..count {
+            let index = integer(indices, k);
+            let from_front = if index < 0 { index + size as i64 } else { index };
+            if !(0..size as i64).contains(&from_front) {
+                let name = if matches!(node.op, Op::ScatterAdd(_)) { "scatter_add" } else { "gather" };
+                let error = Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}"));
+                return Err(error.at(node.origin));
+            }
+            let start = (block * size + from_front as usize) * inner;
+            places.extend(start..start + inner);
+        }
+    }
+    Ok(places)
+}
+
+fn gather(source: &Array, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Buffer, Error> {
+    let places = gathered_places(source.shape(), indices, axis, node)?;
+    Ok(source.buffer().pick(places.into_iter().map(Some)))
+}
+
+fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Task<'_>) -> Result<Buffer, Error> {
+    let places = gathered_places(node.shape, indices, axis, node)?;
+    if let Buffer::I64(entries) = entries.buffer() {
+        let mut sums = vec![0_i64; node.shape.elements()];
+        for (entry, place) in entries.iter().zip(places) {
+            sums[place] = sums[place].wrapping_add(*entry);
+        }
+        return Ok(Buffer::I64(sums));
+    }
+    let mut sums = vec![0.0; node.shape.elements()];
+    for (k, place) in places.into_iter().enumerate() {
+        sums[place] += entries.buffer().get(k);
+    }
+    Ok(Buffer::from_fn(node.dtype, sums.len(), |k| sums[k]))
+}
+
+/// For each line along an axis, the index of its first largest element and that element's place. NaN wins.
+/// For each index of the other axes, the place of the first of the largest elements along some axes.
+fn largest_along(array: &Array, axes: &[usize]) -> Vec<Option<usize>> {
+    let shape = array.shape();
+    let kept: Vec<usize> = (0..shape.rank()).filter(|axis| !axes.contains(axis)).collect();
+    let strides = shape.strides();
+    let mut found = vec![None; kept.iter().map(|axis| shape[*axis]).product()];
+    for place in 0..shape.elements() {
+        let index = |axis: usize| place / strides[axis] % shape[axis];
+        let own = kept.iter().fold(0, |own, axis| own * shape[*axis] + index(*axis));
+        if found[own].is_none_or(|best| array.buffer().exceeds(place, best)) {
+            found[own] = Some(place);
+        }
+    }
+    found
+}
+
+fn largest_places(array: &Array, axis: usize) -> Vec<(usize, usize)> {
+    let shape = array.shape();
+    let inner: usize = shape[axis + 1..].iter().product();
+    let outer: usize = shape[..axis].iter().product();
+    let mut found = Vec::with_capacity(outer * inner);
+    for block in 0..outer {
+        for offset in 0..inner {
+            let place_of = |k: usize| (block * shape[axis] + k) * inner + offset;
+            let mut best = 0;
+            for k in 1..shape[axis] {
+                if array.buffer().exceeds(place_of(k), place_of(best)) {
+                    best = k;
+                }
+            }
+            found.push((best, place_of(best)));
+        }
+    }
+    found
+}
+
+/// For each line of so many elements the stable permutation that sorts it; NaN comes last in ascending order.
+pub(crate) fn argsort<E: Element + PartialOrd>(elements: &[E], size: usize, descending: bool, places: &mut [i64]) {
+    // Two elements without an order differ in being NaN, or both are.
+    let compare = |a: E, b: E| {
+        let by_nan = || a.to_f64().is_nan().cmp(&b.to_f64().is_nan());
+        a.partial_cmp(&b).unwrap_or_else(by_nan)
+    };
+    let directed = |order: Ordering| if descending { order.reverse() } else { order };
+    for (line, places) in elements.chunks(size).zip(places.chunks_mut(size)) {
+        places.iter_mut().zip(0..).for_each(|(place, number)| *place = number);
+        places.sort_by(|a, b| directed(compare(line[*a as usize], line[*b as usize])));
+    }
+}

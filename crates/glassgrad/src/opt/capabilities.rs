@@ -1,0 +1,43 @@
+//! What the target of a program can run: an input of lowering, stated once by each executor.
+
+use super::program::CallKind;
+use crate::dtype::DType;
+
+/// The capabilities and limits of a target.
+///
+/// ```
+/// use glassgrad::exec::Target;
+/// let cpu = Target::Cpu.capabilities();
+/// assert!(cpu.row_elements >= 256 && cpu.epilogue.is_some());
+/// assert!(Target::Reference.capabilities().epilogue.is_none());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Capabilities {
+    /// The element types that it computes with.
+    pub dtypes: &'static [DType],
+    /// The most axes of a loop or a contraction.
+    pub axes: usize,
+    /// The most instructions of a loop.
+    pub instructions: usize,
+    /// The most loads, and the most stores, of a loop: each is one more stream of memory.
+    pub streams: usize,
+    /// The most elements over which a loop can reduce rows and go on with what it found.
+    pub row_elements: usize,
+    /// When a contraction can have an epilogue; `None` if never.
+    pub epilogue: Option<EpilogueLimits>,
+    /// Whether several products of one contraction can accumulate into overlapping places (col2im).
+    pub accumulation: bool,
+    /// Whether half of a symmetric product can be computed and mirrored.
+    pub symmetric: bool,
+    /// Which calls it runs itself; others run on the host, which [`explain`](crate::explain) reports.
+    pub native: fn(&CallKind) -> bool,
+}
+
+/// From which sizes on a contraction can have an epilogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpilogueLimits {
+    /// The least bytes of the result: less stays in a cache by itself.
+    pub bytes: usize,
+    /// The least multiplications.
+    pub multiplications: usize,
+}

@@ -1,0 +1,279 @@
+//! Taking what tensors ask for out of the graph that they share: a walk that numbers nodes and leaves, a
+//! fingerprint of their structure, and the graph as a list for the planner.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::graph::{Graph, GraphNode};
+use super::structural_hash::Fingerprint;
+use crate::array::Array;
+use crate::error::Error;
+use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::shared::{NumberMap, Places};
+use crate::view::View;
+
+/// What is to be computed, with its leaves and the user's lines.
+#[derive(Default)]
+pub(crate) struct Capture {
+    /// The scope outside of all loops, and those of the loops that are being walked.
+    scopes: Vec<Scope>,
+    /// Where each leaf comes from.
+    pub(crate) leaves: Vec<Leaf>,
+    /// The user's line of each entry, those inside of loops included.
+    pub(crate) origins: Vec<&'static Location<'static>>,
+    results: Vec<usize>,
+    hash: Fingerprint,
+    /// Whether a program for this structure may serve another graph.
+    pub(crate) cacheable: bool,
+}
+
+/// Where a leaf comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Leaf {
+    /// It is known: its elements, and the place of the first.
+    Known(Array, usize),
+    /// It is the argument of a function, by the number of its node.
+    Argument(u64),
+}
+
+struct Entry {
+    node: Arc<Node>,
+    inputs: SmallVec<[usize; 4]>,
+    is_leaf: bool,
+    source: usize,
+    body: Option<Box<(Scope, Vec<usize>)>>,
+}
+
+/// Nodes numbered as they are met: the whole graph, or one step of a loop, whose leaves are the inputs of the loop.
+struct Scope {
+    entries: Vec<Entry>,
+    numbers: Places,
+    /// What a loop reads from outside without listing it, as numbers of the scope around.
+    beside: Vec<usize>,
+}
+
+impl Scope {
+    fn new() -> Scope {
+        Scope { entries: Vec::new(), numbers: Places::new(), beside: Vec::new() }
+    }
+
+    fn push(&mut self, entry: Entry) -> usize {
+        self.numbers.insert(entry.node.id, self.entries.len());
+        self.entries.push(entry);
+        self.entries.len() - 1
+    }
+
+    fn leaf(&mut self, node: &Arc<Node>) -> usize {
+        self.push(Entry { node: Arc::clone(node), inputs: SmallVec::new(), is_leaf: true, source: 0, body: None })
+    }
+}
+
+impl Capture {
+    /// Takes nodes, inputs before what uses them, of which some are results. `None` if another thread computed
+    /// and let go of something in between: then there is less to do, and the caller looks again.
+    pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Capture> {
+        let mut outermost = Scope::new();
+        outermost.entries.reserve(2 * order.len());
+        let mut extract = Capture { scopes: vec![outermost], cacheable: true, ..Capture::default() };
+        extract.origins.reserve(order.len());
+        extract.leaves.reserve(order.len() / 2);
+        let wider = wider_loops(order);
+        for node in order {
+            if extract.scopes[0].numbers.get(node.id).is_some() && node.op.body().is_some() {
+                continue;
+            }
+            if let Some(wide) = wider.get(&node.id) {
+                let number = match extract.scopes[0].numbers.get(wide.id) {
+                    Some(number) => number,
+                    None => extract.node(0, wide, &wide.inputs())?,
+                };
+                extract.scopes[0].numbers.insert(node.id, number);
+                continue;
+            }
+            let behind = node.held_inputs();
+            // Inputs are let go of after the value is known: if it is not known yet, they were all there.
+            let number = match (node.value(), &node.op, behind.first()) {
+                (Some(value), _, _) => {
+                    extract.leaf(node, Leaf::Known(value.clone(), 0));
+                    continue;
+                }
+                (None, Op::Placeholder, _) => extract.number_of(0, node)?,
+                // A part of a leaf that lies row by row is a leaf: where it begins is no matter of structure.
+                (None, Op::Read(view), Some(input)) => match (start_of_rows(view), input.value()) {
+                    (Some(start), Some(value)) => extract.leaf(node, Leaf::Known(value.clone(), start)),
+                    _ => extract.node(0, node, &behind)?,
+                },
+                _ => extract.node(0, node, &behind)?,
+            };
+            if is_result(node) {
+                extract.results.push(number);
+            }
+        }
+        for result in &extract.results {
+            extract.hash.word(*result as u64);
+        }
+        Some(extract)
+    }
+
+    /// The structure: the same for graphs that differ only in the values of their leaves.
+    pub(crate) fn structural_hash(&self) -> u128 {
+        self.hash.finish()
+    }
+
+    /// The leaves, all of which must be known.
+    pub(crate) fn known_leaves(&self) -> Result<Vec<(&Array, usize)>, Error> {
+        let known = |leaf| match leaf {
+            &Leaf::Known(ref array, start) => Ok((array, start)),
+            Leaf::Argument(_) => Err(Error::new("read", "the value of an argument is not known")),
+        };
+        self.leaves.iter().map(known).collect()
+    }
+
+    /// The nodes of the results, in order.
+    pub(crate) fn results(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.results.iter().map(|entry| &self.scopes[0].entries[*entry].node)
+    }
+
+    /// A leaf of the whole graph.
+    fn leaf(&mut self, node: &Arc<Node>, leaf: Leaf) -> usize {
+        self.hash.leaf(node);
+        self.leaves.push(leaf);
+        self.scopes[0].leaf(node)
+    }
+
+    /// The number of a node in a scope. What is not there is a leaf, or comes in from the scope around.
+    fn number_of(&mut self, depth: usize, node: &Arc<Node>) -> Option<usize> {
+        if let Some(number) = self.scopes[depth].numbers.get(node.id) {
+            return Some(number);
+        }
+        let Some(around) = depth.checked_sub(1) else {
+            let leaf = match node.op {
+                Op::Placeholder => Leaf::Argument(node.id),
+                _ => Leaf::Known(node.value()?.clone(), 0),
+            };
+            return Some(self.leaf(node, leaf));
+        };
+        let outside = self.number_of(around, node)?;
+        self.hash.leaf(node);
+        self.scopes[depth].beside.push(outside);
+        Some(self.scopes[depth].leaf(node))
+    }
+
+    /// Takes a node into a scope, with the body of a loop if it is one.
+    fn node(&mut self, depth: usize, node: &Arc<Node>, behind: &[Arc<Node>]) -> Option<usize> {
+        let mut inputs = SmallVec::new();
+        for input in behind {
+            inputs.push(self.number_of(depth, input)?);
+        }
+        let source = self.origins.len();
+        self.origins.push(node.origin);
+        let mut body = None;
+        if let Some(scan) = node.op.body() {
+            self.scopes.push(Scope::new());
+            let listed = &behind[scan.carries.len() + scan.entries.len()..];
+            let given = scan.carries.iter().chain(&scan.entries).map(|placeholder| &placeholder.0);
+            for leaf in given.chain(listed) {
+                self.hash.leaf(leaf);
+                self.scopes[depth + 1].leaf(leaf);
+            }
+            for inner in inner_nodes(scan) {
+                let behind = inner.inputs();
+                self.node(depth + 1, &inner, &behind)?;
+            }
+            let mut results = Vec::new();
+            for result in scan.carried.iter().chain(&scan.results) {
+                let number = self.number_of(depth + 1, &result.0)?;
+                self.hash.word(number as u64);
+                results.push(number);
+            }
+            let scope = self.scopes.pop()?;
+            inputs.extend_from_slice(&scope.beside);
+            body = Some(Box::new((scope, results)));
+        }
+        self.cacheable &= self.hash.node(node, &inputs);
+        Some(self.scopes[depth].push(Entry { node: Arc::clone(node), inputs, is_leaf: false, source, body }))
+    }
+
+    /// The graph as a list, for the planner.
+    pub(crate) fn graph(&self) -> Graph {
+        listed(&self.scopes[0], &self.results)
+    }
+}
+
+fn listed(scope: &Scope, results: &[usize]) -> Graph {
+    let mut graph = Graph { results: results.to_vec(), ..Graph::default() };
+    for entry in &scope.entries {
+        let number = graph.push(GraphNode {
+            op: if entry.is_leaf { Op::Leaf } else { entry.node.op.clone() },
+            inputs: entry.inputs.to_vec(),
+            shape: entry.node.shape.clone(),
+            dtype: entry.node.dtype,
+            source: entry.source,
+            body: entry.body.as_ref().map(|body| Arc::new(listed(&body.0, &body.1))),
+        });
+        if entry.is_leaf {
+            graph.inputs.push(number);
+        }
+    }
+    graph
+}
+
+/// For loops that some other loop does as well and with the same results first, that other loop: the way forwards of a
+/// derivative stacks more of what the function's own loop computes, and both can run as one.
+fn wider_loops(order: &[Arc<Node>]) -> NumberMap<u64, Arc<Node>> {
+    let loops: Vec<(&Arc<Node>, &ScanBody)> = order
+        .iter()
+        .filter_map(|node| match &node.op {
+            Op::Scan(body) => Some((node, &**body)),
+            _ => None,
+        })
+        .collect();
+    let same = |one: &[Tensor], other: &[Tensor]| one.iter().map(|k| k.0.id).eq(other.iter().map(|k| k.0.id));
+    let covers = |(wide, wide_body): (&Node, &ScanBody), (node, body): (&Node, &ScanBody)| {
+        let count = body.results.len();
+        let given = body.carries.len() + body.entries.len();
+        let inputs = |node: &Node| node.held_inputs().iter().take(given).map(|input| input.id).collect::<Vec<_>>();
+        wide_body.results.len() > count
+            && (wide_body.length, wide_body.reversed) == (body.length, body.reversed)
+            && same(&wide_body.carries, &body.carries)
+            && same(&wide_body.entries, &body.entries)
+            && same(&wide_body.carried, &body.carried)
+            && same(&wide_body.results[..count], &body.results)
+            && inputs(wide) == inputs(node)
+            // It runs in the place of the other, where all that it needs must be known.
+            && wide.held_inputs().iter().all(|input| input.id < node.id)
+    };
+    let mut wider = NumberMap::default();
+    for (node, body) in &loops {
+        let candidates = loops.iter().filter(|(wide, wide_body)| covers((wide, wide_body), (node, body)));
+        if let Some((wide, _)) = candidates.max_by_key(|(wide, body)| (body.results.len(), std::cmp::Reverse(wide.id)))
+        {
+            wider.insert(node.id, Arc::clone(wide));
+        }
+    }
+    wider
+}
+
+/// Where a view begins that reads neighbouring elements one after another, if it does.
+fn start_of_rows(view: &View) -> Option<usize> {
+    let strides = view.input.strides();
+    let mut expected = 1;
+    let mut start = 0;
+    // From the last axis to the first: whole axes, then a part of one, then single places.
+    let mut whole = true;
+    for axis in (0..view.input.rank()).rev() {
+        let own = &view.axes[axis];
+        let [(along, step)] = own.steps[..] else { return None };
+        let (length, size) = (view.output[axis], view.input[axis]);
+        let offset = usize::try_from(own.offset).ok()?;
+        if along != axis || offset + length > size || (length > 1 && step != 1) || (!whole && length != 1) {
+            return None;
+        }
+        whole &= length == size;
+        start += offset * strides[axis];
+        expected *= length;
+    }
+    (view.output.rank() == view.input.rank() && expected == view.output.elements()).then_some(start)
+}

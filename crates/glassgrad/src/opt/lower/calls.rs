@@ -1,0 +1,143 @@
+//! Calls on whole arrays, and scan loops with a program as their body.
+
+use std::sync::Arc;
+
+use super::groups::{Group, SweptBack};
+use super::strides::is_contiguous;
+use super::{Located, Lowering, lower};
+use crate::expr::Op;
+use crate::few::Few;
+use crate::opt::graph::{Graph, GraphNode};
+use crate::opt::passes::dead;
+use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
+use crate::shape::Shape;
+
+/// From so many steps on it is worth to turn a matrix once before a loop that multiplies with its transpose.
+const WORTH_TURNING: usize = 4;
+
+/// If all that the body of a loop does with a matrix from outside is to multiply with its transpose, makes it expect that
+/// transpose instead, and returns its shape: kernels read a second factor row by row.
+fn turned_factor(body: &mut Program, input: usize, shape: &Shape) -> Option<Shape> {
+    let [rows, columns] = shape[..] else { return None };
+    let memory = Memory::Input(input);
+    let is_turned = |step: &Step| match step {
+        Step::Contract(Contraction { batch, sums, columns: across, inner, operands, epilogue, .. }) => {
+            let is_still = |axis: &ContractionAxis| axis.strides[1] == 0;
+            let is_read_behind = epilogue.iter().flat_map(|epilogue| &epilogue.loads).any(|load| load.memory == memory);
+            !is_read_behind
+                && operands[0].memory != memory
+                && operands[1].offset == 0
+                && (across.extent, across.strides[1]) == (rows, columns as isize)
+                && (inner.extent, inner.strides[1]) == (columns, 1)
+                && batch.iter().chain(sums).all(is_still)
+        }
+        _ => false,
+    };
+    let reads = |step: &&mut Step| step.reads().any(|access| access.memory == memory);
+    let mut readers: Vec<&mut Step> = body.steps.iter_mut().filter(reads).collect();
+    if readers.is_empty() || rows == 1 || columns == 1 || !readers.iter().all(|step| is_turned(step)) {
+        return None;
+    }
+    for step in &mut readers {
+        if let Step::Contract(product) = step {
+            product.columns.strides[1] = 1;
+            product.inner.strides[1] = rows as isize;
+        }
+    }
+    let turned = Shape::from([columns, rows]);
+    body.inputs[input].0 = turned.clone();
+    Some(turned)
+}
+
+impl<'g> Lowering<'g> {
+    /// A call on whole arrays.
+    pub(super) fn call(&mut self, number: usize, kind: CallKind) -> Located {
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
+        let mut inputs = Vec::new();
+        for input in &node.inputs {
+            let shape = &graph.nodes[*input].shape;
+            let at = self.at(*input);
+            inputs.push((self.in_rows(&at, shape), shape.clone()));
+        }
+        let producer = self.produce(node.dtype, node.shape.elements());
+        self.group_of(producer, Group::Call { node: number, kind, inputs, producer });
+        Located::whole(producer, &node.shape)
+    }
+
+    pub(super) fn scan(&mut self, number: usize) -> Located {
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
+        let (Some(scan), Some(body)) = (node.op.body(), &node.body) else {
+            unreachable!("node {number} is a loop without a body");
+        };
+        let mut inputs = Vec::new();
+        let sequences = scan.carries.len()..scan.carries.len() + scan.entries.len();
+        for (place, input) in node.inputs.iter().enumerate() {
+            let (at, shape) = (self.at(*input), &graph.nodes[*input].shape);
+            // Each entry of a sequence lies row by row; from one to the next leads any step, also back.
+            let entries_in_rows = || match (at.strides.split_first(), shape.split_first()) {
+                (Some((_, strides)), Some((_, shape))) => is_contiguous(shape, strides),
+                _ => false,
+            };
+            let is_sequence = matches!(node.op, Op::Scan(_)) && sequences.contains(&place);
+            inputs.push(if is_sequence && entries_in_rows() {
+                self.producers[at.producer].needed = true;
+                at
+            } else {
+                self.in_rows(&at, shape)
+            });
+        }
+        // A sweep has a program for each direction.
+        let (mut body_program, sweep) = match &node.op {
+            Op::Sweep(sweep) => {
+                let part = |results: &[usize]| {
+                    lower(&dead(Graph { results: results.to_vec(), ..Graph::clone(body) }), self.target)
+                };
+                let (forwards, back) = body.results.split_at(sweep.states);
+                let reverse = Arc::new(part(back));
+                (part(forwards), Some(SweptBack { reverse, states: sweep.states, snapshots: sweep.snapshots }))
+            }
+            _ => (lower(body, self.target), None),
+        };
+        if sweep.is_none() && scan.length >= WORTH_TURNING {
+            for (place, input) in inputs.iter_mut().enumerate().skip(sequences.end) {
+                let shape = &graph.nodes[node.inputs[place]].shape;
+                if let Some(turned) = turned_factor(&mut body_program, place, shape) {
+                    let at = Located { strides: input.strides.iter().rev().copied().collect(), ..input.clone() };
+                    *input = self.copied(&at, &turned);
+                    self.producers[input.producer].needed = true;
+                }
+            }
+        }
+        let producers: Vec<usize> = body
+            .results
+            .iter()
+            .enumerate()
+            .map(|(part, result)| {
+                let GraphNode { shape, dtype, .. } = &body.nodes[*result];
+                let stacked = if part < scan.carried.len() { 1 } else { scan.length };
+                self.produce(*dtype, shape.elements().saturating_mul(stacked))
+            })
+            .collect();
+        for (part, producer) in producers.iter().enumerate() {
+            self.producers[*producer].group = self.groups.len();
+            // A sweep has no other place for what it stacks.
+            self.producers[*producer].needed = sweep.is_some() && part >= scan.carried.len();
+        }
+        self.works(self.groups.len());
+        self.groups.push(Group::Scan {
+            node: number,
+            length: scan.length,
+            reversed: scan.reversed,
+            carried: scan.carried.iter().map(|carry| (carry.shape().clone(), carry.dtype())).collect(),
+            sequences: scan.entries.len(),
+            body: Arc::new(body_program),
+            sweep,
+            inputs,
+            producers: producers.clone(),
+        });
+        self.parts.insert(number, producers);
+        Located { producer: 0, offset: 0, strides: Few::new() }
+    }
+}

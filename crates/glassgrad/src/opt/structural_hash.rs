@@ -1,0 +1,134 @@
+//! Structural hashes: graphs with the same one run the same plan.
+
+use crate::dtype::DType;
+use crate::expr::{Distribution, Node, Op};
+pub(crate) use crate::shared::Fingerprint;
+
+impl Fingerprint {
+    /// A leaf: its shape and type, not its value.
+    pub(crate) fn leaf(&mut self, node: &Node) {
+        self.word(1);
+        self.words(&node.shape);
+        self.word(node.dtype as u64);
+    }
+
+    /// A node of numbered inputs. Returns whether the hash determines the node, so that its plan may be cached.
+    pub(crate) fn node(&mut self, node: &Node, inputs: &[usize]) -> bool {
+        self.word(2 | (node.dtype as u64) << 8 | (inputs.len() as u64) << 16);
+        for pair in inputs.chunks(2) {
+            self.word(pair.iter().fold(0, |word, input| word << 32 | *input as u64));
+        }
+        // Products tell their sizes, and what goes element by element has those of its inputs.
+        if !matches!(node.op, Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Variable | Op::Stop | Op::Cast) {
+            self.words(&node.shape);
+        }
+        self.operation(&node.op)
+    }
+
+    /// A node of a listed graph, as [`Fingerprint::node`].
+    pub(super) fn listed(&mut self, op: &Op, inputs: &[usize], shape: &[usize], dtype: DType) -> bool {
+        self.words(inputs);
+        self.words(shape);
+        self.word(dtype as u64);
+        self.operation(op)
+    }
+
+    fn operation(&mut self, op: &Op) -> bool {
+        // The names of operations are numbers here; their order does not matter.
+        let (number, payload): (u64, &[usize]) = match op {
+            Op::Leaf => (1, &[]),
+            Op::Placeholder => (2, &[]),
+            Op::Variable => (3, &[]),
+            Op::Map(formula) => {
+                self.word(4);
+                self.shared(formula);
+                return true;
+            }
+            Op::Einsum(einsum) => {
+                self.word(5);
+                self.shared(einsum);
+                return true;
+            }
+            Op::Add => (6, &[]),
+            Op::Cast => (7, &[]),
+            Op::Reshape => (8, &[]),
+            Op::Read(view) => {
+                self.word(9);
+                self.shared(view);
+                return true;
+            }
+            Op::Spread(view) => {
+                self.word(10);
+                self.shared(view);
+                return true;
+            }
+            Op::Concatenate(axis) => (11, std::slice::from_ref(axis)),
+            Op::Gather(axis) => (12, std::slice::from_ref(axis)),
+            Op::ScatterAdd(axis) => (13, std::slice::from_ref(axis)),
+            Op::Compare(relation) => {
+                self.word(14);
+                self.word(*relation as u64);
+                return true;
+            }
+            Op::Logic(logic) => {
+                self.word(15);
+                self.word(*logic as u64);
+                return true;
+            }
+            Op::Select => (16, &[]),
+            Op::Largest(axes) => (17, axes),
+            Op::LargestPlace(axis) => (18, std::slice::from_ref(axis)),
+            Op::OneHot(operation) => {
+                self.word(19);
+                self.text(operation);
+                return true;
+            }
+            Op::ArgSort { descending } => {
+                self.word(27);
+                self.word(u64::from(*descending));
+                return true;
+            }
+            Op::Draw(distribution) => {
+                self.word(28);
+                self.text(distribution.name());
+                if let Distribution::Keys(numbers) = distribution {
+                    self.word(numbers.len() as u64);
+                    numbers.iter().for_each(|number| self.word(*number));
+                }
+                return true;
+            }
+            Op::Stop => (20, &[]),
+            Op::Scan(body) => {
+                self.word(21);
+                self.words(&[body.length, usize::from(body.reversed), body.carries.len(), body.entries.len()]);
+                return true;
+            }
+            Op::Region(region) => {
+                self.word(24);
+                self.words(&region.awaited);
+                self.words(&[region.body.carries.len()]);
+                return true;
+            }
+            Op::Sweep(sweep) => {
+                self.word(25);
+                let body = &sweep.body;
+                self.words(&[body.length, body.carries.len(), body.entries.len()]);
+                self.words(&[sweep.states, sweep.sequences, sweep.snapshots]);
+                return true;
+            }
+            Op::After => (26, &[]),
+            Op::Part(number) => (22, std::slice::from_ref(number)),
+            Op::Custom(custom) => {
+                let Some(key) = custom.0.key() else { return false };
+                self.word(23);
+                self.text(custom.0.name());
+                self.text(&key);
+                return true;
+            }
+            Op::Failed(_) => return false,
+        };
+        self.word(number);
+        self.words(payload);
+        true
+    }
+}

@@ -1,0 +1,183 @@
+//! Execution contexts: an executor, and the plans that were made for it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use smallvec::SmallVec;
+
+use crate::array::Array;
+use crate::error::Error;
+use crate::exec::{Executable, Executor, Input, Output, Results, Target};
+use crate::opt::Capture;
+use crate::opt::graph::Graph;
+use crate::opt::lower::lower;
+use crate::opt::passes::{all_enabled, optimise};
+use crate::opt::program::Program;
+
+/// How many plans are kept.
+const CAPACITY: usize = 512;
+
+/// Plans by structural hash, with the time of their last use.
+#[derive(Default)]
+struct PlanCache {
+    plans: HashMap<u128, (Arc<dyn Executable>, u64)>,
+    clock: u64,
+}
+
+impl PlanCache {
+    fn get(&mut self, hash: u128) -> Option<Arc<dyn Executable>> {
+        self.clock += 1;
+        let (plan, used) = self.plans.get_mut(&hash)?;
+        *used = self.clock;
+        Some(Arc::clone(plan))
+    }
+
+    fn insert(&mut self, hash: u128, plan: &Arc<dyn Executable>) {
+        if self.plans.len() >= CAPACITY {
+            // The older half is evicted at once, so that looking for the oldest costs little on average.
+            let mut times: Vec<u64> = self.plans.values().map(|(_, used)| *used).collect();
+            times.sort_unstable();
+            let middle = times[times.len() / 2];
+            self.plans.retain(|_, (_, used)| *used > middle);
+        }
+        self.plans.insert(hash, (Arc::clone(plan), self.clock));
+    }
+}
+
+/// An execution context: an executor with its working memory, and the plans that were made for it. Without one, programs run
+/// in a context of the process for [`Target::Cpu`].
+///
+/// ```
+/// use glassgrad::{Tensor, exec::Target, grad, runtime::Context};
+/// let slope = || grad(|x: &Tensor| x.sin().sum())(&Tensor::from([0.0, 1.0])).to_string();
+/// assert_eq!(Context::new(Target::Reference).run(slope), slope());
+/// ```
+#[derive(Clone)]
+pub struct Context(Arc<Shared>);
+
+struct Shared {
+    executor: Arc<dyn Executor>,
+    plans: Mutex<PlanCache>,
+}
+
+/// The context of the process.
+static DEFAULT: LazyLock<Context> = LazyLock::new(|| Context::new(Target::Cpu));
+
+thread_local! {
+    /// The context that this thread has entered.
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+}
+
+impl Context {
+    /// A new context, with working memory and plans of its own.
+    pub fn new(target: Target) -> Context {
+        Context(Arc::new(Shared { executor: target.executor(), plans: Mutex::default() }))
+    }
+
+    /// What its programs run on.
+    pub fn target(&self) -> Target {
+        self.0.executor.target()
+    }
+
+    /// Calls a function; what this thread evaluates meanwhile runs in this context.
+    pub fn run<R>(&self, function: impl FnOnce() -> R) -> R {
+        /// Restores the former context, also if the function panics.
+        struct Restore(Option<Context>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        function()
+    }
+
+    /// Moves an array into the memory of the executor, and waits until it is there.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, exec::Target, runtime::Context};
+    /// let array = Tensor::from([1.0, 2.0]).eval().unwrap();
+    /// let moved = Context::new(Target::Reference).upload(&array).unwrap();
+    /// assert_eq!(moved, array);
+    /// ```
+    pub fn upload(&self, array: &Array) -> Result<Array, Error> {
+        let moved = self.0.executor.upload(array)?;
+        self.0.executor.synchronise()?;
+        Ok(moved)
+    }
+
+    /// A plan for a graph as it is, without any pass.
+    pub(super) fn prepare(&self, graph: &Graph) -> Result<Arc<dyn Executable>, Error> {
+        self.0.executor.prepare(Arc::new(lower(graph, self.target().capabilities())))
+    }
+
+    /// The context that this thread has entered, or that of the process.
+    pub fn current() -> Context {
+        CURRENT.with_borrow(Option::clone).unwrap_or_else(|| DEFAULT.clone())
+    }
+}
+
+/// What programs that this thread starts run on.
+pub(crate) fn target() -> Target {
+    CURRENT.with_borrow(|current| current.as_ref().map_or(Target::Cpu, Context::target))
+}
+
+/// How many programs were planned in this process.
+static PLANNED: AtomicU64 = AtomicU64::new(0);
+
+/// How many programs this process has planned so far. While nothing new is computed, it stays as it is: graphs of the same
+/// structure run the same plan.
+///
+/// ```
+/// use glassgrad::{Tensor, runtime::programs_planned};
+/// let squares = |x: f64| (Tensor::from([x, 1.0]) * x).sum().item().unwrap();
+/// squares(2.0);
+/// let before = programs_planned();
+/// assert_eq!((squares(3.0), squares(4.0)), (12.0, 20.0));
+/// assert_eq!(programs_planned(), before);
+/// ```
+pub fn programs_planned() -> u64 {
+    PLANNED.load(Ordering::Relaxed)
+}
+
+/// A new plan for what was captured, which is not cached.
+pub(crate) fn planned(capture: &Capture) -> Result<Arc<dyn Executable>, Error> {
+    PLANNED.fetch_add(1, Ordering::Relaxed);
+    Context::current().prepare(&optimise(capture.graph()))
+}
+
+/// A plan for a program that was lowered for the current target.
+pub(crate) fn prepare(program: Program) -> Result<Arc<dyn Executable>, Error> {
+    Context::current().0.executor.prepare(Arc::new(program))
+}
+
+/// The plan for what was captured: a cached one, or a new one.
+pub(crate) fn executable_for(capture: &Capture) -> Result<Arc<dyn Executable>, Error> {
+    if !capture.cacheable || !all_enabled() {
+        return planned(capture);
+    }
+    let context = Context::current();
+    let plans = || context.0.plans.lock().unwrap_or_else(PoisonError::into_inner);
+    let hash = capture.structural_hash();
+    if let Some(plan) = plans().get(hash) {
+        return Ok(plan);
+    }
+    let plan = planned(capture)?;
+    plans().insert(hash, &plan);
+    Ok(plan)
+}
+
+/// Computes what was captured.
+pub(super) fn compute(capture: &Capture) -> Result<Vec<Array>, Error> {
+    let plan = executable_for(capture)?;
+    let leaves = capture.known_leaves()?;
+    let mut inputs: SmallVec<[Input<'_>; 16]> =
+        leaves.iter().map(|(array, start)| Input::Read(array, *start)).collect();
+    let count = plan.program().results.len();
+    let mut outputs: SmallVec<[Output<'_>; 16]> = (0..count).map(|_| Output::New).collect();
+    let mut results = Results::with_capacity(count);
+    plan.launch(&mut inputs, &mut outputs, &mut results, &capture.origins)?;
+    Ok(results.into_iter().flatten().collect())
+}

@@ -1,0 +1,50 @@
+//! Every value of a graph, for those who look inside.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::array::Array;
+use crate::error::Error;
+use crate::exec::reference;
+use crate::expr::{Inputs, Node, Op};
+
+/// Where a value is: the steps of the loops around it, from the outermost in, and the number of its node.
+pub(crate) type Place = (Vec<usize>, u64);
+
+/// The values of all nodes of a list, in which inputs stand before what uses them, and of all nodes inside their
+/// loops at every step. Nothing is kept in the nodes themselves.
+pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place, Array>, Error> {
+    let mut values: HashMap<Place, Array> = HashMap::new();
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    let missing = || Error::new("read", "a value was not computed");
+    for (node, inputs) in nodes {
+        if let Some(value) = node.value() {
+            values.insert((Vec::new(), node.id), value.clone());
+            continue;
+        }
+        if let Op::Part(number) = node.op {
+            let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
+            values.insert((Vec::new(), node.id), found.ok_or_else(missing)?.clone());
+            continue;
+        }
+        let operands: Vec<Array> = inputs
+            .iter()
+            .map(|input| values.get(&(Vec::new(), input.id)).cloned())
+            .collect::<Option<_>>()
+            .ok_or_else(missing)?;
+        let mut inside: Vec<(Place, Array)> = Vec::new();
+        let mut see = |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
+        if let Some(made) = reference::parts_of(&node.op, inputs, &operands, &[], &mut see) {
+            parts.insert(node.id, made?);
+            values.extend(inside);
+            continue;
+        }
+        values.insert((Vec::new(), node.id), reference::compute(node, &operands)?);
+    }
+    Ok(values)
+}
+
+/// The value of one node, which is no loop, from values of its inputs.
+pub(crate) fn value_of(node: &Node, operands: &[Array]) -> Result<Array, Error> {
+    reference::compute(node, operands)
+}

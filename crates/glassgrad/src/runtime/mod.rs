@@ -1,0 +1,19 @@
+//! The runtime: what is computed when a value is read, in which context, by which plan.
+//!
+//! - `schedule` captures what has to be computed, keeps values that someone holds, and releases inputs;
+//! - `context` owns the executor and the cache of plans;
+//! - `read` holds the methods of [`Tensor`](crate::expr::Tensor) that return values, `graph_eval` those of graphs, and
+//!   `eval_all` evaluates every node for inspection.
+
+mod context;
+mod eval_all;
+mod graph_eval;
+mod read;
+mod schedule;
+
+pub use context::{Context, programs_planned};
+pub(crate) use context::{executable_for, planned, prepare, target};
+pub(crate) use eval_all::{Place, every_value, value_of};
+pub(crate) use schedule::{
+    capture, capture_function, evaluate, evaluate_by_reference, known, program, reaches_variable,
+};
