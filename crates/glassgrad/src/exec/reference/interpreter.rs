@@ -283,8 +283,11 @@ impl Frame {
             let beginning = Scalar::beginning(store.reduction, dtype);
             let first = -store.access.offset;
             (0..store.clear.unwrap_or(0)).for_each(|k| self.set(&store.access, first + k as isize, beginning));
-            for (k, index) in all.iter().enumerate() {
-                let value = registers[store.register][if fused.by_row[store.register] { rows[k] } else { k }];
+            let by_row = fused.by_row[store.register];
+            // A row is stored once, at its first element.
+            let is_stored = |index: &[usize]| index.iter().zip(&fused.along_rows).all(|(k, along)| !along || *k == 0);
+            for (k, index) in all.iter().enumerate().filter(|(_, index)| !by_row || is_stored(index)) {
+                let value = registers[store.register][if by_row { rows[k] } else { k }];
                 let place = along(index, store.access.strides.iter().copied());
                 let next = match store.reduction {
                     Some(reduction) => self.get(&store.access, place).reduced(reduction, value),
