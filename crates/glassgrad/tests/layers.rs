@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 36] = [
+const LAYERS: [&str; 37] = [
     "algebra",
     "special",
     "dtype",
@@ -20,6 +20,7 @@ const LAYERS: [&str; 36] = [
     "expr",
     "opt",
     "exec",
+    "runtime",
     "tree",
     "diff",
     "compile",

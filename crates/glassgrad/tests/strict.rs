@@ -361,3 +361,19 @@ fn sizes_beyond_memory_are_errors() {
     let error = Tensor::linspace(0.0, 1.0, 1 << 45).eval().unwrap_err().to_string();
     assert!(error.contains("256.0 TiB") && error.contains("smaller shapes"), "{error}");
 }
+
+/// The maximum of truth values is whether any holds.
+#[test]
+fn the_maximum_of_truth_values() {
+    let x = Tensor::from([[false, false, false], [true, false, false], [false, true, true]]);
+    for (found, expected) in [
+        (x.max_over(1), vec![false, true, true]),
+        (x.max_over(0), vec![true, true, true]),
+        (Tensor::from([false, false]).max(), vec![false]),
+        (x.min_over(1), vec![false, false, false]),
+        (x.min_over(0), vec![false, false, false]),
+    ] {
+        assert_eq!(found.to_vec::<bool>().unwrap(), expected);
+        assert_eq!(found.eval_by_reference().unwrap(), found.eval().unwrap());
+    }
+}

@@ -61,7 +61,26 @@ impl<'a> Reader<'a> {
                 Some(function) => Expression::factor(What::OfMatrix(function, inputs.swap_remove(0)), &shape),
                 None => return Err(unwritten(tensor)),
             },
-            _ => return Err(unwritten(tensor)),
+            Op::Cast
+            | Op::Reshape
+            | Op::Read(_)
+            | Op::Spread(_)
+            | Op::Concatenate(_)
+            | Op::Gather(_)
+            | Op::ScatterAdd(_)
+            | Op::Compare(_)
+            | Op::Logic(_)
+            | Op::Select
+            | Op::Largest(_)
+            | Op::LargestPlace(_)
+            | Op::OneHot(_)
+            | Op::ArgSort { .. }
+            | Op::Draw(_)
+            | Op::Scan(_)
+            | Op::Region(_)
+            | Op::Sweep(_)
+            | Op::Part(_)
+            | Op::Failed(_) => return Err(unwritten(tensor)),
         })
     }
 

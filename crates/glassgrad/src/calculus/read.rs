@@ -200,7 +200,21 @@ impl Reader<'_> {
                 self.walk(&[&product])?;
                 return Ok(self.led.get(&product.0.id).copied());
             }
-            _ => return Ok(None),
+            Op::Leaf
+            | Op::Placeholder
+            | Op::Compare(_)
+            | Op::Logic(_)
+            | Op::Largest(_)
+            | Op::LargestPlace(_)
+            | Op::OneHot(_)
+            | Op::ArgSort { .. }
+            | Op::Draw(_)
+            | Op::Stop
+            | Op::Scan(_)
+            | Op::Region(_)
+            | Op::Sweep(_)
+            | Op::Part(_)
+            | Op::Failed(_) => return Ok(None),
         }))
     }
 

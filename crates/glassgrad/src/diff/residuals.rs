@@ -99,6 +99,28 @@ fn only_moves(node: &Node) -> bool {
     match &node.op {
         Op::Einsum(product) => product.operands.len() <= 1 && product.extents.len() == product.output.len(),
         Op::Reshape | Op::Cast | Op::Read(_) | Op::Stop | Op::Variable => true,
-        _ => false,
+        Op::Leaf
+        | Op::Placeholder
+        | Op::Map(_)
+        | Op::Add
+        | Op::Spread(_)
+        | Op::Concatenate(_)
+        | Op::Gather(_)
+        | Op::ScatterAdd(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::Select
+        | Op::Largest(_)
+        | Op::LargestPlace(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_)
+        | Op::Scan(_)
+        | Op::Region(_)
+        | Op::Sweep(_)
+        | Op::After
+        | Op::Part(_)
+        | Op::Custom(_)
+        | Op::Failed(_) => false,
     }
 }

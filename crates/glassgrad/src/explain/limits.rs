@@ -177,7 +177,15 @@ impl Limits {
             match instruction {
                 Instruction::Constant(_) => {}
                 code if is_transcendental(code) => seconds[1] += runs / of_type(&self.transcendental, *dtype),
-                _ => seconds[0] += runs / of_type(&self.arithmetic, *dtype),
+                Instruction::Unary(..)
+                | Instruction::Binary(..)
+                | Instruction::MaskedMul(..)
+                | Instruction::Compare(..)
+                | Instruction::Logic(..)
+                | Instruction::Select(..)
+                | Instruction::Cast(_)
+                | Instruction::RowReduce(..)
+                | Instruction::BroadcastRow(_) => seconds[0] += runs / of_type(&self.arithmetic, *dtype),
             }
         }
         for store in fused.stores.iter().filter(|store| store.reduction.is_some()) {

@@ -167,7 +167,7 @@ fn work(step: &Step) -> f64 {
             let elements: f64 = fused.extents.iter().map(|extent| *extent as f64).product();
             elements * (fused.loads.len() + fused.code.len() + fused.stores.len()) as f64
         }
-        other => other.flops(),
+        other @ (Step::Contract(_) | Step::Call(_) | Step::Scan(_) | Step::ReverseScan(_)) => other.flops(),
     }
 }
 

@@ -311,8 +311,12 @@ impl Tensor {
     /// A bijection that reverses the order of all elements, and is its own inverse.
     #[track_caller]
     fn order_reversed(&self) -> Tensor {
-        // The smallest integer has no negative; -1 - n exists for every n.
-        if self.dtype() == DType::I64 { -self - 1 } else { -self }
+        match self.dtype() {
+            DType::F32 | DType::F64 => -self,
+            // The smallest integer has no negative; -1 - n exists for every n.
+            DType::I64 => -self - 1,
+            DType::Bool => self.not(),
+        }
     }
 
     /// The smallest elements over an axis.

@@ -46,7 +46,30 @@ pub(crate) fn inner_nodes(body: &ScanBody) -> Vec<Arc<Node>> {
             Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Cast | Op::Reshape => {
                 !inputs.is_empty() && inputs.iter().all(|input| numbers.contains(&input.id))
             }
-            _ => false,
+            Op::Leaf
+            | Op::Placeholder
+            | Op::Variable
+            | Op::Read(_)
+            | Op::Spread(_)
+            | Op::Concatenate(_)
+            | Op::Gather(_)
+            | Op::ScatterAdd(_)
+            | Op::Compare(_)
+            | Op::Logic(_)
+            | Op::Select
+            | Op::Largest(_)
+            | Op::LargestPlace(_)
+            | Op::OneHot(_)
+            | Op::ArgSort { .. }
+            | Op::Draw(_)
+            | Op::Stop
+            | Op::Scan(_)
+            | Op::Region(_)
+            | Op::Sweep(_)
+            | Op::After
+            | Op::Part(_)
+            | Op::Custom(_)
+            | Op::Failed(_) => false,
         };
         if depends {
             dependent.insert(node.id);

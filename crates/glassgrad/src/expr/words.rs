@@ -47,7 +47,24 @@ impl Op {
             Op::Stop => "stop_gradient".to_owned(),
             Op::Custom(custom) => custom.0.name().to_owned(),
             // All others are called as their variant is; the kind that several share is left out.
-            other => {
+            other @ (Op::Leaf
+            | Op::Placeholder
+            | Op::Variable
+            | Op::Add
+            | Op::Cast
+            | Op::Reshape
+            | Op::Read(_)
+            | Op::Spread(_)
+            | Op::Concatenate(_)
+            | Op::Gather(_)
+            | Op::ArgSort { .. }
+            | Op::Draw(_)
+            | Op::Scan(_)
+            | Op::Region(_)
+            | Op::Sweep(_)
+            | Op::After
+            | Op::Part(_)
+            | Op::Failed(_)) => {
                 let variant = format!("{other:?}");
                 let mut words = variant.split(|character: char| !character.is_alphanumeric());
                 let word = words.find(|word| !word.is_empty() && *word != "Linear").unwrap_or_default();

@@ -123,7 +123,22 @@ impl GraphNode {
             Op::Spread(_) | Op::ScatterAdd(_) | Op::Largest(_) | Op::LargestPlace(_) => {
                 self.inputs.first().map_or(0.0, |input| graph.nodes[*input].shape.elements() as f64)
             }
-            _ => 0.0,
+            Op::Leaf
+            | Op::Placeholder
+            | Op::Variable
+            | Op::Cast
+            | Op::Reshape
+            | Op::Read(_)
+            | Op::Concatenate(_)
+            | Op::Gather(_)
+            | Op::OneHot(_)
+            | Op::ArgSort { .. }
+            | Op::Draw(_)
+            | Op::Stop
+            | Op::After
+            | Op::Part(_)
+            | Op::Custom(_)
+            | Op::Failed(_) => 0.0,
         }
     }
 }

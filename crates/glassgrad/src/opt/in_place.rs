@@ -64,7 +64,7 @@ fn same_places(step: &Step, result: usize, input: usize) -> bool {
         {
             epilogue
         }
-        _ => return false,
+        Step::Contract(_) | Step::Call(_) | Step::Scan(_) | Step::ReverseScan(_) => return false,
     };
     let is_whole = |access: &Access| access.offset == 0 && is_rows(&fused.extents, &access.strides);
     let of_input = |register: usize| fused.loads.get(register).is_some_and(|load| load.memory == Memory::Input(input));

@@ -31,7 +31,7 @@ fn turned_factor(body: &mut Program, input: usize, shape: &Shape) -> Option<Shap
                 && (inner.extent, inner.strides[1]) == (columns, 1)
                 && batch.iter().chain(sums).all(is_still)
         }
-        _ => false,
+        Step::Loop(_) | Step::Call(_) | Step::Scan(_) | Step::ReverseScan(_) => false,
     };
     let reads = |step: &&mut Step| step.reads().any(|access| access.memory == memory);
     let mut readers: Vec<&mut Step> = body.steps.iter_mut().filter(reads).collect();

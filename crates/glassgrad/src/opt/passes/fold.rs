@@ -48,6 +48,30 @@ fn folded(node: &GraphNode, numbers: &[f64]) -> Option<f64> {
             let value = numbers.iter().fold(einsum.coefficient, |product, number| product * number);
             Some(if count == 0.0 { 0.0 } else { rounded(value * count, dtype) })
         }
-        _ => None,
+        Op::Leaf
+        | Op::Placeholder
+        | Op::Map(_)
+        | Op::Einsum(_)
+        | Op::Add
+        | Op::Cast
+        | Op::Read(_)
+        | Op::Spread(_)
+        | Op::Concatenate(_)
+        | Op::Gather(_)
+        | Op::ScatterAdd(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::Select
+        | Op::LargestPlace(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_)
+        | Op::Scan(_)
+        | Op::Region(_)
+        | Op::Sweep(_)
+        | Op::After
+        | Op::Part(_)
+        | Op::Custom(_)
+        | Op::Failed(_) => None,
     }
 }

@@ -75,7 +75,29 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
             }
         }
         Op::Einsum(einsum) => simpler_product(graph, node, einsum),
-        _ => Simpler::Same,
+        Op::Leaf
+        | Op::Placeholder
+        | Op::Map(_)
+        | Op::Reshape
+        | Op::Spread(_)
+        | Op::Concatenate(_)
+        | Op::Gather(_)
+        | Op::ScatterAdd(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::Select
+        | Op::Largest(_)
+        | Op::LargestPlace(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_)
+        | Op::Scan(_)
+        | Op::Region(_)
+        | Op::Sweep(_)
+        | Op::After
+        | Op::Part(_)
+        | Op::Custom(_)
+        | Op::Failed(_) => Simpler::Same,
     }
 }
 

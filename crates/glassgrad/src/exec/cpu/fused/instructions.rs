@@ -83,7 +83,8 @@ unsafe fn numbers<F: crate::dtype::Element + Vectorised + Combinable>(
     let read = |register: usize| elements::<F>(places[register], count);
     let own_elements = elements_mut::<F>(own, count);
     match instruction {
-        Instruction::Constant(_) | Instruction::Compare(..) | Instruction::Logic(..) => {}
+        Instruction::Constant(_) => unreachable!("constants are written before the first block"),
+        Instruction::Compare(..) | Instruction::Logic(..) => unreachable!("{instruction} makes truth values"),
         Instruction::Unary(operation, a, parameter) => {
             F::unary(isa, operation, parameter, read(a), own_elements);
         }
@@ -313,7 +314,7 @@ unsafe fn integers(
                 Operation::Mul => i64::wrapping_mul,
                 Operation::Sub => i64::wrapping_sub,
                 Operation::Add => i64::wrapping_add,
-                other => unreachable!("the planner makes no {} of integers", other.name()),
+                other => unreachable!("lowering emits no {} of integers", other.name()),
             };
             for (y, (a, b)) in own_elements.iter_mut().zip(read(a).iter().zip(read(b))) {
                 *y = reduction(*a, *b);
@@ -327,11 +328,13 @@ unsafe fn integers(
         Instruction::Unary(Operation::Neg, a, _) => {
             own_elements.iter_mut().zip(read(a)).for_each(|(y, x)| *y = x.wrapping_neg());
         }
-        Instruction::Unary(other, ..) => unreachable!("the planner makes no {} of integers", other.name()),
+        Instruction::Unary(other, ..) => unreachable!("lowering emits no {} of integers", other.name()),
         Instruction::Select(condition, a, b) => choose::<i64>(places, condition, a, b, own, count),
         Instruction::BroadcastRow(a) => spread::<i64>(places[a], own, count, rows),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
-        Instruction::Constant(_) | Instruction::Compare(..) | Instruction::Logic(..) | Instruction::RowReduce(..) => {}
+        Instruction::Constant(_) | Instruction::Compare(..) | Instruction::Logic(..) | Instruction::RowReduce(..) => {
+            unreachable!("lowering emits no {instruction} of integers")
+        }
     }
 }
 
@@ -386,6 +389,6 @@ unsafe fn truths(
         | Instruction::Unary(..)
         | Instruction::Binary(..)
         | Instruction::MaskedMul(..)
-        | Instruction::RowReduce(..) => {}
+        | Instruction::RowReduce(..) => unreachable!("lowering emits no {instruction} of truth values"),
     }
 }

@@ -10,15 +10,15 @@ use crate::opt::program::{Reduction, Store};
 pub(super) unsafe fn prepare(store: &Store, target: *mut u8) {
     if let Some(count) = store.clear {
         let first = behind(target, -store.access.offset, store.access.dtype);
-        fill(first, store.access.dtype, count, beginning(store.reduction));
+        fill(first, store.access.dtype, count, beginning(store.reduction, store.access.dtype));
     }
 }
 
-/// What a sum or a largest element begins with.
-fn beginning(reduction: Option<Reduction>) -> f64 {
-    match reduction {
-        Some(Reduction::Max) => f64::NEG_INFINITY,
-        _ => 0.0,
+/// The identity of a reduction; the smallest truth value is false.
+fn beginning(reduction: Option<Reduction>, dtype: DType) -> f64 {
+    match (reduction, dtype) {
+        (Some(Reduction::Max), DType::F32 | DType::F64 | DType::I64) => f64::NEG_INFINITY,
+        (Some(Reduction::Max), DType::Bool) | (Some(Reduction::Sum) | None, _) => 0.0,
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) unsafe fn finish(store: &Store, target: *mut u8) {
     match store.access.dtype {
         DType::F32 => scale::<f32>(target, count, store.scale),
         DType::F64 => scale::<f64>(target, count, store.scale),
-        DType::I64 | DType::Bool => {}
+        DType::I64 | DType::Bool => unreachable!("sums of {} have no factor", store.access.dtype),
     }
 }
 

@@ -136,7 +136,15 @@ unsafe fn blocks(
             match instruction {
                 Instruction::Constant(number) if is_first => keep::fill(places[own], *dtype, count, *number),
                 Instruction::Constant(_) => {}
-                _ => instructions::execute(
+                Instruction::Unary(..)
+                | Instruction::Binary(..)
+                | Instruction::MaskedMul(..)
+                | Instruction::Compare(..)
+                | Instruction::Logic(..)
+                | Instruction::Select(..)
+                | Instruction::Cast(_)
+                | Instruction::RowReduce(..)
+                | Instruction::BroadcastRow(_) => instructions::execute(
                     frame.isa,
                     *instruction,
                     *dtype,
