@@ -57,7 +57,7 @@ pub(super) enum Kernel {
     /// Small matrices.
     Packed,
     /// Rows, columns or sums over several axes, and batches of small matrices.
-    Tiles(Composite),
+    Tiles(Box<Composite>),
     /// Half of a product that is its own transpose.
     Symmetric,
     /// `gemm`.
@@ -68,7 +68,7 @@ impl Kernel {
     /// Selects the kernel of a product.
     pub(super) fn of(product: &Contraction) -> Kernel {
         if is_woven(product) {
-            Kernel::Tiles(Composite::of(product))
+            Kernel::Tiles(Box::new(Composite::of(product)))
         } else if is_small(product) {
             Kernel::Packed
         } else if product.symmetric {
