@@ -101,7 +101,8 @@ impl Body {
         // No configuration file of the user, no other protocols, no patterns in the address.
         command.args(["--disable", "--silent", "--show-error", "--globoff", "--no-buffer"]);
         command.args(["--proto", "=http,https", "--proto-redir", "=http,https", "--location", "--max-redirs", "10"]);
-        command.args(["--include", "--suppress-connect-headers"]);
+        // Unlike `--include`, this does not keep the headers back until the first byte of the body.
+        command.args(["--dump-header", "-", "--suppress-connect-headers"]);
         command.args(["--user-agent", concat!("glassgrad/", env!("CARGO_PKG_VERSION"))]);
         if have > 0 {
             command.args(["--range", &format!("{have}-")]);
