@@ -105,3 +105,24 @@ fn derivative_formulas_stand_in_the_table_alone() {
         );
     }
 }
+
+/// Files of `tests` are not found by cargo: a file that nobody lists would never run.
+#[test]
+fn every_test_file_belongs_to_a_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).expect("readable");
+    let entries = std::fs::read_dir(root.join("tests")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|ending| ending == "rs")).collect();
+    let name = |path: &PathBuf| path.file_stem().expect("a name").to_str().expect("text").to_owned();
+    let (suites, modules): (Vec<_>, Vec<_>) = files.into_iter().partition(|path| name(path).starts_with("suite_"));
+    let listed: String = suites.iter().map(|path| std::fs::read_to_string(path).expect("readable")).collect();
+    for suite in suites.iter().map(name) {
+        assert!(manifest.contains(&format!("path = \"tests/{suite}.rs\"")), "Cargo.toml does not list {suite}.rs");
+    }
+    for module in modules.iter().map(name) {
+        let is_program = manifest.contains(&format!("[[test]]\nname = \"{module}\"\n\n"));
+        let is_module = listed.lines().any(|line| line == format!("mod {module};"));
+        assert!(is_program || is_module, "no suite_*.rs has `mod {module};`, and Cargo.toml no program of that name");
+    }
+    assert!(suites.len() > 3 && modules.len() > 40);
+}

@@ -142,6 +142,7 @@ impl Set {
             bytes: file.bytes,
             md5: file.md5.to_owned(),
             patience: Patience::default(),
+            program: "curl",
         };
         download.fetch(&path, progress)?;
         Ok(path)

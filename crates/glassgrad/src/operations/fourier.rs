@@ -4,9 +4,6 @@
 //! its transpose is its conjugate, which is the transform in the other direction. So one operation, in two directions,
 //! is closed under differentiation.
 
-use rustfft::num_complex::Complex as Number;
-use rustfft::{FftNum, FftPlanner};
-
 use super::Complex;
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
@@ -248,18 +245,6 @@ struct Transform {
     inverse: bool,
 }
 
-impl Transform {
-    fn run<E: FftNum>(&self, elements: &[E], size: usize) -> Vec<E> {
-        let mut numbers: Vec<Number<E>> = elements.chunks_exact(2).map(|pair| Number::new(pair[0], pair[1])).collect();
-        if !numbers.is_empty() {
-            let mut planner = FftPlanner::new();
-            let plan = if self.inverse { planner.plan_fft_inverse(size) } else { planner.plan_fft_forward(size) };
-            plan.process(&mut numbers);
-        }
-        numbers.into_iter().flat_map(|number| [number.re, number.im]).collect()
-    }
-}
-
 impl CustomOp for Transform {
     fn key(&self) -> Option<String> {
         Some(format!("{self:?}"))
@@ -281,11 +266,12 @@ impl CustomOp for Transform {
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
         let shape = inputs[0].shape();
         let size = shape[shape.rank() - 2];
-        let buffer = match inputs[0].buffer() {
-            Buffer::F32(elements) => Buffer::F32(self.run(elements, size)),
-            Buffer::F64(elements) => Buffer::F64(self.run(elements, size)),
+        let mut buffer = inputs[0].buffer().clone();
+        match &mut buffer {
+            Buffer::F32(elements) => glassgrad_fft::transform_f32(elements, size, self.inverse),
+            Buffer::F64(elements) => glassgrad_fft::transform_f64(elements, size, self.inverse),
             Buffer::I64(_) | Buffer::Bool(_) => return Err("it is defined for floating-point numbers".to_owned()),
-        };
+        }
         Ok(Array::new(shape.clone(), buffer))
     }
 

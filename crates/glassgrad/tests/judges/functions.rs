@@ -5,7 +5,7 @@ use glassgrad::expr::s;
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, scan};
 
-use crate::random::Random;
+use super::random::Random;
 
 /// What a random function is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 use glassgrad::rng::Key;
 
-use crate::ROUNDINGS;
-use crate::closeness::{agree, size_of_all};
+use super::ROUNDINGS;
+use super::closeness::{agree, size_of_all};
 
 /// The elements, which must be there.
 #[track_caller]

@@ -2,7 +2,7 @@
 //!
 //! What has come is kept beside the place in a `.part` file, and the next attempt asks for the rest. Only what has the known length
 //! and the known checksum gets the name of the file. Servers may stall, break off, send the wrong bytes or never stop: each of
-//! them ends an attempt with a reason, and the next address is asked.
+//! them ends an attempt with a reason, and the next address is asked. The requests are made by the program `curl`.
 
 mod answer;
 #[cfg(test)]
@@ -58,6 +58,8 @@ pub(crate) struct Download {
     pub(crate) md5: String,
     /// How long servers are waited for.
     pub(crate) patience: Patience,
+    /// The program that asks them: curl.
+    pub(crate) program: &'static str,
 }
 
 impl Download {
@@ -74,6 +76,11 @@ impl Download {
             match self.ask_one(address, path, &part, progress) {
                 Ok(()) => return fs::rename(&part, path).map_err(failed),
                 Err(Trouble::Disk(error)) => return Err(failed(error)),
+                Err(trouble @ Trouble::NoCurl(_)) => {
+                    let folder = path.parent().unwrap_or(path).display();
+                    let help = format!("install curl, or fetch {address} by other means and put it into {folder}");
+                    return Err(Error::new("download", trouble.to_string()).help(help));
+                }
                 Err(trouble) => reasons.push(format!("{address}: {trouble}")),
             }
         }
@@ -109,7 +116,7 @@ impl Download {
 
     /// Asks for what is not there yet.
     fn attempt(&self, address: &str, part: &Path, have: u64, tell: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
-        let answer = answer::ask(address, have, &self.patience)?;
+        let answer = answer::ask(self.program, address, have, &self.patience)?;
         let (mut file, mut bytes) = match answer.start {
             0 => (File::create(part).map_err(Trouble::Disk)?, 0),
             start => (OpenOptions::new().append(true).open(part).map_err(Trouble::Disk)?, start),

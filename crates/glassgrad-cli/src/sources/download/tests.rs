@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::*;
 
@@ -59,6 +59,13 @@ fn send(stream: &mut TcpStream, head: &str, body: &[u8]) {
     let _ = write!(stream, "HTTP/1.1 {head}\r\nConnection: close\r\n\r\n").and_then(|()| stream.write_all(body));
 }
 
+/// Keeps a connection open for as long as the test program runs.
+fn hold() {
+    loop {
+        std::thread::park();
+    }
+}
+
 /// An honest answer.
 fn serve(stream: &mut TcpStream, range: Option<usize>, content: &[u8]) {
     let length = content.len();
@@ -94,6 +101,7 @@ fn download(addresses: &[&str]) -> Download {
         bytes: content().len() as u64,
         md5: format!("{:x}", md5::compute(content())),
         patience,
+        program: "curl",
     }
 }
 
@@ -210,20 +218,71 @@ fn a_claimed_length_is_not_believed() {
 
 #[test]
 fn a_server_that_stalls_is_left() {
-    let before = Instant::now();
+    // The servers hold the connection for ever, so that only a timeout ends an attempt.
     let server = Server::start(|stream, range| {
         let head = format!("200 OK\r\nContent-Length: {}", content().len());
         send(stream, &head, &content()[..if range.is_none() { 50_000 } else { 0 }]);
-        std::thread::sleep(Duration::from_secs(2));
+        hold();
     });
     let left =
         Place::new("stalls").refused(&download(&[&server.address]), "the server stalled after 0 of 200000 bytes");
-    assert!(left.unwrap().is_empty() && before.elapsed() < Duration::from_secs(10));
+    assert!(left.unwrap().is_empty());
     // One that does not even answer.
-    let before = Instant::now();
-    let server = Server::start(|_, _| std::thread::sleep(Duration::from_secs(3)));
+    let server = Server::start(|_, _| hold());
     Place::new("silent").refused(&download(&[&server.address]), "no answer (");
-    assert!(before.elapsed() < Duration::from_secs(2));
+}
+
+/// Bytes that drip are no stall, but the time for the whole answer ends.
+#[test]
+fn an_answer_that_drips_ends() {
+    let server = Server::start(|stream, _| {
+        send(stream, "200 OK\r\nContent-Length: 200000", b"");
+        while stream.write_all(&[7]).is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let patience = Patience { whole: Duration::from_millis(700), attempts: 1, ..download(&[]).patience };
+    let slow = Download { patience, ..download(&[&server.address]) };
+    let left = Place::new("drips").refused(&slow, "the server stalled after ");
+    assert!((1..100).contains(&left.unwrap().len()));
+}
+
+#[test]
+fn redirects_are_followed_but_not_for_ever_or_to_files() {
+    let good = Server::start(|stream, range| serve(stream, range, &content()));
+    let redirect = |to: String| {
+        Server::start(move |stream, _| {
+            send(stream, &format!("302 Found\r\nContent-Length: 4\r\nLocation: {to}"), b"gone");
+        })
+    };
+    let one = redirect(good.address.clone());
+    let two = redirect(one.address.clone());
+    Place::new("redirected").with_part(&content()[..70_000]).fetched(&download(&[&two.address]));
+    assert_eq!(good.asked(), [Some(70_000)]);
+    let circle = redirect("/file.gz".to_owned());
+    Place::new("circle").refused(&download(&[&circle.address]), "no answer (");
+    assert_eq!(circle.asked().len(), 11);
+    let local = redirect("file:///etc/hostname".to_owned());
+    Place::new("local").refused(&download(&[&local.address]), "no answer (");
+    Place::new("scheme").refused(&download(&["file:///etc/hostname"]), "no answer (");
+}
+
+#[test]
+fn headers_without_end_are_refused() {
+    let server = Server::start(|stream, _| {
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n");
+        while stream.write_all(b"X-More: of the same\r\n").is_ok() {}
+    });
+    Place::new("headers").refused(&download(&[&server.address]), "no answer (");
+}
+
+#[test]
+fn without_curl_the_remedy_is_told() {
+    let place = Place::new("without");
+    let without = Download { program: "curl-that-is-not-installed", ..download(&["http://127.0.0.1:9/file.gz"]) };
+    let told = without.fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
+    assert!(told.contains("the program curl cannot be started"), "{told}");
+    assert!(told.contains("install curl, or fetch http://127.0.0.1:9/file.gz by other means"), "{told}");
 }
 
 #[test]

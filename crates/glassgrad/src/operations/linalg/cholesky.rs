@@ -2,9 +2,8 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
-use super::factor::cholesky_factor;
 use super::matrices::symmetric_part;
 use super::solve::{SolveTriangular, Triangle, divided};
 use super::stack::{MatrixOperation, square, square_size};
@@ -25,8 +24,8 @@ impl MatrixOperation for Cholesky {
         square(inputs[0]).map(|size| (size, size))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
-        cholesky_factor(&inputs[0])
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
+        glassgrad_linalg::cholesky(&inputs[0])
             .map_err(|place| format!("is not positive definite: pivot {place} is not a positive number"))
     }
 

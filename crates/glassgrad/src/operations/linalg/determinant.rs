@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
 use super::eigen::negligible;
 use super::factor::Lu;
@@ -30,8 +30,8 @@ impl MatrixOperation for Determinant {
         square(inputs[0]).map(|_| (1, 1))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
-        Ok(Mat::full(1, 1, Lu::of(&inputs[0]).determinant_factors().iter().product()))
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
+        Ok(Matrix::full(1, 1, Lu::of(&inputs[0]).determinant_factors().iter().product()))
     }
 
     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r> {
@@ -97,12 +97,12 @@ impl MatrixOperation for LogDeterminant {
         square(inputs[0]).map(|_| (1, 2))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
+    fn compute(&self, inputs: &[Matrix], epsilon: f64) -> Result<Matrix, String> {
         let factors = if self.regular { Lu::regular(&inputs[0], epsilon)? } else { Lu::of(&inputs[0]) };
         let factors = factors.determinant_factors();
         let sign: f64 = factors.iter().map(|factor| if *factor == 0.0 { 0.0 } else { factor.signum() }).product();
         let logarithm: f64 = factors.iter().map(|factor| factor.abs().ln()).sum();
-        Ok(Mat::from_fn(1, 2, |_, j| if j == 0 { sign } else { logarithm }))
+        Ok(Matrix::from_fn(1, 2, |_, j| if j == 0 { sign } else { logarithm }))
     }
 
     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r> {

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
 use super::factor::symmetric_eigen;
 use super::matrices::{above, as_column, as_row, diagonal, only_row, reciprocal_where, rows, symmetric_part};
@@ -24,10 +24,10 @@ impl MatrixOperation for Packed {
         square(inputs[0]).map(|size| (size + 1, size))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
         let (values, vectors) = symmetric_eigen(&inputs[0])?;
-        let size = vectors.nrows();
-        Ok(Mat::from_fn(size + 1, size, |i, j| if i == 0 { values[j] } else { vectors[(i - 1, j)] }))
+        let size = vectors.rows();
+        Ok(Matrix::from_fn(size + 1, size, |i, j| if i == 0 { values[j] } else { vectors[(i - 1, j)] }))
     }
 
     /// With m = vᵀda·v: dλ is the diagonal of m, and dv = v·(m / (λⱼ - λᵢ)).

@@ -2,9 +2,9 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
-use super::factor::{Lu, product};
+use super::factor::Lu;
 use super::matrices::{above, beside, columns, rows};
 use super::stack::{MatrixOperation, square};
 use crate::expr::{Rule, Tensor};
@@ -24,7 +24,7 @@ impl MatrixOperation for Exponential {
         square(inputs[0]).map(|size| (size, size))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
         Ok(exponential(&inputs[0]))
     }
 
@@ -48,25 +48,25 @@ impl MatrixOperation for Derivative {
         square(inputs[0]).map(|size| (size, size))
     }
 
-    fn is_defined(&self, inputs: &[Mat<f64>]) -> bool {
-        inputs.iter().all(|input| input.is_all_finite())
+    fn is_defined(&self, inputs: &[Matrix]) -> bool {
+        inputs.iter().all(|input| input.is_finite())
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
-        let (a, e, n) = (&inputs[0], &inputs[1], inputs[0].nrows());
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
+        let (a, e, n) = (&inputs[0], &inputs[1], inputs[0].rows());
         // It is linear in the direction, so that may have the size 1, and none of the accuracy for a is lost.
-        let size = e.norm_max();
+        let size = e.max_norm();
         if size == 0.0 {
-            return Ok(Mat::zeros(n, n));
+            return Ok(Matrix::zeros(n, n));
         }
-        let block = Mat::from_fn(2 * n, 2 * n, |i, j| match (i < n, j < n) {
+        let block = Matrix::from_fn(2 * n, 2 * n, |i, j| match (i < n, j < n) {
             (true, true) => a[(i, j)],
             (true, false) => e[(i, j - n)] / size,
             (false, true) => 0.0,
             (false, false) => a[(i - n, j - n)],
         });
         let result = exponential(&block);
-        Ok(Mat::from_fn(n, n, |i, j| size * result[(i, n + j)]))
+        Ok(Matrix::from_fn(n, n, |i, j| size * result[(i, n + j)]))
     }
 
     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r> {
@@ -89,22 +89,22 @@ impl MatrixOperation for Derivative {
 ///
 /// The bound on the norm of a/2ᵏ, up to which the approximation is exact to the rounding of 64-bit numbers, is from
 /// N. J. Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
-fn exponential(matrix: &Mat<f64>) -> Mat<f64> {
+fn exponential(matrix: &Matrix) -> Matrix {
     const ORDER: usize = 13;
     const BOUND: f64 = 5.371920351148152;
-    let n = matrix.nrows();
-    let norm = matrix.col_iter().map(|column| column.norm_l1()).fold(0.0, f64::max);
+    let n = matrix.rows();
+    let norm = (0..n).map(|j| matrix.column(j).map(f64::abs).sum()).fold(0.0, f64::max);
     let squarings = (norm / BOUND).log2().ceil().clamp(0.0, 1100.0) as i32;
-    let a = Mat::from_fn(n, n, |i, j| matrix[(i, j)] * 2.0_f64.powi(-squarings));
+    let a = Matrix::from_fn(n, n, |i, j| matrix[(i, j)] * 2.0_f64.powi(-squarings));
     let mut coefficients = vec![1.0];
     for k in 1..=ORDER {
         coefficients.push(coefficients[k - 1] * (ORDER + 1 - k) as f64 / ((2 * ORDER + 1 - k) * k) as f64);
     }
-    let second = product(&a, &a);
-    let fourth = product(&second, &second);
-    let sixth = product(&second, &fourth);
+    let second = a.product(&a);
+    let fourth = second.product(&second);
+    let sixth = second.product(&fourth);
     let sum = |weights: [f64; 4]| {
-        Mat::from_fn(n, n, |i, j| {
+        Matrix::from_fn(n, n, |i, j| {
             let one = if i == j { weights[0] } else { 0.0 };
             one + weights[1] * second[(i, j)] + weights[2] * fourth[(i, j)] + weights[3] * sixth[(i, j)]
         })
@@ -112,13 +112,14 @@ fn exponential(matrix: &Mat<f64>) -> Mat<f64> {
     // All even powers from a coefficient on, or all odd ones but for a factor of a.
     let series = |first: usize| {
         let c = |k: usize| coefficients[first + k];
-        let high = product(&sixth, &sum([0.0, c(8), c(10), c(12)]));
-        high + sum([c(0), c(2), c(4), c(6)])
+        let high = sixth.product(&sum([0.0, c(8), c(10), c(12)]));
+        high.zip_with(&sum([c(0), c(2), c(4), c(6)]), |high, low| high + low)
     };
-    let (even, odd) = (series(0), product(&a, &series(1)));
-    let mut result = Lu::of(&(&even - &odd)).solve(&(&even + &odd));
+    let (even, odd) = (series(0), a.product(&series(1)));
+    let denominator = even.zip_with(&odd, |even, odd| even - odd);
+    let mut result = Lu::of(&denominator).solve(&even.zip_with(&odd, |even, odd| even + odd));
     for _ in 0..squarings {
-        result = product(&result, &result);
+        result = result.product(&result);
     }
     result
 }

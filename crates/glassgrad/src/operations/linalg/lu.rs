@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
 use super::factor::Lu;
 use super::matrices::{above, beside, columns, identity, rows};
@@ -26,10 +26,11 @@ impl MatrixOperation for Packed {
         Ok((inputs[0].0, inputs[0].1 + 1))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
-        let (m, n) = inputs[0].shape();
-        let Lu { compact, rows, .. } = Lu::regular(&inputs[0], epsilon)?;
-        Ok(Mat::from_fn(m, n + 1, |i, j| if j < n { compact[(i, j)] } else { rows[i] as f64 }))
+    fn compute(&self, inputs: &[Matrix], epsilon: f64) -> Result<Matrix, String> {
+        let (m, n) = (inputs[0].rows(), inputs[0].columns());
+        let factors = Lu::regular(&inputs[0], epsilon)?;
+        let (compact, rows) = (factors.compact(), factors.rows());
+        Ok(Matrix::from_fn(m, n + 1, |i, j| if j < n { compact[(i, j)] } else { rows[i] as f64 }))
     }
 
     /// Of a square matrix, with m = l⁻¹·p·da·u⁻¹: dl is l times what m has below the diagonal, du is the rest of m

@@ -15,7 +15,7 @@
 //!   sum, a sum of exponentials) is right there; its second derivative is if the function is linear in them.
 //! - **Empty** matrices and batches are like any others: the determinant of a matrix without rows is 1.
 //!
-//! `stack` is how an operation on one matrix becomes one on a batch, `factor` what faer does for one matrix,
+//! `stack` is how an operation on one matrix becomes one on a batch, `factor` the factorisations of one matrix, by the crate `glassgrad-linalg`,
 //! `matrices` the vocabulary that rules are written in; the others are one idea each.
 
 mod cholesky;

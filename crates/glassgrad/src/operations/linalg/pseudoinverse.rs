@@ -2,9 +2,9 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
-use super::factor::Singular;
+use super::factor::singular;
 use super::solve::for_vector_or_matrix;
 use super::stack::{MatrixOperation, sizes};
 use crate::error::Error;
@@ -25,8 +25,9 @@ impl MatrixOperation for Pseudoinverse {
         Ok((inputs[0].1, inputs[0].0))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
-        Ok(Singular::of(&inputs[0])?.pseudoinverse(epsilon))
+    fn compute(&self, inputs: &[Matrix], epsilon: f64) -> Result<Matrix, String> {
+        let size = inputs[0].rows().max(inputs[0].columns());
+        Ok(singular(&inputs[0])?.pseudoinverse(epsilon * size as f64))
     }
 
     /// dp = -p·da·p + p·pᵀ·daᵀ·(1 - a·p) + (1 - p·a)·daᵀ·pᵀ·p, as long as the rank stays.

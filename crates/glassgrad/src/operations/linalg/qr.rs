@@ -2,9 +2,8 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
-use super::factor::orthonormal_columns;
 use super::matrices::columns;
 use super::solve::{Triangle, divided};
 use super::stack::{MatrixOperation, sizes};
@@ -25,8 +24,8 @@ impl MatrixOperation for Orthonormal {
         Ok(inputs[0])
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
-        Ok(orthonormal_columns(&inputs[0]))
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
+        Ok(glassgrad_linalg::orthonormal_columns(&inputs[0]))
     }
 
     /// With m = qᵀda·r⁻¹, and ω the antisymmetric matrix that is m below the diagonal: dq = da·r⁻¹ - q·(m - ω).

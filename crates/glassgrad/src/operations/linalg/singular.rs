@@ -2,10 +2,10 @@
 
 use std::panic::Location;
 
-use faer::Mat;
+use glassgrad_linalg::{Matrix, Svd};
 
 use super::eigen::{inverse_distances, negligible};
-use super::factor::Singular;
+use super::factor::singular;
 use super::matrices::{above, as_column, as_row, diagonal, only_row, reciprocal_where, rows};
 use super::stack::{MatrixOperation, Origin, sizes};
 use crate::expr::{Rule, Tensor};
@@ -27,10 +27,10 @@ impl MatrixOperation for Packed {
         Ok((m + 1 + n, m.min(n)))
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], _: f64) -> Result<Mat<f64>, String> {
-        let (m, n) = inputs[0].shape();
-        let Singular { u, s, v } = Singular::of(&inputs[0])?;
-        Ok(Mat::from_fn(m + 1 + n, m.min(n), |i, j| match i {
+    fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
+        let (m, n) = (inputs[0].rows(), inputs[0].columns());
+        let Svd { u, s, v } = singular(&inputs[0])?;
+        Ok(Matrix::from_fn(m + 1 + n, m.min(n), |i, j| match i {
             i if i < m => u[(i, j)],
             i if i == m => s[j],
             _ => v[(i - m - 1, j)],

@@ -2,11 +2,7 @@
 
 use std::panic::Location;
 
-use faer::linalg::triangular_solve::{
-    solve_lower_triangular_in_place, solve_unit_lower_triangular_in_place, solve_unit_upper_triangular_in_place,
-    solve_upper_triangular_in_place,
-};
-use faer::{Mat, Par};
+use glassgrad_linalg::Matrix;
 
 use super::factor::{Lu, NOISE};
 use super::matrices::{as_column, identity};
@@ -30,7 +26,7 @@ impl MatrixOperation for Solve {
         right_hand_side(inputs)
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
+    fn compute(&self, inputs: &[Matrix], epsilon: f64) -> Result<Matrix, String> {
         let factors = Lu::regular(&inputs[0], epsilon);
         Ok(factors.map_err(|predicate| predicate + "; pinv and lstsq take such matrices")?.solve(&inputs[1]))
     }
@@ -188,27 +184,21 @@ impl MatrixOperation for SolveTriangular {
     }
 
     /// What is not finite goes its way, and nothing outside of the triangle is looked at.
-    fn is_defined(&self, _: &[Mat<f64>]) -> bool {
+    fn is_defined(&self, _: &[Matrix]) -> bool {
         true
     }
 
-    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String> {
+    fn compute(&self, inputs: &[Matrix], epsilon: f64) -> Result<Matrix, String> {
         let (t, mut x) = (&inputs[0], inputs[1].clone());
         let Triangle { upper, transposed, unit } = self.triangle;
         let vanishes = |k: usize| {
-            let rounding = if self.computed { NOISE * epsilon * t.col(k).norm_l2() } else { 0.0 };
+            let rounding = if self.computed { NOISE * epsilon * t.column(k).fold(0.0, f64::hypot) } else { 0.0 };
             t[(k, k)].abs() <= rounding
         };
-        if let Some(place) = (0..t.nrows()).filter(|_| !unit).find(|k| vanishes(*k)) {
+        if let Some(place) = (0..t.rows()).filter(|_| !unit).find(|k| vanishes(*k)) {
             return Err(format!("is singular: its diagonal is zero at place {place}"));
         }
-        let read = if transposed { t.transpose() } else { t.as_ref() };
-        match (upper != transposed, unit) {
-            (false, false) => solve_lower_triangular_in_place(read, x.as_mut(), Par::Seq),
-            (false, true) => solve_unit_lower_triangular_in_place(read, x.as_mut(), Par::Seq),
-            (true, false) => solve_upper_triangular_in_place(read, x.as_mut(), Par::Seq),
-            (true, true) => solve_unit_upper_triangular_in_place(read, x.as_mut(), Par::Seq),
-        }
+        glassgrad_linalg::solve_triangular(t, glassgrad_linalg::Triangle { upper, transposed, unit }, &mut x);
         Ok(x)
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use faer::Mat;
+use glassgrad_linalg::Matrix;
 
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
@@ -23,14 +23,14 @@ pub(super) trait MatrixOperation: Clone + fmt::Debug + Send + Sync + 'static {
     fn shape(&self, inputs: &[(usize, usize)]) -> Result<(usize, usize), String>;
     /// The result, or why there is none, as the predicate of a sentence about the matrix. Numbers were rounded to
     /// a multiple of `epsilon` of their size. It is not asked for results without elements.
-    fn compute(&self, inputs: &[Mat<f64>], epsilon: f64) -> Result<Mat<f64>, String>;
+    fn compute(&self, inputs: &[Matrix], epsilon: f64) -> Result<Matrix, String>;
     /// How it is differentiated; the tensors may be stacks.
     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r>;
 
     /// Whether the result can be computed. Otherwise it is NaN throughout: decompositions of what is not finite
     /// may not end.
-    fn is_defined(&self, inputs: &[Mat<f64>]) -> bool {
-        inputs[0].is_all_finite()
+    fn is_defined(&self, inputs: &[Matrix]) -> bool {
+        inputs[0].is_finite()
     }
 
     /// What it computes, if operations of other names compute the same.
@@ -50,30 +50,86 @@ pub(super) trait MatrixOperation: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The result for many examples, each of which is one more matrix of the stack.
     fn as_one_stack(&self, inputs: &[Tensor], with_axis: &[bool], origin: Origin) -> Tensor {
-        let size = inputs.iter().zip(with_axis).find(|(_, has)| **has).map_or(0, |(input, _)| input.shape()[0]);
-        let spread = |(input, has): (&Tensor, &bool)| match has {
-            true => input.clone(),
-            false => input.broadcast_to(Shape::from(size).followed_by(input.shape())),
-        };
-        let inputs: Vec<Tensor> = inputs.iter().zip(with_axis).map(spread).collect();
+        let inputs = with_the_axis(inputs, with_axis);
         self.clone().on(&inputs.iter().collect::<Vec<_>>(), origin)
     }
 
     /// The operation applied to stacks whose leading axes broadcast.
     fn on(self, inputs: &[&Tensor], origin: Origin) -> Tensor {
-        let leading = |input: &Tensor| Shape::from(&input.shape()[..input.rank().saturating_sub(2)]);
-        let batch = inputs.iter().try_fold(Shape::scalar(), |shape: Shape, input| shape.broadcast(&leading(input)));
-        let stretched: Vec<Tensor> = match batch {
-            Some(batch) if inputs.iter().all(|input| input.error().is_none() && input.rank() >= 2) => inputs
-                .iter()
-                .map(|input| input.broadcast_to(batch.followed_by(&input.shape()[input.rank() - 2..])))
-                .collect(),
-            // What is wrong is told by the operation.
-            _ => inputs.iter().map(|input| (*input).clone()).collect(),
-        };
-        let custom = Custom(Arc::new(Stacked { operation: self, origin }));
-        Tensor::custom_node_at(custom, &stretched.iter().collect::<Vec<_>>(), origin)
+        apply(Custom(Arc::new(Stacked { operation: self, origin })), inputs, origin)
     }
+}
+
+// What follows up to the implementation of `CustomOp` is compiled once, not once for each operation.
+
+/// Inputs that all have the axis of examples.
+fn with_the_axis(inputs: &[Tensor], with_axis: &[bool]) -> Vec<Tensor> {
+    let size = inputs.iter().zip(with_axis).find(|(_, has)| **has).map_or(0, |(input, _)| input.shape()[0]);
+    let spread = |(input, has): (&Tensor, &bool)| match has {
+        true => input.clone(),
+        false => input.broadcast_to(Shape::from(size).followed_by(input.shape())),
+    };
+    inputs.iter().zip(with_axis).map(spread).collect()
+}
+
+/// The node of an operation on stacks whose leading axes broadcast.
+fn apply(operation: Custom, inputs: &[&Tensor], origin: Origin) -> Tensor {
+    let leading = |input: &Tensor| Shape::from(&input.shape()[..input.rank().saturating_sub(2)]);
+    let batch = inputs.iter().try_fold(Shape::scalar(), |shape: Shape, input| shape.broadcast(&leading(input)));
+    let stretched: Vec<Tensor> = match batch {
+        Some(batch) if inputs.iter().all(|input| input.error().is_none() && input.rank() >= 2) => inputs
+            .iter()
+            .map(|input| input.broadcast_to(batch.followed_by(&input.shape()[input.rank() - 2..])))
+            .collect(),
+        // What is wrong is told by the operation.
+        _ => inputs.iter().map(|input| (*input).clone()).collect(),
+    };
+    Tensor::custom_node_at(operation, &stretched.iter().collect::<Vec<_>>(), origin)
+}
+
+/// The shape of a result from those of its matrices, as [`MatrixOperation::shape`] gives it.
+type ShapeOf<'a> = &'a dyn Fn(&[(usize, usize)]) -> Result<(usize, usize), String>;
+
+/// The result for one matrix of each stack and the precision of its elements; none where the operation is not defined.
+type Compute<'a> = &'a dyn Fn(&[Matrix], f64) -> Result<Option<Matrix>, String>;
+
+/// The shape and element type of stacks of results.
+fn stacked_output(shape: ShapeOf<'_>, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+    let sizes = inputs.iter().map(|input| matrix_sizes(input)).collect::<Result<Vec<_>, String>>()?;
+    let dtype = inputs[0].dtype();
+    if let Some(other) = inputs.iter().find(|input| input.dtype() != dtype) {
+        return Err(format!("the element types {dtype} and {} do not mix; cast one of them", other.dtype()));
+    }
+    let batch = |input: &Tensor| Shape::from(&input.shape()[..input.rank() - 2]);
+    let first = batch(inputs[0]);
+    if let Some(other) = inputs.iter().map(|input| batch(input)).find(|batch| *batch != first) {
+        return Err(format!("the leading axes {first} and {other} do not broadcast together"));
+    }
+    let (rows, columns) = shape(&sizes)?;
+    Ok((first.followed_by(&[rows, columns]), dtype))
+}
+
+/// The results for all matrices of stacks; NaN throughout where there is none.
+fn stacked_value(shape: ShapeOf<'_>, compute: Compute<'_>, inputs: &[Array]) -> Result<Array, String> {
+    let sizes: Vec<(usize, usize)> = inputs.iter().map(|input| last_two(input.shape())).collect();
+    let (rows, columns) = shape(&sizes)?;
+    let (dtype, batch) = (inputs[0].dtype(), Shape::from(&inputs[0].shape()[..inputs[0].shape().rank() - 2]));
+    let shape = batch.followed_by(&[rows, columns]);
+    let mut elements: Vec<f64> = Vec::with_capacity(shape.elements());
+    let count = if rows * columns == 0 { 0 } else { batch.elements() };
+    for number in 0..count {
+        let matrix = |(input, (rows, columns)): (&Array, &(usize, usize))| {
+            let start = number * rows * columns;
+            Matrix::from_fn(*rows, *columns, |i, j| input.buffer().get(start + i * columns + j))
+        };
+        let matrices: Vec<Matrix> = inputs.iter().zip(&sizes).map(matrix).collect();
+        let result = compute(&matrices, epsilon(dtype));
+        match result.map_err(|predicate| format!("{} {predicate}", subject(&batch, number)))? {
+            Some(result) => elements.extend_from_slice(result.elements()),
+            None => elements.extend(std::iter::repeat_n(f64::NAN, rows * columns)),
+        }
+    }
+    Ok(Array::new(shape, Buffer::from_fn(dtype, elements.len(), |k| elements[k])))
 }
 
 /// An operation on matrices, applied to each matrix of a stack.
@@ -101,41 +157,16 @@ impl<M: MatrixOperation> CustomOp for Stacked<M> {
     }
 
     fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
-        let sizes = inputs.iter().map(|input| matrix_sizes(input)).collect::<Result<Vec<_>, String>>()?;
-        let dtype = inputs[0].dtype();
-        if let Some(other) = inputs.iter().find(|input| input.dtype() != dtype) {
-            return Err(format!("the element types {dtype} and {} do not mix; cast one of them", other.dtype()));
-        }
-        let batch = |input: &Tensor| Shape::from(&input.shape()[..input.rank() - 2]);
-        let first = batch(inputs[0]);
-        if let Some(other) = inputs.iter().map(|input| batch(input)).find(|batch| *batch != first) {
-            return Err(format!("the leading axes {first} and {other} do not broadcast together"));
-        }
-        let (rows, columns) = self.operation.shape(&sizes)?;
-        Ok((first.followed_by(&[rows, columns]), dtype))
+        stacked_output(&|sizes| self.operation.shape(sizes), inputs)
     }
 
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let sizes: Vec<(usize, usize)> = inputs.iter().map(|input| last_two(input.shape())).collect();
-        let (rows, columns) = self.operation.shape(&sizes)?;
-        let (dtype, batch) = (inputs[0].dtype(), Shape::from(&inputs[0].shape()[..inputs[0].shape().rank() - 2]));
-        let shape = batch.followed_by(&[rows, columns]);
-        let mut elements: Vec<f64> = Vec::with_capacity(shape.elements());
-        let count = if rows * columns == 0 { 0 } else { batch.elements() };
-        for number in 0..count {
-            let matrix = |(input, (rows, columns)): (&Array, &(usize, usize))| {
-                let start = number * rows * columns;
-                Mat::from_fn(*rows, *columns, |i, j| input.buffer().get(start + i * columns + j))
-            };
-            let matrices: Vec<Mat<f64>> = inputs.iter().zip(&sizes).map(matrix).collect();
-            let result = match self.operation.is_defined(&matrices) {
-                true => self.operation.compute(&matrices, epsilon(dtype)),
-                false => Ok(Mat::full(rows, columns, f64::NAN)),
-            };
-            let result = result.map_err(|predicate| format!("{} {predicate}", subject(&batch, number)))?;
-            elements.extend((0..rows * columns).map(|k| result[(k / columns, k % columns)]));
-        }
-        Ok(Array::new(shape, Buffer::from_fn(dtype, elements.len(), |k| elements[k])))
+        let operation = &self.operation;
+        let compute = |matrices: &[Matrix], epsilon: f64| match operation.is_defined(matrices) {
+            true => operation.compute(matrices, epsilon).map(Some),
+            false => Ok(None),
+        };
+        stacked_value(&|sizes| operation.shape(sizes), &compute, inputs)
     }
 
     fn rule<'r>(&self, inputs: &'r [Tensor], output: &'r Tensor) -> Rule<'r> {

@@ -1,0 +1,1 @@
+//! Benchmarks of glassgrad: `cargo bench --bench scalar`, `planning`, `overhead` and `growth`.

@@ -1,0 +1,15 @@
+//! From graphs to programs, and how these run. One program, since each costs a linking.
+
+// Files include the judges that they need, so that each can also be a program of its own.
+#![allow(clippy::duplicate_mod)]
+
+mod hostile;
+mod integrity;
+mod joint_planning;
+mod layouts;
+mod pooled;
+mod programs;
+mod random_graphs;
+mod scan;
+mod update;
+mod verifier;

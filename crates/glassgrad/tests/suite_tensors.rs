@@ -1,0 +1,19 @@
+//! Operations on tensors, their transforms and their errors. One program, since each costs a linking.
+
+// Files include the judges that they need, so that each can also be a program of its own.
+#![allow(clippy::duplicate_mod)]
+
+mod array_operations;
+mod coming_from;
+mod contract;
+mod convolution;
+mod custom;
+mod golden_operations;
+mod linalg;
+mod solve_soundness;
+mod soundness;
+mod strict;
+mod tensor_errors;
+mod tensor_operations;
+mod tensor_transforms;
+mod tree;

@@ -1,0 +1,10 @@
+//! Data, layers, losses, optimizers and training. One program, since each costs a linking.
+
+// Files include the judges that they need, so that each can also be a program of its own.
+#![allow(clippy::duplicate_mod)]
+
+mod data_files;
+mod learning;
+mod made;
+mod optim;
+mod training;
