@@ -6,9 +6,9 @@
 
 mod chart;
 mod commands;
+mod experiment;
 mod failure;
 mod interrupt;
-mod lab;
 mod memory;
 mod plot;
 mod progress;
@@ -75,6 +75,8 @@ fn program() -> clap::Command {
 
 fn main() -> ExitCode {
     match Program::parse().command.run() {
+        // By convention 128 + SIGINT: the run has ended in good order, but not as it was asked for.
+        Ok(()) if interrupt::is_asked() => ExitCode::from(130),
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure),
     }

@@ -12,15 +12,15 @@ use glassgrad::tree::Tree as _;
 use glassgrad::{Tensor, compile};
 use serde_json::{Map, Value, json};
 
+use crate::experiment::folder::MODEL;
+use crate::experiment::model::{self, Model};
+use crate::experiment::network::Network;
+use crate::experiment::objective::told_classes;
+use crate::experiment::predictions::Numbers;
+use crate::experiment::samples::{self, Sampling};
+use crate::experiment::settings::Loss;
+use crate::experiment::task::{Kind, View};
 use crate::failure::{Failure, print};
-use crate::lab::folder::MODEL;
-use crate::lab::model::{self, Model};
-use crate::lab::network::Network;
-use crate::lab::objective::told_classes;
-use crate::lab::settings::Loss;
-use crate::lab::task::{Kind, View};
-use crate::lab::told::Numbers;
-use crate::lab::verse::{self, Writing};
 use crate::terminal::{print_data, warn};
 
 /// Use a trained network: labels and probabilities for rows, or a text that goes on
@@ -113,13 +113,13 @@ impl Predict {
             let message = format!("--prompt: {unknown:?} does not occur in the text that was learnt");
             return Err(Failure::Input(message));
         }
-        let how = Writing {
+        let how = Sampling {
             context: model.settings.context,
             length: self.length,
             temperature: self.temperature,
             key: Key::new(self.seed),
         };
-        let text = verse::write(&model.network, alphabet, prompt, how).map_err(Failure::input)?;
+        let text = samples::write(&model.network, alphabet, prompt, how).map_err(Failure::input)?;
         match self.json {
             true => print(&format!("{}\n", json!({ "model": model.task.name, "prompt": prompt, "text": text }))),
             false => print(&format!("{prompt}{text}\n")),

@@ -28,7 +28,7 @@ pub(crate) struct Studio {
     #[arg(long)]
     no_open: bool,
 
-    /// The directory with the files of mnist or fashion, which can be learnt then
+    /// Directory with the files of mnist or fashion, which can be learnt then
     #[arg(long = "data", value_name = "DIR")]
     directory: Option<PathBuf>,
 
@@ -55,6 +55,9 @@ fn address(text: &str) -> Result<IpAddr, String> {
 impl Studio {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let linger = Duration::from_secs(self.linger);
+        if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
+            return Err(Failure::Input(format!("--data {}: there is no such directory", directory.display())));
+        }
         let places = Place { folder: self.directory, ..Place::default() };
         serve(&Settings {
             host: self.host,
