@@ -26,8 +26,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failure::Failure;
 
-/// See-through automatic differentiation: every value, gradient and dependency of an expression, and networks that show
-/// how they learn
+/// See-through automatic differentiation: every value, gradient and dependency of an expression, and neural networks
+/// that can be inspected during training
 #[derive(Parser)]
 #[command(name = "glassgrad", version, max_term_width = 100)]
 struct Program {

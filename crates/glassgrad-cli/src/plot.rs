@@ -23,7 +23,7 @@ const COLOURS: [u8; 6] = [36, 33, 35, 32, 34, 31];
 /// What stands for a curve where there are no colours.
 const MARKS: [char; 6] = ['o', 'x', '+', '*', '#', '@'];
 
-/// IoSpec further apart than this are shown on a logarithmic axis.
+/// Ends further apart than this are shown on a logarithmic axis.
 const DECADES: f64 = 30.0;
 
 /// The curves as text, with a legend, or nothing where there is nothing to see.

@@ -207,7 +207,7 @@ fn the_reference_of_operations_is_up_to_date() {
         same(&Path::new("operations").join(picture.expect("an entry").file_name()));
     }
     std::fs::remove_dir_all(folder).expect("removed");
-    assert!(succeeds(&["operations"]).contains("leaky_relu(x, gradient = 0.01)"));
+    assert!(succeeds(&["operations"]).contains("leaky_relu(x, slope = 0.01)"));
 }
 
 /// Every `$ cargo run --release -- …` in the documentation is run, and its output compared.

@@ -134,7 +134,7 @@ fn ends(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// IoSpec that are apart.
+/// Ends that are apart.
 fn widened((low, high): (f64, f64)) -> (f64, f64) {
     let size = low.abs().max(high.abs());
     match high - low > 1e-9 * size {

@@ -24,38 +24,38 @@ use crate::report;
 use crate::sources::Place;
 use crate::table::Table;
 
-/// Search for a learning rate and layers that suit some data
+/// Hyperparameter search: learning rate and layers
 #[derive(Args)]
 #[command(after_help = "\
-Candidates are judged on a fifth of the training set, which they do not see; the best one is then trained on all of it
-and judged once on the test set.
+Candidates are evaluated on a validation set, a fifth of the training set. The first candidate is the default
+configuration; the best one is then trained on the whole training set and evaluated once on the test set.
 
 Examples:
   glassgrad tune moons
   glassgrad tune digits --search halving --trials 32 --epochs 40
   glassgrad tune prices.csv --search evolution --trials 40 --out tuned")]
 pub(crate) struct Tune {
-    /// The data, as for train
+    /// Data set, as for train
     #[arg(value_name = "DATA")]
     data: String,
 
-    /// How candidates are found
+    /// Search strategy
     #[arg(long, value_enum, default_value_t = Search::Random)]
     search: Search,
 
-    /// How many candidates are tried
+    /// Number of trials
     #[arg(long, default_value_t = 20)]
     trials: usize,
 
-    /// The lowest and the highest learning rate
-    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "LOW,HIGH", default_value = "0.0003,0.3")]
-    rates: Vec<f64>,
+    /// Range of the learning rate [default: from a 30th to ten times that of train]
+    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "LOW,HIGH")]
+    rates: Option<Vec<f64>>,
 
-    /// How many layers a network has at most
+    /// Largest number of hidden layers
     #[arg(long, default_value_t = 3)]
     depth: usize,
 
-    /// The widths that a layer can have
+    /// Layer widths to choose from
     #[arg(long, value_delimiter = ',', default_value = "8,16,32,64,128")]
     widths: Vec<usize>,
 
@@ -66,7 +66,7 @@ pub(crate) struct Tune {
     #[arg(long = "data", value_name = "DIR", help_heading = "Data")]
     directory: Option<PathBuf>,
 
-    /// Write the table and a page with a picture into a directory
+    /// Write the trials and a report into a directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -77,11 +77,11 @@ pub(crate) struct Tune {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Search {
-    /// Each is drawn by itself
+    /// Random search
     Random,
-    /// Many get few epochs, and the better half of them twice as many, again and again
+    /// Successive halving: many candidates with few epochs, then the better half with twice as many
     Halving,
-    /// The next ones are like the best so far
+    /// Evolutionary search: mutations of the best candidates so far
     Evolution,
 }
 
@@ -95,7 +95,8 @@ impl Tune {
     pub(crate) fn run(self) -> Result<(), Failure> {
         datasets::check_file(&self.data)?;
         let mut settings = self.options.settings(&self.data)?;
-        let [low, high] = self.rates[..] else {
+        let rates = self.rates.clone().unwrap_or_else(|| vec![settings.lr / 30.0, settings.lr * 10.0]);
+        let [low, high] = rates[..] else {
             return Err(Failure::Input("--rates: two numbers, as in 0.001,0.1".to_owned()));
         };
         if self.trials == 0 {
@@ -128,7 +129,8 @@ impl Tune {
             Ok(Some(Trial { number: count, round, candidate: candidate.clone(), epochs, seconds, score }))
         };
         let key = Key::new(settings.seed).fold(8);
-        let plan = Plan { space, count: self.trials, epochs: settings.epochs, key };
+        let first = Some(Candidate { lr: settings.lr, layers: settings.layers.clone() });
+        let plan = Plan { space, count: self.trials, epochs: settings.epochs, key, first };
         let trials = match self.search {
             Search::Random => plan.random(&mut attempt),
             Search::Halving => plan.halving(&mut attempt),

@@ -325,7 +325,7 @@ fn text(path: &Path) -> Result<String, Failure> {
         .and_then(|file| file.take(LARGEST_TEXT + 1).read_to_end(&mut bytes))
         .map_err(|error| failed(error.to_string()))?;
     if bytes.len() as u64 > LARGEST_TEXT {
-        return Err(failed(format!("it has more than {LARGEST_TEXT} bytes, the most that can be learnt")));
+        return Err(failed(format!("it has more than {LARGEST_TEXT} bytes, the maximum")));
     }
     String::from_utf8(bytes)
         .map_err(|error| failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to())))

@@ -55,7 +55,7 @@ pub(crate) fn write(network: &Network, alphabet: &[char], begin: &str, how: Samp
     let place = |character: char| alphabet.binary_search(&character).ok().map(|place| place as i64);
     let mut symbols: Vec<i64> = begin.chars().filter_map(place).collect();
     if symbols.is_empty() {
-        return Err(Error::new("write", "no character of the beginning occurs in the text that was learnt"));
+        return Err(Error::new("write", "no character of the prompt occurs in the training text"));
     }
     let next = compile(|(network, window): &(Network, Tensor)| network.apply(window).slice(&[s(0)]));
     let given = symbols.len();

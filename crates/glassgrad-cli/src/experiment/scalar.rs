@@ -86,7 +86,8 @@ pub(super) fn run(study: &Study, observer: &mut dyn Observer<Network>) -> Result
         }
         let loss = loss.value();
         if !loss.is_finite() {
-            let message = format!("the loss is {loss} in step {number}; --engine tensor tells where that began");
+            let message =
+                format!("the loss is {loss} in step {number}; --engine tensor shows the operation where that began");
             return Err(RunError::Diverged { message, last_good: Box::new(study.start.clone()) });
         }
         sum += loss;

@@ -127,6 +127,8 @@ pub(crate) struct Plan {
     /// The most epochs that a candidate gets.
     pub(crate) epochs: u64,
     pub(crate) key: Key,
+    /// The first candidate: what training without a search would take, so that a search never recommends less.
+    pub(crate) first: Option<Candidate>,
 }
 
 /// What is tried next.
@@ -188,7 +190,10 @@ impl Plan {
     }
 
     fn drawn(&self, number: usize) -> Candidate {
-        self.space.draw(self.key.fold(number as u64))
+        match &self.first {
+            Some(first) if number == 0 => first.clone(),
+            _ => self.space.draw(self.key.fold(number as u64)),
+        }
     }
 }
 
@@ -243,7 +248,7 @@ mod tests {
             let mut sum = 0.0;
             for seed in 0..20 {
                 let mut seen = Vec::new();
-                let plan = Plan { space: space(), count: 40, epochs: 8, key: Key::new(seed) };
+                let plan = Plan { space: space(), count: 40, epochs: 8, key: Key::new(seed), first: None };
                 let trials = search(&plan, &mut world(&mut seen)).unwrap();
                 sum += ranked(&trials)[0].score.unwrap().loss;
             }
@@ -251,6 +256,19 @@ mod tests {
         };
         let (by_chance, evolved) = (best(Plan::random), best(Plan::evolution));
         assert!(evolved < 0.7 * by_chance, "{evolved} and {by_chance}");
+    }
+
+    #[test]
+    fn the_default_settings_are_the_first_candidate() {
+        let first = Candidate { lr: 1.0, layers: vec![10] };
+        let searches: [Search; 3] = [Plan::random, Plan::halving, Plan::evolution];
+        for search in searches {
+            let mut seen = Vec::new();
+            let plan = Plan { space: space(), count: 4, epochs: 8, key: Key::new(3), first: Some(first.clone()) };
+            let trials = search(&plan, &mut world(&mut seen)).unwrap();
+            assert_eq!(trials[0].candidate, first);
+            assert!(trials[1..4].iter().all(|trial| trial.candidate != first));
+        }
     }
 
     #[test]
@@ -265,7 +283,7 @@ mod tests {
                     left -= 1;
                     if left < 0 { Ok(None) } else { world(candidate, epochs, round) }
                 };
-                let plan = Plan { space: space(), count, epochs: 8, key: Key::new(3) };
+                let plan = Plan { space: space(), count, epochs: 8, key: Key::new(3), first: None };
                 let trials = search(&plan, &mut attempt).unwrap();
                 assert_eq!(trials.len(), count.min(most as usize));
                 assert!(left >= -1, "it went on {left}");
@@ -276,7 +294,7 @@ mod tests {
     #[test]
     fn halving_gives_the_better_ones_more() {
         let mut seen = Vec::new();
-        let plan = Plan { space: space(), count: 16, epochs: 32, key: Key::new(3) };
+        let plan = Plan { space: space(), count: 16, epochs: 32, key: Key::new(3), first: None };
         let trials = plan.halving(&mut world(&mut seen)).unwrap();
         let counts: Vec<usize> =
             (0..5).map(|round| trials.iter().filter(|trial| trial.round == round).count()).collect();

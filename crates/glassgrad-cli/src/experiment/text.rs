@@ -23,7 +23,7 @@ impl Text {
         alphabet.dedup();
         if alphabet.len() < 2 || alphabet.len() > LARGEST_ALPHABET {
             let count = alphabet.len();
-            return Err(format!("a text of {count} different characters; 2 to {LARGEST_ALPHABET} can be learnt"));
+            return Err(format!("a text of {count} distinct characters; 2 to {LARGEST_ALPHABET} are supported"));
         }
         let place = |character: char| alphabet.binary_search(&character).map_or(0, |place| place as i64);
         Ok(Text { symbols: characters.chars().map(place).collect(), alphabet })
@@ -44,7 +44,7 @@ impl Text {
         let least = context.saturating_mul(2).saturating_add(1);
         if context < 2 || training.len() < least || held_out.len() < least {
             return Err(format!(
-                "--context {context}: windows of at least 2 characters, at most half of the {} that are learnt and of the {} that are held out",
+                "--context {context}: windows of at least 2 characters, at most half of the {} for training and of the {} that are held out",
                 training.len(),
                 held_out.len()
             ));

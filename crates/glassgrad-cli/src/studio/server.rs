@@ -121,7 +121,7 @@ async fn seated(ConnectInfo(Connection(seat)): ConnectInfo<Connection>, request:
     answer
 }
 
-/// IoSpec a request that takes too long, such as one whose body never comes, and refuses more streams than there is room for.
+/// Ends a request that takes too long, such as one whose body never comes, and refuses more streams than there is room for.
 async fn in_time(
     State(patience): State<Duration>,
     ConnectInfo(Connection(seat)): ConnectInfo<Connection>,

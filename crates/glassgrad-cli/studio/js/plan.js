@@ -6,7 +6,7 @@ const LINE = 17;
 
 function boxes(plan, chosen) {
   const line = (box) => ({ kind, text }, number) =>
-    svg("text", { class: kind === "adjoint" ? "gradient" : kind, x: box.left + box.width / 2, y: box.top + 3.5 + LINE * (number + 0.5) + 4.5 }, text);
+    svg("text", { class: kind === "adjoint" ? "slope" : kind, x: box.left + box.width / 2, y: box.top + 3.5 + LINE * (number + 0.5) + 4.5 }, text);
   const node = (box, place) => svg("g", { class: `node ${box.role}`, "data-node": place, onclick: chosen ? () => chosen(place) : null },
     svg("rect", { x: box.left, y: box.top, width: box.width, height: box.height, rx: 8 }), ...box.lines.map(line(box)),
     box.inside ? svg("g", { transform: `translate(${box.inside.left} ${box.inside.top})` }, ...boxes(box.inside, null)) : null);

@@ -145,7 +145,7 @@ function show(kind) {
   // The focus and the place of a scrolled table stay where they were.
   const scrolled = [...card.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   const index = [...card.querySelectorAll("button")].indexOf(document.activeElement);
-  card.lastChild.replaceChildren(synthetic);
+  card.lastChild.replaceChildren(made);
   card.querySelectorAll(".scroll").forEach((box, k) => { box.scrollLeft = scrolled[k] || 0; });
   if (index >= 0) card.querySelectorAll("button")[index]?.focus({ preventScroll: true });
 }
@@ -187,7 +187,7 @@ function showCurves(curves) {
   const { training, test } = curves;
   const others = [...beside.values()];
   const name = test.name || "metric";
-  setText(byId("train-metric"), name === "RMSE" ? name : name.charAt(0).toUpperCase() + name.slice(1));
+  setText(byId("train-metric"), name === "rmse" ? "RMSE" : name.charAt(0).toUpperCase() + name.slice(1));
   byId("train-loss").replaceChildren(legend([[0, "training"], [1, "test"], ...others.map((one, k) => [2 + k, one.name])]),
     plot({ label: "Loss by step", log: true, curves: [{ ...training, colour: 0 }, { at: test.at, value: test.loss, colour: 1 }, ...others.map((one, k) => ({ ...one.curves.training, colour: 2 + k, dashed: true }))] }));
   byId("train-measure").replaceChildren(legend([[1, `test ${name}`], ...others.map((one, k) => [2 + k, one.name])]),

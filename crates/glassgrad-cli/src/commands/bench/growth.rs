@@ -25,7 +25,7 @@ struct Curve {
     /// Whose times these are, which decides the colour.
     engine: String,
     label: String,
-    /// Norms and seconds.
+    /// Sizes and seconds.
     points: Vec<(f64, f64)>,
 }
 

@@ -47,7 +47,7 @@ fn part_of(sums: &BTreeMap<usize, usize>, class: usize, count: usize) -> f64 {
 
 fn matrix(names: &[String], counts: &Counts) -> String {
     let sums = sums(counts);
-    let mut text = "<table class=\"confusion\"><thead><tr><th scope=\"col\">is \\ told</th>".to_owned();
+    let mut text = "<table class=\"confusion\"><thead><tr><th scope=\"col\">actual \\ predicted</th>".to_owned();
     for name in names {
         let _ = write!(text, "<th scope=\"col\">{}</th>", name_of(name, 14));
     }

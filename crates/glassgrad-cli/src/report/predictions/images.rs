@@ -63,7 +63,7 @@ fn tile(image: &[f64], width: usize, (low, high): (f64, f64), told: &Prediction,
         false => ("tile wrong", format!("<b>{}</b>, not {}", name_of(said, 24), name_of(class, 24))),
     };
     format!(
-        "<figure class=\"{kind}\"><img alt=\"{}, told to be {}\" src=\"{}\"><figcaption>{words} <small>{:.1} %</small></figcaption></figure>\n",
+        "<figure class=\"{kind}\"><img alt=\"actual {}, predicted {}\" src=\"{}\"><figcaption>{words} <small>{:.1} %</small></figcaption></figure>\n",
         escaped(class),
         escaped(said),
         picture.address(),
