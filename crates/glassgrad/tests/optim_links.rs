@@ -35,7 +35,7 @@ fn bits_of(number: f64) -> u64 {
 fn the_numbers_of_one_weight_are_those_of_the_tensors() {
     for dtype in [DType::F32, DType::F64] {
         for optimizer in all() {
-            let draw = |number: u64, shape: &[usize]| Tensor::normal(&Key::new(number).into(), shape).cast(dtype);
+            let draw = |number: u64, shape: &[usize]| Tensor::normal(Key::new(number), shape).cast(dtype);
             let mut x: Parameters = (draw(1, &[3, 4]), draw(2, &[4])).realise().unwrap();
             let mut state = optimizer.init(&x);
             for number in 0..6_u64 {

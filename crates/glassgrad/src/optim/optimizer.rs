@@ -100,7 +100,7 @@ impl Optimizer {
     ///
     /// ```
     /// use glassgrad::optim::{ClipNorm, Optimizer};
-    /// assert_eq!(Optimizer::adam(0.1).link_first(ClipNorm(1.0)).names(), ["clip by norm", "adam"]);
+    /// assert_eq!(Optimizer::adam(0.1).link_first(ClipNorm(1.0)).names(), ["clip by norm", "Adam"]);
     /// ```
     pub fn link_first(mut self, link: impl Link + Send + Sync + 'static) -> Optimizer {
         self.links.insert(0, Arc::new(link));
@@ -150,7 +150,7 @@ impl Optimizer {
     ///
     /// ```
     /// use glassgrad::optim::Optimizer;
-    /// assert_eq!(Optimizer::adamw(1e-3, 0.01).names(), ["adam", "weight decay"]);
+    /// assert_eq!(Optimizer::adamw(1e-3, 0.01).names(), ["Adam", "weight decay"]);
     /// ```
     pub fn names(&self) -> Vec<&'static str> {
         self.links.iter().map(|link| link.name()).collect()

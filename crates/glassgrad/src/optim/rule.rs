@@ -74,48 +74,102 @@ pub(super) enum Value {
 
 impl<'s> Rule<'s> {
     /// The update that the link before has made: for the first link, the gradient.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).weight_decay(0.5).formulas();
+    /// assert_eq!(formulas[0].1[0], "u1 = g + λ * w");
+    /// ```
     pub fn update(&mut self) -> Symbol<'s> {
         self.variable(Variable::Update)
     }
 
     /// The weight before the step.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).weight_decay(0.5).formulas();
+    /// assert_eq!(formulas[0].1[0], "u1 = g + λ * w");
+    /// ```
     pub fn parameter(&mut self) -> Symbol<'s> {
         self.variable(Variable::Parameter)
     }
 
     /// The number of the step, from 1 on.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::adam(0.1).formulas();
+    /// assert_eq!(formulas[0].1[2], "a = 1 / (1 - β1^t)");
+    /// ```
     pub fn step(&mut self) -> Symbol<'s> {
         self.variable(Variable::Step)
     }
 
     /// The value of the loss, where the training loop gives it.
+    ///
+    /// ```
+    /// use glassgrad::optim::{Optimizer, Plateau};
+    /// let formulas = Optimizer::sgd(0.1).link(Plateau::new(0.5, 3)).formulas();
+    /// assert_eq!(formulas[0].1[1], "k = where(L < q, 0, n + 1)");
+    /// ```
     pub fn loss(&mut self) -> Option<Symbol<'s>> {
         self.has_loss.then(|| self.variable(Variable::Loss))
     }
 
     /// A hyperparameter with its symbol.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).ema(0.9).formulas();
+    /// assert_eq!(formulas[0].1[0], "m_t = β * m + (1 - β) * g");
+    /// ```
     pub fn constant(&mut self, symbol: &'static str, value: f64) -> Symbol<'s> {
         self.variable(Variable::Constant(symbol, value))
     }
 
     /// A number that has no symbol.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).ema(0.9).formulas();
+    /// assert_eq!(formulas[0].1[0], "m_t = β * m + (1 - β) * g");
+    /// ```
     pub fn number(&self, value: f64) -> Symbol<'s> {
         Symbol::literal(value)
     }
 
     /// The value of a slot before the step.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).momentum(0.9).formulas();
+    /// assert_eq!(formulas[0].1[0], "v_t = μ * v + g");
+    /// ```
     pub fn slot(&mut self, symbol: &'static str) -> Symbol<'s> {
         let place = self.slots.iter().position(|slot| slot.symbol == symbol);
         self.declared(symbol, place.map(Variable::Slot))
     }
 
     /// A value that [`Link::quantities`] returns.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).clip_norm(1.0).formulas();
+    /// assert_eq!(formulas[0].1[0], "s = c / max(norm, c)");
+    /// ```
     pub fn quantity(&mut self, symbol: &'static str) -> Symbol<'s> {
         let is_declared = self.quantities.is_none_or(|own| own.contains(&symbol));
         self.declared(symbol, is_declared.then_some(Variable::Quantity(symbol)))
     }
 
     /// Assigns the next value of a slot, and returns it.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).momentum(0.9).formulas();
+    /// assert_eq!(formulas[0].1[0], "v_t = μ * v + g");
+    /// ```
     pub fn set(&mut self, symbol: &'static str, value: Symbol<'s>) -> Symbol<'s> {
         match self.slots.iter().position(|slot| slot.symbol == symbol) {
             Some(place) => self.assign(Target::Slot(place), value),
@@ -124,6 +178,12 @@ impl<'s> Rule<'s> {
     }
 
     /// Gives a value a symbol. What reads no weight is computed once for all, in 64 bits.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).clip_norm(1.0).formulas();
+    /// assert_eq!(formulas[0].1[0], "s = c / max(norm, c)");
+    /// ```
     pub fn define(&mut self, symbol: &'static str, value: Symbol<'s>) -> Symbol<'s> {
         self.assign(Target::Local(symbol), value)
     }

@@ -39,6 +39,14 @@ pub struct WeightInputs {
 }
 
 /// One weight in one step of an optimizer, see [`Optimizer::weight_step`].
+///
+/// ```
+/// use glassgrad::{Tensor, optim::Optimizer};
+/// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([0.5]));
+/// let optimizer = Optimizer::sgd(0.5).momentum(0.9);
+/// let step = optimizer.weight_step(&x, &gradient, None, &optimizer.init(&x), "", &[0]).unwrap();
+/// assert_eq!(step.inputs.gradient.item().unwrap(), 0.5);
+/// ```
 #[derive(Clone, Debug)]
 pub struct WeightStep {
     /// What the update reads.
@@ -190,6 +198,14 @@ impl Optimizer {
 
 impl WeightStep {
     /// The weight after the step, from inputs like [`WeightStep::inputs`]: the function whose graph shows the step.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([0.5]));
+    /// let optimizer = Optimizer::sgd(0.5).momentum(0.9);
+    /// let step = optimizer.weight_step(&x, &gradient, None, &optimizer.init(&x), "", &[0]).unwrap();
+    /// assert_eq!(step.next(&step.inputs).item().unwrap(), 0.75);
+    /// ```
     #[track_caller]
     pub fn next(&self, inputs: &WeightInputs) -> Tensor {
         let mut update = inputs.gradient.clone();
@@ -203,6 +219,14 @@ impl WeightStep {
     }
 
     /// The inputs with their names: the weight, its gradient, slots and quantities.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([0.5]));
+    /// let optimizer = Optimizer::sgd(0.5).momentum(0.9);
+    /// let step = optimizer.weight_step(&x, &gradient, None, &optimizer.init(&x), "", &[0]).unwrap();
+    /// assert_eq!(step.named_inputs().slots[0].leaves[0].name(), Some("velocity"));
+    /// ```
     pub fn named_inputs(&self) -> WeightInputs {
         let mut inputs = self.inputs.clone();
         inputs.weight = inputs.weight.named("weight");
@@ -225,6 +249,14 @@ impl WeightStep {
     }
 
     /// The formula of each link for this weight, with numbers written by a function.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([0.5]));
+    /// let optimizer = Optimizer::sgd(0.5).momentum(0.9);
+    /// let step = optimizer.weight_step(&x, &gradient, None, &optimizer.init(&x), "", &[0]).unwrap();
+    /// assert_eq!(step.explain(|number| number.to_string()).unwrap()[0].update, 0.5);
+    /// ```
     pub fn explain(&self, write: impl Fn(f64) -> String) -> Result<Vec<LinkStep>, Error> {
         let mut update = self.inputs.gradient.clone();
         let mut explained = Vec::new();

@@ -199,7 +199,7 @@ impl<'w, X, F> Training<'w, X, F> {
         Training { budget: Some(bytes), ..self }
     }
 
-    /// Looks with [`inspect`] at a step after the first epoch, and then after every so many.
+    /// Looks with [`inspect`](super::inspect) at a step after the first epoch, and then after every so many.
     pub fn inspect_every(self, epochs: u64) -> Self {
         Training { inspections: Some(epochs.max(1)), ..self }
     }

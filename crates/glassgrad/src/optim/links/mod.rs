@@ -81,6 +81,15 @@ pub static OPTIMIZERS: [OptimizerRow; 8] = [
     },
 ];
 
+/// Adds a link to an optimizer.
+///
+/// ```
+/// use glassgrad::optim::{Modifier, Optimizer};
+/// let halved: Modifier = |optimizer| optimizer.rate_factor("", 0.5);
+/// assert_eq!(halved(Optimizer::sgd(0.1)).rate(), 0.1);
+/// ```
+pub type Modifier = fn(Optimizer) -> Optimizer;
+
 /// Links that modify any optimizer, a row each: its name, and an optimizer with it added.
 ///
 /// ```
@@ -88,7 +97,7 @@ pub static OPTIMIZERS: [OptimizerRow; 8] = [
 /// let (name, add) = MODIFIERS[0];
 /// assert_eq!(add(Optimizer::adam(0.1)).names(), [name, "Adam"]);
 /// ```
-pub static MODIFIERS: [(&str, fn(Optimizer) -> Optimizer); 5] = [
+pub static MODIFIERS: [(&str, Modifier); 5] = [
     ("clip by norm", |optimizer| optimizer.clip_norm(1.0)),
     ("clip by value", |optimizer| optimizer.clip_value(1.0)),
     ("weight decay", |optimizer| optimizer.weight_decay(0.01)),
