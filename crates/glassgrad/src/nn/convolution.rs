@@ -42,7 +42,7 @@ impl<const N: usize> Conv<N> {
         Conv::with_init(key, channels, outputs, size, how, Initializer::FanIn)
     }
 
-    /// The same with weights drawn in a way of one's choice, as in [`Linear::drawn`](super::Linear::drawn).
+    /// The same with weights drawn in a way of one's choice, as in [`Linear::with_init`](super::Linear::with_init).
     ///
     /// ```
     /// use glassgrad::{nn::{Conv2d, Initializer}, operations::Convolution, rng::Key};

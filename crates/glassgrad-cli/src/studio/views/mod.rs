@@ -1,7 +1,7 @@
 //! What can be watched while a network learns: a file and a row for each view.
 //!
 //! A view is made once for a run, with its program and its examples, and then looks at one network after another. What
-//! does not change between looks is told once, by [`Look::fixed`]. How bytes are written stands in [`super::written`].
+//! does not change between looks is told once, by [`Look::fixed`]. How bytes are written stands in [`super::encode`].
 
 mod boundary;
 mod confusion;
