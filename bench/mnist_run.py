@@ -40,14 +40,14 @@ def main():
     network = torch.nn.Sequential(
         torch.nn.Linear(784, 1568), torch.nn.ReLU(), torch.nn.Linear(1568, 392), torch.nn.ReLU(), torch.nn.Linear(392, 10)
     )
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.05, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.75, total_iters=options.epochs)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.75, total_iters=options.epochs)
     began = time.perf_counter()
     for _ in range(options.epochs):
         for places in torch.randperm(len(images)).split(128):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.nn.functional.cross_entropy(network(images[places]), labels[places]).backward()
-            optimiser.step()
+            optimizer.step()
         schedule.step()
     seconds = time.perf_counter() - began
     with torch.no_grad():

@@ -1,10 +1,10 @@
-"""Layers, losses, optimisers and schedules by PyTorch.
+"""Layers, losses, optimizers and schedules by PyTorch.
 
     pip install torch safetensors
     python bench/golden/learning.py
 
 Every layer has seeded weights and inputs, in 64 bits. The file holds what it makes of them, and the gradient of
-Σ w·output, with a seeded w, with respect to its weights and its inputs. Optimisers make ten steps from a seeded point with
+Σ w·output, with a seeded w, with respect to its weights and its inputs. Optimizers make ten steps from a seeded point with
 seeded gradients, of two tensors. The names of weights and their layouts are those of this engine: matrices are
 [inputs, outputs]. Numbers are multiples of 2⁻¹², hence exact.
 
@@ -233,7 +233,7 @@ loss(
     torch.sign(draw(6)),
 )
 
-# ------------------------------------------------------------------ optimisers
+# ------------------------------------------------------------------ optimizers
 
 START = [draw(3, 2), draw(4)]
 GRADIENTS = [[draw(3, 2, low=-2, high=2), draw(4, low=-2, high=2)] for _ in range(10)]
@@ -242,15 +242,15 @@ VALUES = [3.0, 2.0, 2.5, 2.4, 1.9, 1.95, 1.94, 1.93, 1.92, 1.91]
 
 def steps(make, schedule=None, clip=None):
     parameters = [nn.Parameter(x.clone()) for x in START]
-    optimiser = make(parameters)
-    scheduler = schedule(optimiser) if schedule else None
+    optimizer = make(parameters)
+    scheduler = schedule(optimizer) if schedule else None
     points = []
     for gradients, value in zip(GRADIENTS, VALUES):
         for parameter, gradient in zip(parameters, gradients):
             parameter.grad = gradient.clone()
         if clip:
             clip(parameters)
-        optimiser.step()
+        optimizer.step()
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             scheduler.step(value)
         elif scheduler:
@@ -267,12 +267,12 @@ def by_norm(parameters):
 
 
 o, s = torch.optim, torch.optim.lr_scheduler
-OPTIMISERS = {
+OPTIMIZERS = {
     "sgd": steps(lambda p: o.SGD(p, 0.1)),
     "sgd with decay": steps(lambda p: o.SGD(p, 0.1, weight_decay=0.05)),
     "momentum": steps(lambda p: o.SGD(p, 0.1, momentum=0.9)),
     "momentum with decay": steps(lambda p: o.SGD(p, 0.1, momentum=0.9, weight_decay=0.05)),
-    "average": steps(lambda p: o.SGD(p, 0.1 * 0.25, momentum=0.75)),
+    "ema": steps(lambda p: o.SGD(p, 0.1 * 0.25, momentum=0.75)),
     "nesterov": steps(lambda p: o.SGD(p, 0.1, momentum=0.9, nesterov=True)),
     "rmsprop": steps(lambda p: o.RMSprop(p, 0.01)),
     "rmsprop with momentum": steps(lambda p: o.RMSprop(p, 0.01, alpha=0.9, momentum=0.5)),
@@ -311,14 +311,14 @@ def irises():
 
     result = {"features": stored(features), "classes": stored(kinds), "rate": RATE, "losses": []}
     result["start"] = {ours: laid_out(own[theirs]) for ours, theirs in names}
-    optimiser = torch.optim.SGD(network.parameters(), RATE)
+    optimizer = torch.optim.SGD(network.parameters(), RATE)
     for epoch in range(EPOCHS):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         mean = functional.cross_entropy(network(features), kinds)
         mean.backward()
         if epoch == 0:
             result["gradients"] = {ours: laid_out(own[theirs].grad) for ours, theirs in names}
-        optimiser.step()
+        optimizer.step()
         result["losses"].append(mean.item())
     return result
 
@@ -344,7 +344,7 @@ if __name__ == "__main__":
         "start": [stored(x) for x in START],
         "gradients": [[stored(x) for x in both] for both in GRADIENTS],
         "values": VALUES,
-        "optimisers": OPTIMISERS,
+        "optimizers": OPTIMIZERS,
     }
     OUTPUT.write_text(json.dumps(golden, separators=(",", ":")) + "\n")
-    print(f"{OUTPUT.name}: {len(LAYERS)} layers, {len(LOSSES)} losses, {len(OPTIMISERS)} optimisers")
+    print(f"{OUTPUT.name}: {len(LAYERS)} layers, {len(LOSSES)} losses, {len(OPTIMIZERS)} optimizers")

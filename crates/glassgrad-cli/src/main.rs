@@ -6,9 +6,9 @@
 
 mod chart;
 mod commands;
+mod experiment;
 mod failure;
 mod interrupt;
-mod lab;
 mod memory;
 mod plot;
 mod progress;
@@ -26,8 +26,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failure::Failure;
 
-/// See-through automatic differentiation: every value, gradient and dependency of an expression, and networks that show
-/// how they learn
+/// See-through automatic differentiation: every value, gradient and dependency of an expression, and neural networks
+/// that can be inspected during training
 #[derive(Parser)]
 #[command(name = "glassgrad", version, max_term_width = 100)]
 struct Program {
@@ -75,6 +75,8 @@ fn program() -> clap::Command {
 
 fn main() -> ExitCode {
     match Program::parse().command.run() {
+        // By convention 128 + SIGINT: the run has ended in good order, but not as it was asked for.
+        Ok(()) if interrupt::is_asked() => ExitCode::from(130),
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure),
     }

@@ -1,22 +1,23 @@
 //! A bar that tells how far training is: loss, measure, speed, time left.
 
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
 
 use glassgrad::error::Error;
-use glassgrad::train::{Flow, Step};
+use glassgrad::train::{Epoch, Flow, Observer, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::experiment::folder::{Folder, HISTORY};
+use crate::experiment::history::History;
+use crate::experiment::network::Network;
 use crate::interrupt;
-use crate::lab::folder::{Folder, HISTORY};
-use crate::lab::history::History;
-use crate::lab::network::Network;
-use crate::lab::study::Spectator;
 use crate::terminal::escaped;
-use std::time::{Duration, Instant};
 
 /// Shows a bar on standard error where that is a terminal, keeps the history in a directory, and ends when Ctrl-C is pressed.
 pub(crate) struct Progress<'p> {
     bar: ProgressBar,
+    history: &'p RefCell<History>,
     folder: Option<&'p Folder>,
     written: Instant,
 }
@@ -26,7 +27,13 @@ const BETWEEN_WRITES: Duration = Duration::from_secs(2);
 
 impl<'p> Progress<'p> {
     /// A bar for so many steps, if it may be seen.
-    pub(crate) fn new(name: &str, steps: u64, visible: bool, folder: Option<&'p Folder>) -> Progress<'p> {
+    pub(crate) fn new(
+        name: &str,
+        steps: u64,
+        visible: bool,
+        history: &'p RefCell<History>,
+        folder: Option<&'p Folder>,
+    ) -> Progress<'p> {
         let visible = visible && std::io::stderr().is_terminal();
         let target = if visible { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(steps), target);
@@ -37,17 +44,18 @@ impl<'p> Progress<'p> {
         }
         bar.set_prefix(escaped(name).into_owned());
         interrupt::listen();
-        Progress { bar, folder, written: Instant::now() }
+        Progress { bar, history, folder, written: Instant::now() }
     }
 }
 
-impl Spectator for Progress<'_> {
-    fn step(&mut self, step: &Step) -> Flow {
+impl Observer<Network> for Progress<'_> {
+    fn step(&mut self, step: &Step) -> Result<Flow, Error> {
         self.bar.set_position(step.number);
-        if interrupt::is_asked() { Flow::Stop } else { Flow::Continue }
+        Ok(if interrupt::is_asked() { Flow::Stop } else { Flow::Continue })
     }
 
-    fn epoch(&mut self, history: &History, _: &Network) -> Result<Flow, Error> {
+    fn epoch(&mut self, _: &Epoch<'_, Network>) -> Result<Flow, Error> {
+        let history = self.history.borrow();
         if let Some(seen) = history.epochs.last() {
             let test = seen.test.map(|score| format!("  test {}", score.measure)).unwrap_or_default();
             self.bar.set_message(format!("epoch {}  loss {:.4}{test}", seen.epoch, seen.loss));

@@ -162,7 +162,7 @@ fn what_needs_more_memory_than_there_is_is_refused_with_the_size() {
         (&["moons", "--points", "18446744073709551615"], &["--points", "at most"]),
         (&["moons", "--epochs", "18446744073709551615"], &["--epochs", "at most"]),
         (&["moons", "--warmup", "18446744073709551615"], &["--warmup", "at most"]),
-        (&["moons", "--model", "sparse", "--wires", "18446744073709551615"], &["--wires", "at most"]),
+        (&["moons", "--model", "sparse", "--fan-in", "18446744073709551615"], &["--fan-in", "at most"]),
         (&["moons", "--noise", "inf"], &["--noise inf"]),
         (&["moons", "--clip", "nan"], &["--clip NaN"]),
     ] {
@@ -216,9 +216,11 @@ fn control_characters_of_files_do_not_reach_the_terminal() {
     assert!(is_clean(&output.stdout).contains("\\u001b"));
     is_clean(&succeeds(&["train", &table, "--epochs", "2", "--json"]).stdout);
     is_clean(&succeeds(&["train", &table, "--epochs", "2", "--compare", "sgd,adam"]).stdout);
-    for arguments in
-        [&["train", &table, "--target", escape][..], &["train", escape], &["train", &table, "--answers", "numbers"]]
-    {
+    for arguments in [
+        &["train", &table, "--target", escape][..],
+        &["train", escape],
+        &["train", &table, "--target-type", "regression"],
+    ] {
         assert!(is_clean(refused(arguments).as_bytes()).contains("\\u"), "{arguments:?}");
     }
     // Data for another program stay as they are.

@@ -212,7 +212,7 @@ fn first_weights(seed: u64) -> Network {
     }
 }
 
-/// Standardised features and classes of the training part, by tensor operations throughout.
+/// Standardised features and classes of the training set, by tensor operations throughout.
 fn training_part(seed: u64) -> (Tensor, Tensor) {
     let table = include_str!("../../glassgrad/examples/data/iris.csv");
     let cells: Vec<f64> =
@@ -229,14 +229,14 @@ fn losses_and_gradients_are_those_of_pytorch() {
     let golden: Value = serde_json::from_str(include_str!("golden/iris_torch.json")).expect("a golden file");
     let (features, classes) = training_part(0);
     let targets = classes.one_hot(3, DType::F64);
-    let (loss, slope) = value_and_grad(|network: &Network| {
+    let (loss, gradient) = value_and_grad(|network: &Network| {
         let hidden = (features.matmul(&network.hidden_weight) + &network.hidden_bias).tanh();
         let logits = hidden.matmul(&network.output_weight) + &network.output_bias;
         -logits.log_softmax(-1).inner(&targets)
     })(&first_weights(0));
     let torch_losses = numbers(&golden["losses"]);
     are_close(&[loss.item().expect("a loss")], &torch_losses[..1], 1e-13);
-    for (path, leaf) in slope.leaves() {
+    for (path, leaf) in gradient.leaves() {
         let ours = leaf.to_vec::<f64>().expect("a gradient");
         let theirs = numbers(&golden["gradients"][path.to_string()]);
         // Sums over 120 flowers cancel: the error is measured by the largest element.
@@ -257,7 +257,8 @@ fn losses_and_gradients_are_those_of_pytorch() {
     save::save(&weights, &named, &[]).expect("weights are written");
     let path = weights.to_str().expect("a path in characters");
     for engine in ["tensor", "scalar"] {
-        let arguments = ["train", "iris", "--reduce", "sum", "--lr", "0.05", "--epochs", "10", "--init-weights", path];
+        let arguments =
+            ["train", "iris", "--reduction", "sum", "--lr", "0.05", "--epochs", "10", "--init-weights", path];
         let result = json(&[&arguments[..], &["--engine", engine, "--json"]].concat());
         let losses = numbers(&result["losses"]);
         are_close(&losses[..2], &torch_losses[..2], 1e-12);

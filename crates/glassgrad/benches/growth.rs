@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use glassgrad::nn::{Layer, Linear};
-use glassgrad::optim::{Optimiser, State};
+use glassgrad::optim::{Optimizer, State};
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, grad, scan, value_and_grad};
@@ -74,8 +74,8 @@ fn step_of(batch: usize, depth: usize) -> Box<dyn FnMut()> {
     let key = Key::new(1);
     let layer = |number: usize| Linear::new(key.fold(number as u64), WIDTH, WIDTH);
     let layers: Vec<Linear> = (0..depth).map(layer).collect();
-    let optimiser = Optimiser::new(0.01);
-    let mut state = (layers.clone(), optimiser.start(&layers)).realise().expect("layers can be drawn");
+    let optimizer = Optimizer::new(0.01);
+    let mut state = (layers.clone(), optimizer.init(&layers)).realise().expect("layers can be drawn");
     let data = (numbers(&[batch, WIDTH], 0.1), numbers(&[batch, WIDTH], 0.2));
     let step = compile(move |((layers, state), (x, y)): &(Trained, (Tensor, Tensor))| {
         let loss = |layers: &Vec<Linear>| {
@@ -83,7 +83,7 @@ fn step_of(batch: usize, depth: usize) -> Box<dyn FnMut()> {
             (output - y).square().mean()
         };
         let (value, slopes) = value_and_grad(loss)(layers);
-        (optimiser.update(layers, &slopes, state), value)
+        (optimizer.update(layers, &slopes, state), value)
     });
     Box::new(move || drop(step.update(&mut state, &data)))
 }

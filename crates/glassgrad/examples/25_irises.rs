@@ -13,7 +13,7 @@ use std::sync::Arc;
 use glassgrad::data::Examples;
 use glassgrad::expr::Keys;
 use glassgrad::nn::{Activation, Layer, Mlp};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 use glassgrad::rng::Key;
 use glassgrad::train::Training;
 use glassgrad::tree::Tree;
@@ -37,7 +37,7 @@ fn main() {
     let flowers = Arc::new(Examples::new(flowers).expect("a table"));
 
     let wrong = |network: &Mlp, (x, y): &(Tensor, Tensor), _: &Keys| loss::cross_entropy(&network.apply(x), y).mean();
-    let training = Training::new(wrong, Optimiser::sgd(0.5)).epochs(100).batch_size(150);
+    let training = Training::new(wrong, Optimizer::sgd(0.5)).epochs(100).batch_size(150);
     let trained = training.run(&network, &flowers).expect("training");
 
     let theirs: Vec<f64> = case["losses"].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();

@@ -11,7 +11,7 @@
 mod picture;
 
 use glassgrad::dtype::DType;
-use glassgrad::nn::{Activation, Initial, Layer, Mlp};
+use glassgrad::nn::{Activation, Initializer, Layer, Mlp};
 use glassgrad::optim::Lbfgs;
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
@@ -35,8 +35,8 @@ fn error_of(function: Function, sizes: &[usize]) -> f64 {
     let x = Tensor::linspace(-1.0, 1.0, 128).reshape([128, 1]);
     let y = function(&x).detach().expect("points");
     let wrong = |network: &Mlp| loss::mse(&network.apply(&x), &y).mean();
-    let start =
-        Mlp::drawn(Key::new(7), sizes, Activation::Tanh, Initial::Uniform(2.0)).map(|leaf| leaf.cast(DType::F64));
+    let start = Mlp::with_init(Key::new(7), sizes, Activation::Tanh, Initializer::Uniform(2.0))
+        .map(|leaf| leaf.cast(DType::F64));
     let found = Lbfgs::new().rounds(ROUNDS).minimise(wrong, &start).expect("a minimum");
     let between = Tensor::linspace(-0.99, 0.99, 301).reshape([301, 1]);
     loss::mse(&found.point.apply(&between), &function(&between)).mean().sqrt().item().expect("an error")

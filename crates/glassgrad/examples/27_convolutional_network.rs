@@ -8,7 +8,7 @@
 use glassgrad::dtype::DType;
 use glassgrad::nn::{BatchNorm, Conv2d, Flatten, Layer, Linear, MaxPool, Statistics};
 use glassgrad::operations::Convolution;
-use glassgrad::optim::{Optimiser, State};
+use glassgrad::optim::{Optimizer, State};
 use glassgrad::rng::Key;
 use glassgrad::{Tensor, Tree, compile, diff::value_and_grad_aux, loss};
 
@@ -66,18 +66,18 @@ fn bars(key: Key, count: usize) -> (Tensor, Tensor) {
 type Moment = ((Network, Statistics), State<Network>);
 
 fn main() {
-    let optimiser = Optimiser::adam(5e-3).weight_decay(1e-3);
+    let optimizer = Optimizer::adam(5e-3).weight_decay(1e-3);
     let step = compile(|(((network, statistics), state), (images, classes)): &(Moment, (Tensor, Tensor))| {
         let wrong = |network: &Network| {
             let (logits, statistics) = network.train(images, statistics);
             (loss::cross_entropy(&logits, classes).mean(), statistics)
         };
         let (value, slope, statistics) = value_and_grad_aux(wrong)(network);
-        let (network, state) = optimiser.update(network, &slope, state);
+        let (network, state) = optimizer.update(network, &slope, state);
         (((network, statistics), state), value)
     });
     let network = Network::new(Key::new(1));
-    let mut moment = ((network.clone(), Statistics::new(8)), optimiser.start(&network));
+    let mut moment = ((network.clone(), Statistics::new(8)), optimizer.init(&network));
     for number in 0..=600 {
         let value = step.update(&mut moment, &bars(Key::new(2).fold(number), 64)).expect("a step");
         if number % 200 == 0 {

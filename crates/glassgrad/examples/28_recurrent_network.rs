@@ -6,7 +6,7 @@
 //! Run it with `cargo run --release --example 28_recurrent_network`.
 
 use glassgrad::nn::{Gru, Layer, Linear, Recurrent};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, loss, value_and_grad};
@@ -49,12 +49,12 @@ fn wrong((recurrent, output): &Network, (entries, lengths, sums): &Sequences) ->
 fn main() {
     let key = Key::new(4);
     let network: Network = (Recurrent::new(Gru::new(key.fold(0), 2, 32)), Linear::new(key.fold(1), 32, 1));
-    let optimiser = Optimiser::adam(5e-3).clip_norm(1.0);
+    let optimizer = Optimizer::adam(5e-3).clip_norm(1.0);
     let step = compile(|((network, state), batch): &((Network, _), Sequences)| {
         let (value, slope) = value_and_grad(|network: &Network| wrong(network, batch))(network);
-        (optimiser.update(network, &slope, state), value)
+        (optimizer.update(network, &slope, state), value)
     });
-    let mut moment = (network.map(Tensor::clone), optimiser.start(&network));
+    let mut moment = (network.map(Tensor::clone), optimizer.init(&network));
     for number in 0..=1500 {
         let value = step.update(&mut moment, &sequences(Key::new(5).fold(number))).expect("a step");
         if number % 300 == 0 {

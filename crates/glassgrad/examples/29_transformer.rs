@@ -7,7 +7,7 @@
 use glassgrad::dtype::DType;
 use glassgrad::expr::s;
 use glassgrad::nn::{Embedding, Layer, LayerNorm, Linear, TransformerBlock};
-use glassgrad::optim::{Optimiser, Schedule};
+use glassgrad::optim::{Optimizer, Schedule};
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, Tree, compile, loss, value_and_grad};
@@ -72,13 +72,13 @@ fn wrong(model: &Model, sequences: &Tensor) -> Tensor {
 fn main() {
     let model = Model::new(Key::new(1));
     let warm = Schedule::WarmUp { steps: 50, then: Box::new(Schedule::Cosine { steps: 550, least: 0.05 }) };
-    let optimiser = Optimiser::adamw(3e-3, 1e-2).clip_norm(1.0).schedule(warm);
+    let optimizer = Optimizer::adamw(3e-3, 1e-2).clip_norm(1.0).schedule(warm);
     let step = compile(|((model, state), batch): &((Model, _), Tensor)| {
         let (value, slope) = value_and_grad(|model: &Model| wrong(model, batch))(model);
-        (optimiser.update(model, &slope, state), value)
+        (optimizer.update(model, &slope, state), value)
     });
     println!("{} parameters", model.element_count());
-    let mut moment = (model.clone(), optimiser.start(&model));
+    let mut moment = (model.clone(), optimizer.init(&model));
     for number in 0..=600 {
         let value = step.update(&mut moment, &sequences(Key::new(2).fold(number), 32)).expect("a step");
         if number % 100 == 0 {

@@ -15,7 +15,7 @@ use glassgrad::data::Examples;
 use glassgrad::dist::{Distribution, Normal};
 use glassgrad::expr::{Keys, s};
 use glassgrad::nn::{Activation, Layer, Mlp};
-use glassgrad::optim::{Optimiser, Schedule};
+use glassgrad::optim::{Optimizer, Schedule};
 use glassgrad::rng::Key;
 use glassgrad::train::Training;
 use picture::{Corner, Panel, Point, linear, save};
@@ -42,8 +42,8 @@ fn main() {
     let wrong = |network: &Mlp, (x, y): &(Tensor, Tensor), _: &Keys| predicted(network, x).loss(y).mean();
     let start = Mlp::new(Key::new(3), &[1, 32, 32, 2], Activation::Tanh);
     let start = glassgrad::tree::Tree::map(&start, |leaf| leaf.cast(glassgrad::dtype::DType::F64));
-    let optimiser = Optimiser::adam(5e-3).schedule(Schedule::Cosine { steps: 200 * 10, least: 0.01 });
-    let trained = Training::new(wrong, optimiser).epochs(200).batch_size(60).run(&start, &points).expect("training");
+    let optimizer = Optimizer::adam(5e-3).schedule(Schedule::Cosine { steps: 200 * 10, least: 0.01 });
+    let trained = Training::new(wrong, optimizer).epochs(200).batch_size(60).run(&start, &points).expect("training");
     println!("mean negative log-likelihood {:.3} at first, {:.3} in the end", trained.losses[0], trained.losses[199]);
 
     let grid: Vec<f64> = (0..=40).map(|k| -1.0 + k as f64 / 20.0).collect();

@@ -1,12 +1,12 @@
 //! A layer of one's own: a gated linear unit with a residual, in a network of them.
 //!
 //! A layer is a structure of tensors and layers with `#[derive(Tree)]`, and a function. Its gradient, the state of its
-//! optimiser and what is saved have its type and its names; nothing is registered anywhere.
+//! optimizer and what is saved have its type and its names; nothing is registered anywhere.
 //!
 //! Run it with `cargo run --release --example 31_custom_layer`.
 
 use glassgrad::nn::{Layer, LayerNorm, Linear};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, Tree, compile, loss, value_and_grad};
@@ -45,13 +45,13 @@ fn main() {
     // The product of two numbers, which no linear layer knows.
     let x = Tensor::uniform(Key::new(2), [256, 2]).detach().expect("points") * 2.0 - 1.0;
     let y = x.prod_over(1).unsqueeze(1);
-    let optimiser = Optimiser::adam(3e-3);
+    let optimizer = Optimizer::adam(3e-3);
     let step = compile(|((network, state), (x, y)): &((Network, _), (Tensor, Tensor))| {
         let wrong = |network: &Network| loss::mse(&network.apply(x), y).mean();
         let (value, slope) = value_and_grad(wrong)(network);
-        (optimiser.update(network, &slope, state), value)
+        (optimizer.update(network, &slope, state), value)
     });
-    let mut moment = (network.map(Tensor::clone), optimiser.start(&network));
+    let mut moment = (network.map(Tensor::clone), optimizer.init(&network));
     let mut last = f64::NAN;
     for number in 0..=400 {
         last = step.update(&mut moment, &(x.clone(), y.clone())).expect("a step").item().expect("a number");

@@ -8,10 +8,10 @@ use glassgrad::data::{Dataset, Examples};
 use glassgrad::error::Error;
 use glassgrad::expr::Keys;
 use glassgrad::nn::{Activation, Mlp};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 use glassgrad::rng::Key;
 use glassgrad::save::{self, File};
-use glassgrad::train::{Epoch, Flow, Training, Trouble, Watch};
+use glassgrad::train::{Epoch, Flow, Observer, TrainError, Training};
 use glassgrad::{Tensor, tree::Tree as _};
 
 fn folder(name: &str) -> PathBuf {
@@ -146,7 +146,7 @@ fn a_checkpoint_without_a_checksum_resumes_with_a_warning_and_a_damaged_one_not_
     let path = folder("resume").join("run.safetensors");
     let examples = Arc::new(Examples::new(Tensor::arange(40.0)).unwrap());
     let train = |epochs: u64| {
-        let training = Training::new(square, Optimiser::sgd(0.05).momentum(0.9)).epochs(epochs).batch_size(8);
+        let training = Training::new(square, Optimizer::sgd(0.05).momentum(0.9)).epochs(epochs).batch_size(8);
         training.checkpoint(&path, 1).run(&Tensor::from(0.0), &examples)
     };
     assert!(train(1).unwrap().warnings.is_empty());
@@ -182,16 +182,16 @@ impl Dataset for Broken {
 
 #[test]
 fn a_panic_of_the_dataset_is_an_error_and_not_the_end_of_training() {
-    let training = Training::new(square, Optimiser::sgd(0.001)).epochs(3).batch_size(8);
+    let training = Training::new(square, Optimizer::sgd(0.001)).epochs(3).batch_size(8);
     let trouble = training.run(&Tensor::from(0.0), &Arc::new(Broken)).map(|_| ()).unwrap_err();
-    assert!(matches!(trouble, Trouble::Failed(_)));
+    assert!(matches!(trouble, TrainError::Failed(_)));
     assert!(trouble.to_string().contains("the dataset panicked while it made batch"), "{trouble}");
 }
 
 /// Panics after the third epoch.
 struct Panics;
 
-impl Watch<Tensor> for Panics {
+impl Observer<Tensor> for Panics {
     fn epoch(&mut self, epoch: &Epoch<'_, Tensor>) -> Result<Flow, Error> {
         assert!(epoch.number < 2, "a watch that panics");
         Ok(Flow::Continue)
@@ -202,9 +202,9 @@ impl Watch<Tensor> for Panics {
 fn a_panic_of_a_watch_loses_nothing_that_was_saved() {
     let path = folder("watch").join("run.safetensors");
     let examples = Arc::new(Examples::new(Tensor::arange(40.0)).unwrap());
-    let training = || Training::new(square, Optimiser::adam(0.05)).epochs(6).batch_size(8);
+    let training = || Training::new(square, Optimizer::adam(0.05)).epochs(6).batch_size(8);
     let whole = training().run(&Tensor::from(0.0), &examples).unwrap();
-    let broken = || training().checkpoint(&path, 1).watch(Panics).run(&Tensor::from(0.0), &examples);
+    let broken = || training().checkpoint(&path, 1).observe(Panics).run(&Tensor::from(0.0), &examples);
     assert!(catch_unwind(AssertUnwindSafe(broken)).is_err());
     let resumed = training().checkpoint(&path, 1).run(&Tensor::from(0.0), &examples).unwrap();
     let bits = |tensor: &Tensor| tensor.item().unwrap().to_bits();
@@ -219,7 +219,7 @@ fn a_panic_of_the_loss_leaves_a_session_as_it_was() {
         assert!(!is_broken.get(), "a loss that panics");
         square(x, batch, key)
     };
-    let training = Training::new(loss, Optimiser::sgd(0.25)).epochs(2).batch_size(8);
+    let training = Training::new(loss, Optimizer::sgd(0.25)).epochs(2).batch_size(8);
     let mut session = training.session(&Tensor::from(1.0), &examples).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| session.step().map(|_| ()))).is_err());
     assert_eq!((session.steps(), session.parameters().item().unwrap()), (0, 1.0));

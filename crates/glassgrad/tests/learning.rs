@@ -1,16 +1,16 @@
-//! Layers, losses, optimisers and schedules against PyTorch: numbers made by `bench/golden/learning.py`.
+//! Layers, losses, optimizers and schedules against PyTorch: numbers made by `bench/golden/learning.py`.
 
 use std::collections::BTreeMap;
 
 use glassgrad::dist::{Bernoulli, Categorical, Distribution, Normal, Poisson};
 use glassgrad::dtype::DType;
 use glassgrad::nn::{
-    Activation, AvgPool, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, Flatten, Gru, Initial, Layer, LayerNorm,
-    Linear, Lstm, MaxPool, Mlp, MultiHeadAttention, PRelu, Reach, Recurrent, Rnn, SparseLinear, Statistics,
+    Activation, AvgPool, BatchNorm, Conv1d, Conv2d, Dropout, Embedding, Fans, Flatten, Gru, Initializer, Layer,
+    LayerNorm, Linear, Lstm, MaxPool, Mlp, MultiHeadAttention, PRelu, Recurrent, Rnn, SparseLinear, Statistics,
     TransformerBlock,
 };
 use glassgrad::operations::{Convolution, Pooling};
-use glassgrad::optim::{Optimiser, Plateau, RmsProp, Schedule};
+use glassgrad::optim::{Optimizer, Plateau, RmsProp, Schedule};
 use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, grad, hvp, loss, value_and_grad};
@@ -202,65 +202,65 @@ fn losses() {
     assert_eq!(golden["losses"].as_object().unwrap().len(), cases.len());
 }
 
-fn optimisers() -> BTreeMap<&'static str, Optimiser> {
-    let scheduled = |schedule| Optimiser::sgd(0.1).schedule(schedule);
+fn optimizers() -> BTreeMap<&'static str, Optimizer> {
+    let scheduled = |schedule| Optimizer::sgd(0.1).schedule(schedule);
     BTreeMap::from([
-        ("sgd", Optimiser::sgd(0.1)),
-        ("sgd with decay", Optimiser::sgd(0.1).weight_decay(0.05)),
-        ("momentum", Optimiser::sgd(0.1).momentum(0.9)),
-        ("momentum with decay", Optimiser::sgd(0.1).weight_decay(0.05).momentum(0.9)),
-        ("average", Optimiser::sgd(0.1).average(0.75)),
-        ("nesterov", Optimiser::sgd(0.1).nesterov(0.9)),
-        ("rmsprop", Optimiser::rmsprop(0.01)),
+        ("sgd", Optimizer::sgd(0.1)),
+        ("sgd with decay", Optimizer::sgd(0.1).weight_decay(0.05)),
+        ("momentum", Optimizer::sgd(0.1).momentum(0.9)),
+        ("momentum with decay", Optimizer::sgd(0.1).weight_decay(0.05).momentum(0.9)),
+        ("ema", Optimizer::sgd(0.1).ema(0.75)),
+        ("nesterov", Optimizer::sgd(0.1).nesterov(0.9)),
+        ("rmsprop", Optimizer::rmsprop(0.01)),
         (
             "rmsprop with momentum",
-            Optimiser::new(0.01).link(RmsProp { factor: 0.9, ..RmsProp::default() }).momentum(0.5),
+            Optimizer::new(0.01).link(RmsProp { alpha: 0.9, ..RmsProp::default() }).momentum(0.5),
         ),
-        ("adagrad", Optimiser::adagrad(0.1)),
-        ("adam", Optimiser::adam(0.01)),
-        ("adam with decay", Optimiser::new(0.01).weight_decay(0.05).link(glassgrad::optim::Adam::default())),
-        ("adamw", Optimiser::adamw(0.01, 0.05)),
-        ("clip by norm", Optimiser::sgd(0.1).clip_norm(1.0)),
-        ("clip by value", Optimiser::sgd(0.1).clip_value(0.5)),
-        ("groups", Optimiser::sgd(0.1).rate_factor("1", 0.25)),
+        ("adagrad", Optimizer::adagrad(0.1)),
+        ("adam", Optimizer::adam(0.01)),
+        ("adam with decay", Optimizer::new(0.01).weight_decay(0.05).link(glassgrad::optim::Adam::default())),
+        ("adamw", Optimizer::adamw(0.01, 0.05)),
+        ("clip by norm", Optimizer::sgd(0.1).clip_norm(1.0)),
+        ("clip by value", Optimizer::sgd(0.1).clip_value(0.5)),
+        ("groups", Optimizer::sgd(0.1).rate_factor("1", 0.25)),
         ("linear", scheduled(Schedule::Linear { from: 1.0, to: 0.75, changes: 4, every: 1 })),
         ("step", scheduled(Schedule::Exponential { factor: 0.5, every: 3 })),
         ("exponential", scheduled(Schedule::Exponential { factor: 0.9, every: 1 })),
         ("cosine", scheduled(Schedule::Cosine { steps: 10, least: 0.1 })),
-        ("plateau", Optimiser::sgd(0.1).link(Plateau::new(0.5, 1))),
+        ("plateau", Optimizer::sgd(0.1).link(Plateau::new(0.5, 1))),
     ])
 }
 
 #[test]
-fn ten_steps_of_every_optimiser() {
+fn ten_steps_of_every_optimizer() {
     let golden = golden();
     let pair = |stored: &Value| (tensor(&stored[0]), tensor(&stored[1]));
-    for (name, optimiser) in &optimisers() {
+    for (name, optimizer) in &optimizers() {
         let mut x = pair(&golden["start"]);
-        let mut state = optimiser.start(&x);
+        let mut state = optimizer.init(&x);
         for step in 0..10 {
             let slope = pair(&golden["gradients"][step]);
             let value = Tensor::from(golden["values"][step].as_f64().unwrap());
             // Taken apart, the last part is the step itself, bit for bit.
-            let parts = optimiser.take_apart(&x, &slope, &state);
-            let (moved, next) = optimiser.update_knowing(&x, &slope, Some(&value), &state);
+            let parts = optimizer.updates_by_link(&x, &slope, Some(&value), &state);
+            let (moved, next) = optimizer.update_with_loss(&x, &slope, Some(&value), &state);
             if *name != "plateau" {
                 let (_, last) = parts.last().expect("parts");
                 assert_eq!(last.0.to_vec::<f64>(), moved.0.to_vec::<f64>(), "{name}");
                 assert_eq!(last.1.to_vec::<f64>(), moved.1.to_vec::<f64>(), "{name}");
             }
             (x, state) = (moved, next).realise().unwrap();
-            let wanted = &golden["optimisers"][name][step];
+            let wanted = &golden["optimizers"][name][step];
             close(&x.0, &wanted[0], 1e-13, &format!("{name}, step {step}"));
             close(&x.1, &wanted[1], 1e-13, &format!("{name}, step {step}"));
         }
     }
-    assert_eq!(golden["optimisers"].as_object().unwrap().len(), optimisers().len());
+    assert_eq!(golden["optimizers"].as_object().unwrap().len(), optimizers().len());
 }
 
-/// Every optimiser finds the minima of a bowl and of a narrow valley.
+/// Every optimizer finds the minima of a bowl and of a narrow valley.
 #[test]
-fn every_optimiser_reaches_minima() {
+fn every_optimizer_reaches_minima() {
     let bowl = |x: &Tensor| ((x - Tensor::from([1.0, -2.0])).square() * Tensor::from([1.0, 3.0])).sum();
     let valley = |x: &Tensor| {
         let (a, b) = (x.slice(&[0.into()]), x.slice(&[1.into()]));
@@ -270,25 +270,25 @@ fn every_optimiser_reaches_minima() {
     let problems: [Problem<'_>; 2] = [("bowl", &bowl, [1.0, -2.0]), ("valley", &valley, [1.0, 1.0])];
     // Rules that divide by the size of slopes make steps that do not become shorter by themselves.
     let falling = Schedule::Exponential { factor: 0.5, every: 300 };
-    let rules: [(&str, Optimiser); 9] = [
-        ("sgd", Optimiser::sgd(0.02)),
-        ("momentum", Optimiser::sgd(0.01).momentum(0.8)),
-        ("average", Optimiser::sgd(0.02).average(0.5)),
-        ("nesterov", Optimiser::sgd(0.01).nesterov(0.8)),
-        ("rmsprop", Optimiser::rmsprop(0.05).schedule(falling.clone())),
-        ("adagrad", Optimiser::adagrad(0.5)),
-        ("adam", Optimiser::adam(0.05).schedule(falling.clone())),
-        ("adamw", Optimiser::adamw(0.05, 1e-8).schedule(falling)),
-        ("clipped", Optimiser::sgd(0.02).clip_norm(3.0)),
+    let rules: [(&str, Optimizer); 9] = [
+        ("sgd", Optimizer::sgd(0.02)),
+        ("momentum", Optimizer::sgd(0.01).momentum(0.8)),
+        ("ema", Optimizer::sgd(0.02).ema(0.5)),
+        ("nesterov", Optimizer::sgd(0.01).nesterov(0.8)),
+        ("rmsprop", Optimizer::rmsprop(0.05).schedule(falling.clone())),
+        ("adagrad", Optimizer::adagrad(0.5)),
+        ("adam", Optimizer::adam(0.05).schedule(falling.clone())),
+        ("adamw", Optimizer::adamw(0.05, 1e-8).schedule(falling)),
+        ("clipped", Optimizer::sgd(0.02).clip_norm(3.0)),
     ];
-    for (rule, optimiser) in rules {
+    for (rule, optimizer) in rules {
         for (problem, function, minimum) in &problems {
             let step = compile(|(x, state): &(Tensor, _)| {
                 let slope = grad(*function)(x);
-                optimiser.update(x, &slope, state)
+                optimizer.update(x, &slope, state)
             });
             let start = Tensor::from([-0.5, 0.5]);
-            let mut both = (start.clone(), optimiser.start(&start));
+            let mut both = (start.clone(), optimizer.init(&start));
             for _ in 0..4000 {
                 both = step.call(&both).unwrap();
             }
@@ -352,16 +352,16 @@ fn samples_have_the_moments_of_their_distributions() {
 
 #[test]
 fn first_weights_have_their_variances() {
-    let reach = Reach::of_matrix(300, 100);
-    let draw = |initial: Initial| initial.draw(Key::new(5), [300, 100], reach);
+    let reach = Fans::of_matrix(300, 100);
+    let draw = |initial: Initializer| initial.draw(Key::new(5), [300, 100], reach);
     let cases = [
-        (Initial::Uniform(1.0), 1.0 / 3.0),
-        (Initial::Normal(0.5), 0.25),
-        (Initial::Inputs, 1.0 / 900.0),
-        (Initial::Xavier, 2.0 / 400.0),
-        (Initial::XavierNormal, 2.0 / 400.0),
-        (Initial::He, 2.0 / 300.0),
-        (Initial::HeNormal, 2.0 / 300.0),
+        (Initializer::Uniform(1.0), 1.0 / 3.0),
+        (Initializer::Normal(0.5), 0.25),
+        (Initializer::FanIn, 1.0 / 900.0),
+        (Initializer::Xavier, 2.0 / 400.0),
+        (Initializer::XavierNormal, 2.0 / 400.0),
+        (Initializer::He, 2.0 / 300.0),
+        (Initializer::HeNormal, 2.0 / 300.0),
     ];
     for (initial, variance) in cases {
         let weight = draw(initial);
@@ -370,7 +370,7 @@ fn first_weights_have_their_variances() {
         assert!(mean.abs() < 0.03 * variance.sqrt() * 3.0, "{initial:?}: mean {mean}");
     }
     for shape in [[300, 100], [100, 300]] {
-        let weight = Initial::Orthogonal(2.0).draw(Key::new(5), shape, reach);
+        let weight = Initializer::Orthogonal(2.0).draw(Key::new(5), shape, reach);
         let product =
             if shape[0] < shape[1] { weight.matmul(&weight.transpose()) } else { weight.transpose().matmul(&weight) };
         let miss = (product - Tensor::eye(100).cast(DType::F32) * 4.0).abs().max().item().unwrap();
@@ -380,25 +380,25 @@ fn first_weights_have_their_variances() {
 
 /// Wires are integers among the weights: they are saved with them and never move.
 #[test]
-fn sparse_layers_learn_and_keep_their_wires() {
+fn sparse_layers_learn_and_keep_their_connections() {
     let layer = SparseLinear::new(Key::new(1), 20, 4, 3);
     let x = Tensor::normal(Key::new(2), [50, 20]).detach().unwrap();
     let target = x.slice(&[(..).into(), (..4).into()]);
     let fit = |layer: &SparseLinear| loss::mse(&layer.apply(&x), &target).mean();
-    let optimiser = Optimiser::adam(0.05).weight_decay(1e-3);
-    let (mut moved, mut state) = (layer.clone(), optimiser.start(&layer));
+    let optimizer = Optimizer::adam(0.05).weight_decay(1e-3);
+    let (mut moved, mut state) = (layer.clone(), optimizer.init(&layer));
     let before = fit(&moved).item().unwrap();
     for _ in 0..50 {
         let (_, slope) = value_and_grad(fit)(&moved);
-        ((moved, state), ()) = ((optimiser.update(&moved, &slope, &state)), ()).realise().unwrap();
+        ((moved, state), ()) = ((optimizer.update(&moved, &slope, &state)), ()).realise().unwrap();
     }
     assert!(fit(&moved).item().unwrap() < before);
-    assert_eq!(moved.wires.to_vec::<i64>().unwrap(), layer.wires.to_vec::<i64>().unwrap());
+    assert_eq!(moved.indices.to_vec::<i64>().unwrap(), layer.indices.to_vec::<i64>().unwrap());
     // Each output sees three different inputs, and is what a dense layer with those weights alone makes.
-    let wires = layer.wires.to_vec::<i64>().unwrap();
+    let indices = layer.indices.to_vec::<i64>().unwrap();
     let mut dense = vec![0.0_f32; 20 * 4];
     for (place, weight) in layer.weight.to_vec::<f32>().unwrap().iter().enumerate() {
-        dense[wires[place] as usize * 4 + place / 3] += weight;
+        dense[indices[place] as usize * 4 + place / 3] += weight;
     }
     let by_matrix = x.matmul(&Tensor::new(&dense, [20, 4])) + &layer.bias;
     assert!(layer.apply(&x).all_close(&by_matrix, 1e-5, 1e-6).item().unwrap() == 1.0);
@@ -409,11 +409,11 @@ fn compositions_draw_with_keys_of_their_own() {
     let layers = (Dropout::new(0.5), [Dropout::new(0.5), Dropout::new(0.5)], Some(Flatten(1)));
     let x = Tensor::ones([1000]);
     let key = Key::new(1).into();
-    let noisy = layers.apply_noisy(&x, &key).to_vec::<f32>().unwrap();
+    let noisy = layers.apply_train(&x, &key).to_vec::<f32>().unwrap();
     // Three independent draws leave an eighth; one draw repeated would leave a half.
     let left = noisy.iter().filter(|x| **x != 0.0).count();
     assert!((80..180).contains(&left), "{left}");
     assert!(noisy.iter().all(|x| *x == 0.0 || *x == 8.0));
-    assert_eq!(noisy, layers.apply_noisy(&x, &key).to_vec::<f32>().unwrap());
+    assert_eq!(noisy, layers.apply_train(&x, &key).to_vec::<f32>().unwrap());
     assert_eq!(layers.apply(&x).to_vec::<f32>().unwrap(), [1.0; 1000]);
 }

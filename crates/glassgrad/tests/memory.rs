@@ -14,10 +14,10 @@ use glassgrad::exec::with_threads;
 use glassgrad::expr::{Keys, s};
 use glassgrad::nn::{Activation, Conv2d, Layer, Linear, Lstm, Mlp, Recurrent};
 use glassgrad::operations::Convolution;
-use glassgrad::optim::{Optimiser, State};
+use glassgrad::optim::{Optimizer, State};
 use glassgrad::rng::Key;
 use glassgrad::runtime::programs_planned;
-use glassgrad::train::{Flow, Step, Training, Watch};
+use glassgrad::train::{Flow, Observer, Step, Training};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, loss, value_and_grad};
 use heap::{allocations, allocations_so_far, peak_bytes};
@@ -39,10 +39,10 @@ fn wrong(network: &Mlp, (x, y): &Data) -> Tensor {
 /// The highest point of a step, against parameters, slopes, moments and what the layers make.
 fn a_step_takes_little_more_than_what_it_must_hold() {
     let (sizes, batch) = ([784, 512, 256, 10], 128);
-    let optimiser = Optimiser::adam(1e-5).clip_norm(1e3);
+    let optimizer = Optimizer::adam(1e-5).clip_norm(1e3);
     let start = || -> Moment {
         let network = network(&sizes);
-        (network.clone(), optimiser.start(&network).realise().unwrap())
+        (network.clone(), optimizer.init(&network).realise().unwrap())
     };
     let mut state = start();
     let pixels: Vec<f32> = (0..batch * 784).map(|k| (k as f32 * 0.3).cos()).collect();
@@ -51,7 +51,7 @@ fn a_step_takes_little_more_than_what_it_must_hold() {
     let count = state.0.element_count();
     let step = compile(|((network, state), data): &(Moment, Data)| {
         let (value, slope) = value_and_grad(|network: &Mlp| wrong(network, data))(network);
-        (optimiser.update(network, &slope, state), value)
+        (optimizer.update(network, &slope, state), value)
     });
     // The first step plans, and makes the memory that later ones find.
     let mut losses = vec![step.update(&mut state, &data).unwrap().item().unwrap()];
@@ -87,14 +87,14 @@ fn a_step_takes_little_more_than_what_it_must_hold() {
 fn requests_of_a_step<X: Tree + Clone>(
     network: X,
     data: Data,
-    optimiser: &Optimiser,
+    optimizer: &Optimizer,
     wrong: impl Fn(&X, &Data) -> Tensor,
 ) -> (usize, usize) {
-    let mut state = (network.clone(), optimiser.start(&network).realise().unwrap());
+    let mut state = (network.clone(), optimizer.init(&network).realise().unwrap());
     let data = data.realise().unwrap();
     let step = compile(|((network, state), data): &((X, State<X>), Data)| {
         let (value, slope) = value_and_grad(|network: &X| wrong(network, data))(network);
-        (optimiser.update(network, &slope, state), value)
+        (optimizer.update(network, &slope, state), value)
     });
     let mut losses = Vec::with_capacity(8);
     let mut make = || losses.push(step.update(&mut state, &data).unwrap().item().unwrap());
@@ -106,7 +106,7 @@ fn requests_of_a_step<X: Tree + Clone>(
 
 /// After the first steps nothing is asked for, however many layers there are and of whatever kind.
 fn a_step_asks_for_no_memory() {
-    let adam = || Optimiser::adam(1e-5).clip_norm(1e3);
+    let adam = || Optimizer::adam(1e-5).clip_norm(1e3);
     let classes = || Tensor::new(&[1_i64, 2, 3, 4], [4]);
     let layers = |count: usize| {
         let data = (Tensor::ones([4, 8]), classes());
@@ -116,7 +116,7 @@ fn a_step_asks_for_no_memory() {
     println!("a training step: {few} requests for memory in {few_steps} steps, {many} in {many_steps}");
     assert!(many_steps > 5 * few_steps);
     assert_eq!((few, many), (0, 0));
-    let descent = Optimiser::sgd(1e-4).momentum(0.9);
+    let descent = Optimizer::sgd(1e-4).momentum(0.9);
     let data = (Tensor::ones([4, 8]), classes());
     assert_eq!(requests_of_a_step(network(&[8, 8, 8]), data, &descent, wrong).0, 0, "without clipping");
     // Convolutions, and entries that have names.
@@ -166,7 +166,7 @@ fn results_are_written_over_when_nobody_holds_them() {
 /// also remembers where it was.
 fn training_asks_for_the_key_of_each_step() {
     struct Count(Arc<Mutex<Vec<usize>>>, usize);
-    impl Watch<Mlp> for Count {
+    impl Observer<Mlp> for Count {
         fn step(&mut self, _: &Step) -> Result<Flow, Error> {
             let now = allocations_so_far();
             self.0.lock().unwrap().push(now - self.1);
@@ -177,10 +177,10 @@ fn training_asks_for_the_key_of_each_step() {
     let examples = (Tensor::ones([40, 8]), Tensor::new(&(0..40).map(|k| k % 8).collect::<Vec<i64>>(), [40]));
     let examples = Arc::new(Examples::new(examples).unwrap());
     let counts = Arc::new(Mutex::new(Vec::with_capacity(200)));
-    Training::new(|network: &Mlp, batch: &Data, _: &Keys| wrong(network, batch), Optimiser::adam(1e-3))
+    Training::new(|network: &Mlp, batch: &Data, _: &Keys| wrong(network, batch), Optimizer::adam(1e-3))
         .epochs(20)
         .batch_size(8)
-        .watch(Count(Arc::clone(&counts), 0))
+        .observe(Count(Arc::clone(&counts), 0))
         .run(&network(&[8, 8, 8]), &examples)
         .unwrap();
     let counts = counts.lock().unwrap();

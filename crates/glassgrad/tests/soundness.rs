@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use glassgrad::array::Array;
 use glassgrad::dtype::DType;
 use glassgrad::expr::{CustomOp, Op, Rule};
-use glassgrad::optim::{Optimiser, State};
+use glassgrad::optim::{Optimizer, State};
 use glassgrad::shape::Shape;
 use glassgrad::tree::{Branch, Definition, Tree};
 use glassgrad::{Tensor, Tree, calculus, checkpoint, compile, grad, hvp, jvp, scan, value_and_grad, vjp, vmap};
@@ -459,8 +459,8 @@ fn an_update_keeps_its_state_when_an_operation_panics() {
 fn gradients_and_states_that_do_not_belong_to_the_parameters_are_refused() {
     type Pair = (Option<Tensor>, Option<Tensor>);
     let parameters: Pair = (Some(ones(3)), None);
-    let optimizer = Optimiser::adam(0.1);
-    let state = optimizer.start(&parameters);
+    let optimizer = Optimizer::adam(0.1);
+    let state = optimizer.init(&parameters);
     let check = |gradient: Pair, state: &State<Pair>, expected: &str| {
         let (moved, _) = optimizer.update(&parameters, &gradient, state);
         let error = moved.0.unwrap().eval().unwrap_err().to_string();
@@ -470,8 +470,8 @@ fn gradients_and_states_that_do_not_belong_to_the_parameters_are_refused() {
     check((None, None), &state, "no leaf \"0\"");
     check((Some(ones(1)), None), &state, "f64[1]");
     check((Some(ones(3).cast(DType::F32)), None), &state, "f32[3]");
-    check((Some(ones(3)), None), &optimizer.start(&(None, Some(ones(3)))), "the state has no leaf");
-    check((Some(ones(3)), None), &Optimiser::new(0.1).start(&parameters), "links");
+    check((Some(ones(3)), None), &optimizer.init(&(None, Some(ones(3)))), "the state has no leaf");
+    check((Some(ones(3)), None), &Optimizer::new(0.1).init(&parameters), "links");
     let (moved, _) = optimizer.update(&parameters, &(Some(ones(3)), None), &state);
     assert!(moved.0.unwrap().eval().is_ok());
 }

@@ -11,12 +11,12 @@ use glassgrad::data::{Batches, Dataset, Examples, Position, Prefetch, split};
 use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::expr::Keys;
-use glassgrad::nn::{Activation, Conv2d, Dropout, Flatten, Initial, Layer, Linear, Mlp};
+use glassgrad::nn::{Activation, Conv2d, Dropout, Flatten, Initializer, Layer, Linear, Mlp};
 use glassgrad::operations::Convolution;
-use glassgrad::optim::{Optimiser, Schedule};
+use glassgrad::optim::{Optimizer, Schedule};
 use glassgrad::rng::Key;
 use glassgrad::save::{self, File, Source};
-use glassgrad::train::{Concern, EarlyStopping, Epoch, Flow, Step, Training, Trouble, Watch, inspect};
+use glassgrad::train::{Diagnostic, EarlyStopping, Epoch, Flow, Observer, Step, TrainError, Training, inspect};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, Tree, loss, value_and_grad};
 use proptest::prelude::*;
@@ -64,9 +64,9 @@ fn irises_as_pytorch_learns_them() {
         assert!(miss < 1e-12, "{path}: {miss}");
     }
     let examples = Arc::new(Examples::new((features, classes)).unwrap());
-    let optimiser = Optimiser::sgd(case["rate"].as_f64().unwrap());
+    let optimizer = Optimizer::sgd(case["rate"].as_f64().unwrap());
     // One batch is everything; its order changes sums only by rounding.
-    let trained = Training::new(wrong, optimiser).epochs(100).batch_size(150).run(&network, &examples).unwrap();
+    let trained = Training::new(wrong, optimizer).epochs(100).batch_size(150).run(&network, &examples).unwrap();
     let wanted: Vec<f64> = case["losses"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
     assert_eq!(trained.losses.len(), wanted.len());
     for (epoch, (found, wanted)) in trained.losses.iter().zip(&wanted).enumerate() {
@@ -85,11 +85,11 @@ type Pairs = (Tensor, Tensor);
 type Loss = fn(&Noisy, &Pairs, &Keys) -> Tensor;
 
 fn noisy_loss(network: &Noisy, (x, y): &Pairs, key: &Keys) -> Tensor {
-    loss::mse(&network.layers.apply_noisy(x, key), y).mean()
+    loss::mse(&network.layers.apply_train(x, key), y).mean()
 }
 
-fn noisy_optimiser() -> Optimiser {
-    Optimiser::adam(0.01).clip_norm(1.0).schedule(Schedule::Cosine { steps: 60, least: 0.1 })
+fn noisy_optimizer() -> Optimizer {
+    Optimizer::adam(0.01).clip_norm(1.0).schedule(Schedule::Cosine { steps: 60, least: 0.1 })
 }
 
 fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<'static, Noisy, Loss>) {
@@ -99,14 +99,14 @@ fn noisy_training() -> (Noisy, Arc<Examples<Pairs>>, Training<'static, Noisy, Lo
     let network = Noisy {
         layers: (Linear::new(key.fold(0), 3, 8), Activation::Relu, Dropout::new(0.25), Linear::new(key.fold(1), 8, 1)),
     };
-    let training = Training::new(noisy_loss as Loss, noisy_optimiser()).epochs(6).batch_size(8).seed(3);
+    let training = Training::new(noisy_loss as Loss, noisy_optimizer()).epochs(6).batch_size(8).seed(3);
     (network, Arc::new(Examples::new((x, y)).unwrap()), training)
 }
 
 /// Ends a run after some steps, as a user would who presses a key.
 struct After(u64);
 
-impl<X> Watch<X> for After {
+impl<X> Observer<X> for After {
     fn step(&mut self, step: &Step) -> Result<Flow, Error> {
         Ok(if step.number >= self.0 { Flow::Stop } else { Flow::Continue })
     }
@@ -119,7 +119,7 @@ fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
     assert_eq!((whole.steps, whole.losses.len(), whole.stopped), (72, 6, false));
     for stop in [1, 11, 12, 13, 50] {
         let path = folder(&format!("stopped-{stop}")).join("run.safetensors");
-        let first = noisy_training().2.checkpoint(&path, 5).watch(After(stop)).run(&network, &examples).unwrap();
+        let first = noisy_training().2.checkpoint(&path, 5).observe(After(stop)).run(&network, &examples).unwrap();
         assert_eq!((first.steps, first.stopped), (stop, true));
         let second = noisy_training().2.checkpoint(&path, 5).run(&network, &examples).unwrap();
         assert_eq!(bits(&second.parameters), bits(&whole.parameters), "stopped after {stop}");
@@ -134,7 +134,7 @@ fn a_session_is_a_run_that_someone_else_leads() {
     let (network, examples, training) = noisy_training();
     let whole = noisy_training().2.run(&network, &examples).unwrap();
     let mut session = training.session(&network, &examples).unwrap();
-    let rate = noisy_optimiser().rate();
+    let rate = noisy_optimizer().rate();
     while session.step().unwrap().is_some() {
         // The same rate, told again, changes nothing.
         session.set_rate(rate).unwrap();
@@ -143,7 +143,7 @@ fn a_session_is_a_run_that_someone_else_leads() {
         assert_eq!(last.number, session.steps());
         let (_, slope) =
             value_and_grad(|network: &Noisy| noisy_loss(network, &last.batch, &last.key))(&last.parameters);
-        let (next, _) = noisy_optimiser().update(&last.parameters, &slope, &last.state);
+        let (next, _) = noisy_optimizer().update(&last.parameters, &slope, &last.state);
         for ((path, made), (_, again)) in session.parameters().leaves().into_iter().zip(next.leaves()) {
             let gap = (made - again).abs().max().item().unwrap();
             assert!(gap < 1e-6, "{path} differs by {gap} in step {}", last.number);
@@ -163,7 +163,7 @@ fn a_session_is_a_run_that_someone_else_leads() {
     let (before, saved) = (bits(session.parameters()), session.run());
     let made = session.step().unwrap().unwrap();
     assert_eq!((made.rate, bits(session.parameters())), (0.0, before));
-    assert_eq!(saved.optimiser.factor.item().unwrap(), 0.0);
+    assert_eq!(saved.optimizer.factor.item().unwrap(), 0.0);
     let path = folder("rate").join("run.safetensors");
     save::save(&path, &saved, &[]).unwrap();
     let training = noisy_training().2.checkpoint(&path, 1000);
@@ -186,7 +186,7 @@ fn parts_of_a_batch_add_up() {
     let trained = |parts: usize| {
         let wrong = |network: &Mlp, (x, y): &Pairs, _: &Keys| loss::mse(&network.apply(x), y).mean();
         // The last batch of an epoch has eight examples, which three parts cannot share.
-        let training = Training::new(wrong, Optimiser::adam(0.01)).epochs(4).batch_size(16).accumulate(parts);
+        let training = Training::new(wrong, Optimizer::adam(0.01)).epochs(4).batch_size(16).accumulate(parts);
         training.run(&start, &examples).unwrap()
     };
     let whole = trained(1);
@@ -199,8 +199,8 @@ fn parts_of_a_batch_add_up() {
     // Each part draws noise of its own.
     let draws = |_: &Tensor, _: &Tensor, key: &Keys| Tensor::uniform(key, ()).cast(DType::F64);
     let ones = Arc::new(Examples::new(Tensor::ones([4])).unwrap());
-    let mean = Training::new(draws, Optimiser::sgd(0.0)).epochs(1).batch_size(4).accumulate(4);
-    let single = Training::new(draws, Optimiser::sgd(0.0)).epochs(1).batch_size(1);
+    let mean = Training::new(draws, Optimizer::sgd(0.0)).epochs(1).batch_size(4).accumulate(4);
+    let single = Training::new(draws, Optimizer::sgd(0.0)).epochs(1).batch_size(1);
     let start = Tensor::from(0.0);
     assert_ne!(mean.run(&start, &ones).unwrap().losses, single.run(&start, &ones).unwrap().losses);
 }
@@ -210,7 +210,7 @@ fn parts_of_a_batch_add_up() {
 #[ignore = "it is run by another test"]
 fn a_run_to_be_killed() {
     struct Slowly;
-    impl<X> Watch<X> for Slowly {
+    impl<X> Observer<X> for Slowly {
         fn step(&mut self, _: &Step) -> Result<Flow, Error> {
             std::thread::sleep(Duration::from_millis(3));
             Ok(Flow::Continue)
@@ -218,7 +218,7 @@ fn a_run_to_be_killed() {
     }
     let Some(path) = std::env::var_os("GLASSGRAD_KILLED_RUN") else { return };
     let (network, examples, training) = noisy_training();
-    let trained = training.checkpoint(&path, 1).watch(Slowly).run(&network, &examples).unwrap();
+    let trained = training.checkpoint(&path, 1).observe(Slowly).run(&network, &examples).unwrap();
     save::save(PathBuf::from(path).with_extension("end"), &trained.parameters, &[]).unwrap();
 }
 
@@ -265,10 +265,10 @@ fn trouble_is_explained_where_it_began() {
     let wrong = |model: &Model, x: &Tensor, _: &Keys| (&model.scale * x).sum() + (&model.scale.ln() * 0.01).sum();
     let path = folder("trouble").join("run.safetensors");
     let start = Model { scale: Tensor::from([1.0]) };
-    let training = Training::new(wrong, Optimiser::sgd(0.02)).batch_size(4).epochs(100).checkpoint(&path, 1);
+    let training = Training::new(wrong, Optimizer::sgd(0.02)).batch_size(4).epochs(100).checkpoint(&path, 1);
     let trouble = training.run(&start, &examples).unwrap_err();
     let told = trouble.to_string();
-    let Trouble::NotFinite { step, last_good, explanation, checkpoint, .. } = trouble else { panic!("{told}") };
+    let TrainError::NotFinite { step, last_good, explanation, checkpoint, .. } = trouble else { panic!("{told}") };
     assert!(step > 3, "{told}");
     let explanation = explanation.expect("an explanation");
     assert_eq!(explanation.provenance.path[0].operation, "ln", "{told}");
@@ -283,32 +283,31 @@ fn concerns_are_found() {
     let key: Keys = Key::new(1).into();
     let x = Tensor::uniform(Key::new(2), [16, 4]).detach().unwrap();
     let wrong = |network: &Mlp, x: &Tensor, _: &Keys| network.apply(x).square().mean();
-    let healthy = Mlp::drawn(Key::new(3), &[4, 16, 16, 1], Activation::Relu, Initial::He);
+    let healthy = Mlp::with_init(Key::new(3), &[4, 16, 16, 1], Activation::Relu, Initializer::He);
     assert_eq!(inspect(wrong, &healthy, &x, &key).unwrap(), []);
     // With a large negative bias no unit of the first layer fires.
     let mut dead = healthy.clone();
     dead.layers[0].bias = Some(Tensor::full([16], -100.0, DType::F32));
-    let concerns = inspect(wrong, &dead, &x, &key).unwrap();
-    let all_dead = |concern: &Concern| matches!(concern, Concern::DeadUnits { dead: 16, units: 16, .. });
-    assert!(concerns.iter().any(all_dead), "{concerns:?}");
-    let not_reached =
-        |concern: &Concern| matches!(concern, Concern::NotReached { parameter, .. } if parameter == "layers.0.weight");
-    assert!(concerns.iter().any(not_reached), "{concerns:?}");
+    let diagnostics = inspect(wrong, &dead, &x, &key).unwrap();
+    let all_dead = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::DeadUnits { dead: 16, units: 16, .. });
+    assert!(diagnostics.iter().any(all_dead), "{diagnostics:?}");
+    let not_reached = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::NotReached { parameter, .. } if parameter == "layers.0.weight");
+    assert!(diagnostics.iter().any(not_reached), "{diagnostics:?}");
     let huge = healthy.map(|leaf| leaf * 1000.0);
-    let explodes = |concern: &Concern| matches!(concern, Concern::Exploding { .. });
+    let explodes = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::Exploding { .. });
     assert!(inspect(wrong, &huge, &x, &key).unwrap().iter().any(explodes));
     // The loop tells them, too.
     #[derive(Default)]
     struct Heard(Vec<String>);
-    impl<X> Watch<X> for Heard {
+    impl<X> Observer<X> for Heard {
         fn epoch(&mut self, epoch: &Epoch<'_, X>) -> Result<Flow, Error> {
-            self.0.extend(epoch.concerns.iter().map(Concern::to_string));
+            self.0.extend(epoch.diagnostics.iter().map(Diagnostic::to_string));
             Ok(Flow::Continue)
         }
     }
     let heard = Rc::new(RefCell::new(Heard::default()));
     let examples = Arc::new(Examples::new(x).unwrap());
-    let training = Training::new(wrong, Optimiser::sgd(1e-3)).epochs(1).inspect_every(1).watch(Rc::clone(&heard));
+    let training = Training::new(wrong, Optimizer::sgd(1e-3)).epochs(1).inspect_every(1).observe(Rc::clone(&heard));
     training.run(&dead, &examples).unwrap();
     assert!(heard.borrow().0.iter().any(|told| told.contains("16 of 16 units are dead")), "{:?}", heard.borrow().0);
 }
@@ -319,7 +318,7 @@ fn early_stopping_keeps_the_best() {
     let wrong = |x: &Tensor, batch: &Tensor, _: &Keys| (x - batch).square().mean();
     // The measure has its minimum at 1, and training goes on to 2.
     let stopping = Rc::new(RefCell::new(EarlyStopping::new(2, |x: &Tensor| (x - 1.0).square().item())));
-    let training = Training::new(wrong, Optimiser::sgd(0.05)).epochs(1000).watch(Rc::clone(&stopping));
+    let training = Training::new(wrong, Optimizer::sgd(0.05)).epochs(1000).observe(Rc::clone(&stopping));
     let trained = training.run(&Tensor::from(0.0), &examples).unwrap();
     assert!(trained.stopped && trained.losses.len() < 40);
     let stopping = stopping.borrow();
@@ -451,7 +450,7 @@ proptest! {
 fn a_damaged_run_is_refused_and_left_alone() {
     let (network, examples, training) = noisy_training();
     let path = folder("damaged").join("run.safetensors");
-    training.checkpoint(&path, 5).watch(After(10)).run(&network, &examples).unwrap();
+    training.checkpoint(&path, 5).observe(After(10)).run(&network, &examples).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let trouble = noisy_training().2.checkpoint(&path, 5).run(&network, &examples).unwrap_err();

@@ -12,18 +12,18 @@ use glassgrad::tree::Tree as _;
 use glassgrad::{Tensor, compile};
 use serde_json::{Map, Value, json};
 
+use crate::experiment::folder::MODEL;
+use crate::experiment::model::{self, Model};
+use crate::experiment::network::Network;
+use crate::experiment::objective::told_classes;
+use crate::experiment::predictions::Numbers;
+use crate::experiment::samples::{self, Sampling};
+use crate::experiment::settings::Loss;
+use crate::experiment::task::{Kind, View};
 use crate::failure::{Failure, print};
-use crate::lab::folder::MODEL;
-use crate::lab::model::{self, Model};
-use crate::lab::network::Network;
-use crate::lab::objective::told_classes;
-use crate::lab::settings::Loss;
-use crate::lab::task::{Kind, View};
-use crate::lab::told::Numbers;
-use crate::lab::verse::{self, Writing};
 use crate::terminal::{print_data, warn};
 
-/// Use a trained network: labels and probabilities for rows, or a text that goes on
+/// Predict with a trained network: classes with probabilities or numbers for rows, or generated text
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -32,31 +32,31 @@ Examples:
   glassgrad predict runs/mnist t10k-images-idx3-ubyte.gz --json
   glassgrad predict runs/sonnets --prompt 'Shall I compare'")]
 pub(crate) struct Predict {
-    /// The directory of an experiment, or the file of a model
+    /// Directory of an experiment, or model file
     #[arg(value_name = "MODEL")]
     model: PathBuf,
 
-    /// What to predict from: a table (.csv, .csv.gz) with the columns of the training data, or numbers (.npy, idx)
+    /// Input: a table (.csv, .csv.gz) with the columns of the training data, or numbers (.npy, idx)
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Write the table with the predictions to a file
+    /// Write the table with its predictions to a file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// What a text begins with
+    /// Prompt of the generated text
     #[arg(long, help_heading = "Text")]
     prompt: Option<String>,
 
-    /// How many characters are written
+    /// Number of characters to generate
     #[arg(long, default_value_t = 400, help_heading = "Text")]
     length: usize,
 
-    /// How bold the writing is: 0 always takes the likeliest character
+    /// Sampling temperature; 0 always takes the most likely character
     #[arg(long, default_value_t = 0.7, help_heading = "Text")]
     temperature: f64,
 
-    /// What decides on the characters that are drawn
+    /// Random seed of the sampling
     #[arg(long, default_value_t = 0, help_heading = "Text")]
     seed: u64,
 
@@ -104,22 +104,25 @@ impl Predict {
 
     fn write_text(&self, model: &Model, alphabet: &[char]) -> Result<(), Failure> {
         let Some(prompt) = &self.prompt else {
-            return Err(Failure::Input("--prompt is missing: a text goes on from a beginning".to_owned()));
+            return Err(Failure::Input("--prompt is missing: text generation begins with a prompt".to_owned()));
         };
         if self.length > LONGEST {
-            return Err(Failure::Input(format!("--length {}: at most {LONGEST} characters are written", self.length)));
+            return Err(Failure::Input(format!(
+                "--length {}: at most {LONGEST} characters are generated",
+                self.length
+            )));
         }
         if let Some(unknown) = prompt.chars().find(|character| alphabet.binary_search(character).is_err()) {
-            let message = format!("--prompt: {unknown:?} does not occur in the text that was learnt");
+            let message = format!("--prompt: {unknown:?} does not occur in the training text");
             return Err(Failure::Input(message));
         }
-        let how = Writing {
+        let how = Sampling {
             context: model.settings.context,
             length: self.length,
             temperature: self.temperature,
             key: Key::new(self.seed),
         };
-        let text = verse::write(&model.network, alphabet, prompt, how).map_err(Failure::input)?;
+        let text = samples::write(&model.network, alphabet, prompt, how).map_err(Failure::input)?;
         match self.json {
             true => print(&format!("{}\n", json!({ "model": model.task.name, "prompt": prompt, "text": text }))),
             false => print(&format!("{prompt}{text}\n")),
@@ -167,7 +170,7 @@ fn pixels(table: &Table) -> Result<Tensor, Error> {
     Ok(Tensor::new(&numbers, [table.rows(), columns.len()]))
 }
 
-/// What a network tells, as columns of a table.
+/// The predictions of a network, as columns of a table.
 struct Told {
     columns: Vec<(String, Column)>,
 }

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::sources::Place;
 use crate::studio::{Settings, serve};
 
-/// Open a local page in which any expression can be taken apart, and any network watched while it learns
+/// Open the studio, a local web page to inspect derivatives of expressions and networks during training
 ///
 /// The page and everything it needs are in this program; nothing is fetched from anywhere. Only this machine can reach it,
 /// unless --host names another address: then everyone who opens the page needs the token that is printed with the address.
@@ -24,23 +24,23 @@ pub(crate) struct Studio {
     #[arg(long, default_value = "127.0.0.1", value_parser = address)]
     host: IpAddr,
 
-    /// Print the address only, and leave the browser alone
+    /// Print the address without opening a browser
     #[arg(long)]
     no_open: bool,
 
-    /// The directory with the files of mnist or fashion, which can be learnt then
+    /// Directory with the files of mnist or fashion
     #[arg(long = "data", value_name = "DIR")]
     directory: Option<PathBuf>,
 
-    /// For how many seconds a run stays when no page shows it and it is not kept
+    /// Seconds until a run is deleted that no page shows and that is not pinned
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     linger: u64,
 
-    /// For how many seconds the head of a request may take to come
+    /// Timeout of the header of a request, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     header_timeout: u64,
 
-    /// For how many seconds a request may take from its head to its answer, its body included
+    /// Timeout of a request from its header to its response, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     request_timeout: u64,
 }
@@ -55,6 +55,9 @@ fn address(text: &str) -> Result<IpAddr, String> {
 impl Studio {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let linger = Duration::from_secs(self.linger);
+        if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
+            return Err(Failure::Input(format!("--data {}: there is no such directory", directory.display())));
+        }
         let places = Place { folder: self.directory, ..Place::default() };
         serve(&Settings {
             host: self.host,

@@ -2,74 +2,75 @@
 
 mod compare;
 mod explain;
-mod told;
+mod summary;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 
 use clap::Args;
 use glassgrad::save;
 use serde_json::{Value, json};
 
+use crate::experiment::datasets;
+use crate::experiment::folder::{self, Folder};
+use crate::experiment::options::Options;
+use crate::experiment::settings::{OptimizerName, Settings};
+use crate::experiment::study::{Outcome, RunError, RunOptions, Study};
+use crate::experiment::{model, objective::Measure};
 use crate::failure::{Failure, print};
-use crate::lab::datasets;
-use crate::lab::folder::{self, Folder};
-use crate::lab::options::Options;
-use crate::lab::settings::{Optimizer, Settings};
-use crate::lab::study::{Conduct, Mishap, Outcome, Study};
-use crate::lab::{model, objective::Measure};
 use crate::progress::Progress;
 use crate::report;
 use crate::sources::Place;
 use crate::terminal::{print_around, warn};
 
-/// Train a network on data and see how it learns
+/// Train a network and report how it learns
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Train {
-    /// What to learn: a name from the list below, or a file
+    /// Data set: a name from the list below, or a file
     #[arg(value_name = "DATA")]
     data: String,
 
     #[command(flatten)]
     options: Options,
 
-    /// The directory with the files of mnist or fashion
+    /// Directory with the files of mnist or fashion
     #[arg(long = "data", value_name = "DIR", help_heading = "Data")]
     directory: Option<PathBuf>,
 
-    /// Fetch the files of mnist or fashion if they are not there
+    /// Download the files of mnist or fashion if they are missing
     #[arg(long, help_heading = "Data")]
     download: bool,
 
-    /// Where to fetch from, in place of the usual places
+    /// Mirror to download from
     #[arg(long, value_name = "URL", requires = "download", help_heading = "Data")]
     mirror: Option<String>,
 
-    /// Begin with the weights of a model that was saved
+    /// Initialize with the weights of a saved model
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     init_weights: Option<PathBuf>,
 
-    /// Keep gradients within so many bytes of memory: what does not fit is computed anew
+    /// Memory budget of the gradient in bytes: what does not fit is rematerialized
     #[arg(long, value_name = "BYTES")]
     within: Option<usize>,
 
-    /// Write the model, what was measured and a report into a directory
+    /// Write the model, the metrics and a report into a directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Go on with the experiment in --out, which was ended or killed
+    /// Resume the experiment in --out
     #[arg(long, requires = "out")]
     resume: bool,
 
-    /// Train with several optimisers and show their curves side by side
+    /// Compare several optimizers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OPTIMIZERS", conflicts_with_all = ["resume", "explain"])]
-    compare: Option<Vec<Optimizer>>,
+    compare: Option<Vec<OptimizerName>>,
 
-    /// Explain one step of training instead of training: passes, steps of the program, times, memory
+    /// Explain one training step instead of training: compiler passes, program steps, times, memory
     #[arg(long)]
     explain: bool,
 
-    /// Draw the memory of the step into a file
+    /// Draw the memory plan of the step as SVG
     #[arg(long, value_name = "FILE", requires = "explain")]
     explain_svg: Option<PathBuf>,
 
@@ -82,7 +83,7 @@ pub(crate) struct Train {
 fn after_help() -> String {
     let rows: Vec<String> = datasets::ROWS.iter().map(|row| format!("  {:<10}{}", row.name, row.about)).collect();
     format!(
-        "Data:\n{}\n  FILE.csv  a table: the last column, or --target, is learnt from the others\n  \
+        "Data:\n{}\n  FILE.csv  a table: predicts the last column, or --target\n  \
          FILE.npz  arrays of NumPy's named x and y\n  FILE.txt  a text, character by character\n\n\
          Examples:\n  glassgrad train iris\n  glassgrad train moons --layers 16,16 --out moons\n  \
          glassgrad train digits --model cnn --epochs 20\n  glassgrad train mnist --data DIR --out mnist\n  \
@@ -95,6 +96,7 @@ fn after_help() -> String {
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let places = Place { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
+        datasets::check_file(&self.data)?;
         if let Some(optimizers) = &self.compare {
             return compare::run(&self, optimizers, &places);
         }
@@ -117,13 +119,14 @@ impl Train {
             }
             None => Default::default(),
         };
-        let conduct =
-            Conduct { run: folder.as_ref().map(|folder| folder.file(folder::RUN)), history, within: self.within };
+        let history = RefCell::new(history);
+        let checkpoint = folder.as_ref().map(|folder| folder.file(folder::RUN));
+        let options = RunOptions { checkpoint, within: self.within };
         let steps = study.settings.epochs * study.batches();
-        let mut progress = Progress::new(&study.task.about.name, steps, !self.json, folder.as_ref());
-        let outcome = study.run(conduct, &mut progress);
+        let mut progress = Progress::new(&study.task.about.name, steps, !self.json, &history, folder.as_ref());
+        let outcome = study.run(options, &history, &mut progress);
         drop(progress);
-        let outcome = outcome.map_err(|mishap| spoiled(mishap, &study, folder.as_ref()))?;
+        let outcome = outcome.map_err(|mishap| diverged(mishap, &study, folder.as_ref()))?;
         outcome.warnings.iter().for_each(|warning| warn(warning));
         let written = match &folder {
             Some(folder) => write(folder, &study, &outcome)?,
@@ -132,7 +135,7 @@ impl Train {
         match self.json {
             true => print(&format!("{}\n", object(&study, &outcome))),
             false => {
-                let [before, drawn, behind] = told::text(&study, &outcome, folder.as_ref(), &written);
+                let [before, drawn, behind] = summary::text(&study, &outcome, folder.as_ref(), &written);
                 print_around(&before, &drawn, &behind)
             }
         }
@@ -163,10 +166,10 @@ impl Train {
 }
 
 /// What is told when the loss is not a number any more; the last good network is kept.
-fn spoiled(mishap: Mishap, study: &Study, folder: Option<&Folder>) -> Failure {
+fn diverged(mishap: RunError, study: &Study, folder: Option<&Folder>) -> Failure {
     match mishap {
-        Mishap::Failed(failure) => failure,
-        Mishap::Spoiled { message, last_good } => {
+        RunError::Failed(failure) => failure,
+        RunError::Diverged { message, last_good } => {
             let kept = folder.map(|folder| {
                 let path = folder.file("last-good.safetensors");
                 match model::write(&path, study, &last_good) {

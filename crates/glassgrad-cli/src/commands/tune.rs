@@ -1,5 +1,6 @@
 //! `glassgrad tune`: a learning rate and layers are sought for some data.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,64 +9,64 @@ use glassgrad::data::{Dataset as _, Examples, split};
 use glassgrad::rng::Key;
 use serde_json::json;
 
+use crate::experiment::command::command;
+use crate::experiment::datasets;
+use crate::experiment::folder::Folder;
+use crate::experiment::options::Options;
+use crate::experiment::search::{Candidate, Plan, Space, Trial, ranked};
+use crate::experiment::settings::name_of;
+use crate::experiment::study::{RunError, RunOptions, Study};
+use crate::experiment::task::{Part, Task};
 use crate::failure::{Failure, print};
 use crate::interrupt;
-use crate::lab::command::command;
-use crate::lab::datasets;
-use crate::lab::folder::Folder;
-use crate::lab::options::Options;
-use crate::lab::search::{Candidate, Plan, Space, Trial, ranked};
-use crate::lab::settings::name_of;
-use crate::lab::study::{Conduct, Mishap, Study};
-use crate::lab::task::{Part, Task};
 use crate::progress::Progress;
 use crate::report;
 use crate::sources::Place;
 use crate::table::Table;
 
-/// Search for a learning rate and layers that suit some data
+/// Hyperparameter search: learning rate and layers
 #[derive(Args)]
 #[command(after_help = "\
-Candidates are judged on a fifth of the training part, which they do not see; the best one is then trained on all of it
-and judged once on the test part.
+Candidates are evaluated on a validation set, a fifth of the training set. The first candidate is the default
+configuration; the best one is then trained on the whole training set and evaluated once on the test set.
 
 Examples:
   glassgrad tune moons
   glassgrad tune digits --search halving --trials 32 --epochs 40
   glassgrad tune prices.csv --search evolution --trials 40 --out tuned")]
 pub(crate) struct Tune {
-    /// The data, as for train
+    /// Data set, as for train
     #[arg(value_name = "DATA")]
     data: String,
 
-    /// How candidates are found
+    /// Search strategy
     #[arg(long, value_enum, default_value_t = Search::Random)]
     search: Search,
 
-    /// How many candidates are tried
+    /// Number of trials
     #[arg(long, default_value_t = 20)]
     trials: usize,
 
-    /// The lowest and the highest learning rate
-    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "LOW,HIGH", default_value = "0.0003,0.3")]
-    rates: Vec<f64>,
+    /// Range of the learning rate [default: from a 30th to ten times that of train]
+    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "LOW,HIGH")]
+    rates: Option<Vec<f64>>,
 
-    /// How many layers a network has at most
+    /// Largest number of hidden layers
     #[arg(long, default_value_t = 3)]
     depth: usize,
 
-    /// The widths that a layer can have
+    /// Layer widths to choose from
     #[arg(long, value_delimiter = ',', default_value = "8,16,32,64,128")]
     widths: Vec<usize>,
 
     #[command(flatten)]
     options: Options,
 
-    /// The directory with the files of mnist or fashion
+    /// Directory with the files of mnist or fashion
     #[arg(long = "data", value_name = "DIR", help_heading = "Data")]
     directory: Option<PathBuf>,
 
-    /// Write the table and a page with a picture into a directory
+    /// Write the trials and a report into a directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -76,11 +77,11 @@ pub(crate) struct Tune {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Search {
-    /// Each is drawn by itself
+    /// Random search
     Random,
-    /// Many get few epochs, and the better half of them twice as many, again and again
+    /// Successive halving: many candidates with few epochs, then the better half with twice as many
     Halving,
-    /// The next ones are like the best so far
+    /// Evolutionary search: mutations of the best candidates so far
     Evolution,
 }
 
@@ -92,8 +93,10 @@ const SHOWN: usize = 15;
 
 impl Tune {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        datasets::check_file(&self.data)?;
         let mut settings = self.options.settings(&self.data)?;
-        let [low, high] = self.rates[..] else {
+        let rates = self.rates.clone().unwrap_or_else(|| vec![settings.lr / 30.0, settings.lr * 10.0]);
+        let [low, high] = rates[..] else {
             return Err(Failure::Input("--rates: two numbers, as in 0.001,0.1".to_owned()));
         };
         if self.trials == 0 {
@@ -111,36 +114,41 @@ impl Tune {
             count += 1;
             let study = Study::new(candidate.settings(&settings, epochs), inner.clone())?;
             let name = format!("trial {count}: lr {}, layers {:?}", candidate.lr, candidate.layers);
-            let mut progress = Progress::new(&name, epochs * study.batches(), !self.json, None);
-            let outcome = study.run(Conduct::default(), &mut progress);
+            let history = RefCell::default();
+            let mut progress = Progress::new(&name, epochs * study.batches(), !self.json, &history, None);
+            let outcome = study.run(RunOptions::default(), &history, &mut progress);
             drop(progress);
             if interrupt::is_asked() {
                 return Ok(None);
             }
             let (score, seconds) = match outcome {
                 Ok(outcome) => (Some(outcome.test), outcome.history.seconds()),
-                Err(Mishap::Spoiled { .. }) => (None, 0.0),
-                Err(Mishap::Failed(failure)) => return Err(failure),
+                Err(RunError::Diverged { .. }) => (None, 0.0),
+                Err(RunError::Failed(failure)) => return Err(failure),
             };
             Ok(Some(Trial { number: count, round, candidate: candidate.clone(), epochs, seconds, score }))
         };
         let key = Key::new(settings.seed).fold(8);
-        let plan = Plan { space, count: self.trials, epochs: settings.epochs, key };
+        let first = Some(Candidate { lr: settings.lr, layers: settings.layers.clone() });
+        let plan = Plan { space, count: self.trials, epochs: settings.epochs, key, first };
         let trials = match self.search {
             Search::Random => plan.random(&mut attempt),
             Search::Halving => plan.halving(&mut attempt),
             Search::Evolution => plan.evolution(&mut attempt),
         }?;
         let Some(best) = ranked(&trials).first().copied().filter(|trial| trial.score.is_some()) else {
-            return Err(Failure::Result("no candidate has learnt anything: try lower --rates".to_owned()));
+            return Err(Failure::Result("every candidate diverged: try lower --rates".to_owned()));
         };
         let study = Study::new(best.candidate.settings(&settings, settings.epochs), task)?;
         let steps = study.settings.epochs * study.batches();
-        let outcome = study.run(Conduct::default(), &mut Progress::new("the best", steps, !self.json, None));
+        let history = RefCell::default();
+        let mut progress = Progress::new("the best", steps, !self.json, &history, None);
+        let outcome = study.run(RunOptions::default(), &history, &mut progress);
+        drop(progress);
         let test = match outcome {
             Ok(outcome) => outcome.test,
-            Err(Mishap::Spoiled { message, .. }) => return Err(Failure::Result(message)),
-            Err(Mishap::Failed(failure)) => return Err(failure),
+            Err(RunError::Diverged { message, .. }) => return Err(Failure::Result(message)),
+            Err(RunError::Failed(failure)) => return Err(failure),
         };
         if let Some(folder) = &folder {
             folder.write_settings(&study.settings)?;
@@ -173,7 +181,7 @@ impl Tune {
             format!("written to {}: trials.csv, tuning.html\n", folder.path().display())
         });
         print(&format!(
-            "{}: {} trials, {} search\n\n{}{more}\nthe best, trained on the whole training part: {} on examples not seen\n{command}\n{written}",
+            "{}: {} trials, {} search\n\n{}{more}\nthe best, trained on the whole training set: {} on the test set\n{command}\n{written}",
             study.task.about.name,
             trials.len(),
             name_of(self.search),
@@ -183,7 +191,7 @@ impl Tune {
     }
 }
 
-/// The same task, whose test part is a part of its training part.
+/// The same task, whose test set is a part of its training set.
 fn validation(task: &Task, seed: u64) -> Result<Task, Failure> {
     let parts = split(&task.training, &[1.0 - VALIDATION, VALIDATION], Key::new(seed).fold(6));
     let part = |number: usize| -> Result<Part, Failure> {
@@ -192,7 +200,7 @@ fn validation(task: &Task, seed: u64) -> Result<Task, Failure> {
     };
     let (training, test) = (part(0)?, part(1)?);
     if training.is_empty() || test.is_empty() {
-        return Err(Failure::Input("there are too few examples to put some aside for validation".to_owned()));
+        return Err(Failure::Input("there are too few examples for a validation set".to_owned()));
     }
     Ok(Task { training, test, ..task.clone() })
 }

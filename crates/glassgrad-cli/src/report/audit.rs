@@ -5,7 +5,7 @@ use glassgrad::glass::{Cut, Finding, Verdict};
 
 use super::Subject;
 use super::html::{Cell, escaped, name_of, note, table};
-use crate::lab::graph::audit;
+use crate::experiment::graph::audit;
 
 const MOST_ROWS: usize = 100;
 
@@ -15,9 +15,9 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
         report.findings.iter().filter(|finding| finding.verdict != Verdict::NotDifferentiable).collect();
     let reached = floats.iter().filter(|finding| finding.verdict == Verdict::Reached).count();
     let about = match reached == floats.len() {
-        true => format!("A derivative of the loss arrives at all {reached} parameters."),
+        true => format!("The gradient of the loss reaches all {reached} parameters."),
         false => format!(
-            "A derivative of the loss arrives at {reached} of {} parameters; the others do not learn.",
+            "The gradient of the loss reaches {reached} of {} parameters; the others are not trained.",
             floats.len()
         ),
     };
@@ -48,5 +48,5 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let has_cuts = findings.iter().any(|finding| !finding.verdict.cuts().is_empty());
     let headings = &["parameter", "type", "verdict", "gradient", "because of"][..if has_cuts { 5 } else { 4 }];
     let rows: Vec<Vec<Cell>> = rows.into_iter().map(|row| row.into_iter().take(headings.len()).collect()).collect();
-    Ok(Some(note(&about) + &table("The audit of gradient paths", headings, &rows) + &more))
+    Ok(Some(note(&about) + &table("Gradient-path audit", headings, &rows) + &more))
 }

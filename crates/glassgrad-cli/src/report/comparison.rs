@@ -2,12 +2,12 @@
 
 use super::Contestant;
 use super::curves::{Named, chart, curve};
-use super::head::{duration, optimiser};
+use super::head::{duration, optimizer};
 use super::html::{Cell, Section, document, escaped, note, opening, table};
 use crate::chart::number;
-use crate::lab::history::Seen;
-use crate::lab::objective::{Measure, Score};
-use crate::lab::task::Description;
+use crate::experiment::history::EpochRecord;
+use crate::experiment::objective::{Measure, Score};
+use crate::experiment::task::Description;
 
 pub(super) fn page(about: &Description, contestants: &[Contestant]) -> String {
     let best = best(contestants);
@@ -16,17 +16,17 @@ pub(super) fn page(about: &Description, contestants: &[Contestant]) -> String {
             let (name, measure) = (escaped(name), escaped(&score.measure.to_string()));
             format!("<strong>{name}</strong> did best of {}: {measure}", contestants.len())
         }
-        _ => "None of them came to an end.".to_owned(),
+        _ => "Every run diverged.".to_owned(),
     };
-    let head = opening("comparison of optimisers", about, &verdict);
+    let head = opening("comparison of optimizers", about, &verdict);
     let sections = [
-        Section { id: "curves", title: "How they learnt", body: curves(contestants) },
-        Section { id: "results", title: "How they did", body: results(contestants, best) },
+        Section { id: "curves", title: "Learning curves", body: curves(contestants) },
+        Section { id: "results", title: "Results", body: results(contestants, best) },
     ];
-    document(&format!("{}: comparison of optimisers", about.name), &head, &sections)
+    document(&format!("{}: comparison of optimizers", about.name), &head, &sections)
 }
 
-/// The place of the one that does best on the test part.
+/// The place of the one that does best on the test set.
 fn best(contestants: &[Contestant]) -> Option<usize> {
     let scored = contestants.iter().enumerate().filter_map(|(place, one)| Some((place, one.test?)));
     scored
@@ -42,19 +42,19 @@ fn curves(contestants: &[Contestant]) -> String {
     if contestants.iter().all(|one| one.history.epochs.is_empty()) {
         return note("No epoch was run.");
     }
-    let of = |what: fn(&Seen) -> Option<f64>| -> Vec<Named<'_>> {
+    let of = |what: fn(&EpochRecord) -> Option<f64>| -> Vec<Named<'_>> {
         contestants.iter().map(|one| (one.name.as_str(), curve(&one.history, what))).collect()
     };
     let measure = contestants.iter().find_map(|one| one.test).map(|score| score.measure);
     let (title, name) = match measure {
-        Some(Measure::Accuracy(_)) => ("Accuracy on the test part", "accuracy"),
-        Some(Measure::Error { .. }) => ("Root mean squared error on the test part", "RMSE"),
-        Some(Measure::Bits(_)) => ("Bits per character of text not seen", "bits"),
-        None => ("Measure on the test part", "measure"),
+        Some(Measure::Accuracy(_)) => ("Test accuracy", "accuracy"),
+        Some(Measure::Error { .. }) => ("Test RMSE", "RMSE"),
+        Some(Measure::Bits(_)) => ("Bits per character of held-out text", "bits"),
+        None => ("Test metric", "measure"),
     };
     let charts = [
-        chart("Loss in training", "after each epoch", "loss", &of(|seen| Some(seen.loss))),
-        chart("Loss on the test part", "after each epoch", "loss", &of(|seen| Some(seen.test?.loss))),
+        chart("Training loss", "after each epoch", "loss", &of(|seen| Some(seen.loss))),
+        chart("Test loss", "after each epoch", "loss", &of(|seen| Some(seen.test?.loss))),
         chart(title, "after each epoch", name, &of(|seen| Some(seen.test?.measure.number()))),
     ];
     format!("<div class=\"charts\">\n{}</div>", charts.concat())
@@ -67,14 +67,14 @@ fn results(contestants: &[Contestant], best: Option<usize>) -> String {
         let told = one.test.map_or_else(|| "–".to_owned(), |score| score.measure.to_string());
         vec![
             Cell::Html("", if best == Some(place) { format!("<b>{name}</b> · best") } else { name }),
-            Cell::Text(optimiser(&one.settings)),
+            Cell::Text(optimizer(&one.settings)),
             Cell::Number(loss),
             Cell::Number(told),
             Cell::Number(duration(one.history.seconds())),
         ]
     };
     let rows: Vec<Vec<Cell>> = contestants.iter().enumerate().map(row).collect();
-    let mut html = table("Results", &["optimiser", "settings", "last loss", "test", "time"], &rows);
+    let mut html = table("Results", &["optimizer", "settings", "last loss", "test", "time"], &rows);
     for one in contestants {
         if let Some(trouble) = &one.trouble {
             html += &format!("<h3>{}</h3>\n<pre class=\"trouble\">{}</pre>\n", escaped(&one.name), escaped(trouble));
@@ -86,8 +86,8 @@ fn results(contestants: &[Contestant], best: Option<usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::history::History;
-    use crate::lab::task::View;
+    use crate::experiment::history::History;
+    use crate::experiment::task::View;
     use crate::report::tests;
 
     #[test]
@@ -107,6 +107,6 @@ mod tests {
         assert_eq!(best(&three), Some(2));
         assert!(!page.contains("<script") && !page.contains("<i>no") && page.contains("<strong>c</strong>"));
         assert!(page.len() < 100_000);
-        assert!(super::page(about, &[]).contains("None of them"));
+        assert!(super::page(about, &[]).contains("Every run diverged"));
     }
 }

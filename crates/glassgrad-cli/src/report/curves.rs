@@ -5,9 +5,9 @@ use glassgrad::error::Error;
 use super::Subject;
 use super::html::{figure, note};
 use crate::chart::{Axis, Plot, colour};
-use crate::lab::history::{History, Seen};
-use crate::lab::objective::Measure;
-use crate::lab::settings::Reduce;
+use crate::experiment::history::{EpochRecord, History};
+use crate::experiment::objective::Measure;
+use crate::experiment::settings::Reduction;
 
 /// Curves with more points are drawn with every second, third, … of them.
 const MOST_POINTS: usize = 2000;
@@ -18,27 +18,23 @@ pub(super) type Named<'n> = (&'n str, Vec<(f64, f64)>);
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let (history, settings) = (&subject.outcome.history, &subject.study.settings);
     if history.epochs.is_empty() {
-        return Ok(Some(note("No epoch was run: these are the first weights.")));
+        return Ok(Some(note("No epoch was run: these are the initial weights.")));
     }
     let mut charts = Vec::new();
     let training = ("training", curve(history, |seen| Some(seen.loss)));
     let test = ("test", curve(history, |seen| Some(seen.test?.loss)));
-    match settings.reduce {
-        Reduce::Mean => {
-            charts.push(chart("Loss", "the mean loss of an example after each epoch", "loss", &[training, test]))
-        }
-        // A sum over a batch and a mean over the test part have no axis in common.
-        Reduce::Sum => {
-            charts.push(chart("Loss in training", "the summed loss of a batch, epoch by epoch", "loss", &[training]));
-            charts.push(chart("Loss on the test part", "the mean loss of an example", "loss", &[test]));
+    match settings.reduction {
+        Reduction::Mean => charts.push(chart("Loss", "mean loss per example, by epoch", "loss", &[training, test])),
+        // A sum over a batch and a mean over the test set have no axis in common.
+        Reduction::Sum => {
+            charts.push(chart("Training loss", "summed loss of a batch, by epoch", "loss", &[training]));
+            charts.push(chart("Test loss", "mean loss per example", "loss", &[test]));
         }
     }
     let (title, about, name) = match subject.outcome.test.measure {
-        Measure::Accuracy(_) => ("Accuracy", "the part of the test examples that is told right", "accuracy"),
-        Measure::Error { .. } => {
-            ("Error", "the root mean squared error on the test part, in the units of the data", "RMSE")
-        }
-        Measure::Bits(_) => ("Bits per character", "on the text that was held out", "bits"),
+        Measure::Accuracy(_) => ("Accuracy", "fraction of the test examples that are classified correctly", "accuracy"),
+        Measure::Error { .. } => ("RMSE", "root mean squared error on the test set, in the units of the data", "RMSE"),
+        Measure::Bits(_) => ("Bits per character", "on the held-out text", "bits"),
     };
     charts.push(chart(title, about, name, &[("test", curve(history, |seen| Some(seen.test?.measure.number())))]));
     let rates = curve(history, |seen| Some(seen.rate));
@@ -50,7 +46,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
 }
 
 /// The points of a curve: every epoch, or so many that the page stays small, and the last one.
-pub(super) fn curve(history: &History, of: impl Fn(&Seen) -> Option<f64>) -> Vec<(f64, f64)> {
+pub(super) fn curve(history: &History, of: impl Fn(&EpochRecord) -> Option<f64>) -> Vec<(f64, f64)> {
     thinned(history.curve(of), MOST_POINTS)
 }
 

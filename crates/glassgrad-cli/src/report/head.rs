@@ -6,8 +6,8 @@ use glassgrad::tree::Tree as _;
 use super::Subject;
 use super::html::{facts, opening};
 use crate::chart::number;
-use crate::lab::objective::{Measure, Score};
-use crate::lab::settings::{Schedule, Settings, name_of as word};
+use crate::experiment::objective::{Measure, Score};
+use crate::experiment::settings::{Schedule, Settings, name_of as word};
 
 /// The head of the page of one experiment.
 pub(super) fn head(subject: &Subject<'_>) -> String {
@@ -22,19 +22,19 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
     let mut pairs = vec![
         ("Network", settings.network(ends.view.numbers(), ends.outputs)),
         ("Parameters", thousands(study.start.element_count())),
-        ("Optimiser", optimiser(settings)),
-        ("Loss", format!("{}, {}", word(settings.loss), word(settings.reduce))),
+        ("Optimizer", optimizer(settings)),
+        ("Loss", format!("{}, {}", word(settings.loss), word(settings.reduction))),
         (
             "Examples",
-            format!("{} to learn, {} to test", thousands(study.task.training.len()), thousands(study.task.test.len())),
+            format!("{} training, {} test", thousands(study.task.training.len()), thousands(study.task.test.len())),
         ),
-        ("Epochs", format!("{} of {} examples a step", outcome.history.epochs.len(), study.batch())),
-        ("In training", outcome.training.measure.to_string()),
+        ("Epochs", format!("{}, batch size {}", outcome.history.epochs.len(), study.batch())),
+        ("Training set", outcome.training.measure.to_string()),
         ("Time", format!("{} for {} steps", duration(outcome.history.seconds()), thousands(outcome.steps as usize))),
-        ("Seed", settings.seed.to_string()),
+        ("Random seed", settings.seed.to_string()),
     ];
     if let Some(linear) = &outcome.linear {
-        pairs.push(("A linear model", linear.test.measure.to_string()));
+        pairs.push(("Linear baseline", linear.test.measure.to_string()));
     }
     let opening = opening("report of an experiment", about, &format!("<strong>{large}</strong> {rest}"));
     format!("{opening}{ended}{}", facts(&pairs))
@@ -44,29 +44,21 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
 fn verdict(score: Score, examples: usize) -> (String, String) {
     let examples = thousands(examples);
     match score.measure {
-        Measure::Accuracy(part) => {
-            (format!("{:.2} %", 100.0 * part), format!("of {examples} test examples are told right"))
+        Measure::Accuracy(part) => (format!("{:.2} %", 100.0 * part), format!("accuracy on {examples} test examples")),
+        Measure::Error { rmse, r2 } if r2.is_finite() => {
+            (format!("R² {r2:.4}"), format!("on {examples} test examples (explained variance); RMSE {}", number(rmse)))
         }
-        Measure::Error { rmse, r2 } if r2.is_finite() => (
-            format!("R² {r2:.4}"),
-            format!(
-                "is the part of the variance of {examples} test examples that is explained; the root mean squared error is {}",
-                number(rmse)
-            ),
-        ),
-        Measure::Error { rmse, .. } => {
-            (number(rmse), format!("is the root mean squared error on {examples} test examples"))
-        }
-        Measure::Bits(bits) => {
-            (format!("{bits:.3}"), "bits for each character of the text that was held out".to_owned())
-        }
+        Measure::Error { rmse, .. } => (number(rmse), format!("RMSE on {examples} test examples")),
+        Measure::Bits(bits) => (format!("{bits:.3}"), "bits per character on the held-out text".to_owned()),
     }
 }
 
-/// The optimiser with what is not usual of it.
-pub(super) fn optimiser(settings: &Settings) -> String {
-    let mut text = format!("{}, rate {}", word(settings.optimizer), settings.lr);
-    for (name, value) in [("momentum", settings.momentum), ("decay", settings.weight_decay), ("clip", settings.clip)] {
+/// The optimizer with what is not usual of it.
+pub(super) fn optimizer(settings: &Settings) -> String {
+    let mut text = format!("{}, learning rate {}", word(settings.optimizer), settings.lr);
+    for (name, value) in
+        [("momentum", settings.momentum), ("weight decay", settings.weight_decay), ("gradient clipping", settings.clip)]
+    {
         if value > 0.0 {
             text += &format!(", {name} {value}");
         }

@@ -2,7 +2,7 @@
 
 use crate::chart::Plot;
 use crate::chart::plot::shortened;
-use crate::lab::task::Description;
+use crate::experiment::task::Description;
 
 pub(super) use crate::chart::escaped;
 

@@ -6,7 +6,7 @@ use glassgrad::glass::Graph;
 
 use super::Subject;
 use super::html::{graph, note};
-use crate::lab::graph::{FOLDS, READABLE, of_loss};
+use crate::experiment::graph::{FOLDS, READABLE, of_loss};
 
 /// So many examples are in the loss.
 const EXAMPLES: usize = 8;
@@ -20,7 +20,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let examples = study.task.training.len().min(EXAMPLES);
     let whole = of_loss(study, &subject.outcome.network, examples)?;
     let about = format!(
-        "The loss of {examples} examples of the training part. Below each name stand the values, in red the gradient of the loss with \
+        "The loss of {examples} examples of the training set. Below each name stand the values, in red the gradient of the loss with \
          respect to it, and the line that made it."
     );
     Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {examples} examples"))))
@@ -46,9 +46,7 @@ pub(super) fn folded(whole: &Graph, title: &str) -> String {
         }
         return html;
     }
-    note(&format!(
-        "It has {nodes} nodes, and {fewest} boxes when it is folded as far as it goes: a picture of it could not be read."
-    ))
+    note(&format!("It has {nodes} nodes, and {fewest} when it is collapsed as far as possible: too many to draw."))
 }
 
 fn capitalised(text: &str) -> String {

@@ -4,14 +4,14 @@
 //! loss, one step of one weight, which parameters the loss reaches, and how to make it again. [`comparison()`] shows several
 //! side by side, [`tuning()`] what a search has tried. A part that cannot be made says why, and the others stand.
 
-mod again;
 mod audit;
 mod comparison;
 mod curves;
 mod head;
 mod html;
 mod inside;
-mod learnt;
+mod predictions;
+mod reproduce;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tuning;
@@ -20,13 +20,13 @@ mod weights;
 
 use glassgrad::error::Error;
 
+use crate::experiment::history::History;
+use crate::experiment::objective::Score;
+use crate::experiment::search::Trial;
+use crate::experiment::settings::Settings;
+use crate::experiment::study::{Outcome, Study};
+use crate::experiment::task::Description;
 use crate::failure::Failure;
-use crate::lab::history::History;
-use crate::lab::objective::Score;
-use crate::lab::search::Trial;
-use crate::lab::settings::Settings;
-use crate::lab::study::{Outcome, Study};
-use crate::lab::task::Description;
 use html::{Section, escaped};
 
 /// One of several experiments that are compared.
@@ -52,15 +52,15 @@ type Part = fn(&Subject<'_>) -> Result<Option<String>, Error>;
 
 /// The parts in their order: what links to them, their headings, what makes them.
 const PARTS: &[(&str, &str, Part)] = &[
-    ("curves", "How it learnt", curves::part),
-    ("learnt", "What it learnt", learnt::part),
-    ("confusions", "What it takes for what", learnt::confusion::part),
-    ("units", "What the first layer looks for", weights::units),
+    ("curves", "Learning curves", curves::part),
+    ("predictions", "Predictions", predictions::part),
+    ("confusions", "Confusion matrix", predictions::confusion::part),
+    ("units", "First-layer weights", weights::units),
     ("weights", "Weights and gradients", weights::part),
-    ("graph", "The graph of the loss", inside::part),
-    ("update", "How one weight becomes the next", update::part),
-    ("audit", "Which parameters the loss reaches", audit::part),
-    ("again", "How to make it again", again::part),
+    ("graph", "Computation graph of the loss", inside::part),
+    ("update", "Anatomy of a weight update", update::part),
+    ("audit", "Gradient-path audit", audit::part),
+    ("reproduce", "Reproduce", reproduce::part),
 ];
 
 /// The page of one experiment.

@@ -6,12 +6,12 @@ use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
 
 use super::page;
-use crate::lab::datasets;
-use crate::lab::history::{History, Seen, Sizes};
-use crate::lab::objective::{Judge, Measure, Score};
-use crate::lab::settings::{Loss, Model, Settings};
-use crate::lab::study::{Kept, Outcome, Study};
-use crate::lab::task::{Scaling, Task, View};
+use crate::experiment::datasets;
+use crate::experiment::history::{EpochRecord, History, Norms};
+use crate::experiment::objective::{Evaluator, Measure, Score};
+use crate::experiment::settings::{Loss, Model, Settings};
+use crate::experiment::study::{Kept, Outcome, Study};
+use crate::experiment::task::{Scaling, Task, View};
 
 /// A name as a file of someone else may have it.
 pub(super) fn hostile(number: usize) -> String {
@@ -56,11 +56,17 @@ pub(crate) fn study(examples: Labelled, view: View, change: impl FnOnce(&mut Set
 /// What there is before the first step, with so many epochs of a history.
 fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
     let parameters: Vec<String> = study.start.leaves().iter().map(|(path, _)| path.to_string()).collect();
-    let judged = |part| Judge::new(&study.objective, part).judge(&study.start).expect("a verdict").score;
+    let judged = |part| Evaluator::new(&study.objective, part).evaluate(&study.start).expect("a verdict").score;
     let score = Score { loss: number, measure: Measure::Accuracy(number) };
-    let sizes = vec![Sizes { slope: number, number }; parameters.len()];
-    let seen =
-        |epoch| Seen { epoch, loss: number, rate: number, test: Some(score), sizes: sizes.clone(), seconds: 0.1 };
+    let sizes = vec![Norms { gradient: number, number }; parameters.len()];
+    let seen = |epoch| EpochRecord {
+        epoch,
+        loss: number,
+        rate: number,
+        test: Some(score),
+        sizes: sizes.clone(),
+        seconds: 0.1,
+    };
     Outcome {
         network: study.start.clone(),
         history: History { parameters, epochs: (1..=epochs).map(seen).collect() },
@@ -170,11 +176,11 @@ fn a_text_is_gone_on_with() {
     let study = Study::new(settings, task).unwrap_or_else(|failure| panic!("{failure}"));
     let outcome = outcome(&study, 1, 0.5);
     let html = made(&study, &outcome);
-    let kept = || outcome.verse(&study).ok().flatten().expect("what was written");
+    let kept = || outcome.sample(&study).ok().flatten().expect("what was written");
     assert!(std::ptr::eq(kept(), kept()), "it is written once");
     assert!(html.contains(&super::html::escaped(&kept().written)), "what is kept is what is shown");
     let verse =
-        html.split("<pre id=\"verse\"><b>").nth(1).and_then(|rest| rest.split("</pre>").next()).expect("a text");
+        html.split("<pre id=\"sample\"><b>").nth(1).and_then(|rest| rest.split("</pre>").next()).expect("a text");
     assert!(verse.len() >= 600 && !html.contains("could not be made"), "{verse}");
 }
 

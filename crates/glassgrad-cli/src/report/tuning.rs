@@ -3,16 +3,16 @@
 use super::head::duration;
 use super::html::{Cell, Section, document, escaped, figure, note, opening, table};
 use crate::chart::{Axis, Dot, Plot, colour, number};
-use crate::lab::objective::Score;
-use crate::lab::search::{Trial, ranked};
-use crate::lab::settings::Settings;
-use crate::lab::task::Description;
+use crate::experiment::objective::Score;
+use crate::experiment::search::{Trial, ranked};
+use crate::experiment::settings::Settings;
+use crate::experiment::task::Description;
 
 const MOST_ROWS: usize = 200;
 
 pub(super) fn page(about: &Description, trials: &[Trial], best: &Settings, test: Score) -> String {
     let verdict = format!(
-        "<strong>{}</strong> on the test part, by layers {} and a learning rate of {}, the best of {} trials",
+        "<strong>{}</strong> on the test set, by layers {} and a learning rate of {}, the best of {} trials",
         escaped(&test.measure.to_string()),
         escaped(&widths(&best.layers)),
         number(best.lr),
@@ -20,9 +20,9 @@ pub(super) fn page(about: &Description, trials: &[Trial], best: &Settings, test:
     );
     let head = opening("search for settings", about, &verdict);
     let sections = [
-        Section { id: "trials", title: "What was tried", body: chart(trials) },
-        Section { id: "ranked", title: "From the best to the worst", body: list(trials) },
-        Section { id: "again", title: "How to train the best", body: super::again::told(best) },
+        Section { id: "trials", title: "Trials", body: chart(trials) },
+        Section { id: "ranked", title: "Ranking", body: list(trials) },
+        Section { id: "reproduce", title: "Train the best configuration", body: super::reproduce::told(best) },
     ];
     document(&format!("{}: search for settings", about.name), &head, &sections)
 }
@@ -38,11 +38,11 @@ fn chart(trials: &[Trial]) -> String {
         .filter_map(|trial| Some((trial.candidate.layers.len(), (trial.candidate.lr, trial.score?.measure.number()))))
         .collect();
     let Some(measure) = trials.iter().find_map(|trial| Some(trial.score?.measure)) else {
-        return note("None of the candidates came to an end.");
+        return note("Every candidate diverged.");
     };
     let across = Axis::logarithmic("learning rate", points.iter().map(|(_, point)| point.0));
     let up = Axis::fitting(measure.name(), points.iter().map(|(_, point)| point.1));
-    let mut plot = Plot::new("The measure of each trial by its learning rate", across, up);
+    let mut plot = Plot::new("Metric of each trial by learning rate", across, up);
     let deepest = points.iter().map(|(depth, _)| *depth).max().unwrap_or(0);
     for depth in 0..=deepest {
         let of_depth: Vec<(f64, f64)> =
@@ -58,7 +58,7 @@ fn chart(trials: &[Trial]) -> String {
         0 => "on the validation part, which the candidates do not learn from".to_owned(),
         lost => format!("on the validation part; {lost} came to no end, because their loss was not a number any more"),
     };
-    format!("<div class=\"charts\">{}</div>", figure("Learning rate and result", &about, &plot))
+    format!("<div class=\"charts\">{}</div>", figure("Result by learning rate", &about, &plot))
 }
 
 fn list(trials: &[Trial]) -> String {
@@ -89,9 +89,9 @@ fn list(trials: &[Trial]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::objective::Measure;
-    use crate::lab::search::Candidate;
-    use crate::lab::task::View;
+    use crate::experiment::objective::Measure;
+    use crate::experiment::search::Candidate;
+    use crate::experiment::task::View;
     use crate::report::tests::{classes, is_sound, study};
 
     #[test]

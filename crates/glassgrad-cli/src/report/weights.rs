@@ -10,9 +10,9 @@ use super::curves::chart_over;
 use super::head::thousands;
 use super::html::{Cell, figure, note, table};
 use crate::chart::{Axis, Bitmap, Plot, colour, number};
-use crate::lab::history::{History, Seen, Sizes};
-use crate::lab::told::Histogram;
-use crate::lab::units::Units;
+use crate::experiment::history::{EpochRecord, History, Norms};
+use crate::experiment::predictions::Histogram;
+use crate::experiment::units::Units;
 
 const MOST_UNITS: usize = 64;
 const MOST_HISTOGRAMS: usize = 12;
@@ -34,7 +34,7 @@ pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     };
     let tiles: String = units.tiles.iter().enumerate().map(tile).collect();
     let about = format!(
-        "{} of {} {}: ink where a tile is orange speaks for a unit, where it is blue against it; each tile has its own scale.",
+        "{} of {} {}: orange pixels have positive weights, blue ones negative; each tile has its own scale.",
         units.tiles.len(),
         units.all,
         units.what
@@ -42,20 +42,18 @@ pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     Ok(Some(format!("{}<div class=\"tiles units\">\n{tiles}</div>", note(&about))))
 }
 
-/// Sizes of weights and gradients by layer, and how the weights are spread.
+/// Norms of weights and gradients by layer, and how the weights are spread.
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let history = &subject.outcome.history;
     let leaves: Vec<(String, Tensor)> =
         subject.outcome.network.leaves().into_iter().map(|(path, leaf)| (path.to_string(), leaf)).collect();
     let floats: Vec<&(String, Tensor)> = leaves.iter().filter(|(_, leaf)| leaf.is_float()).collect();
-    let looked_at: Vec<&Seen> = history.epochs.iter().filter(|seen| seen.sizes.len() == floats.len()).collect();
-    let mut html = note(
-        "The size of a tensor is the root of the mean square of its numbers; gradients are of the loss of the first examples.",
-    );
+    let looked_at: Vec<&EpochRecord> = history.epochs.iter().filter(|seen| seen.sizes.len() == floats.len()).collect();
+    let mut html = note("Norms are root mean squares; gradients are those of the loss of the first training examples.");
     html += &sizes(&floats, &looked_at);
     let mut charts = String::new();
     if !looked_at.is_empty() {
-        charts += &slopes(history, &floats);
+        charts += &gradients(history, &floats);
     }
     if !charts.is_empty() {
         html += &format!("<div class=\"charts\">{charts}</div>\n");
@@ -74,8 +72,8 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
 }
 
 /// A row for each parameter: its sizes at first and at last.
-fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&Seen]) -> String {
-    let told = |seen: Option<&&Seen>, place: usize, of: fn(&Sizes) -> f64| {
+fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&EpochRecord]) -> String {
+    let told = |seen: Option<&&EpochRecord>, place: usize, of: fn(&Norms) -> f64| {
         seen.and_then(|seen| seen.sizes.get(place)).map_or("–".to_owned(), |sizes| number(of(sizes)))
     };
     let (first, last) = (looked_at.first(), looked_at.last());
@@ -85,13 +83,13 @@ fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&Seen]) -> String {
             Cell::Path(leaf.shape().to_string()),
             Cell::Number(thousands(leaf.shape().elements())),
         ];
-        for of in [|sizes: &Sizes| sizes.number, |sizes: &Sizes| sizes.slope] as [fn(&Sizes) -> f64; 2] {
+        for of in [|sizes: &Norms| sizes.number, |sizes: &Norms| sizes.gradient] as [fn(&Norms) -> f64; 2] {
             cells.extend([first, last].map(|seen| Cell::Number(told(seen, place, of))));
         }
         cells
     };
     let rows: Vec<Vec<Cell>> = leaves.iter().enumerate().take(MOST_ROWS).map(row).collect();
-    let epoch = |seen: Option<&&Seen>| seen.map_or(0, |seen| seen.epoch);
+    let epoch = |seen: Option<&&EpochRecord>| seen.map_or(0, |seen| seen.epoch);
     let [before, after] = [first, last].map(epoch);
     let headings = [
         "parameter".to_owned(),
@@ -106,11 +104,11 @@ fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&Seen]) -> String {
         true => note(&format!("The first {MOST_ROWS} of {} parameters are shown.", leaves.len())),
         false => String::new(),
     };
-    table("Sizes of weights and gradients", &headings.each_ref().map(String::as_str), &rows) + &more
+    table("Weight and gradient norms", &headings.each_ref().map(String::as_str), &rows) + &more
 }
 
 /// The sizes of gradients by layer, epoch by epoch.
-fn slopes(history: &History, leaves: &[&(String, Tensor)]) -> String {
+fn gradients(history: &History, leaves: &[&(String, Tensor)]) -> String {
     let layer_of = |path: &str| path.rsplit_once('.').map_or(path, |(layer, _)| layer).to_owned();
     let mut layers: Vec<String> = Vec::new();
     for (path, _) in leaves {
@@ -120,23 +118,23 @@ fn slopes(history: &History, leaves: &[&(String, Tensor)]) -> String {
         }
     }
     let shown: Vec<&String> = layers.iter().step_by(layers.len().div_ceil(MOST_LAYERS).max(1)).collect();
-    let size = |seen: &Seen, layer: &str| {
+    let size = |seen: &EpochRecord, layer: &str| {
         let members = leaves.iter().zip(&seen.sizes).filter(|((path, _), _)| layer_of(path) == layer);
-        joined(members.map(|((_, leaf), sizes)| (leaf.shape().elements() as f64, sizes.slope)))
+        joined(members.map(|((_, leaf), sizes)| (leaf.shape().elements() as f64, sizes.gradient)))
     };
     let curve = |layer: &String| history.curve(|seen| (seen.sizes.len() == leaves.len()).then(|| size(seen, layer)));
     let curves: Vec<(&str, Vec<(f64, f64)>)> = shown.iter().map(|layer| (layer.as_str(), curve(layer))).collect();
     let about = match shown.len() < layers.len() {
         true => format!(
-            "every {}th of {} layers; where a curve falls far below the others, its layer hardly learns",
+            "every {}th of {} layers; a curve far below the others is a vanishing gradient",
             layers.len().div_ceil(MOST_LAYERS),
             layers.len()
         ),
-        false => "where a curve falls far below the others, its layer hardly learns".to_owned(),
+        false => "a curve far below the others is a vanishing gradient".to_owned(),
     };
     // Layers differ by factors, and so do epochs.
     let all = curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
-    chart_over("Gradients by layer", &about, Axis::logarithmic("size", all), &curves)
+    chart_over("Gradient norms by layer", &about, Axis::logarithmic("size", all), &curves)
 }
 
 /// The size of several tensors together, from how many numbers each has and its own size.
@@ -153,7 +151,7 @@ fn histogram(path: &str, weights: &[f64]) -> String {
     let counted = Histogram::between(weights, BINS, low, high);
     let counts: Vec<f64> = counted.counts.iter().map(|count| *count as f64).collect();
     let up = Axis::between("", 0.0, 1.05 * counts.iter().copied().fold(1.0, f64::max));
-    let mut plot = Plot::flat(&format!("How the numbers of {path} are spread"), across, up);
+    let mut plot = Plot::flat(&format!("Histogram of {path}"), across, up);
     plot.bars("var(--c0)", &(0..=BINS).map(edge).collect::<Vec<_>>(), &counts);
     let lost = counted.lost;
     let about = if lost > 0 { format!("{lost} of {} are not finite", weights.len()) } else { String::new() };
@@ -177,10 +175,10 @@ mod tests {
         // √((3·2² + 1·0²)/4)
         assert_eq!(joined([(3.0, 2.0), (1.0, 0.0)].into_iter()), 3.0_f64.sqrt());
         let leaves = ["a.weight", "a.bias", "b.weight"].map(|name| (name.to_owned(), Tensor::ones([3])));
-        let sizes = vec![Sizes { slope: 2.0, number: 0.0 }; 3];
-        let seen = |epoch| Seen { epoch, loss: 1.0, rate: 1.0, test: None, sizes: sizes.clone(), seconds: 0.0 };
+        let sizes = vec![Norms { gradient: 2.0, number: 0.0 }; 3];
+        let seen = |epoch| EpochRecord { epoch, loss: 1.0, rate: 1.0, test: None, sizes: sizes.clone(), seconds: 0.0 };
         let history = History { parameters: Vec::new(), epochs: vec![seen(1), seen(2)] };
-        let html = slopes(&history, &leaves.iter().collect::<Vec<_>>());
+        let html = gradients(&history, &leaves.iter().collect::<Vec<_>>());
         assert_eq!(html.matches("<polyline").count(), 2, "{html}");
         assert!(html.contains("data-name=\"a\"") && html.contains("data-name=\"b\""));
     }

@@ -4,21 +4,21 @@ mod cache;
 mod digits;
 mod download;
 mod iris;
-mod made;
 mod mnist;
+mod synthetic;
 
 pub(crate) use digits::digits;
 pub(crate) use download::Progress;
 pub(crate) use iris::{IRIS, iris};
-pub(crate) use made::{function_names, made};
 pub(crate) use mnist::{Place, fashion_mnist, has_fashion_mnist, has_mnist, mnist};
+pub(crate) use synthetic::{function_names, synthetic};
 
 #[cfg(test)]
 mod tests {
     use glassgrad::data::Targets;
     use glassgrad::rng::Key;
 
-    use super::made::names;
+    use super::synthetic::names;
     use super::*;
 
     #[test]
@@ -42,11 +42,11 @@ mod tests {
     #[test]
     fn everything_that_has_a_name_can_be_made() {
         for name in names() {
-            let source = made(name, Key::new(1), 60, 0.1).unwrap();
+            let source = synthetic(name, Key::new(1), 60, 0.1).unwrap();
             assert_eq!((source.examples.len(), source.name.as_str()), (60, name));
             assert_eq!(source.feature_names.len(), source.examples.features.shape()[1]);
         }
-        let told = made("cows", Key::new(1), 60, 0.1).unwrap_err().to_string();
+        let told = synthetic("cows", Key::new(1), 60, 0.1).unwrap_err().to_string();
         assert!(told.contains("there are moons, circles, spirals, blobs, sine,"), "{told}");
     }
 

@@ -93,7 +93,7 @@ const EXAMPLES: &[Example] = &[
     example(
         ALONE,
         "A kink",
-        "The absolute value where it has no slope, by the rule that was decided",
+        "The absolute value where it has no gradient, by the rule that was decided",
         Scalar("abs(x) + relu(x - 1)", "x:1", &[]),
     ),
     example(
@@ -168,44 +168,44 @@ const EXAMPLES: &[Example] = &[
     ),
     example(
         NETWORKS,
-        "Moons by random wires",
-        "Each unit sees eight others",
-        Network("moons", &[("model", "sparse"), ("wires", "8")]),
+        "Moons with sparse random connectivity",
+        "Fan-in 8: each unit reads eight inputs",
+        Network("moons", &[("model", "sparse"), ("fan_in", "8")]),
     ),
     example(
         NETWORKS,
-        "Nothing between the layers",
-        "Without an activation three layers are one line",
+        "No activation function",
+        "Without a nonlinearity three layers are one affine map",
         Network("circles", &[("layers", "16,16"), ("activation", "identity")]),
     ),
     example(
         NETWORKS,
-        "Slopes that vanish",
-        "Ten layers of sigmoids: see the slopes along the depth, and the audit's concerns",
+        "Vanishing gradients",
+        "Ten sigmoid layers: see the gradient norms by layer and the audit",
         Network("moons", &[("layers", "8,8,8,8,8,8,8,8,8,8"), ("activation", "sigmoid"), ("optimizer", "sgd")]),
     ),
     example(
         NETWORKS,
         "All weights zero",
-        "Nothing breaks the symmetry: look at the weights",
-        Network("circles", &[("initial", "zero"), ("activation", "tanh")]),
+        "Zero initialization never breaks the symmetry: look at the weights",
+        Network("circles", &[("init", "zero"), ("activation", "tanh")]),
     ),
     example(
         NETWORKS,
-        "A rate that is too high",
-        "Not a number, and where it began",
+        "Divergence: learning rate too high",
+        "NaN, and the operation where it began",
         Network("function", &[("optimizer", "sgd"), ("lr", "50"), ("activation", "relu")]),
     ),
     example(
         NETWORKS,
-        "A function, and how sure",
-        "The network tells a deviation too",
+        "Regression with uncertainty",
+        "The network predicts a standard deviation too",
         Network("function", &[("loss", "normal"), ("noise", "0.2")]),
     ),
     example(
         NETWORKS,
         "Digits by convolutions",
-        "Kernels of the first layer, and what each digit is taken for",
+        "First-layer kernels and the confusion matrix",
         Network("digits", &[("model", "cnn"), ("layers", "8,16,32"), ("epochs", "10")]),
     ),
 ];
@@ -291,7 +291,9 @@ mod tests {
                     assert!(derived.is_ok_and(|derived| !derived.einstein.is_empty()), "{expression}");
                 }
                 // Whether the page and the server take it is seen in the tests of the page.
-                Network(data, _) => assert!(crate::lab::datasets::ROWS.iter().any(|row| row.name == data), "{data}"),
+                Network(data, _) => {
+                    assert!(crate::experiment::datasets::ROWS.iter().any(|row| row.name == data), "{data}")
+                }
             }
         }
     }

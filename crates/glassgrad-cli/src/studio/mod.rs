@@ -14,12 +14,12 @@ mod api;
 mod assets;
 mod browser;
 mod connections;
+mod encode;
 mod gallery;
 mod inside;
 mod security;
 mod server;
 mod train;
 mod views;
-mod written;
 
 pub(crate) use server::{Settings, serve};

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::browser;
 use super::connections::{Connection, Door};
 use super::security::{Guard, guarded};
-use super::train::{self, Hall};
+use super::train::{self, Registry};
 use super::{api, assets};
 use crate::failure::{Failure, print};
 use crate::sources::Place;
@@ -67,7 +67,7 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     })?;
     let at = listener.local_addr().map_err(|error| Failure::Result(format!("the server has no address: {error}")))?;
     let guard = Guard::new(host)?;
-    let hall = Hall::new(settings.places.clone(), settings.linger);
+    let hall = Registry::new(settings.places.clone(), settings.linger);
     tokio::spawn(Arc::clone(&hall).look_after());
     // Whoever reads the address may press Ctrl-C at once, so that it is listened for before anything is printed.
     let asked_to_end = Arc::new(Notify::new());
@@ -95,7 +95,7 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     if at.ip().is_unspecified() { SocketAddr::new(own, at.port()) } else { at }
 }
 
-fn router(guard: Guard, hall: Arc<Hall>, patience: Duration) -> Router {
+fn router(guard: Guard, hall: Arc<Registry>, patience: Duration) -> Router {
     let desks = Arc::new(Semaphore::new(AT_ONCE));
     Router::new()
         .route("/api/explore", post(api::explore))

@@ -46,7 +46,7 @@ function attach(id) {
   run = new Run(id, (fresh, latest) => {
     if (!fresh.has("state")) return;
     const { state } = latest;
-    setText(byId("draw-state"), `${state.phase}, step ${state.step}${state.test ? `, ${state.test.shown} of the test part right` : ""}`);
+    setText(byId("draw-state"), `${state.phase}, step ${state.step}${state.test ? `, test accuracy ${state.test.shown}` : ""}`);
     // While it learns, its opinion changes.
     question();
   });
@@ -71,13 +71,14 @@ async function question() {
 
 function show(got) {
   answer = got;
-  options(shown, [["", "the one that is told"], ...got.names.map((name, k) => [String(k), name])], shown.value);
+  options(shown, [["", "predicted class"], ...got.names.map((name, k) => [String(k), name])], shown.value);
   const isEmpty = bytes(got.pixels).every((level) => level === 0);
   setText(byId("draw-told"), isEmpty ? "–" : got.names[got.told]);
-  byId("draw-shares").replaceChildren(bars(got.names, got.shares, got.told));
-  byId("draw-seen").replaceChildren(bitmap(got.width, got.height, grey(bytes(got.pixels)), { role: "img", "aria-label": "What the network sees" }));
-  byId("draw-slope").replaceChildren(bitmap(got.width, got.height, signed(bytes(got.gradients)), { role: "img", "aria-label": "The gradient in the pixels" }));
-  setText(byId("draw-about"), `Blue: ink there would make “${got.names[got.class]}” more likely; orange: less. The largest gradient is ${short(got.scale)}.`);
+  // An empty canvas has no prediction.
+  byId("draw-shares").replaceChildren(...(isEmpty ? [] : [bars(got.names, got.shares, got.told)]));
+  byId("draw-seen").replaceChildren(bitmap(got.width, got.height, grey(bytes(got.pixels)), { role: "img", "aria-label": "Network input" }));
+  byId("draw-gradient").replaceChildren(bitmap(got.width, got.height, signed(bytes(got.gradients)), { role: "img", "aria-label": "Saliency map" }));
+  setText(byId("draw-about"), `Blue: ink there raises the score of “${got.names[got.class]}”; orange: lowers it. The largest gradient is ${short(got.scale)}.`);
 }
 
 function ink(x, y, from = null) {

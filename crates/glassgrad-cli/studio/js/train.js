@@ -39,7 +39,7 @@ export async function open(given) {
   const known = await list();
   if (id && (!run || run.id !== Number(id))) {
     if (known.some((one) => one.id === Number(id))) attach(Number(id));
-    else tellProblem(`Run ${id} was freed: start it again, it learns the same.`);
+    else tellProblem(`Run ${id} was deleted: start it again, the results are identical.`);
   }
   remember();
 }
@@ -78,7 +78,7 @@ function attach(id) {
   kept = {};
   for (const column of columns) column.replaceChildren();
   inside.clear();
-  byId("train-surface").replaceChildren(h("p", { class: "note" }, "The loss on a plane through the way that the optimiser has taken, computed on request."));
+  byId("train-surface").replaceChildren(h("p", { class: "note" }, "The loss on a plane through the path of the optimizer, computed on request."));
   run = new Run(id, changed);
   phase = null;
   byId("train-work").hidden = false;
@@ -126,7 +126,7 @@ function changed(fresh, latest) {
   if (fresh.has("state")) showState(latest.state);
   if (fresh.has("curves")) showCurves(latest.curves);
   for (const kind of fresh) if (kind in views.VIEWS && latest.about) show(kind);
-  if (fresh.has("freed")) { tellProblem("The run was freed. Start it again: it learns the same."); list(); }
+  if (fresh.has("freed")) { tellProblem("The run was deleted. Start it again: the results are identical."); list(); }
 }
 
 function show(kind) {
@@ -153,7 +153,7 @@ function show(kind) {
 function showAbout(about) {
   const { settings, examples, numbers } = about;
   setText(byId("train-title"), `${about.name}: ${about.title}`);
-  setText(byId("train-facts"), `${settings.model} ${settings.layers.join("-")}, ${numbers} numbers; ${about.links.join(", ") || "gradient descent"}; ${examples.training} examples to learn from, ${examples.test} for the test`);
+  setText(byId("train-facts"), `${settings.model} ${settings.layers.join("-")}, ${numbers} parameters; ${about.links.join(", ") || "gradient descent"}; ${examples.training} training examples, ${examples.test} test examples`);
   setText(byId("train-command"), about.command);
   rate.value = settings.lr;
   inside.about(about);
@@ -166,15 +166,16 @@ function showState(state) {
   }
   const running = state.phase === "running";
   const toggle = byId("train-toggle");
-  setText(toggle, running ? "Pause" : state.phase === "paused" ? "Go on" : "Again");
+  setText(toggle, running ? "Pause" : state.phase === "paused" ? "Resume" : "Restart");
   byId("train-stop").disabled = !running && state.phase !== "paused";
   byId("train-step").disabled = false;
   const { about } = run.latest;
   const cells = {
     phase: state.phase, epoch: about ? `${Math.min(state.epoch + (running ? 1 : 0), about.settings.epochs)} of ${about.settings.epochs}` : "", step: state.step,
-    loss: short(state.loss), test: state.test?.shown ?? "not judged yet", rate: short(state.rate), speed: running ? `${short(Math.round(state.speed))}/s` : "–",
+    loss: short(state.loss), test: state.test?.shown ?? "not evaluated yet", rate: short(state.rate), speed: running ? `${short(Math.round(state.speed))}/s` : "–",
   };
   for (const [name, text] of Object.entries(cells)) setText(byId(`state-${name}`), String(text));
+  if (about) setText(byId("train-command"), state.rate_changed ? "none: the learning rate was changed during this run" : about.command);
   const bar = byId("train-progress");
   if (about) { bar.max = about.steps; bar.value = state.step; }
   const trouble = byId("train-trouble");
@@ -185,10 +186,11 @@ function showState(state) {
 function showCurves(curves) {
   const { training, test } = curves;
   const others = [...beside.values()];
-  const name = test.name || "measure";
+  const name = test.name || "metric";
+  setText(byId("train-metric"), name === "rmse" ? "RMSE" : name.charAt(0).toUpperCase() + name.slice(1));
   byId("train-loss").replaceChildren(legend([[0, "training"], [1, "test"], ...others.map((one, k) => [2 + k, one.name])]),
     plot({ label: "Loss by step", log: true, curves: [{ ...training, colour: 0 }, { at: test.at, value: test.loss, colour: 1 }, ...others.map((one, k) => ({ ...one.curves.training, colour: 2 + k, dashed: true }))] }));
-  byId("train-measure").replaceChildren(legend([[1, `${name} on the test part`], ...others.map((one, k) => [2 + k, one.name])]),
+  byId("train-measure").replaceChildren(legend([[1, `test ${name}`], ...others.map((one, k) => [2 + k, one.name])]),
     plot({ label: `${name} by step`, curves: [{ at: test.at, value: test.measure, colour: 1 }, ...others.map((one, k) => ({ at: one.curves.test.at, value: one.curves.test.measure, colour: 2 + k, dashed: true }))] }));
 }
 
@@ -204,10 +206,10 @@ async function list() {
       h("span", { class: "name" }, name, h("span", { class: "note" }, ` ${one.state?.phase ?? ""} ${one.state?.test?.shown ?? ""}`)),
       h("span", { class: "acts" },
         isOwn ? null : act("Open", async () => { attach(one.id); remember(); }),
-        isOwn ? null : act(beside.has(one.id) ? "Not beside" : "Beside", () => compare(one, name)),
-        act(one.kept ? "Kept" : "Keep", () => tell(`/api/runs/${one.id}/order`, { do: "keep", kept: !one.kept }), { "aria-pressed": String(one.kept) }),
+        isOwn ? null : act(beside.has(one.id) ? "Remove" : "Compare", () => compare(one, name)),
+        act(one.kept ? "Pinned" : "Pin", () => tell(`/api/runs/${one.id}/order`, { do: "keep", kept: !one.kept }), { "aria-pressed": String(one.kept) }),
         file("model", "Model"), file("report", "Report"), file("history", "CSV"),
-        act("Free", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
+        act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
   };
   byId("train-runs").replaceChildren(...all.map(row));
   byId("train-list").hidden = all.length === 0;

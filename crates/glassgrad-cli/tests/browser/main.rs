@@ -106,7 +106,7 @@ fn pages_show_what_was_learnt() {
     of_flowers(browser);
     of_a_function(browser);
     of_nothing(browser);
-    of_optimisers(browser);
+    of_optimizers(browser);
 }
 
 /// A page that does what a report must not is found out, or the checks of the others would mean nothing.
@@ -146,7 +146,7 @@ fn of_points(browser: &mut Browser) {
     assert_eq!(counts.iter().flatten().sum::<f64>(), 150.0);
     assert_eq!(accuracy(&counts), accuracy_told);
     assert!(texts(browser, ".verdict strong")[0].starts_with(&format!("{:.2}", 100.0 * accuracy_told)));
-    let wanted = ["curves", "learnt", "confusions", "weights", "graph", "update", "audit", "again"];
+    let wanted = ["curves", "predictions", "confusions", "weights", "graph", "update", "audit", "reproduce"];
     assert_eq!(sections(browser), wanted);
     // The chain of one weight ends where the weight that is taken from it says.
     assert_eq!(texts(browser, ".chain li span").first().map(String::as_str), Some("gradient"));
@@ -180,7 +180,7 @@ fn of_images(browser: &mut Browser) {
 fn of_flowers(browser: &mut Browser) {
     let iris = Experiment::run("iris", &["iris", "--epochs", "12"]);
     is_well_behaved(browser, &iris.page("report.html"));
-    // A summed loss and the mean of the test part have charts of their own.
+    // A summed loss and the mean of the test set have charts of their own.
     assert_eq!(points(browser, "curves"), json!([["training", 12], ["test", 12], ["test", 12]]));
     assert_eq!(accuracy(&confusions(browser)), iris.result["test_accuracy"].as_f64().expect("a number"));
     assert!(browser.evaluate("document.querySelectorAll('#confidence svg.chart').length") == 2);
@@ -194,7 +194,7 @@ fn of_a_function(browser: &mut Browser) {
     is_well_behaved(browser, &function.page("report.html"));
     assert_eq!(points(browser, "curves"), json!([["training", 5], ["test", 5], ["test", 5], ["rate", 5]]));
     assert_eq!(browser.evaluate("document.querySelectorAll('#fitted polygon.band').length"), 1);
-    assert_eq!(points(browser, "fitted"), json!([["told by the network", 300]]));
+    assert_eq!(points(browser, "fitted"), json!([["prediction", 300]]));
     assert_eq!(browser.evaluate("document.querySelector('#confusions')"), Value::Null);
     assert!(texts(browser, ".chain li span").contains(&"clip by norm".to_owned()));
 }
@@ -208,7 +208,7 @@ fn of_nothing(browser: &mut Browser) {
     assert_eq!(browser.evaluate("document.querySelectorAll('#curves circle.point').length"), 3);
 }
 
-fn of_optimisers(browser: &mut Browser) {
+fn of_optimizers(browser: &mut Browser) {
     let compared =
         Experiment::run("compared", &["moons", "--epochs", "6", "--points", "200", "--compare", "sgd,momentum,adam"]);
     is_well_behaved(browser, &compared.page("comparison.html"));

@@ -233,6 +233,8 @@ fn slow_connections_do_not_keep_others_out() {
 fn numbers_out_of_range_are_refused_and_no_run_is_lost() {
     use std::time::{Duration, Instant};
     let studio = Studio::start(&[]);
+    let catalogue = studio.request("GET", "/api/train", &[], "").json();
+    let fields = catalogue["fields"].as_array().expect("fields");
     for (name, value) in [
         ("lr", json!(1e308)),
         ("lr", json!(-1)),
@@ -250,13 +252,16 @@ fn numbers_out_of_range_are_refused_and_no_run_is_lost() {
         ("warmup", json!(u64::MAX)),
         ("context", json!(u64::MAX)),
         ("heads", json!(u64::MAX)),
-        ("wires", json!(u64::MAX)),
+        ("fan_in", json!(u64::MAX)),
         ("layers", json!([u64::MAX, u64::MAX])),
     ] {
+        // Settings are called by the titles of the form.
+        let field = fields.iter().find(|field| field["name"] == name);
+        let title = field.and_then(|field| field["title"].as_str()).unwrap_or(name).to_lowercase();
         let asked = json!({ "data": "moons", "options": { name: value }, "paused": true });
         let answer = studio.ask("/api/runs", &asked);
         assert!(
-            answer["error"]["message"].as_str().is_some_and(|text| text.contains(&name.replace('_', "-"))),
+            answer["error"]["message"].as_str().is_some_and(|text| text.to_lowercase().contains(&title)),
             "{name}: {answer}"
         );
     }

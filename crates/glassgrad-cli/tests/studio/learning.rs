@@ -82,7 +82,7 @@ fn a_network_learns_while_it_is_watched() {
     assert_eq!(text(browser, "#state-test"), told["state"]["test"]["shown"].as_str().expect("a text"));
     assert!(told["state"]["test"]["number"].as_f64() >= Some(0.99), "{}", told["state"]);
     let right = told["confusion"]["seen"]["right"].as_u64().expect("a count");
-    assert_eq!(text(browser, "#view-confusion caption"), format!("{right} of 500 right"));
+    assert_eq!(text(browser, "#view-confusion caption"), format!("{right} of 500 correct"));
     assert_eq!(browser.evaluate("document.querySelectorAll('#view-boundary circle').length"), 1000);
     // The boundary is seen: the two corners that belong to different moons have different colours.
     let corners = browser.evaluate(
@@ -148,7 +148,7 @@ fn what_goes_wrong_is_told() {
     assert_eq!(text(browser, "#state-phase"), "failed");
     // A run that is gone is told, and can be made again.
     open(browser, &studio, "#/train?data=moons&run=99", 1280, "light");
-    browser.until("document.getElementById('train-problem').textContent.includes('Run 99 was freed')");
+    browser.until("document.getElementById('train-problem').textContent.includes('Run 99 was deleted')");
     is_quiet(browser);
 }
 
@@ -182,18 +182,18 @@ fn models_are_kept_exported_loaded_and_compared() {
             "[...document.querySelectorAll('#train-runs > li')[{row}].querySelectorAll('button')].find(own => own.textContent === '{name}')"
         )
     };
-    browser.evaluate(&format!("{}.click()", button(0, "Keep")));
-    browser.until(&format!("{} !== undefined", button(0, "Kept")));
+    browser.evaluate(&format!("{}.click()", button(0, "Pin")));
+    browser.until(&format!("{} !== undefined", button(0, "Pinned")));
     assert_eq!(studio.request("GET", "/api/runs", &[], "").json()["runs"][0]["kept"], true);
     browser.press(".");
     browser.until("document.getElementById('state-step').textContent === '1'");
-    browser.evaluate(&format!("{}.click()", button(0, "Beside")));
+    browser.evaluate(&format!("{}.click()", button(0, "Compare")));
     browser.until("document.querySelectorAll('#train-loss path.line').length === 3");
     // And back to it.
     browser.evaluate(&format!("{}.click()", button(0, "Open")));
     browser.until("document.getElementById('state-phase').textContent === 'finished'");
     assert_eq!(run_of(browser), first);
-    browser.evaluate(&format!("{}.click()", button(1, "Free")));
+    browser.evaluate(&format!("{}.click()", button(1, "Delete")));
     browser.until("document.querySelectorAll('#train-runs > li').length === 1");
     is_quiet(browser);
 }
@@ -203,8 +203,10 @@ fn a_digit_is_drawn_and_told() {
     let Some((studio, mut browser)) = visited("drawing") else { return };
     let browser = &mut browser;
     open(browser, &studio, "#/draw", 1280, "light");
-    browser.until("document.querySelectorAll('#draw-shares li').length === 10");
     browser.until("document.getElementById('draw-state').textContent.startsWith('finished')");
+    // An empty canvas has no prediction.
+    browser.until("document.getElementById('draw-told').textContent === '–'");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 0);
     let run = run_of(browser);
     assert!(sent(&studio, run)["state"]["test"]["number"].as_f64() > Some(0.95));
     // A one, with a pointer.
@@ -220,6 +222,7 @@ fn a_digit_is_drawn_and_told() {
     }
     mouse(browser, "mouseReleased", 0.5, 0.88);
     browser.until("document.getElementById('draw-told').textContent === '1'");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 10);
     // The same drawing, asked by a script: the page has computed nothing of its own.
     let ink = browser.evaluate("(() => { const pad = document.getElementById('draw-pad'); const data = pad.getContext('2d').getImageData(0, 0, 112, 112).data; return Array.from({ length: 112 * 112 }, (_, k) => data[4 * k + 3]); })()");
     let drawn = studio.ask(&format!("/api/runs/{run}/look"), &json!({ "at": "drawn", "ink": ink, "from": [112, 112] }));
@@ -229,11 +232,12 @@ fn a_digit_is_drawn_and_told() {
     browser.until(&format!("document.querySelector('#draw-shares .told b').textContent === '{share}'"));
     picture(browser, "studio-draw", 760);
     // The gradient of another class is another.
-    let slopes = "document.querySelector('#draw-slope canvas').toDataURL()";
-    let before = browser.evaluate(slopes);
+    let gradients = "document.querySelector('#draw-gradient canvas').toDataURL()";
+    let before = browser.evaluate(gradients);
     choose(browser, "draw-class", "8");
-    browser
-        .until(&format!("{slopes} !== {before} && document.getElementById('draw-about').textContent.includes('“8”')"));
+    browser.until(&format!(
+        "{gradients} !== {before} && document.getElementById('draw-about').textContent.includes('“8”')"
+    ));
     // With keys alone: clear, and a stroke downwards.
     browser.evaluate("document.getElementById('draw-pad').focus()");
     browser.press("Backspace");
@@ -244,6 +248,7 @@ fn a_digit_is_drawn_and_told() {
     }
     browser.press(" ");
     browser.until("document.getElementById('draw-told').textContent === '1'");
+    assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 10);
     is_quiet(browser);
 }
 
@@ -263,7 +268,7 @@ fn the_pages_of_learning_fit_and_can_be_read() {
             format!("#/train?run={digits}"),
             "document.querySelectorAll('#view-images .digit').length === 20 && document.querySelector('#view-confusion') !== null",
         ),
-        (format!("#/draw?run={digits}"), "document.querySelectorAll('#draw-shares li').length === 10"),
+        (format!("#/draw?run={digits}"), "document.querySelector('#draw-seen canvas') !== null"),
     ];
     for (hash, condition) in &pages {
         for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (360, "dark")] {

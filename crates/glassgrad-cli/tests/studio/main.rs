@@ -33,8 +33,8 @@ fn answers_are_those_of_the_commands() {
         let got = studio.ask("/api/explore", &asked);
         let told = command(&["grad", text, "--at", "x1=2,x2=5", "--output", output, "--hessian", "--table"]);
         assert_eq!(got["value"], told["value"]);
-        for slope in got["gradient"].as_array().expect("a list") {
-            assert_eq!(slope["value"], told["gradient"][slope["variable"].as_str().expect("a name")]);
+        for gradient in got["gradient"].as_array().expect("a list") {
+            assert_eq!(gradient["value"], told["gradient"][gradient["variable"].as_str().expect("a name")]);
         }
         assert_eq!(got["hessian"]["dense"], told["hessian"]["dense"]);
         let [rows, own] = [&got["forward"]["rows"], &told["forward"]["x2"]].map(|rows| rows.as_array().expect("rows"));

@@ -254,7 +254,7 @@ fn every_example_of_the_gallery_opens() {
             browser.evaluate("document.getElementById('train-start').click()");
             browser.until("Number(document.getElementById('state-step').textContent) > 0");
             assert_eq!(text(browser, "#train-problem"), "", "{link}");
-            browser.evaluate("[...document.querySelectorAll('#train-runs button')].filter(own => own.textContent === 'Free').forEach(own => own.click())");
+            browser.evaluate("[...document.querySelectorAll('#train-runs button')].filter(own => own.textContent === 'Delete').forEach(own => own.click())");
             browser.until("document.getElementById('train-work').hidden");
         } else {
             browser.until("document.querySelectorAll('.node').length > 0 && document.getElementById('compare').textContent.length > 0");

@@ -198,15 +198,23 @@ fn what_is_too_much_is_refused() {
     assert!(refused(json!({ "data": "moons", "options": { "layers": [100_000] } })).contains("at most 4096 wide"));
     assert!(refused(json!({ "data": "moons", "options": { "layers": [4096, 4096] } })).contains("weights"));
     assert!(refused(json!({ "data": "moons", "options": { "layers": vec![2; 40] } })).contains("at most 12"));
-    assert!(refused(json!({ "data": "moons", "options": { "points": 1_000_000_000_u64 } })).contains("points"));
-    assert!(refused(json!({ "data": "moons", "options": { "epochs": 0 } })).contains("epochs"));
-    assert!(refused(json!({ "data": "moons", "options": { "lr": -1 } })).contains("--lr"));
-    assert!(refused(json!({ "data": "moons", "options": { "model": "cow" } })).contains("unknown variant"));
+    assert!(
+        refused(json!({ "data": "moons", "options": { "points": 1_000_000_000_u64 } }))
+            .contains("Examples 1000000000: from 2 to 20000")
+    );
+    assert!(refused(json!({ "data": "moons", "options": { "epochs": 0 } })).contains("Epochs 0: from 1"));
+    assert!(refused(json!({ "data": "moons", "options": { "lr": -1 } })).contains("Learning rate -1:"));
+    assert!(refused(json!({ "data": "moons", "options": { "model": "cow" } })).contains("Model: expected one of mlp,"));
     assert!(refused(json!({ "data": "moons", "options": { "cow": 1 } })).contains("cow"));
     assert!(refused(json!({ "data": "cows" })).contains("there is no data set"));
     // Files of this machine are none of a request's business.
-    assert!(refused(json!({ "data": "/etc/passwd.txt" })).contains("by name"));
+    assert!(refused(json!({ "data": "/etc/passwd.txt" })).contains("named data sets"));
     assert!(refused(json!({ "data": "secret.csv" })).contains("send the text"));
+    // Not even whether there is such a file.
+    assert!(refused(json!({ "data": "/etc/passwd" })).contains("there is no data set"));
+    // What is wrong with a setting is said with its title in the form.
+    let layers = refused(json!({ "data": "moons", "options": { "layers": "abc" } }));
+    assert!(layers.contains("Layers: expected whole numbers"), "{layers}");
     let broken = refused(json!({ "data": "own.csv", "csv": "a,b\n1,2\n3\n" }));
     assert!(broken.contains("line 3"), "{broken}");
     // There is room for a dozen.

@@ -4,16 +4,16 @@
 //! first axis is that of the examples. [`split`] divides a dataset, [`Batches`] is the order in which one is seen: a function
 //! of a key, an epoch and a number, so that a run can begin anywhere. [`Prefetch`] has the next batches made in a thread of
 //! their own. [`Standard`] brings numbers to the mean 0 and the deviation 1. [`Labelled`] are examples with their targets, a
-//! [`Source`] is a set of them with its names, and [`made`] makes some up.
+//! [`Source`] is a set of them with its names, and [`synthetic`] has synthetic data sets.
 
 mod batches;
 mod dataset;
 #[cfg(feature = "files")]
 pub mod files;
 mod labelled;
-pub mod made;
 mod prefetch;
 mod standard;
+pub mod synthetic;
 
 pub use batches::{Batches, Position};
 pub use dataset::{Dataset, Examples, Subset, split};

@@ -155,7 +155,7 @@ impl TransformerBlock {
     #[track_caller]
     fn with_noise(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
         let noisy = |x: &Tensor, number: u64| match key {
-            Some(key) => self.dropout.apply_noisy(x, &key.fold(number)),
+            Some(key) => self.dropout.apply_train(x, &key.fold(number)),
             None => x.clone(),
         };
         let attended = x + noisy(&self.attention.apply(&self.attention_norm.apply(x)), 0);
@@ -170,7 +170,7 @@ impl Layer for TransformerBlock {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
         self.with_noise(x, Some(key))
     }
 }

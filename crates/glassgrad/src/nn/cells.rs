@@ -1,6 +1,6 @@
 //! The usual cells of recurrent layers, with gates in the order of PyTorch.
 
-use super::initial::{Initial, Reach};
+use super::initializer::{Fans, Initializer};
 use super::recurrent::Cell;
 use crate::Tree;
 use crate::expr::Tensor;
@@ -38,8 +38,8 @@ macro_rules! cell {
             /// ```
             pub fn new(key: Key, inputs: usize, states: usize) -> $Cell {
                 let width = $gates * states;
-                let reach = Reach::of_matrix(states, width);
-                let draw = |number: u64, shape: &[usize]| Initial::Inputs.draw(key.fold(number), shape, reach);
+                let fans = Fans::of_matrix(states, width);
+                let draw = |number: u64, shape: &[usize]| Initializer::FanIn.draw(key.fold(number), shape, fans);
                 $Cell {
                     input_weight: draw(0, &[inputs, width]),
                     state_weight: draw(1, &[states, width]),

@@ -1,6 +1,6 @@
 //! Kernels that slide over axes.
 
-use super::initial::{Initial, Reach};
+use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
 use crate::Tree;
 use crate::expr::Tensor;
@@ -39,31 +39,31 @@ impl<const N: usize> Conv<N> {
     /// assert_eq!(layer.weight.shape().to_string(), "[6, 2, 3]");
     /// ```
     pub fn new(key: Key, channels: usize, outputs: usize, size: impl PerAxis<N>, how: Convolution<N>) -> Conv<N> {
-        Conv::drawn(key, channels, outputs, size, how, Initial::Inputs)
+        Conv::with_init(key, channels, outputs, size, how, Initializer::FanIn)
     }
 
-    /// The same with weights drawn in a way of one's choice, as in [`Linear::drawn`](super::Linear::drawn).
+    /// The same with weights drawn in a way of one's choice, as in [`Linear::with_init`](super::Linear::with_init).
     ///
     /// ```
-    /// use glassgrad::{nn::{Conv2d, Initial}, operations::Convolution, rng::Key};
-    /// let layer = Conv2d::drawn(Key::new(1), 1, 2, [3, 3], Convolution::default(), Initial::HeNormal);
+    /// use glassgrad::{nn::{Conv2d, Initializer}, operations::Convolution, rng::Key};
+    /// let layer = Conv2d::with_init(Key::new(1), 1, 2, [3, 3], Convolution::default(), Initializer::HeNormal);
     /// assert_eq!(layer.bias.unwrap().to_string(), "[0, 0]");
     /// ```
-    pub fn drawn(
+    pub fn with_init(
         key: Key,
         channels: usize,
         outputs: usize,
         size: impl PerAxis<N>,
         how: Convolution<N>,
-        initial: Initial,
+        initial: Initializer,
     ) -> Conv<N> {
         let mut shape = vec![outputs, channels / how.groups.max(1)];
         shape.extend(size.per_axis());
-        let reach = Reach::of_kernel(&shape);
-        let bias = if initial == Initial::Inputs { initial } else { Initial::Constant(0.0) };
+        let fans = Fans::of_kernel(&shape);
+        let bias = if initial == Initializer::FanIn { initial } else { Initializer::Constant(0.0) };
         Conv {
-            weight: initial.draw(key.fold(0), shape, reach),
-            bias: Some(bias.draw(key.fold(1), [outputs], reach)),
+            weight: initial.draw(key.fold(0), shape, fans),
+            bias: Some(bias.draw(key.fold(1), [outputs], fans)),
             how,
         }
     }

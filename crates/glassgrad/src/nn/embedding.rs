@@ -1,6 +1,6 @@
 //! Vectors for integers.
 
-use super::initial::{Initial, Reach};
+use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
 use crate::Tree;
 use crate::expr::Tensor;
@@ -28,7 +28,7 @@ impl Embedding {
     /// assert_eq!(Embedding::new(Key::new(1), 10, 4).element_count(), 40);
     /// ```
     pub fn new(key: Key, count: usize, size: usize) -> Embedding {
-        Embedding { weight: Initial::Normal(1.0).draw(key, [count, size], Reach::of_matrix(count, size)) }
+        Embedding { weight: Initializer::Normal(1.0).draw(key, [count, size], Fans::of_matrix(count, size)) }
     }
 }
 

@@ -34,10 +34,10 @@ pub trait Layer {
     /// use glassgrad::{Tensor, nn::{Dropout, Layer}, rng::Key};
     /// let (x, half) = (Tensor::ones(100), Dropout::new(0.5));
     /// assert_eq!(half.apply(&x).sum().item().unwrap(), 100.0);
-    /// assert_ne!(half.apply_noisy(&x, &Key::new(1).into()).sum().item().unwrap(), 100.0);
+    /// assert_ne!(half.apply_train(&x, &Key::new(1).into()).sum().item().unwrap(), 100.0);
     /// ```
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
         let _ = key;
         self.apply(x)
     }
@@ -50,8 +50,8 @@ impl<L: Layer + ?Sized> Layer for &L {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        (**self).apply_noisy(x, key)
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
+        (**self).apply_train(x, key)
     }
 }
 
@@ -68,10 +68,10 @@ impl<L: Layer> Layer for [L] {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
         let mut x = x.clone();
         for (number, layer) in self.iter().enumerate() {
-            x = layer.apply_noisy(&x, &key.fold(number as u64));
+            x = layer.apply_train(&x, &key.fold(number as u64));
         }
         x
     }
@@ -85,8 +85,8 @@ impl<L: Layer> Layer for Vec<L> {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        self[..].apply_noisy(x, key)
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
+        self[..].apply_train(x, key)
     }
 }
 
@@ -98,8 +98,8 @@ impl<L: Layer, const N: usize> Layer for [L; N] {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
-        self[..].apply_noisy(x, key)
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
+        self[..].apply_train(x, key)
     }
 }
 
@@ -114,9 +114,9 @@ impl<L: Layer> Layer for Option<L> {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
         match self {
-            Some(layer) => layer.apply_noisy(x, key),
+            Some(layer) => layer.apply_train(x, key),
             None => x.clone(),
         }
     }
@@ -134,9 +134,9 @@ macro_rules! in_a_row {
             }
 
             #[track_caller]
-            fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+            fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
                 let x = x.clone();
-                $(let x = self.$place.apply_noisy(&x, &key.fold($place));)+
+                $(let x = self.$place.apply_train(&x, &key.fold($place));)+
                 x
             }
         }

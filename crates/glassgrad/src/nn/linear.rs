@@ -1,6 +1,6 @@
 //! Products with a matrix.
 
-use super::initial::{Initial, Reach};
+use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
 use crate::Tree;
 use crate::expr::Tensor;
@@ -30,22 +30,22 @@ impl Linear {
     /// assert_eq!(Linear::new(Key::new(1), 784, 10).element_count(), 7850);
     /// ```
     pub fn new(key: Key, inputs: usize, outputs: usize) -> Linear {
-        Linear::drawn(key, inputs, outputs, Initial::Inputs)
+        Linear::with_init(key, inputs, outputs, Initializer::FanIn)
     }
 
-    /// Weights drawn in a way of one's choice. Biases are drawn with [`Initial::Inputs`], and zero otherwise.
+    /// Weights drawn in a way of one's choice. Biases are drawn with [`Initializer::FanIn`], and zero otherwise.
     ///
     /// ```
-    /// use glassgrad::{nn::{Initial, Linear}, rng::Key};
-    /// let layer = Linear::drawn(Key::new(1), 20, 10, Initial::He);
+    /// use glassgrad::{nn::{Initializer, Linear}, rng::Key};
+    /// let layer = Linear::with_init(Key::new(1), 20, 10, Initializer::He);
     /// assert_eq!(layer.bias.unwrap().sum().item().unwrap(), 0.0);
     /// ```
-    pub fn drawn(key: Key, inputs: usize, outputs: usize, initial: Initial) -> Linear {
-        let reach = Reach::of_matrix(inputs, outputs);
-        let bias = if initial == Initial::Inputs { initial } else { Initial::Constant(0.0) };
+    pub fn with_init(key: Key, inputs: usize, outputs: usize, initial: Initializer) -> Linear {
+        let fans = Fans::of_matrix(inputs, outputs);
+        let bias = if initial == Initializer::FanIn { initial } else { Initializer::Constant(0.0) };
         Linear {
-            weight: initial.draw(key.fold(0), [inputs, outputs], reach),
-            bias: Some(bias.draw(key.fold(1), [outputs], reach)),
+            weight: initial.draw(key.fold(0), [inputs, outputs], fans),
+            bias: Some(bias.draw(key.fold(1), [outputs], fans)),
         }
     }
 

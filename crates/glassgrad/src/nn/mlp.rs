@@ -1,7 +1,7 @@
 //! Linear layers one after another, with the same activation between them.
 
 use super::activation::Activation;
-use super::initial::Initial;
+use super::initializer::Initializer;
 use super::layer::Layer;
 use super::linear::Linear;
 use crate::Tree;
@@ -32,19 +32,19 @@ impl Mlp {
     /// assert_eq!(Mlp::new(Key::new(1), &[2, 16, 16, 1], Activation::Relu).layers.len(), 3);
     /// ```
     pub fn new(key: Key, sizes: &[usize], activation: Activation) -> Mlp {
-        Mlp::drawn(key, sizes, activation, Initial::Inputs)
+        Mlp::with_init(key, sizes, activation, Initializer::FanIn)
     }
 
     /// The same with weights drawn in a way of one's choice.
     ///
     /// ```
-    /// use glassgrad::{nn::{Activation, Initial, Mlp}, rng::Key};
-    /// let deep = Mlp::drawn(Key::new(1), &[8; 20], Activation::Relu, Initial::He);
+    /// use glassgrad::{nn::{Activation, Initializer, Mlp}, rng::Key};
+    /// let deep = Mlp::with_init(Key::new(1), &[8; 20], Activation::Relu, Initializer::He);
     /// assert_eq!(deep.layers.len(), 19);
     /// ```
-    pub fn drawn(key: Key, sizes: &[usize], activation: Activation, initial: Initial) -> Mlp {
+    pub fn with_init(key: Key, sizes: &[usize], activation: Activation, initial: Initializer) -> Mlp {
         let layers = sizes.windows(2).enumerate();
-        let layers = layers.map(|(k, ends)| Linear::drawn(key.fold(k as u64), ends[0], ends[1], initial));
+        let layers = layers.map(|(k, ends)| Linear::with_init(key.fold(k as u64), ends[0], ends[1], initial));
         Mlp { layers: layers.collect(), activation }
     }
 }

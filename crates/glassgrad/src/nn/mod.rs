@@ -1,8 +1,8 @@
 //! Layers of neural networks: plain structures of tensors.
 //!
-//! A layer is a tree, so that its gradient, the state of its optimiser and its next value have its own type and names.
+//! A layer is a tree, so that its gradient, the state of its optimizer and its next value have its own type and names.
 //! There are no registries and no modes: what differs between training and prediction is another method.
-//! [`Layer::apply`] predicts; [`Layer::apply_noisy`] draws what a layer draws in training, with a key;
+//! [`Layer::apply`] predicts; [`Layer::apply_train`] draws what a layer draws in training, with a key;
 //! [`BatchNorm::normalise`] returns the statistics that it measured beside its result.
 //!
 //! - [`Linear`], [`SparseLinear`], [`Mlp`], and every tuple, array and vector of layers, one after another;
@@ -10,14 +10,14 @@
 //! - [`BatchNorm`], [`LayerNorm`], [`Dropout`];
 //! - [`Embedding`], [`Recurrent`] over an [`Rnn`], [`Lstm`] or [`Gru`] cell, [`MultiHeadAttention`],
 //!   [`TransformerBlock`];
-//! - [`Activation`], [`PRelu`] and [`StochasticUnit`]; [`Initial`] draws first weights.
+//! - [`Activation`], [`PRelu`] and [`StochasticUnit`]; [`Initializer`] draws first weights.
 
 mod activation;
 mod attention;
 mod cells;
 mod convolution;
 mod embedding;
-mod initial;
+mod initializer;
 mod layer;
 mod linear;
 mod mlp;
@@ -32,7 +32,7 @@ pub use attention::{MultiHeadAttention, TransformerBlock};
 pub use cells::{Gru, Lstm, Rnn};
 pub use convolution::{Conv, Conv1d, Conv2d};
 pub use embedding::Embedding;
-pub use initial::{Initial, Reach};
+pub use initializer::{Fans, Initializer};
 pub use layer::Layer;
 pub use linear::Linear;
 pub use mlp::Mlp;

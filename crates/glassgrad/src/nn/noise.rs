@@ -9,7 +9,7 @@ use crate::expr::{Keys, Tensor};
 /// ```
 /// use glassgrad::{Tensor, nn::{Dropout, Layer}, rng::Key};
 /// let x = Tensor::ones(1000);
-/// let dropped = Dropout::new(0.75).apply_noisy(&x, &Key::new(1).into());
+/// let dropped = Dropout::new(0.75).apply_train(&x, &Key::new(1).into());
 /// assert_eq!(dropped.max().item().unwrap(), 4.0);
 /// assert!(dropped.count_nonzero().item().unwrap() < 300.0);
 /// ```
@@ -25,7 +25,7 @@ impl Dropout {
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Dropout, Layer}, rng::Key};
-    /// let error = Dropout::new(2.0).apply_noisy(&Tensor::ones(3), &Key::new(1).into()).eval().unwrap_err();
+    /// let error = Dropout::new(2.0).apply_train(&Tensor::ones(3), &Key::new(1).into()).eval().unwrap_err();
     /// assert!(error.to_string().contains("not between 0 and 1"));
     /// ```
     pub fn new(rate: f64) -> Dropout {
@@ -40,7 +40,7 @@ impl Layer for Dropout {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
         x.dropout(key, self.rate)
     }
 }
@@ -52,7 +52,7 @@ impl Layer for Dropout {
 /// use glassgrad::{Tensor, nn::{Layer, StochasticUnit}, rng::Key};
 /// let x = Tensor::from([0.0, 50.0]);
 /// assert_eq!(StochasticUnit.apply(&x).to_string(), "[0.5,   1]");
-/// let fired = StochasticUnit.apply_noisy(&x, &Key::new(1).into()).to_vec::<f64>().unwrap();
+/// let fired = StochasticUnit.apply_train(&x, &Key::new(1).into()).to_vec::<f64>().unwrap();
 /// assert!(fired[1] == 1.0 && (fired[0] == 0.0 || fired[0] == 1.0));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Tree)]
@@ -65,7 +65,7 @@ impl Layer for StochasticUnit {
     }
 
     #[track_caller]
-    fn apply_noisy(&self, x: &Tensor, key: &Keys) -> Tensor {
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
         x.stochastic_unit(key)
     }
 }

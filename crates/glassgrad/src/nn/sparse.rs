@@ -1,13 +1,13 @@
-//! Products with a matrix of which few elements are there.
+//! A linear layer with sparse random connectivity.
 
-use super::initial::{Initial, Reach};
+use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
 use crate::Tree;
 use crate::expr::Tensor;
 use crate::rng::Key;
 
-/// An affine map of the last axis in which every output sees only some inputs, drawn at random: the wires are fixed, what
-/// they carry is learned.
+/// An affine map of the last axis with sparse random connectivity: each output reads a few inputs, drawn at random. The
+/// connections are fixed, their weights are learned.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, SparseLinear}, rng::Key, tree::Tree};
@@ -18,33 +18,33 @@ use crate::rng::Key;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct SparseLinear {
-    /// What each wire multiplies with, `[outputs, wires]`.
+    /// The weight of each connection, `[outputs, fan_in]`.
     pub weight: Tensor,
-    /// What is added to each output.
+    /// The bias of each output.
     pub bias: Tensor,
-    /// Where each wire of each output begins, `[outputs, wires]`: no two of one output in the same place.
-    pub wires: Tensor,
+    /// The input that each connection reads, `[outputs, fan_in]`: those of one output are distinct.
+    pub indices: Tensor,
 }
 
 impl SparseLinear {
-    /// So many wires for each output, or as many as there are inputs; weights and biases between ±1/√wires.
+    /// With this fan-in, or the number of inputs if that is less; weights and biases uniform in ±1/√fan_in.
     ///
     /// ```
     /// use glassgrad::{nn::SparseLinear, rng::Key};
-    /// let all = SparseLinear::new(Key::new(1), 3, 1, 5).wires.sort(1);
+    /// let all = SparseLinear::new(Key::new(1), 3, 1, 5).indices.sort(1);
     /// assert_eq!(all.to_string(), "[[0, 1, 2]]");
     /// ```
-    pub fn new(key: Key, inputs: usize, outputs: usize, wires: usize) -> SparseLinear {
-        let wires = wires.min(inputs);
-        let reach = Reach { inputs: wires, outputs: (wires * outputs).div_ceil(inputs.max(1)) };
-        let begin: Vec<i64> = (0..outputs as u64)
-            .flat_map(|output| key.fold(2).fold(output).permutation(inputs).into_iter().take(wires))
+    pub fn new(key: Key, inputs: usize, outputs: usize, fan_in: usize) -> SparseLinear {
+        let fan_in = fan_in.min(inputs);
+        let fans = Fans { inputs: fan_in, outputs: (fan_in * outputs).div_ceil(inputs.max(1)) };
+        let indices: Vec<i64> = (0..outputs as u64)
+            .flat_map(|output| key.fold(2).fold(output).permutation(inputs).into_iter().take(fan_in))
             .map(|place| place as i64)
             .collect();
         SparseLinear {
-            weight: Initial::Inputs.draw(key.fold(0), [outputs, wires], reach),
-            bias: Initial::Inputs.draw(key.fold(1), [outputs], reach),
-            wires: Tensor::new(&begin, [outputs, wires]),
+            weight: Initializer::FanIn.draw(key.fold(0), [outputs, fan_in], fans),
+            bias: Initializer::FanIn.draw(key.fold(1), [outputs], fans),
+            indices: Tensor::new(&indices, [outputs, fan_in]),
         }
     }
 }
@@ -52,7 +52,7 @@ impl SparseLinear {
 impl Layer for SparseLinear {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        let seen = x.gather(&self.wires, x.rank().saturating_sub(1));
+        let seen = x.gather(&self.indices, x.rank().saturating_sub(1));
         (seen * &self.weight).sum_over(-1) + &self.bias
     }
 }

@@ -1,7 +1,9 @@
 //! Minimising functions of trees.
 //!
-//! Step by step, as networks are trained: an [`Optimiser`] is a rate, which follows a [`Schedule`], and a chain of links
-//! from the gradient to the step, each of which is a file in `links`; its [`State`] is a tree.
+//! Step by step, as networks are trained: an [`Optimizer`] is a learning rate, which follows a [`Schedule`], and a chain of
+//! links from the gradient to the step, each of which states its slots and its formula once, in a file in `links`. From the
+//! formula over symbols ([`Rule`]) come the update of tensors and the explanation of one weight ([`WeightStep`]). The
+//! [`State`] is a tree.
 //!
 //! To the end, with derivatives that know their structure:
 //!
@@ -14,16 +16,22 @@
 
 mod lbfgs;
 mod least_squares;
+mod link;
 mod links;
 mod newton;
-mod optimiser;
+mod optimizer;
+mod rule;
 mod schedule;
 mod search;
+mod weight;
 
 pub use lbfgs::Lbfgs;
 pub use least_squares::LevenbergMarquardt;
-pub use links::{Adagrad, Adam, Average, ClipNorm, ClipValue, Momentum, Plateau, PullToZero, RmsProp, WeightDecay};
+pub use link::{Link, Quantity, Slot, Step};
+pub use links::*;
 pub use newton::{Newton, Steps};
-pub use optimiser::{Link, Memory, Optimiser, Remembered, State, Step};
+pub use optimizer::{Optimizer, Slots, State};
+pub use rule::Rule;
 pub use schedule::Schedule;
 pub use search::{Minimum, Round, Stop};
+pub use weight::{Line, LinkStep, SlotStep, WeightInputs, WeightStep};

@@ -8,11 +8,11 @@ use crate::expr::Tensor;
 /// again when the rate changes, and a run that is resumed goes on with the rate where it was.
 ///
 /// ```
-/// use glassgrad::optim::{Optimiser, Schedule};
+/// use glassgrad::optim::{Optimizer, Schedule};
 /// let warm = Schedule::WarmUp { steps: 10, then: Box::new(Schedule::Cosine { steps: 100, least: 0.0 }) };
-/// let optimiser = Optimiser::sgd(1.0).schedule(warm);
-/// assert_eq!((optimiser.rate_at(5), optimiser.rate_at(11)), (0.5, 1.0));
-/// assert!((optimiser.rate_at(61) - 0.5).abs() < 1e-12 && optimiser.rate_at(111) < 1e-12);
+/// let optimizer = Optimizer::sgd(1.0).schedule(warm);
+/// assert_eq!((optimizer.rate_at(5), optimizer.rate_at(11)), (0.5, 1.0));
+/// assert!((optimizer.rate_at(61) - 0.5).abs() < 1e-12 && optimizer.rate_at(111) < 1e-12);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Schedule {

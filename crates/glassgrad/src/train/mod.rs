@@ -1,16 +1,17 @@
-//! Training as a value: what is trained, how, on what, and who watches.
+//! Training as a value: the parameters, the loss, the optimizer, the data, and the observers.
 //!
-//! [`Training`] makes compiled steps of an [`Optimiser`](crate::optim::Optimiser) on batches that are made ahead, saves whole
+//! [`Training`] makes compiled steps of an [`Optimizer`](crate::optim::Optimizer) on batches that are made ahead, saves whole
 //! runs, and goes on from them with the same bits as if nothing had happened. When the loss is not a number any more it finds
 //! the operation and the line where that began, and returns the last parameters that were good. [`inspect`] looks at a step
-//! for what does not show in the loss: slopes that vanish or explode, units that never fire, parameters that nothing reaches.
-//! A [`Session`] is training that makes a step when it is told to.
+//! for what does not show in the loss: vanishing and exploding gradients, dead units, parameters that the loss does not reach.
+//! A [`Session`] makes one step at a time; [`Training::run`] is a loop over [`Session::advance`], and an [`Observer`] sees its
+//! steps and epochs.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use glassgrad::data::Examples;
 //! use glassgrad::nn::{Activation, Layer, Mlp};
-//! use glassgrad::optim::Optimiser;
+//! use glassgrad::optim::Optimizer;
 //! use glassgrad::train::Training;
 //! use glassgrad::{Tensor, expr::Keys, loss, rng::Key};
 //!
@@ -18,18 +19,18 @@
 //! let examples = Arc::new(Examples::new((x.clone(), x.square())).unwrap());
 //! let wrong = |network: &Mlp, (x, y): &(Tensor, Tensor), _: &Keys| loss::mse(&network.apply(x), y).mean();
 //! let start = Mlp::new(Key::new(1), &[1, 16, 1], Activation::Tanh);
-//! let trained = Training::new(wrong, Optimiser::adam(1e-2)).epochs(60).batch_size(16).run(&start, &examples).unwrap();
+//! let trained = Training::new(wrong, Optimizer::adam(1e-2)).epochs(60).batch_size(16).run(&start, &examples).unwrap();
 //! assert!(trained.losses.last().unwrap() < &(0.1 * trained.losses[0]));
 //! ```
 
-mod concerns;
+mod diagnostics;
+mod error;
+mod observer;
 mod run;
 mod session;
-mod trouble;
-mod watch;
 
-pub use concerns::{Concern, inspect};
+pub use diagnostics::{Diagnostic, inspect};
+pub use error::TrainError;
+pub use observer::{EarlyStopping, Epoch, Flow, Observer, Step};
 pub use run::{Run, Trained, Training};
 pub use session::{Last, Session};
-pub use trouble::Trouble;
-pub use watch::{EarlyStopping, Epoch, Flow, Step, Watch};

@@ -2,23 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::concerns::inspect;
-use super::trouble::Trouble;
-use super::watch::{Epoch, Flow, Watch};
+use super::error::TrainError;
+use super::observer::{Flow, Observer};
 use crate::Tree;
 use crate::data::{Dataset, Position};
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
-use crate::optim::{Optimiser, State};
-use crate::save::{self, File};
+use crate::optim::{Optimizer, State};
+use crate::save::File;
 use crate::tree::Tree;
 
-/// How parameters are trained: a loss of a batch, an optimiser, how often everything is seen.
+/// How parameters are trained: a loss of a batch, an optimizer, how often everything is seen.
 pub struct Training<'w, X, F> {
     pub(super) loss: F,
-    pub(super) optimiser: Optimiser,
+    pub(super) optimizer: Optimizer,
     pub(super) epochs: u64,
     pub(super) size: usize,
     pub(super) parts: usize,
@@ -27,8 +26,8 @@ pub struct Training<'w, X, F> {
     pub(super) checkpoint: Option<(PathBuf, Due)>,
     pub(super) budget: Option<usize>,
     pub(super) notes: Vec<(String, String)>,
-    inspections: Option<u64>,
-    watches: Vec<Box<dyn Watch<X> + 'w>>,
+    pub(super) inspections: Option<u64>,
+    observers: Vec<Box<dyn Observer<X> + 'w>>,
 }
 
 /// When a run is saved.
@@ -43,16 +42,16 @@ pub(super) enum Due {
 /// A whole run at one moment: what is saved, and what it goes on from.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::Optimiser, train::Run, tree::Tree};
-/// let run = Run::start(&Optimiser::adam(0.1), &Tensor::from([1.0]));
+/// use glassgrad::{Tensor, optim::Optimizer, train::Run, tree::Tree};
+/// let run = Run::start(&Optimizer::adam(0.1), &Tensor::from([1.0]));
 /// assert_eq!(run.leaves()[0].0.to_string(), "parameters");
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Run<X> {
     /// The parameters.
     pub parameters: X,
-    /// What the optimiser remembers.
-    pub optimiser: State<X>,
+    /// What the optimizer remembers.
+    pub optimizer: State<X>,
     /// The epoch, and how many of its batches were seen.
     pub position: Tensor,
     /// The losses of the epochs that are over, and the sum of those of the batches of this one.
@@ -68,7 +67,7 @@ pub struct Trained<X> {
     pub losses: Vec<f64>,
     /// How many steps were made in all, those before a resumption included.
     pub steps: u64,
-    /// Whether a watch has ended it before all epochs were over.
+    /// Whether an observer has stopped it before all epochs were over.
     pub stopped: bool,
     /// What the user should know about the checkpoint that it was resumed from, see [`File::warnings`].
     pub warnings: Vec<String>,
@@ -78,13 +77,13 @@ impl<X: Tree> Run<X> {
     /// Before the first step.
     ///
     /// ```
-    /// use glassgrad::{Tensor, optim::Optimiser, train::Run};
-    /// assert_eq!(Run::start(&Optimiser::sgd(0.1), &Tensor::from([1.0])).position.to_string(), "[0, 0]");
+    /// use glassgrad::{Tensor, optim::Optimizer, train::Run};
+    /// assert_eq!(Run::start(&Optimizer::sgd(0.1), &Tensor::from([1.0])).position.to_string(), "[0, 0]");
     /// ```
-    pub fn start(optimiser: &Optimiser, parameters: &X) -> Run<X> {
+    pub fn start(optimizer: &Optimizer, parameters: &X) -> Run<X> {
         Run {
             parameters: parameters.map(Tensor::clone),
-            optimiser: optimiser.start(parameters),
+            optimizer: optimizer.init(parameters),
             position: Tensor::from([0_i64, 0]),
             losses: Tensor::from([0.0]),
         }
@@ -120,10 +119,10 @@ impl<X: Tree> Run<X> {
 
 impl<'w, X, F> Training<'w, X, F> {
     /// With ten epochs, batches of 32, and the seed 0.
-    pub fn new(loss: F, optimiser: Optimiser) -> Training<'w, X, F> {
+    pub fn new(loss: F, optimizer: Optimizer) -> Training<'w, X, F> {
         Training {
             loss,
-            optimiser,
+            optimizer,
             epochs: 10,
             size: 32,
             parts: 1,
@@ -133,7 +132,7 @@ impl<'w, X, F> Training<'w, X, F> {
             budget: None,
             notes: Vec::new(),
             inspections: None,
-            watches: Vec::new(),
+            observers: Vec::new(),
         }
     }
 
@@ -179,11 +178,11 @@ impl<'w, X, F> Training<'w, X, F> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
     /// # let path = std::env::temp_dir().join(format!("glassgrad-note-{}", std::process::id()));
     /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
     /// let train = |momentum: f64| {
-    ///     let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimiser::sgd(0.1).momentum(momentum));
+    ///     let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimizer::sgd(0.1).momentum(momentum));
     ///     training.note("momentum", momentum.to_string()).checkpoint(&path, 1).run(&Tensor::from(1.0), &examples)
     /// };
     /// assert!(train(0.9).is_ok());
@@ -200,61 +199,30 @@ impl<'w, X, F> Training<'w, X, F> {
         Training { budget: Some(bytes), ..self }
     }
 
-    /// Looks with [`inspect`] at a step after the first epoch, and then after every so many.
+    /// Looks with [`inspect`](super::inspect) at a step after the first epoch, and then after every so many.
     pub fn inspect_every(self, epochs: u64) -> Self {
         Training { inspections: Some(epochs.max(1)), ..self }
     }
 
-    /// Someone more who watches.
-    pub fn watch(mut self, watch: impl Watch<X> + 'w) -> Self {
-        self.watches.push(Box::new(watch));
+    /// Adds an observer.
+    pub fn observe(mut self, observer: impl Observer<X> + 'w) -> Self {
+        self.observers.push(Box::new(observer));
         self
     }
 }
 
 impl<X: Tree + Clone, F> Training<'_, X, F> {
     /// Trains parameters on examples.
-    pub fn run<D>(mut self, start: &X, dataset: &Arc<D>) -> Result<Trained<X>, Trouble<X>>
+    pub fn run<D>(mut self, start: &X, dataset: &Arc<D>) -> Result<Trained<X>, TrainError<X>>
     where
         D: Dataset + 'static,
         F: Fn(&X, &D::Batch, &Keys) -> Tensor,
     {
-        let mut watches = std::mem::take(&mut self.watches);
+        let mut observers = std::mem::take(&mut self.observers);
         let mut session = self.session(start, dataset)?;
-        let (mut stopped, mut saved) = (false, Instant::now());
-        while !stopped && let Some(made) = session.step()? {
-            for watch in &mut watches {
-                stopped |= watch.step(&made)? == Flow::Stop;
-            }
-            let before = made.position;
-            let is_end_of_epoch = session.position().epoch > before.epoch;
-            if is_end_of_epoch {
-                let is_due = |every: u64| before.epoch.is_multiple_of(every);
-                let concerns = match self.inspections.is_some_and(is_due) {
-                    true => {
-                        let (batch, key) = session.seen_at(before)?;
-                        inspect(&self.loss, session.parameters(), &batch, &key)?
-                    }
-                    false => Vec::new(),
-                };
-                let loss = session.losses().last().copied().unwrap_or(f64::NAN);
-                let seen = Epoch { number: before.epoch, loss, parameters: session.parameters(), concerns: &concerns };
-                for watch in &mut watches {
-                    stopped |= watch.epoch(&seen)? == Flow::Stop;
-                }
-            }
-            let is_due = |due: Due| match due {
-                Due::Steps(every) => made.number.is_multiple_of(every) || is_end_of_epoch,
-                Due::Time(time) => saved.elapsed() >= time,
-            };
-            if let Some((path, due)) = &self.checkpoint
-                && (stopped || session.is_over() || is_due(*due))
-            {
-                saved = Instant::now();
-                let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-                let notes: Vec<(&str, &str)> = notes.chain([("what", "a run of training")]).collect();
-                save::save(path, &session.run(), &notes)?;
-            }
+        let mut stopped = false;
+        while !stopped && let Some(flow) = session.advance(&mut observers)? {
+            stopped = flow == Flow::Stop;
         }
         Ok(Trained {
             parameters: session.parameters().clone(),

@@ -2,21 +2,24 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::run::{Run, Training};
-use super::trouble::Trouble;
-use super::watch::Step;
+use super::diagnostics::inspect;
+use super::error::TrainError;
+use super::observer::{Epoch, Flow, Observer, Step};
+use super::run::{Due, Run, Training};
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
 use crate::diff::{Within as _, scan, value_and_grad};
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
-use crate::optim::{Optimiser, State};
+use crate::optim::{Optimizer, State};
 use crate::rng::Key;
+use crate::save;
 use crate::tree::Tree;
 
-/// What a step changes: the parameters, and what the optimiser remembers.
+/// What a step changes: the parameters, and what the optimizer remembers.
 type Moment<X> = (X, State<X>);
 /// A step: the next moment in the place of this one, and the loss before it.
 type Advance<'s, X, B> = dyn Fn(&mut Moment<X>, &(B, Keys)) -> Result<Tensor, Error> + 's;
@@ -33,10 +36,10 @@ const REMEMBERED: u64 = 64;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
 /// let examples = Arc::new(Examples::new(Tensor::from([1.0, 3.0])).unwrap());
 /// let loss = |x: &Tensor, batch: &Tensor, _: &Keys| (x - batch).square().mean();
-/// let training = Training::new(loss, Optimiser::sgd(0.25)).epochs(3);
+/// let training = Training::new(loss, Optimizer::sgd(0.25)).epochs(3);
 /// let mut session = training.session(&Tensor::from(0.0), &examples).unwrap();
 /// let first = session.step().unwrap().unwrap();
 /// assert_eq!((first.number, first.loss, session.parameters().item().unwrap()), (1, 5.0, 1.0));
@@ -52,8 +55,12 @@ const REMEMBERED: u64 = 64;
 pub struct Session<'s, X, D: Dataset> {
     advance: Box<Advance<'s, X, D::Batch>>,
     loss: &'s Loss<'s, X, D::Batch>,
-    optimiser: &'s Optimiser,
-    checkpoint: Option<PathBuf>,
+    optimizer: &'s Optimizer,
+    checkpoint: Option<(PathBuf, Due)>,
+    notes: &'s [(String, String)],
+    inspections: Option<u64>,
+    /// When the run was last saved.
+    saved: Instant,
     dataset: Arc<D>,
     batches: Batches,
     key: Key,
@@ -79,10 +86,10 @@ pub struct Session<'s, X, D: Dataset> {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
 /// let examples = Arc::new(Examples::new(Tensor::from([2.0])).unwrap());
 /// let loss = |x: &Tensor, batch: &Tensor, _: &Keys| (x * batch).sum();
-/// let training = Training::new(loss, Optimiser::sgd(0.5));
+/// let training = Training::new(loss, Optimizer::sgd(0.5));
 /// let mut session = training.session(&Tensor::from(5.0), &examples).unwrap();
 /// session.step().unwrap();
 /// let last = session.last().unwrap().unwrap();
@@ -95,7 +102,7 @@ pub struct Last<X, B> {
     pub number: u64,
     /// The parameters before it.
     pub parameters: X,
-    /// What the optimiser remembered before it.
+    /// What the optimizer remembered before it.
     pub state: State<X>,
     /// The examples that it saw.
     pub batch: B,
@@ -110,9 +117,9 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
     /// let none = Arc::new(Examples::new(Tensor::zeros([0])).unwrap());
-    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimiser::sgd(0.1));
+    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimizer::sgd(0.1));
     /// let refused = training.session(&Tensor::from(1.0), &none).err().unwrap();
     /// assert!(refused.to_string().contains("0 examples make no batch of 32"));
     /// ```
@@ -130,29 +137,31 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             let message = format!("{} examples make no batch of {}", dataset.len(), self.size);
             return Err(Error::new("train", message));
         }
-        let begin = Run::start(&self.optimiser, &start.realise()?);
-        let checkpoint = self.checkpoint.as_ref().map(|(path, _)| path.clone());
-        let (run, warnings) = match &checkpoint {
-            Some(path) if path.exists() => Run::read(path, &begin, &self.notes)?,
+        let begin = Run::start(&self.optimizer, &start.realise()?);
+        let (run, warnings) = match &self.checkpoint {
+            Some((path, _)) if path.exists() => Run::read(path, &begin, &self.notes)?,
             _ => (begin, Vec::new()),
         };
         let position = run.position()?;
         let mut losses = run.losses.to_vec::<f64>()?;
         let sum = losses.pop().unwrap_or(0.0);
-        let steps = run.optimiser.count.item()? as u64;
-        let factor = run.optimiser.factor.item()?;
-        let (loss, optimiser, parts, budget) = (&self.loss, &self.optimiser, self.parts, self.budget);
+        let steps = run.optimizer.count.item()? as u64;
+        let factor = run.optimizer.factor.item()?;
+        let (loss, optimizer, parts, budget) = (&self.loss, &self.optimizer, self.parts, self.budget);
         let step = compile(move |((parameters, state), (batch, key)): &(Moment<X>, (D::Batch, Keys))| {
             let (value, slope) = accumulated(loss, parameters, batch, key, (parts, budget));
-            let next = optimiser.update_knowing(parameters, &slope, Some(&value), state);
+            let next = optimizer.update_with_loss(parameters, &slope, Some(&value), state);
             (next, value)
         });
-        let state = (run.parameters, run.optimiser);
+        let state = (run.parameters, run.optimizer);
         Ok(Session {
             advance: Box::new(move |state, data| step.update(state, data)),
             loss,
-            optimiser,
-            checkpoint,
+            optimizer,
+            checkpoint: self.checkpoint.clone(),
+            notes: &self.notes,
+            inspections: self.inspections,
+            saved: Instant::now(),
             dataset: Arc::clone(dataset),
             batches,
             key,
@@ -178,14 +187,14 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::{Training, Trouble}};
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::{Training, TrainError}};
     /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
-    /// let training = Training::new(|x: &Tensor, batch: &Tensor, _: &Keys| (x.ln() * batch).sum(), Optimiser::sgd(2.0));
+    /// let training = Training::new(|x: &Tensor, batch: &Tensor, _: &Keys| (x.ln() * batch).sum(), Optimizer::sgd(2.0));
     /// let mut session = training.session(&Tensor::from(1.0), &examples).unwrap();
     /// assert!(session.step().is_ok());
-    /// assert!(matches!(session.step(), Err(Trouble::NotFinite { step: 2, .. })));
+    /// assert!(matches!(session.step(), Err(TrainError::NotFinite { step: 2, .. })));
     /// ```
-    pub fn step(&mut self) -> Result<Option<Step>, Trouble<X>> {
+    pub fn step(&mut self) -> Result<Option<Step>, TrainError<X>> {
         if self.is_over() {
             return Ok(None);
         }
@@ -217,8 +226,56 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             self.losses.push(self.sum / self.batches() as f64);
             self.sum = 0.0;
         }
-        let rate = self.optimiser.rate_at(self.steps) * self.factor;
+        let rate = self.optimizer.rate_at(self.steps) * self.factor;
         Ok(Some(Step { position, batches: self.batches(), number: self.steps, loss, rate }))
+    }
+
+    /// Makes a step with all that belongs to it: observers see the step and the end of an epoch, with an inspection where one
+    /// is due, and the run is saved where that is due. It returns whether an observer asks to stop; nothing comes back when
+    /// all epochs are over.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer};
+    /// use glassgrad::train::{EarlyStopping, Flow, Training};
+    /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
+    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimizer::sgd(0.1)).epochs(1);
+    /// let mut session = training.session(&Tensor::from(1.0), &examples).unwrap();
+    /// let mut observer = EarlyStopping::new(3, |x: &Tensor| x.item());
+    /// assert_eq!(session.advance(&mut observer).unwrap(), Some(Flow::Continue));
+    /// assert_eq!(session.advance(&mut observer).unwrap(), None);
+    /// assert_eq!(observer.best().unwrap().0, 0.8);
+    /// ```
+    pub fn advance(&mut self, observer: &mut dyn Observer<X>) -> Result<Option<Flow>, TrainError<X>> {
+        let Some(made) = self.step()? else { return Ok(None) };
+        let mut stopped = observer.step(&made)? == Flow::Stop;
+        let before = made.position;
+        let is_end_of_epoch = self.position.epoch > before.epoch;
+        if is_end_of_epoch {
+            let diagnostics = match self.inspections.is_some_and(|every| before.epoch.is_multiple_of(every)) {
+                true => {
+                    let (batch, key) = self.seen_at(before)?;
+                    inspect(self.loss, self.parameters(), &batch, &key)?
+                }
+                false => Vec::new(),
+            };
+            let loss = self.losses.last().copied().unwrap_or(f64::NAN);
+            let (number, parameters) = (before.epoch, self.parameters());
+            stopped |= observer.epoch(&Epoch { number, loss, parameters, diagnostics: &diagnostics })? == Flow::Stop;
+        }
+        let is_due = |due: Due| match due {
+            Due::Steps(every) => made.number.is_multiple_of(every) || is_end_of_epoch,
+            Due::Time(time) => self.saved.elapsed() >= time,
+        };
+        if let Some((path, due)) = &self.checkpoint
+            && (stopped || self.is_over() || is_due(*due))
+        {
+            let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+            let notes: Vec<(&str, &str)> = notes.chain([("what", "a run of training")]).collect();
+            save::save(path, &self.run(), &notes)?;
+            self.saved = Instant::now();
+        }
+        Ok(Some(if stopped { Flow::Stop } else { Flow::Continue }))
     }
 
     /// Whether all epochs are over.
@@ -246,7 +303,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         &self.state.0
     }
 
-    /// What the optimiser remembers now.
+    /// What the optimizer remembers now.
     pub fn state(&self) -> &State<X> {
         &self.state.1
     }
@@ -263,23 +320,23 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
 
     /// The rate of the next step.
     pub fn rate(&self) -> f64 {
-        self.optimiser.rate_at(self.steps + 1) * self.wanted.unwrap_or(self.factor)
+        self.optimizer.rate_at(self.steps + 1) * self.wanted.unwrap_or(self.factor)
     }
 
     /// Changes the rate from the next step on: what it would be without its schedule.
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimiser, train::Training};
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
     /// let examples = Arc::new(Examples::new(Tensor::from([1.0])).unwrap());
-    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimiser::sgd(0.1));
+    /// let training = Training::new(|x: &Tensor, _: &Tensor, _: &Keys| x.square(), Optimizer::sgd(0.1));
     /// let mut session = training.session(&Tensor::from(1.0), &examples).unwrap();
     /// session.set_rate(0.25).unwrap();
     /// assert_eq!(session.rate(), 0.25);
     /// assert!(session.set_rate(f64::NAN).is_err());
     /// ```
     pub fn set_rate(&mut self, rate: f64) -> Result<(), Error> {
-        let factor = rate / self.optimiser.rate();
+        let factor = rate / self.optimizer.rate();
         if !(rate >= 0.0 && factor.is_finite()) {
             return Err(Error::new("rate", format!("a rate is a number that is not below zero, and not {rate}")));
         }
@@ -298,7 +355,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             let batch = self.batches.at(&self.dataset, position)?;
             let key = self.key_at(position);
             if next >= self.position {
-                let rate = self.optimiser.rate_at(self.steps) * self.factor;
+                let rate = self.optimizer.rate_at(self.steps) * self.factor;
                 let (parameters, state) = state;
                 return Ok(Some(Last { number: self.steps, parameters, state, batch, key, rate }));
             }
@@ -310,11 +367,11 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
     /// All of it, as it is saved and gone on from.
     pub fn run(&self) -> Run<X> {
         let losses: Vec<f64> = self.losses.iter().copied().chain([self.sum]).collect();
-        let mut optimiser = self.state.1.clone();
-        optimiser.factor = Tensor::from(self.wanted.unwrap_or(self.factor));
+        let mut optimizer = self.state.1.clone();
+        optimizer.factor = Tensor::from(self.wanted.unwrap_or(self.factor));
         Run {
             parameters: self.state.0.clone(),
-            optimiser,
+            optimizer,
             position: Tensor::from([self.position.epoch as i64, self.position.batch as i64]),
             losses: Tensor::from(losses),
         }
@@ -330,7 +387,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
     }
 
     /// What made the loss infinite: the steps since the last remembered moment are made again.
-    fn explain(&self, loss: f64, end: Position) -> Result<Trouble<X>, Error> {
+    fn explain(&self, loss: f64, end: Position) -> Result<TrainError<X>, Error> {
         let (mut position, mut state) = self.remembered.clone();
         // The last two moments before the failure, with finite parameters if there are some.
         let mut before = (position, state.clone());
@@ -352,14 +409,14 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         };
         let (batch, key) = self.seen_at(at)?;
         let explanation = explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key), &parameters)?;
-        Ok(Trouble::NotFinite {
+        Ok(TrainError::NotFinite {
             loss,
             step: self.steps,
             position: end,
             steps_before,
             explanation: explanation.map(Box::new),
             last_good: Box::new(parameters),
-            checkpoint: self.checkpoint.clone().filter(|path| path.exists()),
+            checkpoint: self.checkpoint.as_ref().map(|(path, _)| path.clone()).filter(|path| path.exists()),
         })
     }
 }

@@ -7,7 +7,7 @@ use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 use glassgrad::nn::{Activation, Conv2d, Flatten, Layer as _, Linear, MaxPool};
 use glassgrad::operations::Convolution;
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 
 use super::data::Source;
 use super::training::{Mode, Training, cross_entropy};
@@ -28,7 +28,7 @@ pub(super) fn workload() -> Training<Network, Data> {
     let images = source.uniform([BATCH, 1, 28, 28], 0.0, 1.0, DType::F32);
     let targets = source.targets(BATCH, 10);
     let masks = [32 * 7 * 7, 128].map(|width| source.mask([BATCH, width], RATE));
-    Training::new(loss, Optimiser::adam(1e-3), Mode::Compiled, network, vec![(images, targets, masks)])
+    Training::new(loss, Optimizer::adam(1e-3), Mode::Compiled, network, vec![(images, targets, masks)])
 }
 
 fn convolved(source: &mut Source, outputs: usize, inputs: usize) -> Convolved {

@@ -3,7 +3,7 @@
 use glassgrad::Tensor;
 use glassgrad::error::Error;
 use glassgrad::nn::{Activation, Layer as _, Mlp};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 
 use super::data::Source;
 use super::training::{Mode, Training, cross_entropy};
@@ -30,7 +30,7 @@ pub(super) fn workload(mode: Mode) -> Iris {
 fn network(mode: Mode, data: &Data) -> Training<Mlp, Data> {
     let mut source = Source::default();
     let network = Mlp { layers: vec![source.layer(4, 10), source.layer(10, 3)], activation: Activation::Tanh };
-    Training::new(loss, Optimiser::sgd(0.05), mode, network, vec![data.clone()])
+    Training::new(loss, Optimizer::sgd(0.05), mode, network, vec![data.clone()])
 }
 
 fn loss(network: &Mlp, (x, targets): &Data) -> Tensor {

@@ -4,7 +4,7 @@ use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 use glassgrad::nn::{Activation, Conv2d, Flatten, Layer as _, Linear, MaxPool};
 use glassgrad::operations::Convolution;
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 
 use super::data::Source;
 use super::training::{Mode, Training, cross_entropy};
@@ -28,7 +28,7 @@ pub(super) fn workload() -> Training<Network, Data> {
     let network = (first, second, Flatten(3), hidden, Activation::Relu, output);
     let images = source.uniform([BATCH, 1, 28, 28], 0.0, 1.0, DType::F32);
     let targets = source.targets(BATCH, 10);
-    Training::new(loss, Optimiser::adam(1e-3), Mode::Compiled, network, vec![(images, targets)])
+    Training::new(loss, Optimizer::adam(1e-3), Mode::Compiled, network, vec![(images, targets)])
 }
 
 fn loss(network: &Network, (images, targets): &Data) -> Tensor {

@@ -4,7 +4,7 @@
 use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 use glassgrad::nn::{Layer as _, Linear, Lstm, Recurrent};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 
 use super::data::Source;
 use super::training::{Mode, Training, cross_entropy};
@@ -29,7 +29,7 @@ pub(super) fn workload(lengths: &[usize]) -> Training<Network, Data> {
         (sequences, source.targets(BATCH, 10))
     });
     let batches = batches.collect();
-    Training::new(loss, Optimiser::adam(1e-3), Mode::Compiled, network, batches)
+    Training::new(loss, Optimizer::adam(1e-3), Mode::Compiled, network, batches)
 }
 
 fn loss((recurrent, output): &Network, (sequences, targets): &Data) -> Tensor {

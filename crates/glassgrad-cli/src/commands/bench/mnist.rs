@@ -3,7 +3,7 @@
 use glassgrad::Tensor;
 use glassgrad::dtype::DType;
 use glassgrad::nn::{Activation, Layer as _, Mlp};
-use glassgrad::optim::Optimiser;
+use glassgrad::optim::Optimizer;
 
 use super::data::Source;
 use super::training::{Mode, Training, cross_entropy};
@@ -16,8 +16,8 @@ pub(super) fn workload(batch: usize) -> Training<Mlp, Data> {
     let network = Mlp { layers: layers.into(), activation: Activation::Relu };
     let images = source.uniform([batch, 784], 0.0, 1.0, DType::F32);
     let targets = source.targets(batch, 10);
-    let optimiser = Optimiser::sgd(0.05).weight_decay(1e-4);
-    Training::new(loss, optimiser, Mode::Compiled, network, vec![(images, targets)])
+    let optimizer = Optimizer::sgd(0.05).weight_decay(1e-4);
+    Training::new(loss, optimizer, Mode::Compiled, network, vec![(images, targets)])
 }
 
 fn loss(network: &Mlp, (images, targets): &Data) -> Tensor {

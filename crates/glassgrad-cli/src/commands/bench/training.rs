@@ -1,8 +1,8 @@
-//! Training: steps of an optimiser from the gradient of a loss.
+//! Training: steps of an optimizer from the gradient of a loss.
 
 use glassgrad::compile::Compiled;
 use glassgrad::error::Error;
-use glassgrad::optim::{Optimiser, State};
+use glassgrad::optim::{Optimizer, State};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, loss, value_and_grad};
 
@@ -18,7 +18,7 @@ pub(super) enum Mode {
     Compiled,
 }
 
-/// Parameters, and what the optimiser remembers.
+/// Parameters, and what the optimizer remembers.
 type Moment<P> = (P, State<P>);
 type Step<P, D> = Box<dyn Fn(&(Moment<P>, D)) -> (Moment<P>, Tensor)>;
 
@@ -36,15 +36,15 @@ pub(super) struct Training<P, D> {
 }
 
 impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
-    pub(super) fn new(loss: Function<P, D>, optimiser: Optimiser, mode: Mode, parameters: P, batches: Vec<D>) -> Self {
-        let remembered = optimiser.start(&parameters);
-        let step = |optimiser: Optimiser| -> Step<P, D> {
+    pub(super) fn new(loss: Function<P, D>, optimizer: Optimizer, mode: Mode, parameters: P, batches: Vec<D>) -> Self {
+        let remembered = optimizer.init(&parameters);
+        let step = |optimizer: Optimizer| -> Step<P, D> {
             Box::new(move |((parameters, remembered), batch)| {
                 let (value, slope) = value_and_grad(|parameters: &P| loss(parameters, batch))(parameters);
-                (optimiser.update(parameters, &slope, remembered), value)
+                (optimizer.update(parameters, &slope, remembered), value)
             })
         };
-        let (compiled, step) = (compile(step(optimiser.clone())), step(optimiser));
+        let (compiled, step) = (compile(step(optimizer.clone())), step(optimizer));
         Training { loss, mode, step, compiled, state: (parameters, remembered), batches, first: None, last: f64::NAN }
     }
 

@@ -1,15 +1,17 @@
-//! The same network trained with several optimisers, side by side.
+//! The same network trained with several optimizers, side by side.
+
+use std::cell::RefCell;
 
 use serde_json::json;
 
-use super::{Train, spoiled};
+use super::{Train, diverged};
+use crate::experiment::datasets;
+use crate::experiment::folder::Folder;
+use crate::experiment::history::History;
+use crate::experiment::objective::Score;
+use crate::experiment::settings::{OptimizerName, Settings, name_of};
+use crate::experiment::study::{RunOptions, Study};
 use crate::failure::{Failure, print};
-use crate::lab::datasets;
-use crate::lab::folder::Folder;
-use crate::lab::history::History;
-use crate::lab::objective::Score;
-use crate::lab::settings::{Optimizer, Settings, name_of};
-use crate::lab::study::{Conduct, Study};
 use crate::plot::{Curve, is_coloured, plot};
 use crate::progress::Progress;
 use crate::report::{self, Contestant};
@@ -17,34 +19,25 @@ use crate::sources::Place;
 use crate::table::Table;
 use crate::terminal::print_around;
 
-/// What each optimiser is usually given, where no learning rate is asked for.
-fn usual_rate(optimizer: Optimizer, settings: &Settings) -> f64 {
-    match optimizer {
-        _ if optimizer == settings.optimizer => settings.lr,
-        Optimizer::Sgd => 0.1,
-        Optimizer::Momentum | Optimizer::Nesterov => 0.05,
-        Optimizer::Adagrad => 0.05,
-        Optimizer::Rmsprop | Optimizer::Adam | Optimizer::Adamw => 0.01,
-    }
-}
-
-pub(super) fn run(train: &Train, optimizers: &[Optimizer], places: &Place) -> Result<(), Failure> {
+pub(super) fn run(train: &Train, optimizers: &[OptimizerName], places: &Place) -> Result<(), Failure> {
     let mut settings = train.options.settings(&train.data)?;
     let folder = train.out.as_deref().map(Folder::create).transpose()?;
     let task = datasets::load(&settings, places)?;
     train.options.fit(&mut settings, &task.about);
     let mut contestants: Vec<Contestant> = Vec::new();
     for optimizer in optimizers {
-        let lr = train.options.lr.unwrap_or_else(|| usual_rate(*optimizer, &settings));
+        let usual = if *optimizer == settings.optimizer { settings.lr } else { optimizer.0.rate };
+        let lr = train.options.lr.unwrap_or(usual);
         let study = Study::new(Settings { optimizer: *optimizer, lr, ..settings.clone() }, task.clone())?;
         let steps = study.settings.epochs * study.batches();
-        let mut progress = Progress::new(&name_of(*optimizer), steps, !train.json, None);
-        let outcome = study.run(Conduct { within: train.within, ..Conduct::default() }, &mut progress);
+        let history = RefCell::default();
+        let mut progress = Progress::new(&name_of(*optimizer), steps, !train.json, &history, None);
+        let outcome = study.run(RunOptions { within: train.within, checkpoint: None }, &history, &mut progress);
         drop(progress);
         let name = name_of(*optimizer);
         let (history, test, trouble) = match outcome {
             Ok(outcome) => (outcome.history, Some(outcome.test), None),
-            Err(mishap) => (History::default(), None, Some(spoiled(mishap, &study, None).to_string())),
+            Err(mishap) => (History::default(), None, Some(diverged(mishap, &study, None).to_string())),
         };
         contestants.push(Contestant { name, settings: study.settings, history, test, trouble });
         if crate::interrupt::is_asked() {

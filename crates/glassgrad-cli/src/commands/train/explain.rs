@@ -7,21 +7,21 @@ use glassgrad::rng::Key;
 use glassgrad::save::write_atomically;
 
 use super::Train;
+use crate::experiment::recipe;
+use crate::experiment::settings::Engine;
+use crate::experiment::study::Study;
+use crate::experiment::update::{Given, Moment, step};
 use crate::failure::{Failure, print};
-use crate::lab::recipe;
-use crate::lab::settings::Engine;
-use crate::lab::study::Study;
-use crate::lab::update::{Given, Moment, step};
 
 pub(super) fn run(train: &Train, study: &Study) -> Result<(), Failure> {
     if study.settings.engine == Engine::Scalar {
         return Err(Failure::Input("--explain: only the tensor engine runs a program".to_owned()));
     }
-    let optimiser = recipe::optimiser(&study.settings, study.batches())?;
+    let optimizer = recipe::optimizer(&study.settings, study.batches())?;
     let places: Vec<usize> = (0..study.batch()).collect();
     let batch = study.task.training.batch(&places).map_err(Failure::result)?;
-    let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimiser, train.within, moment, given));
-    let moment = (study.start.clone(), optimiser.start(&study.start));
+    let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimizer, train.within, moment, given));
+    let moment = (study.start.clone(), optimizer.init(&study.start));
     let key = Keys::from(Key::new(study.settings.seed));
     let explanation = stepped.explain(&(moment, (batch, key))).map_err(Failure::result)?;
     let title = format!("a training step of the {} network", study.task.about.name);

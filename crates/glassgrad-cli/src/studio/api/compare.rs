@@ -4,7 +4,7 @@ use glassgrad::formula::mathml;
 use serde_json::Value;
 
 use super::Refusal;
-use super::explore::Asked;
+use super::explore::ExploreRequest;
 use crate::commands::check::Comparison;
 
 /// The longest symbolic derivative that is typeset; a longer one is given by its size.
@@ -12,7 +12,7 @@ const LONGEST_FORMULA: usize = 600;
 /// The seed of the directions of the certificate.
 const SEED: u64 = 0;
 
-pub(super) fn answer(asked: &Asked) -> Result<Value, Refusal> {
+pub(super) fn answer(asked: &ExploreRequest) -> Result<Value, Refusal> {
     let mut problem = asked.problem()?;
     let index = asked.index(&problem)?;
     problem.expression = problem.expression.result(index).unwrap_or(problem.expression);

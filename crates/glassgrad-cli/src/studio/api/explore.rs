@@ -23,7 +23,7 @@ const LARGEST_HESSIAN: usize = 24;
 /// A question about an expression.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::studio) struct Asked {
+pub(in crate::studio) struct ExploreRequest {
     expression: String,
     /// Values of variables; those that are not given are 1.
     #[serde(default)]
@@ -50,7 +50,7 @@ enum Given {
     Text(String),
 }
 
-impl Asked {
+impl ExploreRequest {
     /// The expression at its point.
     pub(super) fn problem(&self) -> Result<Problem, Refusal> {
         short_enough(&self.expression)?;
@@ -99,7 +99,7 @@ impl Asked {
 }
 
 /// Everything about an expression at a point.
-pub(super) fn answer(asked: &Asked) -> Result<Value, Refusal> {
+pub(super) fn answer(asked: &ExploreRequest) -> Result<Value, Refusal> {
     let problem = asked.problem()?;
     let index = asked.index(&problem)?;
     let variable = asked.variable(&problem)?;

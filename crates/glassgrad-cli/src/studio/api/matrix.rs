@@ -16,7 +16,7 @@ const LONGEST_LINE: usize = 2000;
 /// A question to the calculator.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::studio) struct Asked {
+pub(in crate::studio) struct MatrixRequest {
     expression: String,
     /// The symbol to differentiate by.
     wrt: String,
@@ -31,7 +31,7 @@ fn first() -> usize {
     1
 }
 
-pub(super) fn answer(asked: &Asked) -> Result<Value, Refusal> {
+pub(super) fn answer(asked: &MatrixRequest) -> Result<Value, Refusal> {
     for text in [&asked.expression, &asked.wrt, &asked.sizes] {
         short_enough(text)?;
     }

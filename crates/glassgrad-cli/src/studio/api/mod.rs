@@ -29,8 +29,8 @@ const LONGEST_EXPRESSION: usize = 4096;
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The desks at which questions are worked on.
-pub(super) type Desks = Arc<Semaphore>;
-pub(super) type Asked<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Workers = Arc<Semaphore>;
+pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 /// Tells work that nobody waits for its answer any more: its request has ended, by an answer, a limit of time, or because
 /// the connection was closed.
@@ -84,7 +84,7 @@ impl From<SyntaxError> for Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Refusal {
-        Refusal::new(failure.to_string())
+        Refusal::new(crate::experiment::settings::in_form(&failure.to_string()))
     }
 }
 
@@ -104,15 +104,15 @@ fn short_enough(expression: &str) -> Result<(), Refusal> {
     }
 }
 
-pub(super) async fn explore(State(desks): State<Desks>, asked: Asked<explore::Asked>) -> Response {
+pub(super) async fn explore(State(desks): State<Workers>, asked: Body<explore::ExploreRequest>) -> Response {
     answered(desks, asked, |asked, _| explore::answer(asked)).await
 }
 
-pub(super) async fn compare(State(desks): State<Desks>, asked: Asked<explore::Asked>) -> Response {
+pub(super) async fn compare(State(desks): State<Workers>, asked: Body<explore::ExploreRequest>) -> Response {
     answered(desks, asked, |asked, _| compare::answer(asked)).await
 }
 
-pub(super) async fn derive(State(desks): State<Desks>, asked: Asked<matrix::Asked>) -> Response {
+pub(super) async fn derive(State(desks): State<Workers>, asked: Body<matrix::MatrixRequest>) -> Response {
     answered(desks, asked, |asked, _| matrix::answer(asked)).await
 }
 
@@ -126,14 +126,14 @@ pub(super) fn refused(status: StatusCode, message: impl Into<String>) -> Respons
 }
 
 /// The question of a request, or the answer to one that has none.
-pub(super) fn question_of<T>(asked: Asked<T>) -> Result<T, Box<Response>> {
+pub(super) fn question_of<T>(asked: Body<T>) -> Result<T, Box<Response>> {
     asked.map(|Json(question)| question).map_err(|rejection| refused(rejection.status(), rejection.body_text()).into())
 }
 
 /// Works on a question beside the server, at one of the desks, for a limited time.
 pub(super) async fn answered<T: Send + 'static>(
-    desks: Desks,
-    asked: Asked<T>,
+    desks: Workers,
+    asked: Body<T>,
     answer: impl FnOnce(&T, &Cancel) -> Result<Value, Refusal> + Send + 'static,
 ) -> Response {
     let question = match question_of(asked) {
@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_whose_request_has_ended_is_cancelled() {
-        let desks: Desks = Arc::new(Semaphore::new(1));
+        let desks: Workers = Arc::new(Semaphore::new(1));
         let (send, receive) = std::sync::mpsc::channel();
         let request = answered(Arc::clone(&desks), Ok(Json(())), move |(), cancel: &Cancel| {
             while cancel.check().is_ok() {

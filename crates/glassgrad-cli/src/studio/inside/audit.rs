@@ -4,20 +4,20 @@
 //! { "healthy": bool, "reached": count, "floats": count,
 //!   "parameters": [{ "name": text, "type": text, "verdict": text, "reached": bool, "gradient": number, summary or null,
 //!                    "by": [{ "operation", "expression", "file", "line", "column", "zeros", "elements" }, …] }, …],
-//!   "concerns": [{ "kind": "not reached" | "vanishing" | "exploding" | "dead units", "parameter": path or null, "text": text }, …] }
+//!   "diagnostics": [{ "kind": "not reached" | "vanishing" | "exploding" | "dead units", "parameter": path or null, "text": text }, …] }
 //! ```
 //!
-//! What is not reached comes first. Both look at the loss of the first examples of the training part, without dropout.
+//! What is not reached comes first. Both look at the loss of the first examples of the training set, without dropout.
 
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
 use glassgrad::rng::Key;
-use glassgrad::train::{Concern, inspect};
+use glassgrad::train::{Diagnostic, inspect};
 use serde_json::{Value, json};
 
-use crate::lab::graph;
-use crate::lab::network::Network;
-use crate::lab::study::Study;
+use crate::experiment::graph;
+use crate::experiment::network::Network;
+use crate::experiment::study::Study;
 
 const MOST_PARAMETERS: usize = 200;
 
@@ -34,25 +34,25 @@ pub(in crate::studio) fn audit(study: &Study, network: &Network) -> Result<Value
     findings.truncate(MOST_PARAMETERS);
     (answer["reached"], answer["floats"], answer["parameters"]) = (reached.into(), floats.into(), findings.into());
     let loss = |network: &Network, batch: &(Tensor, Tensor), _: &Keys| study.objective.of_batch_plainly(network, batch);
-    let concerns = inspect(loss, network, &study.sample()?, &Key::new(study.settings.seed).into())?;
-    answer["concerns"] = concerns.iter().map(told).collect();
+    let diagnostics = inspect(loss, network, &study.sample()?, &Key::new(study.settings.seed).into())?;
+    answer["diagnostics"] = diagnostics.iter().map(told).collect();
     Ok(answer)
 }
 
-fn told(concern: &Concern) -> Value {
-    let (kind, parameter) = match concern {
-        Concern::NotReached { parameter, .. } => ("not reached", Some(parameter)),
-        Concern::Vanishing { parameter, .. } => ("vanishing", Some(parameter)),
-        Concern::Exploding { parameter, .. } => ("exploding", Some(parameter)),
-        Concern::DeadUnits { .. } => ("dead units", None),
+fn told(diagnostic: &Diagnostic) -> Value {
+    let (kind, parameter) = match diagnostic {
+        Diagnostic::NotReached { parameter, .. } => ("not reached", Some(parameter)),
+        Diagnostic::Vanishing { parameter, .. } => ("vanishing", Some(parameter)),
+        Diagnostic::Exploding { parameter, .. } => ("exploding", Some(parameter)),
+        Diagnostic::DeadUnits { .. } => ("dead units", None),
     };
-    json!({ "kind": kind, "parameter": parameter, "text": concern.to_string() })
+    json!({ "kind": kind, "parameter": parameter, "text": diagnostic.to_string() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::settings::{Activation, Initial, Model, Number};
+    use crate::experiment::settings::{Activation, Init, Model, Number};
     use crate::studio::views::tests::{of_text, spoiled, suited};
 
     #[test]
@@ -64,25 +64,34 @@ mod tests {
                 (&answer["healthy"], answer["reached"].as_u64(), answer["floats"].as_u64()),
                 (&true.into(), Some(6), Some(6))
             );
-            assert_eq!(answer["concerns"], json!([]));
+            assert_eq!(answer["diagnostics"], json!([]));
         }
     }
 
     #[test]
     fn what_hinders_is_told_first() {
         // Weights of zero: every unit makes zero, and nothing arrives at the first layer.
-        let study = suited("moons", |settings| settings.initial = Initial::Zero);
+        let study = suited("moons", |settings| settings.init = Init::Zero);
         let answer = audit(&study, &study.start).expect("an audit");
         assert_eq!((&answer["healthy"], &answer["parameters"][0]["reached"]), (&false.into(), &false.into()));
         assert!(
-            answer["concerns"].as_array().expect("concerns").iter().any(|concern| concern["kind"] == "not reached")
+            answer["diagnostics"]
+                .as_array()
+                .expect("diagnostics")
+                .iter()
+                .any(|diagnostic| diagnostic["kind"] == "not reached")
         );
-        // Many sigmoids: the slopes of the first layers vanish.
+        // Many sigmoids: the gradients of the first layers vanish.
         let deep =
             suited("moons", |settings| (settings.layers, settings.activation) = (vec![4; 20], Activation::Sigmoid));
         let answer = audit(&deep, &deep.start).expect("an audit");
-        let vanishes = |concern: &Value| concern["kind"] == "vanishing" && concern["parameter"] == "layers.0.weight";
-        assert!(answer["concerns"].as_array().expect("concerns").iter().any(vanishes), "{}", answer["concerns"]);
+        let vanishes =
+            |diagnostic: &Value| diagnostic["kind"] == "vanishing" && diagnostic["parameter"] == "layers.0.weight";
+        assert!(
+            answer["diagnostics"].as_array().expect("diagnostics").iter().any(vanishes),
+            "{}",
+            answer["diagnostics"]
+        );
     }
 
     #[test]

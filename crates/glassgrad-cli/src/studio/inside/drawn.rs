@@ -15,13 +15,13 @@ use glassgrad::grad;
 use glassgrad::nn::Layer as _;
 use serde_json::{Value, json};
 
-use crate::lab::network::Network;
-use crate::lab::objective::told_classes;
-use crate::lab::settings::Loss;
-use crate::lab::study::Study;
-use crate::lab::task::{Kind, View};
-use crate::lab::told::{are_probabilities, shares, unscaled};
-use crate::studio::written::{levels, list, signed};
+use crate::experiment::network::Network;
+use crate::experiment::objective::told_classes;
+use crate::experiment::predictions::{are_probabilities, shares, unscaled};
+use crate::experiment::settings::Loss;
+use crate::experiment::study::Study;
+use crate::experiment::task::{Kind, View};
+use crate::studio::encode::{levels, list, signed};
 
 /// So many examples tell what full ink is.
 const EXAMPLES: usize = 1000;
@@ -98,9 +98,9 @@ fn shares_of(loss: Loss, outputs: &Tensor) -> Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::settings::{Model, Number};
+    use crate::experiment::settings::{Model, Number};
+    use crate::studio::encode::tests::read;
     use crate::studio::views::tests::{spoiled, suited};
-    use crate::studio::written::tests::read;
 
     /// An image of the data, as ink.
     fn image(study: &Study, place: usize) -> Vec<f64> {
@@ -137,7 +137,7 @@ mod tests {
             let share = |place: usize, by: f64| {
                 let mut moved = pixels.clone();
                 moved[place] += by;
-                let inputs = crate::lab::told::inputs_of(&study, &moved).expect("inputs");
+                let inputs = crate::experiment::predictions::inputs_of(&study, &moved).expect("inputs");
                 shares(loss, &study.start.apply(&inputs).to_f64_vec().expect("outputs"))[3]
             };
             for place in [0, 19, 35, 63] {

@@ -12,9 +12,9 @@
 use glassgrad::error::Error;
 use serde_json::{Value, json};
 
-use crate::lab::graph::{FOLDS, READABLE, of_loss};
-use crate::lab::network::Network;
-use crate::lab::study::Study;
+use crate::experiment::graph::{FOLDS, READABLE, of_loss};
+use crate::experiment::network::Network;
+use crate::experiment::study::Study;
 
 /// So many examples are in the loss.
 const EXAMPLES: usize = 8;
@@ -60,7 +60,7 @@ pub(in crate::studio) fn graph(study: &Study, network: &Network, level: Option<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::settings::{Model, Number};
+    use crate::experiment::settings::{Model, Number};
     use crate::studio::views::tests::{of_text, spoiled, suited};
 
     #[test]

@@ -7,7 +7,7 @@
 //! - `audit`: which parameters the loss reaches, and what else hinders learning;
 //! - `drawn`: what a network makes of an image that someone has drawn, and `prepared`, which makes drawings like the data.
 //!
-//! How bytes are written stands in [`super::written`]. A plan of a graph is what `Graph::plan` of the library gives.
+//! How bytes are written stands in [`super::encode`]. A plan of a graph is what `Graph::plan` of the library gives.
 
 pub(in crate::studio) mod audit;
 pub(in crate::studio) mod drawn;

@@ -19,20 +19,20 @@ use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use crate::lab::network::Network;
-use crate::lab::recipe;
-use crate::lab::study::Study;
-use crate::lab::update::{Given, Moment, step};
+use crate::experiment::network::Network;
+use crate::experiment::recipe;
+use crate::experiment::study::Study;
+use crate::experiment::update::{Given, Moment, step};
 
 const MOST_LINES: usize = 400;
 
 pub(in crate::studio) fn passes(study: &Study, network: &Network) -> Result<Value, Error> {
     let failed = |failure: crate::failure::Failure| Error::new("passes", failure.to_string());
-    let optimiser = recipe::optimiser(&study.settings, study.batches()).map_err(failed)?;
+    let optimizer = recipe::optimizer(&study.settings, study.batches()).map_err(failed)?;
     let batch = study.task.training.batch(&(0..study.batch()).collect::<Vec<usize>>())?.realise()?;
-    let moment: Moment = (network.clone(), optimiser.start(network).realise()?);
+    let moment: Moment = (network.clone(), optimizer.init(network).realise()?);
     let given: Given = (batch, Keys::from(Key::new(study.settings.seed)));
-    let (after, loss) = step(study, &optimiser, None, &moment, &given);
+    let (after, loss) = step(study, &optimizer, None, &moment, &given);
     let results: Vec<Tensor> = after.flatten().into_iter().chain([loss]).collect();
     let (mut graph, _) = Graph::of(&results.iter().collect::<Vec<&Tensor>>())?;
     let first = text(&graph);
@@ -51,7 +51,7 @@ pub(in crate::studio) fn passes(study: &Study, network: &Network) -> Result<Valu
             "after": changed.then(|| text(&graph)),
         }));
     }
-    let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimiser, None, moment, given));
+    let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimizer, None, moment, given));
     let explanation = stepped.explain(&(moment, given))?;
     let mut answer = explanation.to_json();
     (answer["graph"], answer["passes"]) = (first.into(), told.into());
@@ -75,7 +75,7 @@ fn text(graph: &Graph) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::settings::Number;
+    use crate::experiment::settings::Number;
     use crate::studio::views::tests::{of_text, suited};
 
     #[test]

@@ -8,7 +8,7 @@
 use glassgrad::error::Error;
 
 use super::drawn::images;
-use crate::lab::study::Study;
+use crate::experiment::study::Study;
 
 /// Ink that counts as drawn, with grey levels and in black and white.
 const FAINT: f64 = 0.1;
@@ -124,7 +124,7 @@ mod tests {
     use glassgrad::data::Dataset as _;
 
     use super::*;
-    use crate::lab::told::unscaled;
+    use crate::experiment::predictions::unscaled;
     use crate::studio::views::tests::suited;
 
     /// A drawing with full ink in a rectangle.

@@ -32,12 +32,12 @@ use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
 use super::drawn::ink;
-use crate::lab::network::Network;
-use crate::lab::objective::told_classes;
-use crate::lab::study::Study;
-use crate::lab::task::{Kind, View};
-use crate::lab::told::{Numbers, are_probabilities, shares, unscaled};
-use crate::studio::written::{levels, list, rounded, signed};
+use crate::experiment::network::Network;
+use crate::experiment::objective::told_classes;
+use crate::experiment::predictions::{Numbers, are_probabilities, shares, unscaled};
+use crate::experiment::study::Study;
+use crate::experiment::task::{Kind, View};
+use crate::studio::encode::{levels, list, rounded, signed};
 
 const MOST_NUMBERS: usize = 64;
 const MOST_CELLS: usize = 4096;
@@ -190,10 +190,10 @@ mod tests {
     use glassgrad::nn::{Activation, Layer as _};
 
     use super::*;
-    use crate::lab::settings::{Loss, Model, Number};
-    use crate::lab::units::parameter;
+    use crate::experiment::settings::{Loss, Model, Number};
+    use crate::experiment::units::parameter;
+    use crate::studio::encode::tests::read;
     use crate::studio::views::tests::{of_text, spoiled, suited};
-    use crate::studio::written::tests::read;
 
     fn number(value: &Value) -> f64 {
         value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))

@@ -11,21 +11,20 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::asked::{self, Asked};
-use super::hall::Hall;
-use super::looking;
-use super::runner::{Desk, Order};
+use super::inspect;
+use super::registry::Registry;
+use super::request::{self, TrainRequest};
+use super::runner::{Order, Snapshot};
 use super::stream;
-use crate::lab::objective::Judge;
-use crate::lab::study::{Kept, Outcome};
-use crate::lab::{baseline, datasets, model, settings};
+use crate::experiment::objective::Evaluator;
+use crate::experiment::study::{Kept, Outcome};
+use crate::experiment::{baseline, datasets, model, settings};
 use crate::report;
-use crate::studio::api::{self, Desks, PATIENCE, Refusal};
+use crate::studio::api::{self, PATIENCE, Refusal, Workers};
 
 /// The largest table and the largest model that are taken, in bytes.
 const LARGEST_UPLOAD: usize = 32 << 20;
@@ -35,13 +34,13 @@ const SMALL_BODY: usize = 64 << 10;
 
 /// What requests share.
 #[derive(Clone)]
-struct Room {
-    hall: Arc<Hall>,
-    desks: Desks,
+struct AppState {
+    registry: Arc<Registry>,
+    workers: Workers,
 }
 
 /// The requests about runs.
-pub(in crate::studio) fn routes(hall: Arc<Hall>, desks: Desks) -> Router {
+pub(in crate::studio) fn routes(registry: Arc<Registry>, desks: Workers) -> Router {
     Router::new()
         .route("/api/train", get(catalogue))
         .route("/api/train/settings", post(suited))
@@ -56,7 +55,7 @@ pub(in crate::studio) fn routes(hall: Arc<Hall>, desks: Desks) -> Router {
         .route("/api/runs/{id}/history", get(history))
         .layer(DefaultBodyLimit::max(LARGEST_UPLOAD))
         .layer(from_fn_with_state(Arc::new(Semaphore::new(UPLOADS_AT_ONCE)), in_turn))
-        .with_state(Room { hall, desks })
+        .with_state(AppState { registry, workers: desks })
 }
 
 /// A semaphore over large request bodies, so that they do not exhaust memory before they are validated.
@@ -77,80 +76,64 @@ async fn in_turn(State(uploads): State<Arc<Semaphore>>, request: Request, next: 
     next.run(request).await
 }
 
-/// What can be chosen, by name, with what is said about it.
-fn choices<E: ValueEnum>() -> Value {
-    let one = |value: &E| {
-        let value = value.to_possible_value()?;
-        Some(json!([value.get_name(), value.get_help().map(ToString::to_string)]))
-    };
-    E::value_variants().iter().filter_map(one).collect()
-}
-
-async fn catalogue(State(room): State<Room>) -> Json<Value> {
-    let task = |row: &datasets::Row| json!({ "name": row.name, "about": row.about, "is_there": (row.is_there)(&room.hall.places) });
+async fn catalogue(State(app): State<AppState>) -> Json<Value> {
+    let task = |row: &datasets::Row| json!({ "name": row.name, "about": row.about, "is_there": (row.is_there)(&app.registry.places) });
     let tasks: Vec<Value> = datasets::ROWS.iter().map(task).collect();
     Json(json!({
         "tasks": tasks,
-        "functions": crate::sources::function_names(),
-        "choices": {
-            "model": choices::<settings::Model>(), "activation": choices::<settings::Activation>(),
-            "initial": choices::<settings::Initial>(), "loss": choices::<settings::Loss>(),
-            "optimizer": choices::<settings::Optimizer>(), "schedule": choices::<settings::Schedule>(),
-            "dtype": choices::<settings::Number>(), "missing": choices::<settings::Missing>(),
-            "answers": choices::<settings::Answers>(), "reduce": choices::<settings::Reduce>(),
-        },
+        "fields": settings::form(),
     }))
 }
 
-async fn suited(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
-    api::answered(room.desks, asked, |asked: &Asked, _| Ok(json!({ "settings": asked.settings()? }))).await
+async fn suited(State(app): State<AppState>, asked: api::Body<TrainRequest>) -> Response {
+    api::answered(app.workers, asked, |asked: &TrainRequest, _| Ok(json!({ "settings": asked.settings()? }))).await
 }
 
-async fn begin(State(room): State<Room>, asked: api::Asked<Asked>) -> Response {
-    let hall = Arc::clone(&room.hall);
-    api::answered(room.desks, asked, move |asked: &Asked, cancel| {
-        let (study, reserved) = asked.study(&hall, cancel)?;
+async fn begin(State(app): State<AppState>, asked: api::Body<TrainRequest>) -> Response {
+    let registry = Arc::clone(&app.registry);
+    api::answered(app.workers, asked, move |asked: &TrainRequest, cancel| {
+        let (study, reserved) = asked.study(&registry, cancel)?;
         cancel.check()?;
-        let id = hall.begin(study, reserved, asked.pace, asked.paused).map_err(Refusal::new)?;
+        let id = registry.begin(study, reserved, asked.pace, asked.paused).map_err(Refusal::new)?;
         Ok(json!({ "id": id }))
     })
     .await
 }
 
-async fn load(State(room): State<Room>, bytes: Bytes) -> Response {
-    let hall = Arc::clone(&room.hall);
-    api::answered(room.desks, Ok(Json(bytes)), move |bytes: &Bytes, cancel| {
-        let (study, reserved, warnings) = asked::loaded(bytes, &hall)?;
+async fn load(State(app): State<AppState>, bytes: Bytes) -> Response {
+    let registry = Arc::clone(&app.registry);
+    api::answered(app.workers, Ok(Json(bytes)), move |bytes: &Bytes, cancel| {
+        let (study, reserved, warnings) = request::loaded(bytes, &registry)?;
         cancel.check()?;
-        let id = hall.begin(study, reserved, None, true).map_err(Refusal::new)?;
+        let id = registry.begin(study, reserved, None, true).map_err(Refusal::new)?;
         Ok(json!({ "id": id, "warnings": warnings }))
     })
     .await
 }
 
-async fn list(State(room): State<Room>) -> Json<Value> {
-    Json(room.hall.list())
+async fn list(State(app): State<AppState>) -> Json<Value> {
+    Json(app.registry.list())
 }
 
-async fn seen(State(room): State<Room>, Path(id): Path<u64>) -> Response {
-    match room.hall.board(id) {
+async fn seen(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
+    match app.registry.board(id) {
         Some(board) => Json(board.all()).into_response(),
         None => gone(id),
     }
 }
 
-async fn free(State(room): State<Room>, Path(id): Path<u64>) -> Response {
-    if room.hall.free(id) { Json(json!({ "freed": id })).into_response() } else { gone(id) }
+async fn free(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
+    if app.registry.free(id) { Json(json!({ "freed": id })).into_response() } else { gone(id) }
 }
 
 fn gone(id: u64) -> Response {
-    api::refused(StatusCode::NOT_FOUND, format!("there is no run {id}; it was freed, or the studio was started anew"))
+    api::refused(StatusCode::NOT_FOUND, format!("there is no run {id}; it was deleted, or the studio was restarted"))
 }
 
 /// What a run is told.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, tag = "do", rename_all = "kebab-case")]
-enum Told {
+enum Instruction {
     Go { steps: Option<u64> },
     Pause,
     Stop,
@@ -159,47 +142,47 @@ enum Told {
     Keep { kept: bool },
 }
 
-async fn order(State(room): State<Room>, Path(id): Path<u64>, told: api::Asked<Told>) -> Response {
+async fn order(State(app): State<AppState>, Path(id): Path<u64>, told: api::Body<Instruction>) -> Response {
     let told = match api::question_of(told) {
         Ok(told) => told,
         Err(response) => return *response,
     };
     let order = match told {
-        Told::Go { steps } => {
-            if !room.hall.has_room() && room.hall.board(id).is_some_and(|board| !board.is_running()) {
+        Instruction::Go { steps } => {
+            if !app.registry.has_room() && app.registry.board(id).is_some_and(|board| !board.is_running()) {
                 return Json(Refusal::new("other networks are learning; pause one of them").as_json()).into_response();
             }
             Order::Go { steps }
         }
-        Told::Pause => Order::Pause,
-        Told::Stop => Order::Stop,
-        Told::Rate { rate } => match asked::check_rate(rate) {
+        Instruction::Pause => Order::Pause,
+        Instruction::Stop => Order::Stop,
+        Instruction::Rate { rate } => match request::check_rate(rate) {
             Ok(()) => Order::Rate(rate),
             Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
         },
-        Told::Pace { pace } => match asked::check_pace(pace) {
+        Instruction::Pace { pace } => match request::check_pace(pace) {
             Ok(()) => Order::Pace(pace),
             Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
         },
-        Told::Keep { kept } => {
-            return if room.hall.keep(id, kept) { Json(json!({ "kept": kept })).into_response() } else { gone(id) };
+        Instruction::Keep { kept } => {
+            return if app.registry.keep(id, kept) { Json(json!({ "kept": kept })).into_response() } else { gone(id) };
         }
     };
-    if room.hall.order(id, order) { Json(json!({ "id": id })).into_response() } else { gone(id) }
+    if app.registry.order(id, order) { Json(json!({ "id": id })).into_response() } else { gone(id) }
 }
 
-async fn watch(State(room): State<Room>, Path(id): Path<u64>, upgrade: WebSocketUpgrade) -> Response {
-    let Some(board) = room.hall.board(id) else { return gone(id) };
+async fn watch(State(app): State<AppState>, Path(id): Path<u64>, upgrade: WebSocketUpgrade) -> Response {
+    let Some(board) = app.registry.board(id) else { return gone(id) };
     // Nothing is expected of a page but its end.
     upgrade.max_message_size(1024).on_upgrade(move |socket| stream::serve(socket, board.watcher()))
 }
 
-async fn look(State(room): State<Room>, Path(id): Path<u64>, asked: api::Asked<looking::Asked>) -> Response {
+async fn look(State(app): State<AppState>, Path(id): Path<u64>, asked: api::Body<inspect::InspectRequest>) -> Response {
     let asked = match api::question_of(asked) {
         Ok(asked) => asked,
         Err(response) => return *response,
     };
-    match ask(&room, id, move |desk| looking::answer(desk, &asked)).await {
+    match ask(&app, id, move |snapshot| inspect::answer(snapshot, &asked)).await {
         Ok(Ok(value)) => Json(value).into_response(),
         Ok(Err(error)) => Json(Refusal::new(error.to_string()).as_json()).into_response(),
         Err(response) => response,
@@ -208,18 +191,18 @@ async fn look(State(room): State<Room>, Path(id): Path<u64>, asked: api::Asked<l
 
 /// Asks a run between two of its steps, and waits for the answer.
 async fn ask<T: Send + 'static>(
-    room: &Room,
+    app: &AppState,
     id: u64,
-    question: impl FnOnce(&Desk<'_>) -> T + Send + 'static,
+    question: impl FnOnce(&Snapshot<'_>) -> T + Send + 'static,
 ) -> Result<T, Response> {
     let (send, receive) = oneshot::channel();
-    let question = move |desk: &Desk<'_>| {
+    let question = move |snapshot: &Snapshot<'_>| {
         // Who asked may have gone away, before the answer was begun or since.
         if !send.is_closed() {
-            let _ = send.send(question(desk));
+            let _ = send.send(question(snapshot));
         }
     };
-    if !room.hall.order(id, Order::Ask(Box::new(question))) {
+    if !app.registry.order(id, Order::Ask(Box::new(question))) {
         return Err(gone(id));
     }
     let busy = |told: &str| api::refused(StatusCode::SERVICE_UNAVAILABLE, told);
@@ -230,45 +213,47 @@ async fn ask<T: Send + 'static>(
     }
 }
 
-async fn export(State(room): State<Room>, Path(id): Path<u64>) -> Response {
-    let bytes = ask(&room, id, |desk| (file_name(desk), model::to_bytes(desk.study, desk.network))).await;
+async fn export(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
+    let bytes =
+        ask(&app, id, |snapshot| (file_name(snapshot), model::to_bytes(snapshot.study, snapshot.network))).await;
     saved(bytes, "safetensors", "application/octet-stream")
 }
 
-async fn reported(State(room): State<Room>, Path(id): Path<u64>) -> Response {
-    let page = ask(&room, id, |desk| {
+async fn reported(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
+    let page = ask(&app, id, |snapshot| {
         let made = || -> Result<Vec<u8>, crate::failure::Failure> {
             let failed = |error: glassgrad::error::Error| crate::failure::Failure::Result(error.to_string());
-            let study = desk.study;
-            let judged = |part| Ok(Judge::new(&study.objective, part).judge(desk.network).map_err(failed)?.score);
+            let study = snapshot.study;
+            let judged =
+                |part| Ok(Evaluator::new(&study.objective, part).evaluate(snapshot.network).map_err(failed)?.score);
             let outcome = Outcome {
-                network: desk.network.clone(),
-                history: desk.history.clone(),
+                network: snapshot.network.clone(),
+                history: snapshot.history.clone(),
                 training: judged(&study.task.training)?,
                 test: judged(&study.task.test)?,
                 linear: baseline::fit(study).unwrap_or_default(),
-                steps: desk.session.steps(),
-                stopped: !desk.session.is_over(),
+                steps: snapshot.session.steps(),
+                stopped: !snapshot.session.is_over(),
                 warnings: Vec::new(),
                 kept: Kept::default(),
             };
             Ok(report::page(study, &outcome)?.into_bytes())
         };
-        (file_name(desk), made())
+        (file_name(snapshot), made())
     })
     .await;
     saved(page, "html", "application/octet-stream")
 }
 
-async fn history(State(room): State<Room>, Path(id): Path<u64>) -> Response {
-    let table = ask(&room, id, |desk| (file_name(desk), Ok(desk.history.csv().into_bytes()))).await;
+async fn history(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
+    let table = ask(&app, id, |snapshot| (file_name(snapshot), Ok(snapshot.history.csv().into_bytes()))).await;
     saved(table, "csv", "text/csv; charset=utf-8")
 }
 
-fn file_name(desk: &Desk<'_>) -> String {
+fn file_name(snapshot: &Snapshot<'_>) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    let name: String = desk.study.task.about.name.chars().take(40).map(plain).collect();
-    format!("{name}-{}", settings::name_of(desk.study.settings.model))
+    let name: String = snapshot.study.task.about.name.chars().take(40).map(plain).collect();
+    format!("{name}-{}", settings::name_of(snapshot.study.settings.model))
 }
 
 /// A file that the browser saves.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::ws::{Message, WebSocket};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::board::Watcher;
+use super::broadcast::Watcher;
 
 /// At most sixty times a second something is sent.
 const BETWEEN: Duration = Duration::from_micros(16_600);

@@ -14,14 +14,14 @@
 use glassgrad::error::Error;
 use serde_json::{Value, json};
 
-use super::{Asked, Look, asked};
+use super::{Forward, Look, asked};
 use crate::chart::Axis;
-use crate::lab::network::Network;
-use crate::lab::plane::Plane;
-use crate::lab::study::Study;
-use crate::lab::task::{Kind, Part, View};
-use crate::lab::told::{features, inputs_of, lead, spread};
-use crate::studio::written::{bytes, list};
+use crate::experiment::network::Network;
+use crate::experiment::plane::Plane;
+use crate::experiment::predictions::{features, inputs_of, lead, spread};
+use crate::experiment::study::Study;
+use crate::experiment::task::{Kind, Part, View};
+use crate::studio::encode::{bytes, list};
 
 /// The plane is looked at in so many places along each side.
 const PLACES: usize = 60;
@@ -33,7 +33,7 @@ struct Boundary<'s> {
     study: &'s Study,
     names: &'s [String],
     plane: Plane,
-    asked: Asked,
+    asked: Forward,
 }
 
 pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
@@ -95,9 +95,9 @@ mod tests {
     use glassgrad::expr::Tensor;
     use glassgrad::nn::Layer as _;
 
-    use crate::lab::settings::Number;
+    use crate::experiment::settings::Number;
+    use crate::studio::encode::tests::read;
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
-    use crate::studio::written::tests::read;
 
     #[test]
     fn every_point_of_the_grid_is_told_as_the_network_tells_it() {

@@ -1,4 +1,4 @@
-//! Which classes of the test part are taken for which.
+//! Which classes of the test set are taken for which.
 //!
 //! ```text
 //! fixed: { "names": [class, …], "examples": count, "all": count }
@@ -12,11 +12,11 @@ use glassgrad::error::Error;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Asked, Look, asked};
-use crate::lab::network::Network;
-use crate::lab::study::Study;
-use crate::lab::task::Kind;
-use crate::lab::told::{confusions, spread};
+use super::{Forward, Look, asked};
+use crate::experiment::network::Network;
+use crate::experiment::predictions::{confusions, spread};
+use crate::experiment::study::Study;
+use crate::experiment::task::Kind;
 
 const MOST_EXAMPLES: usize = 2000;
 
@@ -25,7 +25,7 @@ struct Confusion<'s> {
     /// The classes of the examples that are looked at.
     classes: Vec<i64>,
     all: usize,
-    asked: Asked,
+    asked: Forward,
 }
 
 pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
@@ -53,8 +53,8 @@ impl Look for Confusion<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::lab::objective::{Judge, Measure};
-    use crate::lab::settings::Number;
+    use crate::experiment::objective::{Evaluator, Measure};
+    use crate::experiment::settings::Number;
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
 
     #[test]
@@ -62,7 +62,7 @@ mod tests {
         for (data, dtype) in [("iris", Number::F64), ("digits", Number::F32)] {
             let study = suited(data, |settings| settings.dtype = dtype);
             let (fixed, live) = live_and_fixed("confusion", &study, &study.start);
-            let judged = Judge::new(&study.objective, &study.task.test).judge(&study.start).expect("a verdict");
+            let judged = Evaluator::new(&study.objective, &study.task.test).evaluate(&study.start).expect("a verdict");
             let Measure::Accuracy(part) = judged.score.measure else { panic!("an accuracy") };
             let examples = fixed["examples"].as_f64().expect("a count");
             assert_eq!(live["right"].as_f64().expect("a count"), (part * examples).round());

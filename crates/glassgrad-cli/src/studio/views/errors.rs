@@ -1,4 +1,4 @@
-//! Numbers told against numbers wanted, on examples of the test part.
+//! Numbers told against numbers wanted, on examples of the test set.
 //!
 //! ```text
 //! fixed: { "names": [name, …], "true": [[number for each example] for each name], "all": count }
@@ -12,11 +12,11 @@ use glassgrad::error::Error;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Asked, Columns, Look, asked};
-use crate::lab::network::Network;
-use crate::lab::study::Study;
-use crate::lab::task::Kind;
-use crate::lab::told::{spread, wanted};
+use super::{Columns, Forward, Look, asked};
+use crate::experiment::network::Network;
+use crate::experiment::predictions::{spread, wanted};
+use crate::experiment::study::Study;
+use crate::experiment::task::Kind;
 
 const MOST_EXAMPLES: usize = 300;
 
@@ -24,7 +24,7 @@ struct Errors<'s> {
     study: &'s Study,
     columns: Columns<'s>,
     places: Vec<usize>,
-    asked: Asked,
+    asked: Forward,
 }
 
 pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
@@ -51,8 +51,8 @@ impl Look for Errors<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::lab::objective::{Judge, Measure};
-    use crate::lab::settings::{Loss, Number};
+    use crate::experiment::objective::{Evaluator, Measure};
+    use crate::experiment::settings::{Loss, Number};
     use crate::studio::views::tests::{live_and_fixed, suited};
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
             };
             let (wanted, told) = (numbers(&fixed["true"]), numbers(&live["told"]));
             let squares: f64 = wanted.iter().zip(&told).map(|(wanted, told)| (wanted - told).powi(2)).sum();
-            let judged = Judge::new(&study.objective, &study.task.test).judge(&study.start).expect("a verdict");
+            let judged = Evaluator::new(&study.objective, &study.task.test).evaluate(&study.start).expect("a verdict");
             let Measure::Error { rmse, .. } = judged.score.measure else { panic!("an error") };
             assert_eq!((wanted.len(), told.len()), (100, 100));
             assert!(((squares / 100.0).sqrt() - rmse).abs() < 1e-4 * rmse);

@@ -11,13 +11,13 @@
 use glassgrad::error::Error;
 use serde_json::{Value, json};
 
-use super::{Asked, Columns, Look, asked};
+use super::{Columns, Forward, Look, asked};
 use crate::chart::Axis;
-use crate::lab::network::Network;
-use crate::lab::study::Study;
-use crate::lab::task::{Kind, Part, View};
-use crate::lab::told::{features, inputs_of, spread, wanted};
-use crate::studio::written::list;
+use crate::experiment::network::Network;
+use crate::experiment::predictions::{features, inputs_of, spread, wanted};
+use crate::experiment::study::Study;
+use crate::experiment::task::{Kind, Part, View};
+use crate::studio::encode::list;
 
 /// The curve is looked at in so many places.
 const PLACES: usize = 200;
@@ -27,7 +27,7 @@ struct Fitted<'s> {
     study: &'s Study,
     columns: Columns<'s>,
     x: Vec<f64>,
-    asked: Asked,
+    asked: Forward,
 }
 
 pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
@@ -76,8 +76,8 @@ mod tests {
     use glassgrad::expr::Tensor;
     use glassgrad::nn::Layer as _;
 
-    use crate::lab::settings::{Loss, Number};
-    use crate::lab::task::Kind;
+    use crate::experiment::settings::{Loss, Number};
+    use crate::experiment::task::Kind;
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
 
     #[test]

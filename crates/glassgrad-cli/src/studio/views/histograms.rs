@@ -1,13 +1,13 @@
-//! How the numbers of each parameter are spread, and how their slopes are: which layers learn, from the first to the last.
+//! How the numbers of each parameter are spread, and how their gradients are: which layers learn, from the first to the last.
 //!
 //! ```text
 //! live: { "examples": count, "parameters": [{ "path": text, "shape": [extent, …],
 //!           "numbers": { "low": number, "high": number, "counts": [24 counts], "lost": count, "size": number },
-//!           "slopes": the same }, …] }
+//!           "gradients": the same }, …] }
 //! ```
 //!
 //! The bins are equally wide from `low` to `high`; `lost` numbers are not finite; the size is the root of the mean square of
-//! all. Slopes are those of the loss of the first examples of the training part, without dropout.
+//! all. Gradients are those of the loss of the first examples of the training set, without dropout.
 
 use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
@@ -16,39 +16,39 @@ use glassgrad::{compile, grad};
 use serde_json::{Value, json};
 
 use super::Look;
-use crate::lab::network::Network;
-use crate::lab::study::Study;
-use crate::lab::told::Histogram;
-use crate::studio::written::rounded;
+use crate::experiment::network::Network;
+use crate::experiment::predictions::Histogram;
+use crate::experiment::study::Study;
+use crate::studio::encode::rounded;
 
 const BINS: usize = 24;
 const MOST_PARAMETERS: usize = 200;
 
-/// From a network to the slopes of its loss.
-type Slopes<'s> = Box<dyn Fn(&Network) -> Result<Network, Error> + 's>;
+/// From a network to the gradients of its loss.
+type Gradients<'s> = Box<dyn Fn(&Network) -> Result<Network, Error> + 's>;
 
 struct Histograms<'s> {
     examples: usize,
-    slopes: Slopes<'s>,
+    gradients: Gradients<'s>,
 }
 
 pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
     let sample = study.sample()?.realise()?;
     let examples = sample.0.shape().first().copied().unwrap_or(0);
-    let slopes = compile(|(network, batch): &(Network, (Tensor, Tensor))| {
+    let gradients = compile(|(network, batch): &(Network, (Tensor, Tensor))| {
         grad(|network: &Network| study.objective.of_batch_plainly(network, batch))(network)
     });
-    let slopes = move |network: &Network| slopes.call(&(network.clone(), sample.clone()));
-    Ok(Some(Box::new(Histograms { examples, slopes: Box::new(slopes) })))
+    let gradients = move |network: &Network| gradients.call(&(network.clone(), sample.clone()));
+    Ok(Some(Box::new(Histograms { examples, gradients: Box::new(gradients) })))
 }
 
 impl Look for Histograms<'_> {
     fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        let slopes = (self.slopes)(network)?.flatten();
-        let leaves = network.leaves().into_iter().zip(slopes).filter(|((_, leaf), _)| leaf.is_float());
-        let parameter = |((path, leaf), slopes): ((glassgrad::tree::Path, Tensor), Tensor)| {
+        let gradients = (self.gradients)(network)?.flatten();
+        let leaves = network.leaves().into_iter().zip(gradients).filter(|((_, leaf), _)| leaf.is_float());
+        let parameter = |((path, leaf), gradients): ((glassgrad::tree::Path, Tensor), Tensor)| {
             Ok(json!({ "path": path.to_string(), "shape": leaf.shape().to_vec(), "numbers": spread(&leaf)?,
-                       "slopes": spread(&slopes)? }))
+                       "gradients": spread(&gradients)? }))
         };
         let parameters = leaves.take(MOST_PARAMETERS).map(parameter).collect::<Result<Vec<Value>, Error>>()?;
         Ok(json!({ "examples": self.examples, "parameters": parameters }))
@@ -68,8 +68,8 @@ fn spread(tensor: &Tensor) -> Result<Value, Error> {
 mod tests {
     use glassgrad::tree::Tree as _;
 
-    use crate::lab::settings::{Model, Number};
-    use crate::lab::units::parameter;
+    use crate::experiment::settings::{Model, Number};
+    use crate::experiment::units::parameter;
     use crate::studio::views::tests::{live_and_fixed, moved, spoiled, suited};
 
     #[test]
@@ -83,22 +83,24 @@ mod tests {
             let path = shown["path"].as_str().expect("a path");
             let leaf = parameter(&study.start, path).expect("the parameter");
             let elements = leaf.shape().elements();
-            for of in ["numbers", "slopes"] {
+            for of in ["numbers", "gradients"] {
                 let counts = shown[of]["counts"].as_array().expect("counts");
                 let sum: u64 = counts.iter().filter_map(serde_json::Value::as_u64).sum();
                 assert_eq!((counts.len(), sum as usize), (24, elements));
             }
             let step = 1e-5;
-            let slope = |place: usize| {
+            let gradient = |place: usize| {
                 let [after, before] = [step, -step].map(|step| loss(&moved(&study.start, path, place, step)));
                 (after - before) / (2.0 * step)
             };
-            let slopes: Vec<f64> = (0..elements).map(slope).collect();
-            let size = (slopes.iter().map(|slope| slope * slope).sum::<f64>() / elements as f64).sqrt();
-            let shown_size = shown["slopes"]["size"].as_f64().expect("a size");
+            let gradients: Vec<f64> = (0..elements).map(gradient).collect();
+            let size = (gradients.iter().map(|gradient| gradient * gradient).sum::<f64>() / elements as f64).sqrt();
+            let shown_size = shown["gradients"]["size"].as_f64().expect("a size");
             assert!((shown_size - size).abs() <= 1e-5 * size, "{path}: {shown_size} and {size}");
-            let largest = slopes.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            assert!((shown["slopes"]["high"].as_f64().expect("an end") - largest).abs() <= 1e-6 + 1e-5 * largest.abs());
+            let largest = gradients.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            assert!(
+                (shown["gradients"]["high"].as_f64().expect("an end") - largest).abs() <= 1e-6 + 1e-5 * largest.abs()
+            );
         }
         assert_eq!(live["examples"].as_u64(), Some(120));
     }

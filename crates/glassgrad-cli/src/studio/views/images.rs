@@ -2,25 +2,25 @@
 //!
 //! ```text
 //! fixed: { "height": pixels, "width": pixels, "names": [class, …], "probabilities": whether shares are probabilities,
-//!          "examples": [{ "index": place in the test part, "class": index, "pixels": bytes }, …] }
+//!          "examples": [{ "index": place in the test set, "class": index, "pixels": bytes }, …] }
 //! live:  { "told": [index for each example], "shares": [[number for each class] for each example] }
 //! ```
 //!
 //! Pixels are row by row from the top left, 0 for the least ink of the shown images and 255 for the most. There are 20
-//! examples, or as many as the test part has.
+//! examples, or as many as the test set has.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Asked, Look, asked};
-use crate::lab::network::Network;
-use crate::lab::objective::told_classes;
-use crate::lab::study::Study;
-use crate::lab::task::{Kind, View};
-use crate::lab::told::{are_probabilities, shares, spread, unscaled};
-use crate::studio::written::{levels, list};
+use super::{Forward, Look, asked};
+use crate::experiment::network::Network;
+use crate::experiment::objective::told_classes;
+use crate::experiment::predictions::{are_probabilities, shares, spread, unscaled};
+use crate::experiment::study::Study;
+use crate::experiment::task::{Kind, View};
+use crate::studio::encode::{levels, list};
 
 const EXAMPLES: usize = 20;
 
@@ -29,7 +29,7 @@ struct Images<'s> {
     names: &'s [String],
     size: [usize; 2],
     places: Vec<usize>,
-    asked: Asked,
+    asked: Forward,
 }
 
 pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
@@ -81,9 +81,9 @@ mod tests {
     use glassgrad::data::Dataset as _;
     use glassgrad::nn::Layer as _;
 
-    use crate::lab::settings::Number;
+    use crate::experiment::settings::Number;
+    use crate::studio::encode::tests::read;
     use crate::studio::views::tests::{live_and_fixed, suited};
-    use crate::studio::written::tests::read;
 
     #[test]
     fn examples_are_those_of_the_test_part_with_their_probabilities() {

@@ -1,7 +1,7 @@
 //! What can be watched while a network learns: a file and a row for each view.
 //!
 //! A view is made once for a run, with its program and its examples, and then looks at one network after another. What
-//! does not change between looks is told once, by [`Look::fixed`]. How bytes are written stands in [`super::written`].
+//! does not change between looks is told once, by [`Look::fixed`]. How bytes are written stands in [`super::encode`].
 
 mod boundary;
 mod confusion;
@@ -20,12 +20,12 @@ use glassgrad::expr::Tensor;
 use glassgrad::nn::Layer as _;
 use serde_json::{Value, json};
 
-use crate::lab::network::Network;
-use crate::lab::settings::Loss;
-use crate::lab::study::Study;
-use crate::lab::task::Scale;
-use crate::lab::told::{Numbers, column};
-use crate::studio::written::list;
+use crate::experiment::network::Network;
+use crate::experiment::predictions::{Numbers, column};
+use crate::experiment::settings::Loss;
+use crate::experiment::study::Study;
+use crate::experiment::task::Scale;
+use crate::studio::encode::list;
 
 /// Someone who looks at networks.
 pub(in crate::studio) trait Look {
@@ -59,10 +59,10 @@ pub(in crate::studio) const VIEWS: &[View] = &[
 ];
 
 /// What networks tell of inputs that stay the same.
-type Asked = Box<dyn Fn(&Network) -> Result<Tensor, Error>>;
+type Forward = Box<dyn Fn(&Network) -> Result<Tensor, Error>>;
 
 /// Asks networks about these inputs, by a program that is made once.
-fn asked(inputs: Tensor) -> Asked {
+fn asked(inputs: Tensor) -> Forward {
     let program = compile(|(network, inputs): &(Network, Tensor)| network.apply(inputs));
     Box::new(move |network| program.call(&(network.clone(), inputs.clone())))
 }

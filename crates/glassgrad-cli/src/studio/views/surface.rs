@@ -1,4 +1,4 @@
-//! The loss around the way that the optimiser took, over a plane through it.
+//! The loss around the way that the optimizer took, over a plane through it.
 //!
 //! ```text
 //! { "across": [low, high], "up": [low, high], "places": 25, "losses": [[number for each column] for each row],
@@ -18,9 +18,9 @@ use glassgrad::rng::Key;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use crate::lab::network::Network;
-use crate::lab::study::Study;
-use crate::studio::written::{list, rounded};
+use crate::experiment::network::Network;
+use crate::experiment::study::Study;
+use crate::studio::encode::{list, rounded};
 
 /// The plane is looked at in so many places along each side.
 const PLACES: usize = 25;
@@ -268,18 +268,18 @@ fn largest(vectors: &[Vec<f64>]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::settings::{Model, Number};
+    use crate::experiment::settings::{Model, Number};
     use crate::studio::views::tests::{moved, of_text, spoiled, suited};
 
-    /// A way that bends: a few steps of gradient descent from the first weights.
+    /// A way that bends: a few steps of gradient descent from the initial weights.
     fn way(study: &Study, steps: usize) -> Vec<Network> {
         let sample = study.sample().expect("examples");
         let mut path = vec![study.start.clone()];
         for _ in 0..steps {
             let network = &path[path.len() - 1];
-            let slope =
+            let gradient =
                 glassgrad::grad(|network: &Network| study.objective.of_batch_plainly(network, &sample))(network);
-            let step = slope.map(|leaf| if leaf.is_float() { leaf * -2.0 } else { leaf.clone() });
+            let step = gradient.map(|leaf| if leaf.is_float() { leaf * -2.0 } else { leaf.clone() });
             path.push(network.add(&step).realise().expect("weights"));
         }
         path

@@ -7,12 +7,12 @@ use glassgrad::tree::Tree as _;
 use serde_json::Value;
 
 use super::VIEWS;
+use crate::experiment::datasets;
+use crate::experiment::network::Network;
+use crate::experiment::settings::{Model, Settings};
+use crate::experiment::study::Study;
+use crate::experiment::task::Task;
 use crate::failure::Failure;
-use crate::lab::datasets;
-use crate::lab::network::Network;
-use crate::lab::settings::{Model, Settings};
-use crate::lab::study::Study;
-use crate::lab::task::Task;
 use crate::sources::Place;
 
 fn told<T>(failure: Failure) -> T {

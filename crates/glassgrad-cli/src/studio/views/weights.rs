@@ -17,10 +17,10 @@ use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
 use super::Look;
-use crate::lab::network::Network;
-use crate::lab::study::Study;
-use crate::lab::units::Units;
-use crate::studio::written::signed;
+use crate::experiment::network::Network;
+use crate::experiment::study::Study;
+use crate::experiment::units::Units;
+use crate::studio::encode::signed;
 
 const MOST_TILES: usize = 32;
 const MOST_CELLS: usize = 64;
@@ -72,10 +72,10 @@ mod tests {
     use serde_json::Value;
 
     use super::cells;
-    use crate::lab::settings::{Model, Number};
-    use crate::lab::units::parameter;
+    use crate::experiment::settings::{Model, Number};
+    use crate::experiment::units::parameter;
+    use crate::studio::encode::tests::read;
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
-    use crate::studio::written::tests::read;
 
     fn close(byte: u8, scale: &Value, weight: f64) {
         let scale = scale.as_f64().expect("a scale");

@@ -3,37 +3,6 @@
 import { ask } from "../api.js";
 import { byId, h, options } from "../dom.js";
 
-// The settings: a name, a title, how it is chosen, and for which data or models it counts.
-const made = ["moons", "circles", "spirals", "blobs", "function"];
-const FIELDS = [
-  ["model", "Model", "choice"],
-  ["layers", "Layers", "widths"],
-  ["activation", "Activation", "choice", { models: ["mlp", "sparse", "cnn"] }],
-  ["optimizer", "Optimiser", "choice"],
-  ["lr", "Learning rate", "number"],
-  ["batch", "Batch", "number"],
-  ["epochs", "Epochs", "number"],
-  ["function", "Function", "function", { data: ["function"] }],
-  ["noise", "Noise", "number", { data: made }],
-  ["points", "Points", "number", { data: made }],
-  ["target", "Target", "text", { data: ["csv"] }],
-  ["seed", "Seed", "number"],
-  ["loss", "Loss", "choice"],
-  ["initial", "First weights", "choice"],
-  ["schedule", "Schedule", "choice"],
-  ["lr_end", "Ends at part", "number"],
-  ["momentum", "Momentum", "number"],
-  ["weight_decay", "Weight decay", "number"],
-  ["dropout", "Dropout", "number"],
-  ["clip", "Clip gradients", "number"],
-  ["wires", "Wires", "number", { models: ["sparse"] }],
-  ["heads", "Heads", "number", { models: ["transformer"] }],
-  ["test", "Test part", "number"],
-  ["dtype", "Numbers", "choice"],
-];
-// Those behind the fold.
-const MORE = new Set(["seed", "loss", "initial", "schedule", "lr_end", "momentum", "weight_decay", "dropout", "clip", "wires", "heads", "test", "dtype"]);
-
 export class Form {
   // Someone is told when something was chosen.
   constructor(catalogue, chosen) {
@@ -42,26 +11,26 @@ export class Form {
     this.given = {};
     this.csv = null;
     this.inputs = new Map();
-    const tasks = catalogue.tasks.flatMap((task) => (task.name === "moons" ? [task, { name: "sparse-moons", about: "moons, by a network of random wires", is_there: true }] : [task]));
-    const offered = [...tasks, { name: "csv", about: "a table of your own (CSV)", is_there: true }];
+    const tasks = catalogue.tasks.flatMap((task) => (task.name === "moons" ? [task, { name: "sparse-moons", about: "moons, with sparse random connectivity", is_there: true }] : [task]));
+    const offered = [...tasks, { name: "csv", about: "your own table (CSV)", is_there: true }];
     this.task = byId("train-task");
     this.task.replaceChildren(...offered.map(({ name, about, is_there: isThere }) =>
-      h("option", { value: name, disabled: !isThere, title: about }, name === "csv" ? "own table (CSV)" : isThere ? name.replace("-", " ") : `${name} (not here: --data DIR)`)));
+      h("option", { value: name, disabled: !isThere, title: about }, name === "csv" ? "CSV table" : isThere ? name.replace("-", " ") : `${name} (not available)`)));
     this.about = new Map(offered.map((task) => [task.name, task.about]));
     this.task.addEventListener("change", () => this.open({ data: this.task.value }));
     for (const part of [byId("train-fields"), byId("train-more")]) part.replaceChildren();
-    for (const [name, title, kind] of FIELDS) this.add(name, title, kind);
+    for (const field of catalogue.fields) this.add(field);
     byId("train-file").addEventListener("change", (event) => this.takeFile(event.target.files[0]));
   }
 
-  add(name, title, kind) {
-    const choices = kind === "choice" ? this.catalogue.choices[name].map(([value, about]) => [value, value, about]) : kind === "function" ? this.catalogue.functions.map((value) => [value, value]) : null;
-    const input = choices
-      ? h("select", { id: `set-${name}` }, ...choices.map(([value, text, about]) => h("option", { value, title: about }, text)))
+  // A field comes from the server's table of settings; a list of choices is its kind.
+  add({ name, title, help, kind, more, data, models }) {
+    const input = Array.isArray(kind)
+      ? h("select", { id: `set-${name}` }, ...kind.map(([value, about]) => h("option", { value, title: about }, value)))
       : h("input", { id: `set-${name}`, class: "short", inputmode: kind === "number" ? "decimal" : null, autocomplete: "off", spellcheck: "false" });
-    const label = h("label", {}, title, input);
-    this.inputs.set(name, { input, kind, label });
-    byId(MORE.has(name) ? "train-more" : "train-fields").append(label);
+    const label = h("label", { title: help }, title, input);
+    this.inputs.set(name, { input, kind, label, data, models });
+    byId(more ? "train-more" : "train-fields").append(label);
     input.addEventListener("change", () => {
       this.given[name] = input.value;
       if (name === "model") {
@@ -96,8 +65,10 @@ export class Form {
     for (const [name, text] of Object.entries(this.given)) {
       const field = this.inputs.get(name);
       if (!field || text === "" || text === null || text === undefined) continue;
-      if (field.kind === "number") own[name] = Number(text);
-      else if (field.kind === "widths") own[name] = String(text).split(/[\s,]+/).filter(Boolean).map(Number);
+      // What is no number goes as it is: the server says what it expects.
+      const numbers = String(text).split(/[\s,]+/).filter(Boolean).map(Number);
+      if (field.kind === "number") own[name] = Number.isNaN(Number(text)) ? text : Number(text);
+      else if (field.kind === "widths") own[name] = numbers.some(Number.isNaN) ? text : numbers;
       else own[name] = text;
     }
     const data = this.data === "csv" ? this.csv?.name || "table.csv" : this.data === "sparse-moons" ? "moons" : this.data;
@@ -107,7 +78,7 @@ export class Form {
   // Asks what suits, and shows it where nothing was chosen.
   async suit() {
     if (this.data === "csv" && !this.csv) {
-      this.tell("Choose a file: a table with names in its first line.");
+      this.tell("Choose a CSV file with column names in its first line.");
       return;
     }
     const answer = await ask("/api/train/settings", this.asked());
@@ -115,10 +86,9 @@ export class Form {
     this.tell(answer.error?.message || "");
     if (answer.error) return;
     const { settings } = answer;
-    for (const [name, { input, label }] of this.inputs) {
-      const only = FIELDS.find(([own]) => own === name)[3];
-      const fits = (only?.data?.includes(this.data) ?? true) && (only?.models?.includes(settings.model) ?? true);
-      label.hidden = !fits && !(this.data === "sparse-moons" && only?.data?.includes("moons"));
+    const own = this.data === "sparse-moons" ? "moons" : this.data;
+    for (const [name, { input, label, data, models }] of this.inputs) {
+      label.hidden = (data.length > 0 && !data.includes(own)) || (models.length > 0 && !models.includes(settings.model));
       const value = settings[name];
       if (document.activeElement !== input || input.tagName === "SELECT") input.value = Array.isArray(value) ? value.join(", ") : value ?? "";
       input.removeAttribute("aria-invalid");

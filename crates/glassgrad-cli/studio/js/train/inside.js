@@ -1,11 +1,11 @@
-// Look inside: a weight and its last update, an example and the way of its gradient, the graph, the passes, the audit.
+// Inspection: a weight and its last update, an example and the way of its gradient, the graph, the passes, the audit.
 
 import { byId, h, math, table } from "../dom.js";
 import { planned } from "../plan.js";
 import { bitmap, bytes, grey, signed } from "./paint.js";
 import { short } from "./plot.js";
 
-const TABS = { weight: "A weight", sample: "An example", graph: "The graph", passes: "The passes", audit: "The audit" };
+const TABS = { weight: "Weight update", sample: "Example", graph: "Computation graph", passes: "Compiler passes", audit: "Gradient audit" };
 
 export class Inside {
   constructor(look) {
@@ -16,7 +16,7 @@ export class Inside {
     const tab = ([name, title]) => h("button", { type: "button", role: "tab", id: `inside-${name}`, "aria-controls": "inside-body", onclick: () => this.open(name), onkeydown: (event) => this.move(event) }, title);
     this.body = h("div", { id: "inside-body", role: "tabpanel", "aria-labelledby": "inside-weight", tabindex: "-1" });
     this.tabs = Object.entries(TABS).map(tab);
-    this.host.replaceChildren(h("h2", {}, "Look inside"), h("div", { class: "tabs", role: "tablist", "aria-label": "Look inside" }, ...this.tabs), this.body);
+    this.host.replaceChildren(h("h2", {}, "Inspect"), h("div", { class: "tabs", role: "tablist", "aria-label": "Inspect" }, ...this.tabs), this.body);
     this.mark();
   }
 
@@ -50,7 +50,7 @@ export class Inside {
   }
 
   clear() {
-    this.body.replaceChildren(h("p", { class: "note" }, "Pause, and click on a weight, a point or an image, or choose a tab. Questions are answered between two steps, so they can be asked while it learns, too."));
+    this.body.replaceChildren(h("p", { class: "note" }, "Click a weight, a point or an image, or choose a tab. Inspection happens between two steps, also during training."));
   }
 
   choose(asked) {
@@ -72,7 +72,7 @@ export class Inside {
 
   // What can be asked for by hand: a weight by its place, an example by its number, a level of the graph.
   chooser(name) {
-    const again = h("button", { type: "button", onclick: () => this.open(name) }, "Look again");
+    const again = h("button", { type: "button", onclick: () => this.open(name) }, "Refresh");
     if (name === "weight") {
       const { path, place } = this.asked.weight;
       const select = h("select", { id: "inside-path" }, ...this.parameters.map((one) => h("option", { value: one.path, selected: one.path === path }, one.path)));
@@ -80,16 +80,16 @@ export class Inside {
       const ask = () => this.choose({ path: select.value, place: at.value.split(/[\s,]+/).filter(Boolean).map(Number) });
       select.addEventListener("change", () => { at.value = this.parameters.find((one) => one.path === select.value).shape.map(() => 0).join(", "); ask(); });
       at.addEventListener("change", ask);
-      return h("div", { class: "row" }, h("label", { class: "inline" }, "Parameter ", select), h("label", { class: "inline" }, "place ", at), again);
+      return h("div", { class: "row" }, h("label", { class: "inline" }, "Parameter ", select), h("label", { class: "inline" }, "index ", at), again);
     }
     if (name === "sample") {
       const { part, index } = this.asked.sample;
-      const select = h("select", { id: "inside-part" }, ...["training", "test"].map((one) => h("option", { value: one, selected: one === part }, `${one} part`)));
+      const select = h("select", { id: "inside-part" }, ...["training", "test"].map((one) => h("option", { value: one, selected: one === part }, `${one} set`)));
       const at = h("input", { id: "inside-index", class: "short", value: index, inputmode: "numeric", autocomplete: "off" });
       const ask = () => this.choose({ part: select.value, index: Number(at.value) });
       select.addEventListener("change", ask);
       at.addEventListener("change", ask);
-      return h("div", { class: "row" }, h("label", { class: "inline" }, "Of the ", select), h("label", { class: "inline" }, "number ", at), again);
+      return h("div", { class: "row" }, h("label", { class: "inline" }, "From the ", select), h("label", { class: "inline" }, "number ", at), again);
     }
     return h("div", { class: "row" }, again);
   }
@@ -97,33 +97,33 @@ export class Inside {
   weight(answer) {
     const { shown } = answer;
     const item = (title, number, kind = "") => h("li", { class: kind }, h("span", {}, title), h("b", {}, number));
-    const memory = (link) => link.memory.map((one) => h("li", {}, `${link.name}, ${one.name}: ${short(one.before)} → ${short(one.after)}`));
+    const slots = (link) => link.slots.map((one) => h("li", {}, `${link.name}, ${one.name}: ${short(one.before)} → ${short(one.after)}`));
     return h("div", {}, h("h3", {}, `${answer.name}: step ${answer.step}`),
       h("ol", { class: "chain" }, item("gradient", shown.gradient, "first"), ...answer.links.map((link) => item(link.name, link.shown)),
-        item(`× rate ${shown.rate}, against it`, shown.change), item("before", shown.before), item("after", shown.after, "last")),
+        item(`× −learning rate ${shown.rate}`, shown.change), item("before", shown.before), item("after", shown.after, "last")),
       h("div", { class: "formulas" }, ...answer.lines.map((line) => h("div", { class: "scroll", tabindex: "0" }, math(line.math, true)))),
-      answer.links.some((link) => link.memory.length) ? h("div", {}, h("h3", {}, "What the optimiser remembers of it"), h("ul", { class: "arrays" }, ...answer.links.flatMap(memory))) : "",
-      answer.graph ? h("div", {}, h("h3", {}, "The step as a graph"), h("p", { class: "note" }, answer.graph.about), planned(answer.graph.plan, "The step of one weight")) : "");
+      answer.links.some((link) => link.slots.length) ? h("div", {}, h("h3", {}, "Optimizer state (slots)"), h("ul", { class: "arrays" }, ...answer.links.flatMap(slots))) : "",
+      answer.graph ? h("div", {}, h("h3", {}, "The update as a computation graph"), h("p", { class: "note" }, answer.graph.about), planned(answer.graph.plan, "The update of one weight")) : "");
   }
 
   sample(answer) {
     const { row, image, text, truth, told, layers } = answer;
-    const verdict = told?.name !== undefined ? `told ${told.name} (${short(100 * told.shares[told.class])} %), is ${truth.name}` : told ? `told ${told.numbers.map(short).join(", ")}, is ${truth?.numbers.map(short).join(", ")}` : "";
+    const verdict = told?.name !== undefined ? `predicted ${told.name} (${short(100 * told.shares[told.class])} %), actual ${truth.name}` : told ? `predicted ${told.numbers.map(short).join(", ")}, actual ${truth?.numbers.map(short).join(", ")}` : "";
     const given = row
-      ? table("What goes in, and how the loss would change with it", ["Feature", "Value", "As the network sees it", "Gradient"], row.names.map((name, k) => [name, short(row.values[k]), short(row.inputs[k]), short(row.gradients[k] ?? "")]))
+      ? table("Input features and the gradient of the loss", ["Feature", "Value", "Standardized", "Gradient"], row.names.map((name, k) => [name, short(row.values[k]), short(row.inputs[k]), short(row.gradients[k] ?? "")]))
       : image ? h("div", { class: "pictures" },
-        h("figure", {}, bitmap(image.width, image.height, grey(bytes(image.pixels))), h("figcaption", {}, "The image")),
-        h("figure", {}, bitmap(image.width, image.height, signed(bytes(image.gradients))), h("figcaption", {}, `How the loss would change with each pixel, up to ${short(image.scale)}`)))
+        h("figure", {}, bitmap(image.width, image.height, grey(bytes(image.pixels))), h("figcaption", {}, "Input image")),
+        h("figure", {}, bitmap(image.width, image.height, signed(bytes(image.gradients))), h("figcaption", {}, `Gradient of the loss with respect to each pixel (saliency), up to ${short(image.scale)}`)))
         : h("p", {}, h("code", {}, text?.given ?? ""));
-    const shares = told?.shares ? h("div", {}, h("h3", {}, told.probabilities ? "Probabilities" : "Shares"), bars(told.names, told.shares, told.class)) : "";
-    const layer = (one) => [h("code", {}, one.name), one.shape.join(" × "), strip(one.cells), short(one.size), one.gradient_cells ? strip(one.gradient_cells) : "none arrives", short(one.gradient_size)];
-    return h("div", {}, h("h3", {}, `Example ${answer.index} of the ${answer.part} part: ${verdict}; its loss is ${short(answer.loss)}`), given, shares,
-      table("On the way through the layers, and the gradient on its way back", ["Layer", "Shape", "Values", "Size", "Gradients", "Size"], layers.map(layer)),
-      h("p", { class: "note" }, "Blue is above zero, orange below; each strip has its own scale. Sizes are roots of mean squares."));
+    const shares = told?.shares ? h("div", {}, h("h3", {}, told.probabilities ? "Predicted probabilities" : "Normalized scores"), bars(told.names, told.shares, told.class)) : "";
+    const layer = (one) => [h("code", {}, one.name), one.shape.join(" × "), strip(one.cells), short(one.size), one.gradient_cells ? strip(one.gradient_cells) : "no gradient", short(one.gradient_size)];
+    return h("div", {}, h("h3", {}, `Example ${answer.index} of the ${answer.part} set: ${verdict}; loss ${short(answer.loss)}`), given, shares,
+      table("Forward and backward pass by layer", ["Layer", "Shape", "Activations", "RMS", "Gradients", "RMS"], layers.map(layer)),
+      h("p", { class: "note" }, "Blue is positive, orange negative; each strip has its own scale. RMS is the root mean square."));
   }
 
   graph(answer) {
-    const level = h("select", { id: "inside-level" }, ...answer.levels.map(({ about, boxes }, k) => h("option", { value: k, selected: k === answer.level }, `${boxes} boxes: ${about}`)));
+    const level = h("select", { id: "inside-level" }, ...answer.levels.map(({ about, boxes }, k) => h("option", { value: k, selected: k === answer.level }, `${boxes} nodes: ${about}`)));
     level.addEventListener("change", () => { this.asked.graph = { level: Number(level.value) }; this.open("graph"); });
     const detail = h("dl", { class: "facts", "aria-live": "polite" });
     const tell = (place) => {
@@ -131,24 +131,24 @@ export class Inside {
       const facts = [["name", one.name], ["is", one.expression], ["type", one.type], ["line", one.file ? `${one.file}:${one.line}` : ""], ["value", told(one.value)], ["gradient", told(one.gradient)]];
       detail.replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     };
-    return h("div", {}, h("label", { class: "inline" }, "Fold ", level), h("p", { class: "note" }, `The loss of ${answer.examples} examples, ${answer.nodes} operations. In red the gradient of the loss. Click a box for its numbers and its line.`),
-      answer.plan ? planned(answer.plan, "The graph of the loss", tell) : h("p", { class: "note" }, "Too many boxes to be drawn: fold further."), detail);
+    return h("div", {}, h("label", { class: "inline" }, "Collapse ", level), h("p", { class: "note" }, `The loss of ${answer.examples} examples, ${answer.nodes} operations. Gradients of the loss are in red. Click a node for its values and its source line.`),
+      answer.plan ? planned(answer.plan, "Computation graph of the loss", tell) : h("p", { class: "note" }, "Too many nodes to draw: collapse further."), detail);
   }
 
   passes(answer) {
     const change = ([before, after]) => (before === after ? short(after) : `${short(before)} → ${short(after)}`);
     const rows = answer.passes.map((pass) => [pass.name, change(pass.nodes), change(pass.flops), change(pass.bytes)]);
     const folds = answer.passes.filter((pass) => pass.after).map((pass) => h("details", {}, h("summary", {}, `After ${pass.name}: ${pass.nodes[1]} nodes`), h("pre", { class: "lines scroll" }, pass.after)));
-    return h("div", {}, table("What becomes of a training step before it runs", ["Pass", "Nodes", "Operations", "Bytes"], rows),
-      h("details", {}, h("summary", {}, "The graph before the first pass"), h("pre", { class: "lines scroll" }, answer.graph)), ...folds,
-      h("p", { class: "note" }, `${answer.steps.length} steps in the program that comes out; predicted ${short(1e3 * answer.predicted)} ms by the limits of this machine, measured ${short(1e3 * answer.measured)} ms.`));
+    return h("div", {}, table("Compiler passes of a training step", ["Pass", "Nodes", "Operations", "Bytes"], rows),
+      h("details", {}, h("summary", {}, "Graph before the first pass"), h("pre", { class: "lines scroll" }, answer.graph)), ...folds,
+      h("p", { class: "note" }, `${answer.steps.length} steps in the compiled program; predicted ${short(1e3 * answer.predicted)} ms by the roofline of this machine, measured ${short(1e3 * answer.measured)} ms.`));
   }
 
   audit(answer) {
     const rows = answer.parameters.map((one) => [h("code", {}, one.name), one.type, one.verdict, told(one.gradient), one.by.map((cut) => `${cut.expression} at ${cut.file}:${cut.line}`).join("; ")]);
-    return h("div", {}, h("p", { class: answer.healthy ? "verdict right" : "verdict wrong" }, answer.healthy ? `A derivative of the loss arrives at all ${answer.floats} parameters.` : `A derivative arrives at ${answer.reached} of ${answer.floats} parameters.`),
-      ...answer.concerns.map((one) => h("p", { class: "problem" }, one.text)),
-      table("The audit of gradient paths", ["Parameter", "Type", "Verdict", "Gradient", "Because of"], rows));
+    return h("div", {}, h("p", { class: answer.healthy ? "verdict right" : "verdict wrong" }, answer.healthy ? `The gradient of the loss reaches all ${answer.floats} parameters.` : `The gradient reaches ${answer.reached} of ${answer.floats} parameters.`),
+      ...answer.diagnostics.map((one) => h("p", { class: "problem" }, one.text)),
+      table("Gradient-path audit", ["Parameter", "Type", "Verdict", "Gradient", "Blocked by"], rows));
   }
 }
 

@@ -8,8 +8,8 @@ import { key, plot, short, ticks } from "./plot.js";
 
 // Their titles, in the order in which they are shown, and the column they stand in: cards that never move can be watched.
 export const VIEWS = {
-  boundary: ["What it tells where", 0], fitted: ["The curve it has found", 0], images: ["What it tells of images", 0], errors: ["Told and true", 0],
-  confusion: ["What it takes for what", 1], weights: ["Weights", 1], histograms: ["Numbers and slopes, by layer", 0],
+  boundary: ["Decision boundary", 0], fitted: ["Fitted curve", 0], images: ["Predictions", 0], errors: ["Predicted against actual", 0],
+  confusion: ["Confusion matrix", 1], weights: ["Weights", 1], histograms: ["Weight and gradient norms by layer", 0],
 };
 
 const percent = (part) => `${(100 * part).toFixed(part > 0.0995 ? 0 : 1)} %`;
@@ -27,18 +27,18 @@ export function boundary({ fixed, seen, kept, choose }) {
   const dot = (part, own, r) => own.x.map((value, k) => svg("circle", {
     class: `point ${part} k${own.class[k] % 10}`, cx: x(value).toFixed(1), cy: y(own.y[k]).toFixed(1), r, onclick: () => choose?.({ part, index: own.index[k] }),
   }));
-  const points = svg("svg", { class: "points", viewBox: "0 0 1000 1000", role: "img", "aria-label": "Points of the training part, and of the test part as rings" },
+  const points = svg("svg", { class: "points", viewBox: "0 0 1000 1000", role: "img", "aria-label": "Training examples as dots, test examples as rings" },
     ...dot("training", fixed.training, 7), ...dot("test", fixed.test, 7));
   const axis = (name, ends) => `${name} from ${short(ends[0])} to ${short(ends[1])}`;
   return h("figure", {}, key(names.map((name, k) => [k % 10, `class ${name}`])), h("div", { class: "stack" }, kept.canvas, points),
-    h("p", { class: "note" }, `${axis(fixed.features[0], fixed.across)}, ${axis(fixed.features[1], fixed.up)}. Dots were trained on, rings are the test part. Click one to see inside.`));
+    h("p", { class: "note" }, `${axis(fixed.features[0], fixed.across)}, ${axis(fixed.features[1], fixed.up)}. Dots are training examples, rings test examples. Click one to inspect it.`));
 }
 
 export function fitted({ fixed, seen }) {
   const bands = seen.deviation ? seen.told.map((told, k) => ({ at: fixed.x, low: told.map((value, j) => value - seen.deviation[k][j]), high: told.map((value, j) => value + seen.deviation[k][j]), colour: k })) : [];
   const dots = fixed.training.y.flatMap((y, k) => [{ at: fixed.training.x, value: y, colour: k }, { at: fixed.test.x, value: fixed.test.y[k], colour: 9 }]);
-  return h("figure", {}, key([[0, "told"], [0, "training"], [9, "test"]]),
-    plot({ label: "The function that is told, and the examples", across: fixed.feature, up: fixed.names.join(", "), bands, dots, curves: seen.told.map((value, k) => ({ at: fixed.x, value, colour: k + 1 })) }));
+  return h("figure", {}, key([[1, "prediction"], [0, "training"], [9, "test"]]),
+    plot({ label: "Prediction and examples", across: fixed.feature, up: fixed.names.join(", "), bands, dots, curves: seen.told.map((value, k) => ({ at: fixed.x, value, colour: k + 1 })) }));
 }
 
 export function images({ fixed, seen, choose }) {
@@ -47,11 +47,11 @@ export function images({ fixed, seen, choose }) {
     const isRight = told === example.class;
     const bars = h("ol", { class: "shares", "aria-hidden": "true" }, ...shares.map((share, place) => h("li", { class: place === told ? "told" : "" }, bar(share))));
     return h("button", { type: "button", class: `digit ${isRight ? "right" : "wrong"}`, onclick: () => choose?.({ part: "test", index: example.index }),
-      "aria-label": `A ${fixed.names[example.class]}, told ${fixed.names[told]}` },
+      "aria-label": `Actual ${fixed.names[example.class]}, predicted ${fixed.names[told]}` },
     bitmap(fixed.width, fixed.height, grey(bytes(example.pixels))), h("span", {}, `${fixed.names[told]} · ${percent(shares[told])}`), bars);
   };
   return h("figure", {}, h("div", { class: "digits" }, ...fixed.examples.map(one)),
-    h("p", { class: "note" }, fixed.probabilities ? "Below each image the class it is told to be, with its probability; bars for all classes." : "Below each image the class it is told to be; the loss makes no probabilities, so the bars are shares."));
+    h("p", { class: "note" }, fixed.probabilities ? "Below each image: the predicted class with its probability, and bars for all classes." : "Below each image: the predicted class. This loss yields no probabilities; the bars are normalized scores."));
 }
 
 const bar = (share) => {
@@ -64,7 +64,7 @@ export function errors({ fixed, seen }) {
   const dots = fixed.true.map((at, k) => ({ at, value: seen.told[k], colour: k }));
   const [low, high] = [Math.min(...fixed.true.flat()), Math.max(...fixed.true.flat())];
   return h("figure", {}, key(fixed.names.map((name, k) => [k, name])),
-    plot({ label: "Told against true", across: "true", up: "told", dots, curves: [{ at: [low, high], value: [low, high], colour: 9, dashed: true }] }));
+    plot({ label: "Predicted against actual", across: "actual", up: "predicted", dots, curves: [{ at: [low, high], value: [low, high], colour: 9, dashed: true }] }));
 }
 
 export function confusion({ fixed, seen }) {
@@ -78,13 +78,13 @@ export function confusion({ fixed, seen }) {
   };
   const head = fixed.names.map((name) => h("th", { scope: "col" }, name));
   return h("figure", {}, h("div", { class: "scroll", tabindex: "0" }, h("table", { class: "confusion" },
-    h("caption", {}, `${seen.right} of ${fixed.examples} right`),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "true \\ told"), ...head)),
+    h("caption", {}, `${seen.right} of ${fixed.examples} correct`),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "actual \\ predicted"), ...head)),
     h("tbody", {}, ...fixed.names.map((name, own) => h("tr", {}, h("th", { scope: "row" }, name), ...fixed.names.map((_, told) => cell(own, told))))))));
 }
 
 export function weights({ seen, choose }) {
-  const units = seen.units && h("div", {}, h("h3", {}, seen.units.what === "kernels" ? "Kernels of the first layer" : "What units of the first layer look for"),
+  const units = seen.units && h("div", {}, h("h3", {}, seen.units.what === "kernels" ? "Kernels of the first layer" : "Weights of first-layer units"),
     h("div", { class: "tiles" }, ...seen.units.tiles.map(({ cells }) => bitmap(seen.units.width, seen.units.height, signed(bytes(cells))))));
   const matrix = ({ path, shape, rows, columns, step, cells, scale }) => {
     const canvas = bitmap(columns, rows, signed(bytes(cells)), { class: "matrix" });
@@ -100,7 +100,7 @@ export function weights({ seen, choose }) {
       h("span", { class: "note" }, `${shape.join(" × ")}, up to ${short(scale)}`), canvas);
   };
   return h("figure", {}, units || "", h("ul", { class: "matrices" }, ...seen.parameters.map(matrix)),
-    h("p", { class: "note" }, "Blue is above zero, orange below. Click a weight to see its last update."));
+    h("p", { class: "note" }, "Blue is positive, orange negative. Click a weight to see its last update."));
 }
 
 // The rows are the first axis, the columns all others; a vector is one row.
@@ -122,13 +122,13 @@ export function histograms({ seen }) {
     const told = [svg("text", { class: "tick", x: 4, y: 57 }, short(low)), svg("text", { class: "tick", x: 196, y: 57, "text-anchor": "end" }, lost ? `${lost} not finite` : short(high))];
     return svg("svg", { class: "histogram", viewBox: "0 0 200 60", "aria-hidden": "true" }, ...columns, ...told);
   };
-  const row = ({ path, numbers, slopes }) => [h("code", {}, path), bars(numbers, 0), bars(slopes, 1)];
+  const row = ({ path, numbers, gradients }) => [h("code", {}, path), bars(numbers, 0), bars(gradients, 1)];
   const depth = plot({
-    label: "Typical size of slopes and numbers along the depth of the network", across: "parameter", log: true,
-    curves: [["numbers", 0], ["slopes", 1]].map(([field, colour]) => ({ at: seen.parameters.map((_, k) => k + 1), value: seen.parameters.map((one) => one[field].size), colour })),
+    label: "Weight and gradient norms by layer", across: "parameter", log: true,
+    curves: [["numbers", 0], ["gradients", 1]].map(([field, colour]) => ({ at: seen.parameters.map((_, k) => k + 1), value: seen.parameters.map((one) => one[field].size), colour })),
   });
-  return h("figure", {}, key([[0, "numbers"], [1, "slopes"]]), depth,
-    table("Spread of each parameter", ["Parameter", "Numbers", "Slopes"], seen.parameters.map(row)));
+  return h("figure", {}, key([[0, "weights"], [1, "gradients"]]), depth,
+    table("Histogram of each parameter", ["Parameter", "Weights", "Gradients"], seen.parameters.map(row)));
 }
 
 // The loss around the way that training has taken, on request.
@@ -141,10 +141,10 @@ export function surface({ across, up, places, losses, path, off, random, example
   const [x, y] = [(value) => (1000 * (value - across[0])) / (across[1] - across[0]), (value) => (1000 * (up[1] - value)) / (up[1] - up[0])];
   const points = path.map((one) => `${x(one.x).toFixed(1)},${y(one.y).toFixed(1)}`);
   const last = path[path.length - 1];
-  const drawn = svg("svg", { class: "points", viewBox: "0 0 1000 1000", role: "img", "aria-label": "The loss around the way of the optimiser" },
+  const drawn = svg("svg", { class: "points", viewBox: "0 0 1000 1000", role: "img", "aria-label": "Loss surface around the optimizer's path" },
     svg("polyline", { class: "way", points: points.join(" ") }), ...path.map((one) => svg("circle", { class: "stop", cx: x(one.x), cy: y(one.y), r: 7 })),
     svg("circle", { class: "stop last", cx: x(last.x), cy: y(last.y), r: 14 }));
   const marks = ticks(0, 1, 4).map((part) => h("span", {}, short(10 ** (low + part * (high - low)))));
   return h("figure", {}, h("div", { class: "stack" }, canvas, drawn), h("div", { class: "scale" }, h("i"), h("div", {}, ...marks)),
-    h("p", { class: "note" }, `The loss of ${examples} examples on a plane through the first network (left), the network now (large), and ${random ? "a random direction" : "the largest direction that is left of the way"}; the way lies beside the plane by at most ${short(off)}.`));
+    h("p", { class: "note" }, `The loss of ${examples} examples on the plane through the initial weights (left), the current weights (large dot), and ${random ? "a random direction" : "the first principal direction of the path"}; the path is at most ${short(off)} off the plane.`));
 }

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use super::claims;
 use super::gz::{expand_start, is_compressed};
+use super::header_checks;
 use super::whole::whole;
 use crate::array::{Array, Buffer};
 use crate::error::Error;
@@ -137,7 +137,7 @@ impl Header {
             return refuse(format!("it ends at byte {}, within the sizes of its {axes} axes", bytes.len()));
         }
         let length = 4 + 4 * axes;
-        match claims::elements(&sizes) {
+        match header_checks::elements(&sizes) {
             Some(elements) if elements < usize::MAX - length => Ok(Header { shape: sizes, length, elements }),
             _ => refuse(format!("the header tells of more elements than any file has: {}", Shape::from(sizes))),
         }

@@ -10,8 +10,8 @@
 //! | NPZ | [`read_npz`], [`read_npz_within`] | 2³¹ bytes when expanded, or as told |
 //! | idx, also compressed by gzip | [`Idx::read`] | what the header tells; 2³¹ bytes when expanded |
 
-mod claims;
 mod gz;
+mod header_checks;
 mod idx;
 mod npy;
 mod npz;

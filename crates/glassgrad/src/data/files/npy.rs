@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::claims;
+use super::header_checks;
 use super::whole::whole;
 use crate::array::{Array, Buffer};
 use crate::error::Error;
@@ -39,7 +39,7 @@ pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
     let refuse = |message: String| Error::new("npy", message);
     let (Header { kind, is_by_column, shape }, elements) = header(bytes)?;
     let start = bytes.len() - elements.len();
-    let told = claims::elements(&shape).and_then(|count| count.checked_mul(kind.bytes()));
+    let told = header_checks::elements(&shape).and_then(|count| count.checked_mul(kind.bytes()));
     if told != Some(elements.len()) {
         let told = told.map_or("more than any file has".to_owned(), |bytes| format!("{bytes} bytes"));
         let (shape, there) = (Shape::from(shape), elements.len());
@@ -79,7 +79,7 @@ pub(super) fn held_bytes(beginning: &[u8]) -> Option<usize> {
         Kind::Bool => 1,
         Kind::F64 | Kind::I32 | Kind::I64 | Kind::U8 => 8,
     };
-    Some(claims::elements(&header.shape)?.saturating_mul(size))
+    Some(header_checks::elements(&header.shape)?.saturating_mul(size))
 }
 
 /// An array as the bytes of a file of NumPy, row by row.

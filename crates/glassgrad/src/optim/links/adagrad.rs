@@ -1,21 +1,22 @@
-//! Adagrad: a rate for each number that falls with what it has seen.
+//! Adagrad: a learning rate for each weight that falls with the squares of its gradients.
 
-use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Optimiser, Step};
+use crate::formula::Symbol;
+use crate::ops::Algebra as _;
+use crate::optim::{Link, Optimizer, Rule, Slot};
 
 /// Updates divided by the root of the sum of their squares so far.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::Optimiser};
-/// let optimiser = Optimiser::adagrad(1.0);
-/// let (x, slope) = (Tensor::from([0.0]), Tensor::from([5.0]));
-/// let (x, state) = optimiser.update(&x, &slope, &optimiser.start(&x));
+/// use glassgrad::{Tensor, optim::Optimizer};
+/// let optimizer = Optimizer::adagrad(1.0);
+/// let (x, gradient) = (Tensor::from([0.0]), Tensor::from([5.0]));
+/// let (x, state) = optimizer.update(&x, &gradient, &optimizer.init(&x));
 /// // 1, and then 1/√2.
-/// assert!((optimiser.update(&x, &slope, &state).0.item().unwrap() + 1.707).abs() < 1e-3);
+/// assert!((optimizer.update(&x, &gradient, &state).0.item().unwrap() + 1.707).abs() < 1e-3);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adagrad {
-    /// What is added to the root.
+    /// Added to the root, for numerical stability.
     pub epsilon: f64,
 }
 
@@ -30,28 +31,26 @@ impl Link for Adagrad {
         "Adagrad"
     }
 
-    fn start(&self, parameters: &[Tensor]) -> Memory {
-        Memory::zeros(1, parameters)
+    fn slots(&self) -> Vec<Slot> {
+        vec![Slot::per_weight("sum of squares", "s")]
     }
 
-    fn update(&self, _: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
-        let mut steps = Vec::with_capacity(updates.len());
-        for (sum, update) in memory.leaves[0].iter_mut().zip(&updates) {
-            *sum = &*sum + update.square();
-            steps.push(update / (sum.sqrt() + self.epsilon));
-        }
-        steps
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (s, g) = (rule.slot("s"), rule.update());
+        let epsilon = rule.constant("ε", self.epsilon);
+        let s = rule.set("s", s + g.square());
+        g / (s.sqrt() + epsilon)
     }
 }
 
-impl Optimiser {
+impl Optimizer {
     /// Adagrad with its usual constants.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::adagrad(1e-2).names(), ["Adagrad"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::adagrad(1e-2).names(), ["Adagrad"]);
     /// ```
-    pub fn adagrad(rate: f64) -> Optimiser {
-        Optimiser::new(rate).link(Adagrad::default())
+    pub fn adagrad(rate: f64) -> Optimizer {
+        Optimizer::new(rate).link(Adagrad::default())
     }
 }

@@ -1,65 +1,63 @@
-//! Adam: running means of the updates and of their squares.
+//! Adam: moving averages of the gradient and of its square.
 
-use super::momentum::towards;
-use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Optimiser, Step};
+use super::momentum::moving_average;
+use crate::formula::Symbol;
+use crate::ops::Algebra as _;
+use crate::optim::{Link, Optimizer, Rule, Slot};
 
-/// The running mean of the updates divided by the root of that of their squares, both corrected for beginning at zero.
+/// The moving average of the gradient divided by the root of that of its square, both with bias correction.
 ///
 /// ```
-/// use glassgrad::optim::{Adam, Optimiser};
-/// let patient = Optimiser::new(1e-3).link(Adam { mean_factor: 0.95, ..Adam::default() });
-/// assert_eq!(patient.names(), ["adam"]);
+/// use glassgrad::optim::{Adam, Optimizer};
+/// let optimizer = Optimizer::new(1e-3).link(Adam { beta1: 0.95, ..Adam::default() });
+/// assert_eq!(optimizer.names(), ["Adam"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adam {
-    /// What stays of the mean in a step.
-    pub mean_factor: f64,
-    /// What stays of the mean of squares.
-    pub square_factor: f64,
-    /// What is added to the root.
+    /// The decay rate of the first moment.
+    pub beta1: f64,
+    /// The decay rate of the second moment.
+    pub beta2: f64,
+    /// Added to the root, for numerical stability.
     pub epsilon: f64,
 }
 
 impl Default for Adam {
     fn default() -> Adam {
-        Adam { mean_factor: 0.9, square_factor: 0.999, epsilon: 1e-8 }
+        Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
 }
 
 impl Link for Adam {
     fn name(&self) -> &'static str {
-        "adam"
+        "Adam"
     }
 
-    fn start(&self, parameters: &[Tensor]) -> Memory {
-        Memory::zeros(2, parameters)
+    fn slots(&self) -> Vec<Slot> {
+        vec![Slot::per_weight("first moment", "m"), Slot::per_weight("second moment", "v")]
     }
 
-    fn update(&self, step: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
-        let Some((means, [squares])) = memory.leaves.split_first_mut() else { return updates };
-        // After n steps a mean that began at zero is too small by the share 1 - βⁿ.
-        let share = |factor: f64| 1.0 - (step.count * factor.ln()).exp();
-        let (mean_factor, root_factor) = (share(self.mean_factor).recip(), share(self.square_factor).sqrt().recip());
-        let mut steps = Vec::with_capacity(updates.len());
-        for ((mean, square), update) in means.iter_mut().zip(squares).zip(&updates) {
-            *mean = towards(mean, update, self.mean_factor);
-            *square = towards(square, &update.square(), self.square_factor);
-            let [mean_factor, root_factor] = [&mean_factor, &root_factor].map(|number| number.cast(mean.dtype()));
-            steps.push(&*mean * mean_factor / (square.sqrt() * root_factor + self.epsilon));
-        }
-        steps
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (m, v, g, t) = (rule.slot("m"), rule.slot("v"), rule.update(), rule.step());
+        let [beta1, beta2] = [rule.constant("β1", self.beta1), rule.constant("β2", self.beta2)];
+        let (one, epsilon) = (rule.number(1.0), rule.constant("ε", self.epsilon));
+        let m = rule.set("m", moving_average(beta1, m, g));
+        let v = rule.set("v", moving_average(beta2, v, g.square()));
+        // The bias corrections are numbers of the step; with their reciprocals a weight costs a single division.
+        let a = rule.define("a", one / (one - beta1.pow(t)));
+        let b = rule.define("b", one / (one - beta2.pow(t)).sqrt());
+        a * m / (b * v.sqrt() + epsilon)
     }
 }
 
-impl Optimiser {
+impl Optimizer {
     /// Adam with its usual constants.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::adam(1e-3).names(), ["adam"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::adam(1e-3).names(), ["Adam"]);
     /// ```
-    pub fn adam(rate: f64) -> Optimiser {
-        Optimiser::new(rate).link(Adam::default())
+    pub fn adam(rate: f64) -> Optimizer {
+        Optimizer::new(rate).link(Adam::default())
     }
 }

@@ -1,16 +1,19 @@
-//! Updates that are kept from being too large.
+//! Gradient clipping.
 
+use crate::dtype::DType;
 use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Optimiser, Step};
+use crate::formula::Symbol;
+use crate::ops::Algebra as _;
+use crate::optim::{Link, Optimizer, Quantity, Rule, Step};
 
-/// If all updates together are longer than this, they are scaled to this length.
+/// Clips the updates of all leaves together to this Euclidean norm.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::Optimiser};
-/// let optimiser = Optimiser::sgd(1.0).clip_norm(5.0);
-/// let (x, slope) = ((Tensor::from([0.0]), Tensor::from([0.0])), (Tensor::from([30.0]), Tensor::from([40.0])));
-/// let (moved, _) = optimiser.update(&x, &slope, &optimiser.start(&x));
-/// assert_eq!((moved.0.to_string(), moved.1.to_string()), ("[-3]".into(), "[-4]".into()));
+/// use glassgrad::{Tensor, optim::Optimizer};
+/// let optimizer = Optimizer::sgd(1.0).clip_norm(5.0);
+/// let (x, gradient) = ((Tensor::from([0.0]), Tensor::from([0.0])), (Tensor::from([30.0]), Tensor::from([40.0])));
+/// let (next, _) = optimizer.update(&x, &gradient, &optimizer.init(&x));
+/// assert_eq!((next.0.to_string(), next.1.to_string()), ("[-3]".into(), "[-4]".into()));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipNorm(pub f64);
@@ -20,23 +23,26 @@ impl Link for ClipNorm {
         "clip by norm"
     }
 
-    fn update(&self, _: &Step<'_>, updates: Vec<Tensor>, _: &mut Memory) -> Vec<Tensor> {
-        let squares = updates.iter().map(|update| update.square().sum().cast(crate::dtype::DType::F64));
-        let Some(sum) = squares.reduce(|sum, square| sum + square) else { return updates };
-        // A length of zero is divided by what it is compared with, not by itself.
-        let norm = sum.sqrt();
-        let factor = (norm.maximum(self.0)).recip() * self.0;
-        updates.iter().map(|update| update * factor.cast(update.dtype())).collect()
+    fn quantities(&self, _: &Step<'_>, updates: &[Tensor]) -> Vec<Quantity> {
+        let squares = updates.iter().map(|update| update.square().sum().cast(DType::F64));
+        let sum = squares.reduce(|sum, square| sum + square).unwrap_or_else(|| Tensor::from(0.0));
+        vec![Quantity::shared("norm", sum.sqrt())]
+    }
+
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (norm, c) = (rule.quantity("norm"), rule.constant("c", self.0));
+        let s = rule.define("s", c / norm.max(c));
+        s * rule.update()
     }
 }
 
-/// Every number of the updates is kept between minus this and this.
+/// Clips every element of the updates between minus this and this.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::{ClipValue, Optimiser}};
-/// let optimiser = Optimiser::new(1.0).link(ClipValue(5.0));
-/// let (x, slope) = (Tensor::from([0.0, 0.0]), Tensor::from([30.0, -2.0]));
-/// assert_eq!(optimiser.update(&x, &slope, &optimiser.start(&x)).0.to_string(), "[-5,  2]");
+/// use glassgrad::{Tensor, optim::{ClipValue, Optimizer}};
+/// let optimizer = Optimizer::new(1.0).link(ClipValue(5.0));
+/// let (x, gradient) = (Tensor::from([0.0, 0.0]), Tensor::from([30.0, -2.0]));
+/// assert_eq!(optimizer.update(&x, &gradient, &optimizer.init(&x)).0.to_string(), "[-5,  2]");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClipValue(pub f64);
@@ -46,29 +52,30 @@ impl Link for ClipValue {
         "clip by value"
     }
 
-    fn update(&self, _: &Step<'_>, updates: Vec<Tensor>, _: &mut Memory) -> Vec<Tensor> {
-        updates.iter().map(|update| update.clip(-self.0, self.0)).collect()
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (g, c) = (rule.update(), rule.constant("c", self.0));
+        g.max(-c).min(c)
     }
 }
 
-impl Optimiser {
-    /// The same with gradients that are no longer than this, whatever comes then.
+impl Optimizer {
+    /// The same with the gradient clipped to this norm before all other links.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::adam(0.1).clip_norm(1.0).names(), ["clip by norm", "adam"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::adam(0.1).clip_norm(1.0).names(), ["clip by norm", "Adam"]);
     /// ```
-    pub fn clip_norm(self, length: f64) -> Optimiser {
-        self.link_first(ClipNorm(length))
+    pub fn clip_norm(self, norm: f64) -> Optimizer {
+        self.link_first(ClipNorm(norm))
     }
 
-    /// The same with gradients of which no number is larger than this, whatever comes then.
+    /// The same with every element of the gradient clipped before all other links.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::sgd(0.1).clip_value(1.0).names(), ["clip by value"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::sgd(0.1).clip_value(1.0).names(), ["clip by value"]);
     /// ```
-    pub fn clip_value(self, largest: f64) -> Optimiser {
+    pub fn clip_value(self, largest: f64) -> Optimizer {
         self.link_first(ClipValue(largest))
     }
 }

@@ -1,16 +1,17 @@
-//! Parameters that are drawn towards zero.
+//! Weight decay and the L1 penalty.
 
-use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Optimiser, Step};
+use crate::formula::Symbol;
+use crate::ops::Algebra as _;
+use crate::optim::{Link, Optimizer, Rule};
 
-/// Adds a part of each parameter to its update: at the beginning of a chain it is the slope of half of that part of the
-/// squares, at its end a decay that no other link changes.
+/// Weight decay: adds a multiple of each parameter to its update. At the beginning of a chain it is the gradient of an L2
+/// penalty, at its end decoupled weight decay, which no other link changes.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::{Optimiser, WeightDecay}};
-/// let optimiser = Optimiser::new(0.5).link(WeightDecay(0.5));
-/// let (x, slope) = (Tensor::from([4.0]), Tensor::from([0.0]));
-/// assert_eq!(optimiser.update(&x, &slope, &optimiser.start(&x)).0.to_string(), "[3]");
+/// use glassgrad::{Tensor, optim::{Optimizer, WeightDecay}};
+/// let optimizer = Optimizer::new(0.5).link(WeightDecay(0.5));
+/// let (x, gradient) = (Tensor::from([4.0]), Tensor::from([0.0]));
+/// assert_eq!(optimizer.update(&x, &gradient, &optimizer.init(&x)).0.to_string(), "[3]");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightDecay(pub f64);
@@ -20,50 +21,50 @@ impl Link for WeightDecay {
         "weight decay"
     }
 
-    fn update(&self, step: &Step<'_>, updates: Vec<Tensor>, _: &mut Memory) -> Vec<Tensor> {
-        updates.iter().zip(step.parameters).map(|(update, parameter)| update + parameter * self.0).collect()
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        rule.update() + rule.constant("λ", self.0) * rule.parameter()
     }
 }
 
-/// Adds a number with the sign of each parameter to its update: the slope of that part of the absolute values.
+/// The L1 penalty: adds a multiple of the sign of each parameter to its update.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::{Optimiser, PullToZero}};
-/// let optimiser = Optimiser::new(0.5).link(PullToZero(0.5));
-/// let (x, slope) = (Tensor::from([4.0, -4.0]), Tensor::from([0.0, 0.0]));
-/// assert_eq!(optimiser.update(&x, &slope, &optimiser.start(&x)).0.to_string(), "[ 3.75, -3.75]");
+/// use glassgrad::{Tensor, optim::{Optimizer, L1}};
+/// let optimizer = Optimizer::new(0.5).link(L1(0.5));
+/// let (x, gradient) = (Tensor::from([4.0, -4.0]), Tensor::from([0.0, 0.0]));
+/// assert_eq!(optimizer.update(&x, &gradient, &optimizer.init(&x)).0.to_string(), "[ 3.75, -3.75]");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PullToZero(pub f64);
+pub struct L1(pub f64);
 
-impl Link for PullToZero {
+impl Link for L1 {
     fn name(&self) -> &'static str {
-        "pull to zero"
+        "L1 penalty"
     }
 
-    fn update(&self, step: &Step<'_>, updates: Vec<Tensor>, _: &mut Memory) -> Vec<Tensor> {
-        updates.iter().zip(step.parameters).map(|(update, parameter)| update + parameter.sign() * self.0).collect()
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        rule.update() + rule.constant("λ", self.0) * rule.parameter().sign()
     }
 }
 
-impl Optimiser {
-    /// The same with a part of each parameter added to its update.
+impl Optimizer {
+    /// The same with weight decay.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::sgd(0.1).weight_decay(1e-4).momentum(0.9).names(), ["weight decay", "momentum"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::sgd(0.1).weight_decay(1e-4).momentum(0.9).names(), ["weight decay", "momentum"]);
     /// ```
-    pub fn weight_decay(self, part: f64) -> Optimiser {
-        self.link(WeightDecay(part))
+    pub fn weight_decay(self, factor: f64) -> Optimizer {
+        self.link(WeightDecay(factor))
     }
 
-    /// Adam, and weight decay that it does not divide by anything.
+    /// AdamW: Adam with decoupled weight decay.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::adamw(1e-3, 0.01).names(), ["adam", "weight decay"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::adamw(1e-3, 0.01).names(), ["Adam", "weight decay"]);
     /// ```
-    pub fn adamw(rate: f64, part: f64) -> Optimiser {
-        Optimiser::adam(rate).weight_decay(part)
+    pub fn adamw(rate: f64, factor: f64) -> Optimizer {
+        Optimizer::adam(rate).weight_decay(factor)
     }
 }

@@ -1,23 +1,24 @@
-//! Updates that remember those before them.
+//! Momentum, and the exponential moving average.
 
-use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Optimiser, Step};
+use crate::algebra::c;
+use crate::formula::Symbol;
+use crate::optim::{Link, Optimizer, Rule, Slot};
 
-/// The sum of the updates so far, each of which fades by a factor from step to step.
+/// Momentum: the decaying sum of the updates so far.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::{Momentum, Optimiser}};
-/// let optimiser = Optimiser::new(1.0).link(Momentum { factor: 0.5, nesterov: false });
-/// let (x, slope) = (Tensor::from([0.0]), Tensor::from([1.0]));
-/// let (x, state) = optimiser.update(&x, &slope, &optimiser.start(&x));
+/// use glassgrad::{Tensor, optim::{Momentum, Optimizer}};
+/// let optimizer = Optimizer::new(1.0).link(Momentum { factor: 0.5, nesterov: false });
+/// let (x, gradient) = (Tensor::from([0.0]), Tensor::from([1.0]));
+/// let (x, state) = optimizer.update(&x, &gradient, &optimizer.init(&x));
 /// // 1, and then 1 + ½.
-/// assert_eq!(optimiser.update(&x, &slope, &state).0.to_string(), "[-2.5]");
+/// assert_eq!(optimizer.update(&x, &gradient, &state).0.to_string(), "[-2.5]");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Momentum {
-    /// What is left of an update one step later.
+    /// The momentum μ: the decay of the velocity in a step.
     pub factor: f64,
-    /// Whether the step looks ahead: it is what the sum would be after one more of the same update.
+    /// Whether it is Nesterov's momentum, which looks one step ahead.
     pub nesterov: bool,
 }
 
@@ -26,96 +27,90 @@ impl Link for Momentum {
         if self.nesterov { "Nesterov momentum" } else { "momentum" }
     }
 
-    fn start(&self, parameters: &[Tensor]) -> Memory {
-        Memory::zeros(1, parameters)
+    fn slots(&self) -> Vec<Slot> {
+        vec![Slot::per_weight("velocity", "v")]
     }
 
-    fn update(&self, _: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
-        let sums = &mut memory.leaves[0];
-        let mut steps = Vec::with_capacity(updates.len());
-        for (sum, update) in sums.iter_mut().zip(&updates) {
-            *sum = &*sum * self.factor + update;
-            steps.push(if self.nesterov { update + &*sum * self.factor } else { sum.clone() });
-        }
-        steps
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (v, g) = (rule.slot("v"), rule.update());
+        let momentum = rule.constant("μ", self.factor);
+        let v = rule.set("v", momentum * v + g);
+        if self.nesterov { g + momentum * v } else { v }
     }
 }
 
-/// A running mean of the updates: β m + (1 - β) g, without a correction for its beginning at zero.
+/// The exponential moving average of the updates, β m + (1 − β) g, without bias correction.
 ///
 /// ```
-/// use glassgrad::{Tensor, optim::{Average, Optimiser}};
-/// let optimiser = Optimiser::new(1.0).link(Average { factor: 0.75 });
-/// let (x, slope) = (Tensor::from([0.0]), Tensor::from([1.0]));
-/// assert_eq!(optimiser.update(&x, &slope, &optimiser.start(&x)).0.to_string(), "[-0.25]");
+/// use glassgrad::{Tensor, optim::{Ema, Optimizer}};
+/// let optimizer = Optimizer::new(1.0).link(Ema { beta: 0.75 });
+/// let (x, gradient) = (Tensor::from([0.0]), Tensor::from([1.0]));
+/// assert_eq!(optimizer.update(&x, &gradient, &optimizer.init(&x)).0.to_string(), "[-0.25]");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Average {
-    /// What stays of the mean in a step.
-    pub factor: f64,
+pub struct Ema {
+    /// The decay rate.
+    pub beta: f64,
 }
 
-impl Link for Average {
+impl Link for Ema {
     fn name(&self) -> &'static str {
-        "average"
+        "EMA"
     }
 
-    fn start(&self, parameters: &[Tensor]) -> Memory {
-        Memory::zeros(1, parameters)
+    fn slots(&self) -> Vec<Slot> {
+        vec![Slot::per_weight("moving average", "m")]
     }
 
-    fn update(&self, _: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
-        for (mean, update) in memory.leaves[0].iter_mut().zip(&updates) {
-            *mean = towards(mean, update, self.factor);
-        }
-        memory.leaves[0].clone()
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (m, g, beta) = (rule.slot("m"), rule.update(), rule.constant("β", self.beta));
+        rule.set("m", moving_average(beta, m, g))
     }
 }
 
-/// A running mean after one step more.
-#[track_caller]
-pub(super) fn towards(mean: &Tensor, new: &Tensor, factor: f64) -> Tensor {
-    mean * factor + new * (1.0 - factor)
+/// An exponential moving average after one more value.
+pub(super) fn moving_average<'s>(beta: Symbol<'s>, mean: Symbol<'s>, new: Symbol<'s>) -> Symbol<'s> {
+    beta * mean + (c::<Symbol<'s>>(1.0) - beta) * new
 }
 
-impl Optimiser {
-    /// Gradient descent, of batches or of everything.
+impl Optimizer {
+    /// Stochastic gradient descent.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert!(Optimiser::sgd(0.1).names().is_empty());
+    /// use glassgrad::optim::Optimizer;
+    /// assert!(Optimizer::sgd(0.1).names().is_empty());
     /// ```
-    pub fn sgd(rate: f64) -> Optimiser {
-        Optimiser::new(rate)
+    pub fn sgd(rate: f64) -> Optimizer {
+        Optimizer::new(rate)
     }
 
-    /// The same with the sum of updates that fade.
+    /// The same with momentum.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::sgd(0.1).momentum(0.9).names(), ["momentum"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::sgd(0.1).momentum(0.9).names(), ["momentum"]);
     /// ```
-    pub fn momentum(self, factor: f64) -> Optimiser {
+    pub fn momentum(self, factor: f64) -> Optimizer {
         self.link(Momentum { factor, nesterov: false })
     }
 
-    /// The same with momentum that looks ahead.
+    /// The same with Nesterov's momentum.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::sgd(0.1).nesterov(0.9).names(), ["Nesterov momentum"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::sgd(0.1).nesterov(0.9).names(), ["Nesterov momentum"]);
     /// ```
-    pub fn nesterov(self, factor: f64) -> Optimiser {
+    pub fn nesterov(self, factor: f64) -> Optimizer {
         self.link(Momentum { factor, nesterov: true })
     }
 
-    /// The same with the running mean of updates.
+    /// The same with the exponential moving average of updates.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::sgd(0.1).average(0.9).names(), ["average"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::sgd(0.1).ema(0.9).names(), ["EMA"]);
     /// ```
-    pub fn average(self, factor: f64) -> Optimiser {
-        self.link(Average { factor })
+    pub fn ema(self, beta: f64) -> Optimizer {
+        self.link(Ema { beta })
     }
 }

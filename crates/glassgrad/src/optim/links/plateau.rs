@@ -1,27 +1,28 @@
-//! Shorter steps when the loss does not fall any more.
+//! Reducing the learning rate on a plateau of the loss.
 
-use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Step};
+use crate::formula::Symbol;
+use crate::ops::{Algebra as _, Relation};
+use crate::optim::{Link, Rule, Slot};
 
-/// Multiplies updates with a factor that falls whenever the loss has not fallen for some steps. The loss must be given, with
-/// [`Optimiser::update_knowing`](crate::optim::Optimiser::update_knowing); without it nothing changes.
+/// Multiplies updates by a factor that decays whenever the loss has not improved for some steps. The loss must be given,
+/// with [`Optimizer::update_with_loss`](crate::optim::Optimizer::update_with_loss); without it nothing changes.
 ///
 /// ```
-/// use glassgrad::optim::{Optimiser, Plateau};
-/// assert_eq!(Optimiser::adam(0.1).link(Plateau::new(0.1, 10)).names(), ["adam", "plateau"]);
+/// use glassgrad::optim::{Optimizer, Plateau};
+/// assert_eq!(Optimizer::adam(0.1).link(Plateau::new(0.1, 10)).names(), ["Adam", "plateau"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plateau {
-    /// What the factor is multiplied with.
+    /// The decay of the factor.
     pub factor: f64,
-    /// How many steps without a better loss are borne.
+    /// The number of steps without improvement that are tolerated.
     pub patience: u64,
-    /// By which part of itself a loss must be lower to be better.
+    /// The relative decrease that counts as an improvement.
     pub threshold: f64,
 }
 
 impl Plateau {
-    /// A loss is better if it is lower by a ten-thousandth.
+    /// With a threshold of 10⁻⁴.
     ///
     /// ```
     /// use glassgrad::optim::Plateau;
@@ -37,23 +38,27 @@ impl Link for Plateau {
         "plateau"
     }
 
-    /// The best loss, the steps since it, and the factor.
-    fn start(&self, _: &[Tensor]) -> Memory {
-        Memory { leaves: Vec::new(), numbers: [f64::INFINITY, 0.0, 1.0].map(Tensor::from).to_vec() }
+    fn slots(&self) -> Vec<Slot> {
+        vec![
+            Slot::scalar("best loss", "b", f64::INFINITY),
+            Slot::scalar("steps without improvement", "n", 0.0),
+            Slot::scalar("factor", "f", 1.0),
+        ]
     }
 
-    fn update(&self, step: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
-        let (Some(loss), [best, waited, factor]) = (step.loss, &mut memory.numbers[..]) else { return updates };
-        // A loss that does not fall makes the steps after this one shorter.
-        let shortened = updates.iter().map(|update| update * factor.cast(update.dtype())).collect();
-        let loss = loss.cast(best.dtype());
-        // Also of negative losses, lower by a part means lower.
-        let is_better = loss.lt(&(&*best - best.abs().minimum(f64::MAX) * self.threshold));
-        let waited_now = is_better.choose(&waited.zeros_like(), &(&*waited + 1.0));
-        let is_enough = waited_now.gt(self.patience as f64);
-        *best = is_better.choose(&loss, best);
-        *factor = is_enough.choose(&(&*factor * self.factor), factor);
-        *waited = is_enough.choose(&waited_now.zeros_like(), &waited_now);
-        shortened
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let Some(loss) = rule.loss() else { return rule.update() };
+        let (best, waited, factor) = (rule.slot("b"), rule.slot("n"), rule.slot("f"));
+        let threshold = rule.constant("θ", self.threshold);
+        let (decay, patience) = (rule.constant("γ", self.factor), rule.constant("p", self.patience as f64));
+        let [zero, one, largest] = [0.0, 1.0, f64::MAX].map(|number| rule.number(number));
+        // Relative to the magnitude, so that it also holds for negative losses.
+        let bar = rule.define("q", best - threshold * best.abs().min(largest));
+        let waited = rule.define("k", Symbol::choose(loss, Relation::Less, bar, zero, waited + one));
+        rule.set("b", Symbol::choose(loss, Relation::Less, bar, loss, best));
+        rule.set("n", Symbol::choose(waited, Relation::Greater, patience, zero, waited));
+        // A loss that does not fall shortens the steps after this one.
+        rule.set("f", Symbol::choose(waited, Relation::Greater, patience, decay * factor, factor));
+        factor * rule.update()
     }
 }

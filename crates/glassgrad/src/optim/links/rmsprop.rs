@@ -1,27 +1,28 @@
-//! RMSprop: updates divided by their typical size.
+//! RMSprop: updates divided by the root of the moving average of their squares.
 
-use super::momentum::towards;
-use crate::expr::Tensor;
-use crate::optim::{Link, Memory, Optimiser, Step};
+use super::momentum::moving_average;
+use crate::formula::Symbol;
+use crate::ops::Algebra as _;
+use crate::optim::{Link, Optimizer, Rule, Slot};
 
-/// Updates divided by the root of the running mean of their squares.
+/// Updates divided by the root of the moving average of their squares.
 ///
 /// ```
-/// use glassgrad::optim::{Optimiser, RmsProp};
-/// let optimiser = Optimiser::new(1e-2).link(RmsProp { factor: 0.9, ..RmsProp::default() }).momentum(0.5);
-/// assert_eq!(optimiser.names(), ["RMSprop", "momentum"]);
+/// use glassgrad::optim::{Optimizer, RmsProp};
+/// let optimizer = Optimizer::new(1e-2).link(RmsProp { alpha: 0.9, ..RmsProp::default() }).momentum(0.5);
+/// assert_eq!(optimizer.names(), ["RMSprop", "momentum"]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RmsProp {
-    /// What stays of the mean of squares in a step.
-    pub factor: f64,
-    /// What is added to the root.
+    /// The decay rate of the moving average.
+    pub alpha: f64,
+    /// Added to the root, for numerical stability.
     pub epsilon: f64,
 }
 
 impl Default for RmsProp {
     fn default() -> RmsProp {
-        RmsProp { factor: 0.99, epsilon: 1e-8 }
+        RmsProp { alpha: 0.99, epsilon: 1e-8 }
     }
 }
 
@@ -30,28 +31,26 @@ impl Link for RmsProp {
         "RMSprop"
     }
 
-    fn start(&self, parameters: &[Tensor]) -> Memory {
-        Memory::zeros(1, parameters)
+    fn slots(&self) -> Vec<Slot> {
+        vec![Slot::per_weight("mean square", "s")]
     }
 
-    fn update(&self, _: &Step<'_>, updates: Vec<Tensor>, memory: &mut Memory) -> Vec<Tensor> {
-        let mut steps = Vec::with_capacity(updates.len());
-        for (square, update) in memory.leaves[0].iter_mut().zip(&updates) {
-            *square = towards(square, &update.square(), self.factor);
-            steps.push(update / (square.sqrt() + self.epsilon));
-        }
-        steps
+    fn formula<'s>(&self, rule: &mut Rule<'s>) -> Symbol<'s> {
+        let (s, g) = (rule.slot("s"), rule.update());
+        let (alpha, epsilon) = (rule.constant("α", self.alpha), rule.constant("ε", self.epsilon));
+        let s = rule.set("s", moving_average(alpha, s, g.square()));
+        g / (s.sqrt() + epsilon)
     }
 }
 
-impl Optimiser {
+impl Optimizer {
     /// RMSprop with its usual constants.
     ///
     /// ```
-    /// use glassgrad::optim::Optimiser;
-    /// assert_eq!(Optimiser::rmsprop(1e-2).names(), ["RMSprop"]);
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::rmsprop(1e-2).names(), ["RMSprop"]);
     /// ```
-    pub fn rmsprop(rate: f64) -> Optimiser {
-        Optimiser::new(rate).link(RmsProp::default())
+    pub fn rmsprop(rate: f64) -> Optimizer {
+        Optimizer::new(rate).link(RmsProp::default())
     }
 }

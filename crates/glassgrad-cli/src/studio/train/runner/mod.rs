@@ -3,8 +3,8 @@
 //! Looking takes at most [`SHARE`] of the time that steps take, so that a run is hardly slower for being watched; when it
 //! waits, because someone has paused it or wants it slow, looking costs nothing and is done at once.
 
+mod publish;
 mod speed;
-mod telling;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 use glassgrad::data::Examples;
 use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
-use glassgrad::optim::Optimiser;
-use glassgrad::train::{Session, Trouble};
+use glassgrad::optim::Optimizer;
+use glassgrad::train::{Epoch, Flow, Observer, Session, Step, TrainError};
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::board::Board;
+use super::broadcast::Broadcast;
 use super::curve::Curve;
-use crate::lab::history::{History, Seen};
-use crate::lab::network::Network;
-use crate::lab::objective::{Judge, Score};
-use crate::lab::recipe;
-use crate::lab::study::Study;
+use crate::experiment::history::{EpochRecord, History};
+use crate::experiment::network::Network;
+use crate::experiment::objective::{Evaluator, Score};
+use crate::experiment::recipe;
+use crate::experiment::study::Study;
 use crate::studio::views::Look;
 use speed::Speed;
 
@@ -49,7 +49,7 @@ const MOST_EPOCHS: usize = 2000;
 pub(super) type Pace = Option<f64>;
 
 /// A question about a run, asked between two steps.
-pub(super) type Question = Box<dyn FnOnce(&Desk<'_>) + Send>;
+pub(super) type Question = Box<dyn FnOnce(&Snapshot<'_>) + Send>;
 
 /// What a run can be told.
 pub(super) enum Order {
@@ -66,9 +66,9 @@ pub(super) enum Order {
 }
 
 /// What a question sees.
-pub(super) struct Desk<'d> {
+pub(super) struct Snapshot<'d> {
     pub(super) study: &'d Study,
-    pub(super) optimiser: &'d Optimiser,
+    pub(super) optimizer: &'d Optimizer,
     pub(super) session: &'d Session<'d, Network, Examples<(Tensor, Tensor)>>,
     /// The network as it is, or the last one that was good.
     pub(super) network: &'d Network,
@@ -101,14 +101,14 @@ impl Phase {
 }
 
 /// Starts the thread of a run, which ends when the other end of its orders is dropped.
-pub(super) fn start(study: Study, board: Arc<Board>, pace: Pace, paused: bool) -> Result<Sender<Order>, String> {
+pub(super) fn start(study: Study, board: Arc<Broadcast>, pace: Pace, paused: bool) -> Result<Sender<Order>, String> {
     let (orders, received) = channel();
     let work = move || {
         let worked = catch_unwind(AssertUnwindSafe(|| work(&study, &board, &received, pace, paused)));
         let trouble = match worked {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "the run stumbled, which it never should; other runs go on".to_owned(),
+            Err(_) => "internal error in the run; other runs continue".to_owned(),
         };
         // Questions go unanswered from here on: who asked is told by the end of the thread.
         board.set_running(false);
@@ -119,32 +119,36 @@ pub(super) fn start(study: Study, board: Arc<Board>, pace: Pace, paused: bool) -
     Ok(orders)
 }
 
-fn work(study: &Study, board: &Board, orders: &Receiver<Order>, pace: Pace, paused: bool) -> Result<(), Error> {
+fn work(study: &Study, board: &Broadcast, orders: &Receiver<Order>, pace: Pace, paused: bool) -> Result<(), Error> {
     let failed = |failure: crate::failure::Failure| Error::new("train", failure.to_string());
-    let optimiser = recipe::optimiser(&study.settings, study.batches()).map_err(failed)?;
+    let optimizer = recipe::optimizer(&study.settings, study.batches()).map_err(failed)?;
     let training = study.training().map_err(failed)?;
     let session = training.session(&study.start, &study.task.training)?;
     let mut run = Run {
         study,
         board,
-        optimiser: &optimiser,
-        judge: Judge::new(&study.objective, &study.task.test),
+        optimizer: &optimizer,
+        record: Record {
+            evaluator: Evaluator::new(&study.objective, &study.task.test),
+            loss: f64::NAN,
+            rate: study.settings.lr,
+            losses: Curve::new(),
+            history: History::default(),
+            trained: Duration::ZERO,
+            looked: Duration::ZERO,
+            rested: Duration::ZERO,
+            epoch_began: Duration::ZERO,
+            speed: Speed::new(),
+        },
         looks: Vec::new(),
         phase: if paused { Phase::Paused } else { Phase::Running },
         left: None,
         pace,
         trouble: Value::Null,
+        rate_changed: false,
         last_good: None,
-        loss: f64::NAN,
-        losses: Curve::new(),
-        history: History::default(),
         way: vec![session.parameters().clone()],
         way_every: 1,
-        trained: Duration::ZERO,
-        looked: Duration::ZERO,
-        rested: Duration::ZERO,
-        epoch_began: Duration::ZERO,
-        speed: Speed::new(),
         posted: Instant::now(),
         drawn: Instant::now(),
         session,
@@ -157,32 +161,79 @@ fn work(study: &Study, board: &Board, orders: &Receiver<Order>, pace: Pace, paus
 /// A run in the hands of its thread.
 struct Run<'r> {
     study: &'r Study,
-    board: &'r Board,
-    optimiser: &'r Optimiser,
+    board: &'r Broadcast,
+    optimizer: &'r Optimizer,
     session: Session<'r, Network, Examples<(Tensor, Tensor)>>,
-    judge: Judge<'r>,
+    record: Record<'r>,
     looks: Vec<Looking<'r>>,
     phase: Phase,
     /// How many steps are left until it pauses by itself.
     left: Option<u64>,
     pace: Pace,
     trouble: Value,
+    /// Whether the learning rate was changed during the run, so that no command line reproduces it.
+    rate_changed: bool,
     last_good: Option<Network>,
-    loss: f64,
-    losses: Curve,
-    history: History,
     way: Vec<Network>,
     way_every: u64,
-    /// The time that went into steps, into looking, and into waiting for the next step because someone wants it slow.
+    /// When the state was last put up, and the curves.
+    posted: Instant,
+    drawn: Instant,
+}
+
+/// What is recorded of the steps and epochs of a run.
+struct Record<'r> {
+    evaluator: Evaluator<'r>,
+    /// The loss and the learning rate of the last step.
+    loss: f64,
+    rate: f64,
+    losses: Curve,
+    history: History,
+    /// The time spent on steps, on evaluation and views, and on waiting for the next step at a limited speed.
     trained: Duration,
     looked: Duration,
     rested: Duration,
     /// The time of steps when this epoch began.
     epoch_began: Duration,
     speed: Speed,
-    /// When the state was last put up, and the curves.
-    posted: Instant,
-    drawn: Instant,
+}
+
+impl Record<'_> {
+    /// Whether evaluation is within its share of the time; half of the idle time may be used for it too.
+    fn has_time_to_look(&self) -> bool {
+        self.looked.as_secs_f64() < SHARE * self.trained.as_secs_f64() + 0.5 * self.rested.as_secs_f64()
+    }
+
+    fn score(&mut self, network: &Network) -> Result<Score, Error> {
+        let begin = Instant::now();
+        let score = self.evaluator.evaluate(network)?.score;
+        self.looked += begin.elapsed();
+        Ok(score)
+    }
+}
+
+impl Observer<Network> for Record<'_> {
+    fn step(&mut self, step: &Step) -> Result<Flow, Error> {
+        (self.loss, self.rate) = (step.loss, step.rate);
+        self.losses.push(step.number, step.loss);
+        self.speed.made(step.number);
+        Ok(Flow::Continue)
+    }
+
+    /// Records an epoch; the test set is evaluated if there is time for it.
+    fn epoch(&mut self, epoch: &Epoch<'_, Network>) -> Result<Flow, Error> {
+        let test = if self.has_time_to_look() { Some(self.score(epoch.parameters)?) } else { None };
+        let seconds = self.trained.saturating_sub(self.epoch_began).as_secs_f64();
+        self.epoch_began = self.trained;
+        let number = epoch.number + 1;
+        let seen = EpochRecord { epoch: number, loss: epoch.loss, rate: self.rate, test, sizes: Vec::new(), seconds };
+        self.history.epochs.push(seen);
+        if self.history.epochs.len() >= MOST_EPOCHS {
+            // Every second epoch stays, and the last.
+            self.history.epochs.retain(|seen| seen.epoch % 2 == number % 2);
+        }
+        Ok(Flow::Continue)
+    }
 }
 
 /// Something that is looked at now and then.
@@ -213,9 +264,9 @@ impl<'r> Run<'r> {
                 self.obey(order)?;
             }
             let begin = Instant::now();
-            let (before, looked) = (self.phase, self.looked);
+            let (before, looked) = (self.phase, self.record.looked);
             self.step()?;
-            self.trained += begin.elapsed().saturating_sub(self.looked - looked);
+            self.record.trained += begin.elapsed().saturating_sub(self.record.looked - looked);
             if before != self.phase {
                 // It has come to an end: whatever there is to see is looked at once more.
                 self.look_at_all()?;
@@ -225,14 +276,14 @@ impl<'r> Run<'r> {
             if begin.duration_since(self.posted) >= between {
                 self.post_state();
             }
-            if self.has_time_to_look() {
+            if self.record.has_time_to_look() {
                 self.look_at_one()?;
             }
             // A step is due so long after the one before it.
             let due = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace.clamp(0.1, 1e9)));
             let rest = due.saturating_sub(begin.elapsed());
             if rest > Duration::ZERO {
-                self.rested += rest;
+                self.record.rested += rest;
                 if rest > BETWEEN_STATES {
                     self.post_state();
                 }
@@ -243,11 +294,6 @@ impl<'r> Run<'r> {
                 }
             }
         }
-    }
-
-    /// Whether a look is within its share of the time; half of the time without work may be used for it too.
-    fn has_time_to_look(&self) -> bool {
-        self.looked.as_secs_f64() < SHARE * self.trained.as_secs_f64() + 0.5 * self.rested.as_secs_f64()
     }
 
     fn obey(&mut self, order: Order) -> Result<(), Error> {
@@ -264,22 +310,26 @@ impl<'r> Run<'r> {
             }
             // A rate that cannot be is no reason to lose the run.
             Order::Rate(rate) => match self.session.set_rate(rate) {
-                Ok(()) if self.phase == Phase::Failed => {}
-                Ok(()) => self.trouble = Value::Null,
+                Ok(()) => {
+                    self.rate_changed = true;
+                    if self.phase != Phase::Failed {
+                        self.trouble = Value::Null;
+                    }
+                }
                 Err(error) => self.trouble = json!({ "message": error.to_string() }),
             },
             Order::Pace(pace) => self.pace = pace,
             Order::Ask(question) => {
-                let desk = Desk {
+                let snapshot = Snapshot {
                     study: self.study,
-                    optimiser: self.optimiser,
+                    optimizer: self.optimizer,
                     session: &self.session,
                     network: self.network(),
-                    history: &self.history,
+                    history: &self.record.history,
                     way: &self.way,
                 };
                 // A question that stumbles has changed nothing: who asked is told, and the run goes on.
-                let _ = catch_unwind(AssertUnwindSafe(|| question(&desk)));
+                let _ = catch_unwind(AssertUnwindSafe(|| question(&snapshot)));
                 return Ok(());
             }
             Order::Go { .. } | Order::Pause | Order::Stop => {}
@@ -290,8 +340,8 @@ impl<'r> Run<'r> {
 
     /// Makes one step, and keeps what is to be kept of it.
     fn step(&mut self) -> Result<(), Error> {
-        let made = match self.session.step() {
-            Ok(Some(made)) => made,
+        match self.session.advance(&mut self.record) {
+            Ok(Some(_)) => {}
             Ok(None) => {
                 self.phase = Phase::Finished;
                 return Ok(());
@@ -299,7 +349,7 @@ impl<'r> Run<'r> {
             Err(trouble) => {
                 self.phase = Phase::Failed;
                 let message = trouble.to_string();
-                if let Trouble::NotFinite { explanation, last_good, step, steps_before, .. } = trouble {
+                if let TrainError::NotFinite { explanation, last_good, step, steps_before, .. } = trouble {
                     let origin = explanation.as_ref().map(|found| found.to_string());
                     self.trouble =
                         json!({ "message": message, "step": step, "steps_before": steps_before, "origin": origin });
@@ -309,14 +359,8 @@ impl<'r> Run<'r> {
                 }
                 return Ok(());
             }
-        };
-        self.loss = made.loss;
-        self.losses.push(made.number, made.loss);
-        self.speed.made(made.number);
-        if self.session.position().epoch > made.position.epoch {
-            self.see_epoch(made.position.epoch, made.rate)?;
         }
-        if made.number.is_multiple_of(self.way_every) {
+        if self.session.steps().is_multiple_of(self.way_every) {
             self.remember_way();
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
@@ -330,12 +374,12 @@ impl<'r> Run<'r> {
 
     /// Keeps the network, and every second one only when there are too many.
     fn remember_way(&mut self) {
-        let room = MOST_NUMBERS_OF_WAY / self.study.start.element_count().max(1);
-        if room < 4 {
+        let app = MOST_NUMBERS_OF_WAY / self.study.start.element_count().max(1);
+        if app < 4 {
             return;
         }
         self.way.push(self.session.parameters().clone());
-        if self.way.len() >= WAY.min(room) {
+        if self.way.len() >= WAY.min(app) {
             let mut place = 0;
             self.way.retain(|_| {
                 place += 1;
@@ -343,28 +387,6 @@ impl<'r> Run<'r> {
             });
             self.way_every *= 2;
         }
-    }
-
-    /// Writes an epoch down; whether the test part is judged too is a matter of time.
-    fn see_epoch(&mut self, epoch: u64, rate: f64) -> Result<(), Error> {
-        let loss = self.session.losses().last().copied().unwrap_or(f64::NAN);
-        let test = if self.has_time_to_look() { Some(self.score()?) } else { None };
-        let seconds = self.trained.saturating_sub(self.epoch_began).as_secs_f64();
-        self.epoch_began = self.trained;
-        let seen = Seen { epoch: epoch + 1, loss, rate, test, sizes: Vec::new(), seconds };
-        self.history.epochs.push(seen);
-        if self.history.epochs.len() >= MOST_EPOCHS {
-            // Every second epoch stays, and the last.
-            self.history.epochs.retain(|seen| seen.epoch % 2 == (epoch + 1) % 2);
-        }
-        Ok(())
-    }
-
-    fn score(&mut self) -> Result<Score, Error> {
-        let begin = Instant::now();
-        let score = self.judge.judge(self.network())?.score;
-        self.looked += begin.elapsed();
-        Ok(score)
     }
 
     fn network(&self) -> &Network {
@@ -383,19 +405,19 @@ impl<'r> Run<'r> {
         let begin = Instant::now();
         self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
         (looking.step, looking.at) = (Some(steps), Instant::now());
-        self.looked += begin.elapsed();
+        self.record.looked += begin.elapsed();
         Ok(())
     }
 
     /// Looks at everything, for when the run stands still.
     fn look_at_all(&mut self) -> Result<(), Error> {
         let (steps, network) = (self.session.steps(), self.network().clone());
-        if let Some(last) = self.history.epochs.last()
+        if let Some(last) = self.record.history.epochs.last()
             && last.test.is_none()
             && self.session.position().batch == 0
         {
-            let score = self.score()?;
-            if let Some(last) = self.history.epochs.last_mut() {
+            let score = self.record.score(&network)?;
+            if let Some(last) = self.record.history.epochs.last_mut() {
                 last.test = Some(score);
             }
         }

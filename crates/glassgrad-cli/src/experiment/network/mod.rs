@@ -1,0 +1,149 @@
+//! The networks that can be asked for by name: a file for each family.
+
+mod convolutional;
+mod dense;
+mod reader;
+mod sparse;
+mod transformer;
+
+use glassgrad::Tensor;
+use glassgrad::expr::Keys;
+use glassgrad::nn::{Dropout, Gru, Layer, Linear, Lstm, Rnn};
+use glassgrad::rng::Key;
+use glassgrad::tree::{Branch, Definition, Tree};
+
+use super::settings::{Model, Settings, name_of};
+use super::task::View;
+use crate::failure::Failure;
+use convolutional::Convolutional;
+pub(crate) use dense::Dense;
+use reader::Reader;
+use sparse::Sparse;
+use transformer::Transformer;
+
+/// What a network is between: how examples look, and how many numbers it tells of each.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct IoSpec {
+    pub(crate) view: View,
+    pub(crate) outputs: usize,
+}
+
+/// What all families can.
+trait Family: Tree + Sized {
+    /// Draws initial weights; what cannot be built is told with the setting to change.
+    fn build(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Self, Failure>;
+
+    /// What a network tells of some examples; with keys it draws the noise that training asks for.
+    #[track_caller]
+    fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor;
+}
+
+/// What is left of `x` by the draws of a number, if there are any.
+#[track_caller]
+fn noisy(dropout: &Dropout, x: Tensor, key: Option<&Keys>, number: u64) -> Tensor {
+    match key {
+        Some(key) => dropout.apply_train(&x, &key.fold(number)),
+        None => x,
+    }
+}
+
+/// How many numbers an example has; a text has none.
+fn numbers(settings: &Settings, ends: &IoSpec) -> Result<usize, Failure> {
+    match ends.view {
+        View::Text { .. } => {
+            let model = name_of(settings.model);
+            Err(Failure::Input(format!("--model {model}: a text is read by rnn, lstm, gru or transformer")))
+        }
+        view => Ok(view.numbers()),
+    }
+}
+
+/// A row for each family: the model that asks for it, what it is called, its type.
+macro_rules! families {
+    ($($Model:ident => $Name:ident($Family:ty),)*) => {
+        /// A network of one of the families; its leaves have the names that they have in the family.
+        #[derive(Clone, Debug)]
+        pub(crate) enum Network {
+            $($Name($Family),)*
+        }
+
+        impl Network {
+            fn drawn(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Network, Failure> {
+                match settings.model {
+                    $(Model::$Model => Family::build(key, settings, ends).map(Network::$Name),)*
+                }
+            }
+
+            #[track_caller]
+            fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
+                match self {
+                    $(Network::$Name(family) => family.run(x, key),)*
+                }
+            }
+        }
+
+        impl Tree for Network {
+            fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
+                match self {
+                    $(Network::$Name(family) => family.visit(branch, visitor),)*
+                }
+            }
+
+            fn rebuild(&self, branch: &Branch<'_>, leaf: &mut dyn FnMut(&Branch<'_>, &Tensor) -> Tensor) -> Network {
+                match self {
+                    $(Network::$Name(family) => Network::$Name(family.rebuild(branch, leaf)),)*
+                }
+            }
+
+            fn define(&self, definition: &mut Definition) {
+                definition.value(&std::mem::discriminant(self));
+                match self {
+                    $(Network::$Name(family) => family.define(definition),)*
+                }
+            }
+        }
+    };
+}
+
+families! {
+    Mlp => Dense(Dense),
+    Sparse => Sparse(Sparse),
+    Cnn => Convolutional(Convolutional),
+    Rnn => Rnn(Reader<Rnn>),
+    Lstm => Lstm(Reader<Lstm>),
+    Gru => Gru(Reader<Gru>),
+    Transformer => Transformer(Transformer),
+}
+
+impl Network {
+    /// A network with initial weights, in the numbers that the settings ask for.
+    pub(crate) fn build(settings: &Settings, ends: &IoSpec) -> Result<Network, Failure> {
+        if let Some(place) = settings.layers.iter().position(|width| *width == 0) {
+            return Err(Failure::Input(format!(
+                "--layers: layer {} is 0 wide; a layer has at least one unit",
+                place + 1
+            )));
+        }
+        let network = Network::drawn(Key::new(settings.seed).fold(1), settings, ends)?;
+        let dtype = settings.dtype.dtype();
+        let network = network.map(|leaf| if leaf.is_float() { leaf.cast(dtype) } else { leaf.clone() });
+        network.realise().map_err(Failure::input)
+    }
+
+    /// A single linear layer.
+    pub(crate) fn linear(layer: Linear) -> Network {
+        Network::Dense(Dense::linear(layer))
+    }
+}
+
+impl Layer for Network {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.run(x, None)
+    }
+
+    #[track_caller]
+    fn apply_train(&self, x: &Tensor, key: &Keys) -> Tensor {
+        self.run(x, Some(key))
+    }
+}

@@ -1,0 +1,263 @@
+//! What a network is trained for, and how well it does.
+
+use glassgrad::data::Dataset as _;
+use glassgrad::dist::{Distribution as _, Normal};
+use glassgrad::error::Error;
+use glassgrad::expr::{Keys, s};
+use glassgrad::nn::Layer as _;
+use glassgrad::{Tensor, compile, loss};
+use serde::{Deserialize, Serialize};
+
+use super::history::number;
+use super::network::Network;
+use super::settings::{Loss, Reduction, Settings, name_of};
+use super::task::{Description, Kind, Part};
+use super::text::NOT_COUNTED;
+use crate::failure::Failure;
+
+/// The loss of a batch, as a function of the network.
+#[derive(Clone, Debug)]
+pub(crate) struct Objective {
+    loss: Loss,
+    reduction: Reduction,
+    outputs: usize,
+    kind: Kind,
+}
+
+/// How well a network does on a part of the examples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Score {
+    /// The mean loss of an example, or of a character.
+    #[serde(deserialize_with = "number")]
+    pub(crate) loss: f64,
+    /// The measure that people look at.
+    pub(crate) measure: Measure,
+}
+
+/// A measure that people look at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Measure {
+    /// The part of the examples whose class is told right.
+    Accuracy(#[serde(deserialize_with = "number")] f64),
+    /// The root of the mean squared error in the units of the data, and the part of the variance that is explained.
+    Error {
+        #[serde(deserialize_with = "number")]
+        rmse: f64,
+        #[serde(deserialize_with = "number")]
+        r2: f64,
+    },
+    /// What a character costs.
+    Bits(#[serde(deserialize_with = "number")] f64),
+}
+
+impl Measure {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Measure::Accuracy(_) => "accuracy",
+            Measure::Error { .. } => "rmse",
+            Measure::Bits(_) => "bits per character",
+        }
+    }
+
+    /// The number that is drawn.
+    pub(crate) fn number(self) -> f64 {
+        match self {
+            Measure::Accuracy(part) => part,
+            Measure::Error { rmse, .. } => rmse,
+            Measure::Bits(bits) => bits,
+        }
+    }
+
+    /// Whether this one is better than another of its kind.
+    pub(crate) fn is_better_than(self, other: Measure) -> bool {
+        match self {
+            Measure::Accuracy(part) => part > other.number(),
+            _ => self.number() < other.number(),
+        }
+    }
+}
+
+impl std::fmt::Display for Measure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Measure::Accuracy(part) => write!(formatter, "{:.2} %", 100.0 * part),
+            Measure::Error { rmse, r2 } => write!(formatter, "RMSE {rmse:.4}, R² {r2:.4}"),
+            Measure::Bits(bits) => write!(formatter, "{bits:.3} bits/character"),
+        }
+    }
+}
+
+/// So many examples are looked at together.
+const AT_ONCE: usize = 512;
+
+impl Objective {
+    /// The loss that the settings ask for, if it fits what is learnt.
+    pub(crate) fn of(settings: &Settings, about: &Description) -> Result<Objective, Failure> {
+        let fits = match about.kind {
+            Kind::Classes { .. } => {
+                matches!(settings.loss, Loss::CrossEntropy | Loss::Binary | Loss::Hinge | Loss::Mse)
+            }
+            Kind::Numbers { .. } => matches!(settings.loss, Loss::Mse | Loss::Huber | Loss::Normal),
+            Kind::Text { .. } => settings.loss == Loss::CrossEntropy,
+        };
+        if !fits {
+            let (what, losses) = match about.kind {
+                Kind::Classes { .. } => ("classes", "cross-entropy, binary, hinge or mse"),
+                Kind::Numbers { .. } => ("numbers", "mse, huber or normal"),
+                Kind::Text { .. } => ("characters", "cross-entropy"),
+            };
+            let message = format!("--loss {}: {} is about {what}; choose {losses}", name_of(settings.loss), about.name);
+            return Err(Failure::Input(message));
+        }
+        let outputs = about.ends(settings).outputs;
+        Ok(Objective { loss: settings.loss, reduction: settings.reduction, outputs, kind: about.kind.clone() })
+    }
+
+    /// The loss of each example, or character.
+    #[track_caller]
+    pub(crate) fn losses(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
+        let is_class = !matches!(self.kind, Kind::Numbers { .. });
+        let wanted = || if is_class { targets.one_hot(self.outputs, outputs.dtype()) } else { targets.clone() };
+        match self.loss {
+            Loss::CrossEntropy if matches!(self.kind, Kind::Text { .. }) => {
+                // Padding is no character: its loss is zero, and so is its derivative.
+                let counted = targets.not_equal(NOT_COUNTED);
+                let losses = loss::cross_entropy(outputs, &counted.choose(targets, &targets.zeros_like()));
+                counted.choose(&losses, &losses.zeros_like())
+            }
+            Loss::CrossEntropy => loss::cross_entropy(outputs, targets),
+            Loss::Binary => loss::binary_cross_entropy(outputs, &wanted()).sum_over(-1),
+            Loss::Hinge => loss::hinge(outputs, &(wanted() * 2.0 - 1.0)).sum_over(-1),
+            Loss::Mse => loss::mse(outputs, &wanted()).sum_over(-1),
+            Loss::Huber => loss::huber(outputs, targets, 1.0).sum_over(-1),
+            Loss::Normal => normal(outputs).loss(targets).sum_over(-1),
+        }
+    }
+
+    /// The loss of a batch in training.
+    #[track_caller]
+    pub(crate) fn of_batch(&self, network: &Network, (inputs, targets): &(Tensor, Tensor), key: &Keys) -> Tensor {
+        self.reduced(&self.losses(&network.apply_train(inputs, key), targets))
+    }
+
+    /// The loss of a batch without noise, as pictures and audits see it.
+    #[track_caller]
+    pub(crate) fn of_batch_plainly(&self, network: &Network, (inputs, targets): &(Tensor, Tensor)) -> Tensor {
+        self.reduced(&self.losses(&network.apply(inputs), targets))
+    }
+
+    #[track_caller]
+    fn reduced(&self, losses: &Tensor) -> Tensor {
+        match self.reduction {
+            Reduction::Mean => losses.mean(),
+            Reduction::Sum => losses.sum(),
+        }
+    }
+}
+
+/// The normal distributions that the outputs of a network tell: means, and then logarithms of deviations.
+#[track_caller]
+pub(crate) fn normal(outputs: &Tensor) -> Normal {
+    let count = outputs.shape().last().map_or(0, |count| count / 2) as isize;
+    let part = |from: isize, to: isize| outputs.slice(&[s(..), s(from..to)]);
+    Normal { mean: part(0, count), log_deviation: part(count, 2 * count) }
+}
+
+/// A judge of networks on one part of the examples: its program is made once.
+pub(crate) struct Evaluator<'j> {
+    part: &'j Part,
+    look: Box<Look<'j>>,
+    objective: Objective,
+}
+
+/// From a network and some examples to the sum of their losses and the outputs.
+type Look<'j> = dyn Fn(&(Network, (Tensor, Tensor))) -> Result<(Tensor, Tensor), Error> + 'j;
+
+/// What a judge has seen.
+pub(crate) struct Evaluation {
+    pub(crate) score: Score,
+    /// The outputs of the network, an example after another; none for texts, which have too many.
+    pub(crate) outputs: Vec<f64>,
+}
+
+impl<'j> Evaluator<'j> {
+    pub(crate) fn new(objective: &Objective, part: &'j Part) -> Evaluator<'j> {
+        let (own, is_text) = (objective.clone(), matches!(objective.kind, Kind::Text { .. }));
+        let look = compile(move |(network, (inputs, targets)): &(Network, (Tensor, Tensor))| {
+            let outputs = network.apply(inputs);
+            let losses = own.losses(&outputs, targets).sum();
+            let told = if is_text { losses.clone() } else { outputs };
+            (losses, told)
+        });
+        let look = move |x: &(Network, (Tensor, Tensor))| look.call(x);
+        Evaluator { part, look: Box::new(look), objective: objective.clone() }
+    }
+
+    /// Looks at all examples.
+    pub(crate) fn evaluate(&self, network: &Network) -> Result<Evaluation, Error> {
+        let count = self.part.len();
+        let at_once = match self.objective.kind {
+            Kind::Text { .. } => AT_ONCE / 16,
+            _ => AT_ONCE,
+        };
+        let (mut sum, mut outputs) = (0.0, Vec::new());
+        for begin in (0..count).step_by(at_once) {
+            let places: Vec<usize> = (begin..count.min(begin + at_once)).collect();
+            let (losses, told) = (self.look)(&(network.clone(), self.part.batch(&places)?))?;
+            sum += losses.item()?;
+            if !matches!(self.objective.kind, Kind::Text { .. }) {
+                outputs.extend(told.cast(glassgrad::dtype::DType::F64).to_vec::<f64>()?);
+            }
+        }
+        let targets = &self.part.tensors().1;
+        let (counted, measure) = match &self.objective.kind {
+            Kind::Classes { names } => {
+                let classes = targets.to_vec::<i64>()?;
+                let right =
+                    told_classes(&outputs, names.len()).zip(&classes).filter(|(told, class)| told == *class).count();
+                (count, Measure::Accuracy(right as f64 / count as f64))
+            }
+            Kind::Numbers { names, scale } => {
+                let wanted = targets.cast(glassgrad::dtype::DType::F64).to_vec::<f64>()?;
+                (count, error(&outputs, &wanted, names.len(), &scale.deviation))
+            }
+            Kind::Text { .. } => {
+                let counted = targets.to_vec::<i64>()?.iter().filter(|symbol| **symbol >= 0).count();
+                (counted, Measure::Bits(sum / counted as f64 / std::f64::consts::LN_2))
+            }
+        };
+        Ok(Evaluation { score: Score { loss: sum / counted as f64, measure }, outputs })
+    }
+}
+
+/// The class that each row of outputs tells.
+pub(crate) fn told_classes(outputs: &[f64], classes: usize) -> impl Iterator<Item = i64> + '_ {
+    outputs.chunks(classes.max(1)).map(|row| {
+        let best = row.iter().enumerate().fold(
+            (0, f64::NEG_INFINITY),
+            |best, (class, z)| {
+                if *z > best.1 { (class, *z) } else { best }
+            },
+        );
+        best.0 as i64
+    })
+}
+
+/// The error of numbers in their own units; the first columns of the outputs are the predictions.
+fn error(outputs: &[f64], wanted: &[f64], columns: usize, deviations: &[f64]) -> Measure {
+    let rows = wanted.len() / columns.max(1);
+    let width = outputs.len() / rows.max(1);
+    let (mut squares, mut variance) = (0.0, 0.0);
+    for column in 0..columns {
+        let mean = wanted.iter().skip(column).step_by(columns).sum::<f64>() / rows as f64;
+        for row in 0..rows {
+            let right = wanted[row * columns + column];
+            let deviation = deviations[column];
+            squares += ((outputs[row * width + column] - right) * deviation).powi(2);
+            variance += ((right - mean) * deviation).powi(2);
+        }
+    }
+    Measure::Error { rmse: (squares / (rows * columns) as f64).sqrt(), r2: 1.0 - squares / variance }
+}

@@ -1,0 +1,35 @@
+//! The optimizer that settings ask for.
+
+use glassgrad::optim::{self, Optimizer};
+
+use super::settings::{Schedule, Settings};
+use crate::failure::Failure;
+
+/// The optimizer, with its schedule in steps: so many make an epoch.
+pub(crate) fn optimizer(settings: &Settings, steps: u64) -> Result<Optimizer, Failure> {
+    let Settings { lr, momentum, weight_decay, clip, lr_end, .. } = *settings;
+    settings.check()?;
+    let row = settings.optimizer.0;
+    let mut optimizer = (row.build)(lr, (momentum > 0.0).then_some(momentum));
+    let decay = if weight_decay > 0.0 { weight_decay } else { row.weight_decay };
+    if decay > 0.0 {
+        optimizer = optimizer.weight_decay(decay);
+    }
+    if clip > 0.0 {
+        optimizer = optimizer.clip_norm(clip);
+    }
+    let (steps, epochs) = (steps.max(1), settings.epochs.max(1));
+    let all = steps.saturating_mul(epochs).saturating_sub(settings.warmup).max(1);
+    let then = match settings.schedule {
+        Schedule::Constant => optim::Schedule::Constant,
+        Schedule::Linear => optim::Schedule::Linear { from: 1.0, to: lr_end, changes: epochs, every: steps },
+        Schedule::Cosine => optim::Schedule::Cosine { steps: all, least: lr_end },
+        Schedule::Exponential => {
+            optim::Schedule::Exponential { factor: lr_end.powf(1.0 / epochs as f64), every: steps }
+        }
+    };
+    Ok(optimizer.schedule(match settings.warmup {
+        0 => then,
+        warmup => optim::Schedule::WarmUp { steps: warmup, then: Box::new(then) },
+    }))
+}

@@ -1,0 +1,160 @@
+//! What there is to see of a run: the latest of each kind, for whoever is watching.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+/// A message as it is sent to everyone: made once, however many are watching.
+pub(super) type Message = Arc<str>;
+
+/// The latest of each kind. A watcher that is slow misses what is no longer the latest, and nothing piles up.
+pub(super) struct Broadcast {
+    posted: Mutex<Vec<Posted>>,
+    version: watch::Sender<u64>,
+    watchers: AtomicUsize,
+    /// Whether steps are being made.
+    running: AtomicBool,
+    /// Whether there will be nothing more to see.
+    closed: AtomicBool,
+    /// When someone has last asked for anything.
+    touched: Mutex<Instant>,
+}
+
+struct Posted {
+    kind: &'static str,
+    version: u64,
+    message: Message,
+}
+
+impl Broadcast {
+    pub(super) fn new() -> Broadcast {
+        Broadcast {
+            posted: Mutex::default(),
+            version: watch::Sender::new(0),
+            watchers: AtomicUsize::new(0),
+            running: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            touched: Mutex::new(Instant::now()),
+        }
+    }
+
+    fn posted(&self) -> MutexGuard<'_, Vec<Posted>> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts something up, in the place of what was there of its kind.
+    pub(super) fn post(&self, kind: &'static str, data: &Value) {
+        let message: Message = json!({ "kind": kind, "data": data }).to_string().into();
+        let mut posted = self.posted();
+        let version = *self.version.borrow() + 1;
+        match posted.iter_mut().find(|one| one.kind == kind) {
+            Some(one) => (one.version, one.message) = (version, message),
+            None => posted.push(Posted { kind, version, message }),
+        }
+        drop(posted);
+        self.version.send_replace(version);
+    }
+
+    /// What was put up since a version, and the version now.
+    pub(super) fn since(&self, version: u64) -> (u64, Vec<Message>) {
+        let posted = self.posted();
+        let newer = posted.iter().filter(|one| one.version > version);
+        (*self.version.borrow(), newer.map(|one| Arc::clone(&one.message)).collect())
+    }
+
+    /// All there is, by kind.
+    pub(super) fn all(&self) -> Value {
+        let posted = self.posted();
+        Value::Object(posted.iter().map(|one| (one.kind.to_owned(), data_of(&one.message))).collect())
+    }
+
+    /// What there is of one kind.
+    pub(super) fn one(&self, kind: &str) -> Value {
+        let posted = self.posted();
+        posted.iter().find(|one| one.kind == kind).map_or(Value::Null, |one| data_of(&one.message))
+    }
+
+    pub(super) fn set_running(&self, running: bool) {
+        self.running.store(running, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Tells everyone who watches that there will be nothing more.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.post("freed", &Value::Null);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Someone who watches from now on.
+    pub(super) fn watcher(self: &Arc<Broadcast>) -> Watcher {
+        self.watchers.fetch_add(1, Ordering::Relaxed);
+        Watcher { board: Arc::clone(self), version: self.version.subscribe() }
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn touch(&self) {
+        *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// When anyone has last watched or asked; now, if someone watches.
+    pub(super) fn touched(&self) -> Instant {
+        match self.is_watched() {
+            true => Instant::now(),
+            false => *self.touched.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+fn data_of(message: &str) -> Value {
+    serde_json::from_str(message).map_or(Value::Null, |mut message: Value| message["data"].take())
+}
+
+/// Someone who watches a board for as long as this is kept.
+pub(super) struct Watcher {
+    pub(super) board: Arc<Broadcast>,
+    pub(super) version: watch::Receiver<u64>,
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.board.touch();
+        self.board.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_latest_is_kept() {
+        let board = Arc::new(Broadcast::new());
+        for step in 0..1000 {
+            board.post("state", &json!({ "step": step }));
+        }
+        board.post("curves", &json!([1]));
+        let (version, messages) = board.since(0);
+        assert_eq!(messages.len(), 2);
+        assert_eq!(board.all(), json!({ "state": { "step": 999 }, "curves": [1] }));
+        assert!(board.since(version).1.is_empty());
+        board.post("state", &json!({}));
+        assert_eq!(board.since(version).1.len(), 1);
+        let watcher = board.watcher();
+        assert!(board.is_watched());
+        drop(watcher);
+        assert!(!board.is_watched());
+    }
+}

@@ -1,0 +1,484 @@
+//! Optimizers: chains of links from the gradient to a step, with a state that is a tree.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::link::{Link, Quantity, Step};
+use super::rule::{self, Inputs, Value};
+use super::schedule::Schedule;
+use crate::Tree;
+use crate::diff::Fallible;
+use crate::error::Error;
+use crate::expr::Tensor;
+use crate::tree::{Path, Tree};
+
+/// The state of an optimizer: a tree, with slots of the type of the parameters.
+///
+/// ```
+/// use glassgrad::{Tensor, optim::Optimizer, tree::Tree};
+/// let state = Optimizer::adam(0.1).init(&(Tensor::ones([2]), Tensor::ones([3])));
+/// let names: Vec<String> = state.leaves().iter().map(|(path, _)| path.to_string()).collect();
+/// assert_eq!(names[..3], ["count", "factor", "slots.0.leaves.0.0"]);
+/// assert_eq!(names[3..], ["slots.0.leaves.0.1", "slots.0.leaves.1.0", "slots.0.leaves.1.1"]);
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct State<X> {
+    /// The number of steps so far, 64-bit.
+    pub count: Tensor,
+    /// A factor of the learning rate besides its schedule, 64-bit: 1 until someone changes it. It is part of the state, so
+    /// that the rate can be changed during training without planning the program again.
+    pub factor: Tensor,
+    /// The slots of each link.
+    pub slots: Vec<Slots<X>>,
+}
+
+/// The slots of one link, in the order in which [`Link::slots`] declares them.
+///
+/// ```
+/// use glassgrad::{Tensor, optim::Optimizer};
+/// let state = Optimizer::sgd(0.1).momentum(0.9).init(&Tensor::ones([2]));
+/// assert_eq!(state.slots[0].leaves[0].to_string(), "[0, 0]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct Slots<X> {
+    /// Slots with a number for each weight: trees of the type of the parameters.
+    pub leaves: Vec<X>,
+    /// Slots with one number.
+    pub scalars: Vec<Tensor>,
+}
+
+/// An optimizer: a rate, and links from the gradient to the step.
+///
+/// ```
+/// use glassgrad::{Tensor, optim::Optimizer, value_and_grad};
+/// let loss = |x: &Tensor| (x - 3.0).square().sum();
+/// let optimizer = Optimizer::adam(0.1);
+/// let mut x = Tensor::from([0.0, 10.0]);
+/// let mut state = optimizer.init(&x);
+/// for _ in 0..500 {
+///     let gradient = glassgrad::grad(loss)(&x);
+///     (x, state) = optimizer.update(&x, &gradient, &state);
+/// }
+/// assert!(loss(&x).item().unwrap() < 1e-6);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Optimizer {
+    rate: f64,
+    schedule: Schedule,
+    links: Vec<Arc<dyn Link + Send + Sync>>,
+    /// Leaves under these paths stay as they are.
+    frozen: Vec<String>,
+    /// Leaves under these paths have another rate, by this factor; the last that fits counts.
+    factors: Vec<(String, f64)>,
+}
+
+impl Optimizer {
+    /// No links: against the gradient, at a rate.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([2.0]));
+    /// let optimizer = Optimizer::new(0.25);
+    /// assert_eq!(optimizer.update(&x, &gradient, &optimizer.init(&x)).0.to_string(), "[0.5]");
+    /// ```
+    pub fn new(rate: f64) -> Optimizer {
+        Optimizer { rate, schedule: Schedule::Constant, links: Vec::new(), frozen: Vec::new(), factors: Vec::new() }
+    }
+
+    /// The same with one link more at the end.
+    ///
+    /// ```
+    /// use glassgrad::optim::{ClipNorm, Optimizer};
+    /// assert_eq!(Optimizer::new(0.1).link(ClipNorm(1.0)).names(), ["clip by norm"]);
+    /// ```
+    pub fn link(mut self, link: impl Link + Send + Sync + 'static) -> Optimizer {
+        self.links.push(Arc::new(link));
+        self
+    }
+
+    /// The same with one link more in front, which sees the gradient itself.
+    ///
+    /// ```
+    /// use glassgrad::optim::{ClipNorm, Optimizer};
+    /// assert_eq!(Optimizer::adam(0.1).link_first(ClipNorm(1.0)).names(), ["clip by norm", "Adam"]);
+    /// ```
+    pub fn link_first(mut self, link: impl Link + Send + Sync + 'static) -> Optimizer {
+        self.links.insert(0, Arc::new(link));
+        self
+    }
+
+    /// The same with a rate that changes.
+    ///
+    /// ```
+    /// use glassgrad::optim::{Optimizer, Schedule};
+    /// let optimizer = Optimizer::sgd(0.1).schedule(Schedule::Exponential { factor: 0.5, every: 1 });
+    /// assert_eq!(optimizer.rate_at(3), 0.025);
+    /// ```
+    pub fn schedule(self, schedule: Schedule) -> Optimizer {
+        Optimizer { schedule, ..self }
+    }
+
+    /// The same, but leaves under a path stay as they are.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = ((Tensor::from([1.0]), Tensor::from([1.0])), (Tensor::from([1.0]), Tensor::from([1.0])));
+    /// let optimizer = Optimizer::sgd(1.0).freeze("1");
+    /// let (next, _) = optimizer.update(&x, &gradient, &optimizer.init(&x));
+    /// assert_eq!((next.0.to_string(), next.1.to_string()), ("[0]".into(), "[1]".into()));
+    /// ```
+    pub fn freeze(mut self, path: &str) -> Optimizer {
+        self.frozen.push(path.to_owned());
+        self
+    }
+
+    /// The same, but leaves under a path have a rate that differs by a factor.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = ((Tensor::from([1.0]), Tensor::from([1.0])), (Tensor::from([1.0]), Tensor::from([1.0])));
+    /// let optimizer = Optimizer::sgd(0.5).rate_factor("1", 0.5);
+    /// let (next, _) = optimizer.update(&x, &gradient, &optimizer.init(&x));
+    /// assert_eq!((next.0.to_string(), next.1.to_string()), ("[0.5]".into(), "[0.75]".into()));
+    /// ```
+    pub fn rate_factor(mut self, path: &str, factor: f64) -> Optimizer {
+        self.factors.push((path.to_owned(), factor));
+        self
+    }
+
+    /// What the links are called, from the gradient on.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::adamw(1e-3, 0.01).names(), ["Adam", "weight decay"]);
+    /// ```
+    pub fn names(&self) -> Vec<&'static str> {
+        self.links.iter().map(|link| link.name()).collect()
+    }
+
+    /// The slots of all links, in their order.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let symbols: Vec<&str> = Optimizer::adam(1e-3).slots().iter().map(|slot| slot.symbol).collect();
+    /// assert_eq!(symbols, ["m", "v"]);
+    /// ```
+    pub fn slots(&self) -> Vec<super::Slot> {
+        self.links.iter().flat_map(|link| link.slots()).collect()
+    }
+
+    /// The rate without its schedule.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::adam(1e-3).rate(), 1e-3);
+    /// ```
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The rate of a step, from 1 on.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// assert_eq!(Optimizer::sgd(0.5).rate_at(1), 0.5);
+    /// ```
+    pub fn rate_at(&self, step: u64) -> f64 {
+        if self.schedule == Schedule::Constant {
+            return self.rate;
+        }
+        // The factor is a formula of one number, which can always be computed.
+        self.rate * self.schedule.factor(&Tensor::from(step as f64)).item().unwrap_or(f64::NAN)
+    }
+
+    /// The formulas of all links, with the name of each: `g` is the gradient, `u1` the update after the first link.
+    ///
+    /// ```
+    /// use glassgrad::optim::Optimizer;
+    /// let formulas = Optimizer::sgd(0.1).weight_decay(0.01).formulas();
+    /// assert_eq!(formulas, [("weight decay", vec!["u1 = g + λ * w".to_owned()])]);
+    /// ```
+    pub fn formulas(&self) -> Vec<(&'static str, Vec<String>)> {
+        super::weight::formulas(&self.links)
+    }
+
+    /// The state before the first step.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// assert_eq!(Optimizer::sgd(0.1).init(&Tensor::ones([2])).count.item().unwrap(), 0.0);
+    /// ```
+    pub fn init<X: Tree>(&self, parameters: &X) -> State<X> {
+        let trained = Trained::of(self, parameters);
+        let slots = self.links.iter().map(|link| {
+            let initial = |value: f64| {
+                let filled = |leaf: &Tensor| if value == 0.0 { leaf.zeros_like() } else { leaf.full_like(value) };
+                trained.grown(parameters, trained.leaves.iter().map(filled).collect())
+            };
+            let (weights, scalars): (Vec<_>, Vec<_>) = link.slots().into_iter().partition(|slot| slot.is_per_weight);
+            Slots {
+                leaves: weights.iter().map(|slot| initial(slot.initial)).collect(),
+                scalars: scalars.iter().map(|slot| Tensor::from(slot.initial)).collect(),
+            }
+        });
+        State { count: Tensor::from(0.0), factor: Tensor::from(1.0), slots: slots.collect() }
+    }
+
+    /// The parameters and the state after a step.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([8.0]));
+    /// let optimizer = Optimizer::adam(0.25);
+    /// // The first step of Adam is as long as its learning rate.
+    /// let (next, state) = optimizer.update(&x, &gradient, &optimizer.init(&x));
+    /// assert!((next.item().unwrap() - 0.75).abs() < 1e-8 && state.count.item().unwrap() == 1.0);
+    /// ```
+    #[track_caller]
+    pub fn update<X: Tree>(&self, parameters: &X, gradient: &X, state: &State<X>) -> (X, State<X>) {
+        self.update_with_loss(parameters, gradient, None, state)
+    }
+
+    /// The same where a link reads the value of the loss, as [`Plateau`](super::Plateau) does.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::{Optimizer, Plateau}};
+    /// let (x, gradient) = (Tensor::from([1.0]), Tensor::from([1.0]));
+    /// let optimizer = Optimizer::sgd(0.5).link(Plateau::new(0.5, 0));
+    /// let (x, state) = optimizer.update_with_loss(&x, &gradient, Some(&Tensor::from(1.0)), &optimizer.init(&x));
+    /// let (x, state) = optimizer.update_with_loss(&x, &gradient, Some(&Tensor::from(1.0)), &state);
+    /// // The loss has not fallen: the third step is half as long.
+    /// let (x, _) = optimizer.update_with_loss(&x, &gradient, Some(&Tensor::from(1.0)), &state);
+    /// assert_eq!(x.to_string(), "[-0.25]");
+    /// ```
+    #[track_caller]
+    pub fn update_with_loss<X: Tree>(
+        &self,
+        parameters: &X,
+        gradient: &X,
+        loss: Option<&Tensor>,
+        state: &State<X>,
+    ) -> (X, State<X>) {
+        let trained = Trained::of(self, parameters);
+        let mut slots = Vec::new();
+        let (updates, count) = self.run(&trained, gradient, loss, state, |seen| {
+            let (mut leaves, mut scalars) = (Vec::new(), Vec::new());
+            for value in seen.slots {
+                match value {
+                    Value::Leaves(list) => leaves.push(trained.grown(parameters, list.clone())),
+                    Value::Shared(number) => scalars.push(number.clone()),
+                }
+            }
+            slots.push(Slots { leaves, scalars });
+        });
+        let next = self.next(&trained, &updates, &count, &state.factor);
+        (trained.replaced(parameters, next), State { count, factor: state.factor.clone(), slots })
+    }
+
+    /// The gradient, then the update after each link, with its name; then the next parameters. What
+    /// [`Optimizer::update_with_loss`] returns is what stands here last, bit for bit.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer};
+    /// let (x, gradient) = (Tensor::from([2.0]), Tensor::from([30.0]));
+    /// let optimizer = Optimizer::sgd(0.5).clip_norm(3.0).weight_decay(1.0);
+    /// let updates = optimizer.updates_by_link(&x, &gradient, None, &optimizer.init(&x));
+    /// let shown: Vec<String> = updates.iter().map(|(name, update)| format!("{name} {update}")).collect();
+    /// assert_eq!(shown, ["gradient [30]", "clip by norm [3]", "weight decay [5]", "parameters [-0.5]"]);
+    /// ```
+    #[track_caller]
+    pub fn updates_by_link<X: Tree>(
+        &self,
+        parameters: &X,
+        gradient: &X,
+        loss: Option<&Tensor>,
+        state: &State<X>,
+    ) -> Vec<(&'static str, X)> {
+        let trained = Trained::of(self, parameters);
+        let mut parts = vec![("gradient", gradient.map(Tensor::clone))];
+        let (updates, count) = self.run(&trained, gradient, loss, state, |seen| {
+            parts.push((seen.name, trained.grown(parameters, seen.updates.to_vec())));
+        });
+        let next = self.next(&trained, &updates, &count, &state.factor);
+        parts.push(("parameters", trained.replaced(parameters, next)));
+        parts
+    }
+
+    /// The updates after all links, and the number of this step; a function sees what each link reads and computes.
+    #[track_caller]
+    pub(super) fn run<X: Tree>(
+        &self,
+        trained: &Trained,
+        gradient: &X,
+        loss: Option<&Tensor>,
+        state: &State<X>,
+        mut visit: impl FnMut(&Seen<'_>),
+    ) -> (Vec<Tensor>, Tensor) {
+        let count = &state.count + 1.0;
+        let failed = |error: &Error| {
+            let failed = <Tensor as Fallible>::failed(error);
+            (vec![failed.clone(); trained.leaves.len()], failed)
+        };
+        if let Some(error) = self.mismatch(trained, gradient, state) {
+            return failed(&error);
+        }
+        let origin = Location::caller();
+        let step = Step { count: &count, loss, paths: &trained.paths, parameters: &trained.leaves };
+        let mut updates = trained.picked(gradient);
+        for (link, slots) in self.links.iter().zip(&state.slots) {
+            let (mut leaves, mut scalars) = (slots.leaves.iter(), slots.scalars.iter());
+            let mut slots = Vec::new();
+            for slot in link.slots() {
+                let value = match slot.is_per_weight {
+                    true => leaves.next().map(|tree| Value::Leaves(trained.picked(tree))),
+                    false => scalars.next().cloned().map(Value::Shared),
+                };
+                let Some(value) = value else {
+                    let message = format!("the state has no slot {:?} of the link {:?}", slot.name, link.name());
+                    return failed(&Error::new("update", message).at(origin).help(STATE_HELP));
+                };
+                slots.push(value);
+            }
+            let quantities = link.quantities(&step, &updates);
+            let inputs = Inputs { step: &step, updates: &updates, slots: &slots, quantities: &quantities };
+            match rule::evaluate(&**link, &inputs) {
+                Ok(outputs) => {
+                    let (name, slots) = (link.name(), &outputs.slots[..]);
+                    visit(&Seen { name, updates: &outputs.updates, slots, quantities: &quantities });
+                    updates = outputs.updates;
+                }
+                Err(error) => return failed(&error.at(origin)),
+            }
+        }
+        (updates, count)
+    }
+
+    /// What is wrong with a gradient or a state that does not belong to these parameters and this optimizer.
+    #[track_caller]
+    fn mismatch<X: Tree>(&self, trained: &Trained, gradient: &X, state: &State<X>) -> Option<Error> {
+        if state.slots.len() != self.links.len() {
+            let (own, other) = (self.links.len(), state.slots.len());
+            let message = format!("the optimizer has {own} links, and its state is one of {other}");
+            let error = Error::new("update", message).at(Location::caller());
+            return Some(error.help(STATE_HELP));
+        }
+        if let Some(error) = trained.unlike("gradient", gradient) {
+            return Some(error);
+        }
+        // A loop, as closures do not pass the caller's line on.
+        for tree in state.slots.iter().flat_map(|slots| &slots.leaves) {
+            if let Some(error) = trained.unlike("state", tree) {
+                return Some(error);
+            }
+        }
+        None
+    }
+
+    /// The trained leaves after their updates.
+    #[track_caller]
+    fn next(&self, trained: &Trained, updates: &[Tensor], count: &Tensor, factor: &Tensor) -> Vec<Tensor> {
+        let rate = self.rate_in(count, factor);
+        let mut next = Vec::with_capacity(updates.len());
+        for ((leaf, update), path) in trained.leaves.iter().zip(updates).zip(&trained.paths) {
+            next.push(stepped(leaf, update, &self.rate_of(path, &rate)));
+        }
+        next
+    }
+
+    /// The learning rate in a step, 64-bit.
+    #[track_caller]
+    pub(super) fn rate_in(&self, count: &Tensor, factor: &Tensor) -> Tensor {
+        self.schedule.factor(count) * self.rate * factor
+    }
+
+    /// The learning rate of a leaf.
+    #[track_caller]
+    pub(super) fn rate_of(&self, path: &Path, rate: &Tensor) -> Tensor {
+        match self.factors.iter().rev().find(|(prefix, _)| path.starts_with(prefix)) {
+            Some((_, factor)) => rate * *factor,
+            None => rate.clone(),
+        }
+    }
+
+    pub(super) fn links(&self) -> &[Arc<dyn Link + Send + Sync>] {
+        &self.links
+    }
+}
+
+/// A parameter after its update.
+#[track_caller]
+pub(super) fn stepped(parameter: &Tensor, update: &Tensor, rate: &Tensor) -> Tensor {
+    parameter - update * rate.cast(parameter.dtype())
+}
+
+const STATE_HELP: &str = "begin with the state that .init(&parameters) of this optimizer returns";
+
+/// What a link has read and computed in a step.
+pub(super) struct Seen<'s> {
+    pub(super) name: &'static str,
+    pub(super) updates: &'s [Tensor],
+    /// The slots after the step.
+    pub(super) slots: &'s [Value],
+    pub(super) quantities: &'s [Quantity],
+}
+
+/// The leaves of a tree that an optimizer updates: floating-point ones that are not frozen.
+pub(super) struct Trained {
+    pub(super) places: Vec<usize>,
+    pub(super) paths: Vec<Path>,
+    pub(super) leaves: Vec<Tensor>,
+}
+
+impl Trained {
+    pub(super) fn of<X: Tree>(optimizer: &Optimizer, tree: &X) -> Trained {
+        let mut trained = Trained { places: Vec::new(), paths: Vec::new(), leaves: Vec::new() };
+        for (place, (path, leaf)) in tree.leaves().into_iter().enumerate() {
+            if leaf.is_float() && !optimizer.frozen.iter().any(|prefix| path.starts_with(prefix)) {
+                trained.places.push(place);
+                trained.paths.push(path);
+                trained.leaves.push(leaf);
+            }
+        }
+        trained
+    }
+
+    /// What is wrong with a tree whose leaves are not at the same paths, or have other shapes or types.
+    #[track_caller]
+    fn unlike<X: Tree>(&self, name: &str, tree: &X) -> Option<Error> {
+        let (all, origin) = (tree.leaves(), Location::caller());
+        let wrong = |message: String| Some(Error::new("update", message).at(origin));
+        for ((place, path), leaf) in self.places.iter().zip(&self.paths).zip(&self.leaves) {
+            match all.get(*place) {
+                Some((own, found)) if own == path => {
+                    let is_alike = found.shape() == leaf.shape() && found.dtype() == leaf.dtype();
+                    if !is_alike && found.error().is_none() && leaf.error().is_none() {
+                        let (expected, found) = (leaf.describe(), found.describe());
+                        return wrong(format!("the {name} of the parameter {path} is {found}, and it is {expected}"));
+                    }
+                }
+                _ => return wrong(format!("the {name} has no leaf {:?}, which is trained", path.to_string())),
+            }
+        }
+        None
+    }
+
+    /// The leaves of another tree at the same places.
+    fn picked<X: Tree>(&self, tree: &X) -> Vec<Tensor> {
+        let all = tree.flatten();
+        self.places.iter().filter_map(|place| all.get(*place).cloned()).collect()
+    }
+
+    /// A tree with these leaves at the places that are trained, and with those of another elsewhere.
+    fn replaced<X: Tree>(&self, tree: &X, leaves: Vec<Tensor>) -> X {
+        let mut all = tree.flatten();
+        for (place, leaf) in self.places.iter().zip(leaves) {
+            all[*place] = leaf;
+        }
+        tree.with_leaves(all)
+    }
+
+    /// A tree with these leaves, and with zeros elsewhere.
+    fn grown<X: Tree>(&self, like: &X, leaves: Vec<Tensor>) -> X {
+        self.replaced(&like.map(Tensor::zeros_like), leaves)
+    }
+}

@@ -1,0 +1,183 @@
+//! Diagnostics of a training step: what does not show in the loss.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::diff::grad;
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::expr::{Keys, Op, Tensor};
+use crate::glass::{self, Verdict};
+use crate::ops::Operation;
+use crate::tree::Tree;
+
+/// Something about a step that is likely to hinder training.
+///
+/// ```
+/// use glassgrad::{Tensor, expr::Keys, rng::Key, train::{Diagnostic, inspect}};
+/// let loss = |x: &(Tensor, Tensor), batch: &Tensor, _: &Keys| (&x.0 * batch).sum();
+/// let found = inspect(loss, &(Tensor::from([1.0]), Tensor::from([2.0])), &Tensor::from([3.0]), &Key::new(1).into());
+/// assert!(matches!(&found.unwrap()[..], [Diagnostic::NotReached { parameter, .. }] if parameter == "1"));
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Diagnostic {
+    /// No derivative of the loss arrives at a parameter.
+    NotReached {
+        /// Its path.
+        parameter: String,
+        /// Why.
+        reason: String,
+    },
+    /// Vanishing gradient: that of a parameter is tiny beside those of others.
+    Vanishing {
+        /// Its path.
+        parameter: String,
+        /// The root mean square of its gradient.
+        gradient: f64,
+        /// That of the parameter with the largest gradient.
+        largest: f64,
+    },
+    /// Exploding gradient: that of a parameter is far larger than the parameter itself.
+    Exploding {
+        /// Its path.
+        parameter: String,
+        /// The root mean square of its gradient.
+        gradient: f64,
+        /// The root mean square of the parameter.
+        size: f64,
+    },
+    /// Dead units: zero for every example of the batch, and so is their gradient.
+    DeadUnits {
+        /// How many.
+        dead: usize,
+        /// Of how many.
+        units: usize,
+        /// The line that made them.
+        line: String,
+    },
+}
+
+/// Gradients smaller than the largest by this factor vanish.
+const VANISHING: f64 = 1e-6;
+/// Gradients larger than their parameter by this factor explode.
+const EXPLODING: f64 = 1e4;
+/// So large a part of the units may be dead.
+const DEAD: f64 = 0.25;
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Diagnostic::NotReached { parameter, reason } => write!(formatter, "{parameter} does not learn: {reason}"),
+            Diagnostic::Vanishing { parameter, gradient, largest } => write!(
+                formatter,
+                "vanishing gradient of {parameter}: RMS {gradient:.1e}, and {largest:.1e} elsewhere; to try: another initializer \
+                 (Initializer::He, Initializer::Xavier), normalization, fewer layers of sigmoid or tanh"
+            ),
+            Diagnostic::Exploding { parameter, gradient, size } => write!(
+                formatter,
+                "exploding gradient of {parameter}: RMS {gradient:.1e}, of the parameter {size:.1e}; to try: a lower learning rate, \
+                 .clip_norm(1.0), a smaller initial scale"
+            ),
+            Diagnostic::DeadUnits { dead, units, line } => write!(
+                formatter,
+                "{dead} of {units} units are dead: zero for every example, computed at {line}; to try: a lower learning rate, \
+                 Activation::LeakyRelu, Initializer::He"
+            ),
+        }
+    }
+}
+
+/// The typical size of numbers: the root of their mean square, in 64 bits, where squares of small numbers are not zero yet.
+fn size(tensor: &Tensor) -> Result<f64, Error> {
+    if tensor.shape().elements() == 0 { Ok(0.0) } else { tensor.cast(DType::F64).square().mean().sqrt().item() }
+}
+
+/// Looks at one step of training: the loss of one batch, its gradient, and what units make on the way.
+///
+/// ```
+/// use glassgrad::nn::{Activation, Layer, Mlp};
+/// use glassgrad::{Tensor, expr::Keys, loss, rng::Key, train::{Diagnostic, inspect}};
+/// // Thirty layers of sigmoids: the gradient vanishes at the first.
+/// let deep = Mlp::new(Key::new(1), &[4; 31], Activation::Sigmoid);
+/// let wrong = |network: &Mlp, x: &Tensor, _: &Keys| network.apply(x).square().mean();
+/// let diagnostics = inspect(wrong, &deep, &Tensor::ones([8, 4]), &Key::new(1).into()).unwrap();
+/// let first = |diagnostic: &Diagnostic| matches!(diagnostic, Diagnostic::Vanishing { parameter, .. } if parameter == "layers.0.weight");
+/// assert!(diagnostics.iter().any(first), "{diagnostics:?}");
+/// ```
+pub fn inspect<X: Tree, B: Tree>(
+    loss: impl Fn(&X, &B, &Keys) -> Tensor,
+    parameters: &X,
+    batch: &B,
+    key: &Keys,
+) -> Result<Vec<Diagnostic>, Error> {
+    let function = |parameters: &X| loss(parameters, batch, key);
+    let mut diagnostics = Vec::new();
+    let audit = glass::audit(function, parameters)?;
+    for finding in &audit.findings {
+        let is_whole_or_fine = matches!(finding.verdict, Verdict::Reached | Verdict::NotDifferentiable);
+        if !is_whole_or_fine {
+            let cuts: Vec<String> = finding
+                .verdict
+                .cuts()
+                .iter()
+                .map(|cut| format!("{} at {}:{}", cut.expression, cut.origin.file(), cut.origin.line()))
+                .collect();
+            let reason = match cuts.is_empty() {
+                true => finding.verdict.word().to_owned(),
+                false => format!("{} by {}", finding.verdict.word(), cuts.join(", ")),
+            };
+            diagnostics.push(Diagnostic::NotReached { parameter: finding.name.clone(), reason });
+        }
+    }
+    let gradients = grad(function)(parameters).realise()?;
+    let mut sizes = Vec::new();
+    for ((path, leaf), (_, gradient)) in parameters.leaves().into_iter().zip(gradients.leaves()) {
+        if leaf.is_float() && leaf.shape().elements() > 0 {
+            sizes.push((path.to_string(), size(&gradient)?, size(&leaf)?));
+        }
+    }
+    let largest = sizes.iter().map(|(_, gradient, _)| *gradient).fold(0.0, f64::max);
+    for (parameter, gradient, size) in sizes {
+        if gradient > 0.0 && gradient < VANISHING * largest {
+            diagnostics.push(Diagnostic::Vanishing { parameter, gradient, largest });
+        } else if gradient > EXPLODING * size.max(1e-3) {
+            diagnostics.push(Diagnostic::Exploding { parameter, gradient, size });
+        }
+    }
+    diagnostics.extend(dead_units(&function(parameters))?);
+    Ok(diagnostics)
+}
+
+/// Units behind a loss that are zero for every example: lines along the last axis of what a one-sided function makes.
+fn dead_units(loss: &Tensor) -> Result<Vec<Diagnostic>, Error> {
+    let is_one_sided = |tensor: &Tensor| match tensor.op() {
+        Op::Map(formula) => crate::expr::single_row(formula).is_some_and(|row| row == Operation::Relu),
+        _ => false,
+    };
+    let mut seen = HashSet::new();
+    let mut stack = vec![loss.clone()];
+    let mut layers = Vec::new();
+    while let Some(tensor) = stack.pop() {
+        if seen.insert(tensor.0.id) {
+            if tensor.rank() > 1 && is_one_sided(&tensor) {
+                layers.push(tensor.clone());
+            }
+            stack.extend(tensor.inputs());
+        }
+    }
+    layers.sort_by_key(|layer| layer.0.id);
+    let mut diagnostics = Vec::new();
+    for layer in layers {
+        // Units are the channels of images, and the last axis of anything else.
+        let unit_axis = if layer.rank() == 4 { 1 } else { layer.rank() - 1 };
+        let others: Vec<isize> =
+            (0..layer.rank()).filter(|axis| *axis != unit_axis).map(|axis| axis as isize).collect();
+        let fires = layer.gt(0.0).any_over(&others[..]).to_vec::<bool>()?;
+        let dead = fires.iter().filter(|fires| !**fires).count();
+        if dead as f64 > DEAD * fires.len() as f64 {
+            let line = format!("{}:{}", layer.origin().file(), layer.origin().line());
+            diagnostics.push(Diagnostic::DeadUnits { dead, units: fires.len(), line });
+        }
+    }
+    Ok(diagnostics)
+}
