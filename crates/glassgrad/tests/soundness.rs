@@ -84,7 +84,7 @@ fn a_loop_without_a_value_of_its_own_can_be_neither_read_nor_used() {
     let region = |x: &Tensor| checkpoint(|x: &Tensor| (x.exp(), x.sin()))(x);
     for (part, expected) in [(make().0, 4.0), (region(&ones(8)).1, 1.0_f64.sin())] {
         let whole = part.inputs()[0].clone();
-        assert!(matches!(whole.op(), Op::Scan(_) | Op::Region(_)));
+        assert!(matches!(whole.op(), Op::Scan(_) | Op::Remat(_)));
         let error = whole.eval().unwrap_err().to_string();
         assert!(error.contains("several outputs"), "{error}");
         assert!((&whole + 1.0).eval().is_err());

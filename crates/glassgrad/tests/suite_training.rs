@@ -5,6 +5,7 @@
 
 mod data_files;
 mod learning;
-mod made;
 mod optim;
+mod optim_links;
+mod synthetic;
 mod training;

@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
                 Some(name) => Expression::factor(What::Symbol(name.to_owned()), &shape),
                 None => self.constant(tensor)?,
             },
-            Op::Variable | Op::Stop | Op::After => inputs.swap_remove(0),
+            Op::Variable | Op::StopGradient | Op::ControlDependency => inputs.swap_remove(0),
             Op::Einsum(einsum) => Expression::product(einsum, &inputs, self.names),
             Op::Add => Expression::sum(&shape, inputs),
             Op::Map(formula) => self.formula(formula, &inputs, &shape),
@@ -63,23 +63,23 @@ impl<'a> Reader<'a> {
             },
             Op::Cast
             | Op::Reshape
-            | Op::Read(_)
-            | Op::Spread(_)
+            | Op::ReadView(_)
+            | Op::ScatterView(_)
             | Op::Concatenate(_)
             | Op::Gather(_)
             | Op::ScatterAdd(_)
             | Op::Compare(_)
             | Op::Logic(_)
             | Op::Select
-            | Op::Largest(_)
-            | Op::LargestPlace(_)
+            | Op::Max(_)
+            | Op::ArgMax(_)
             | Op::OneHot(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
             | Op::Scan(_)
-            | Op::Region(_)
+            | Op::Remat(_)
             | Op::Sweep(_)
-            | Op::Part(_)
+            | Op::GetOutput(_)
             | Op::Failed(_) => return Err(unwritten(tensor)),
         })
     }

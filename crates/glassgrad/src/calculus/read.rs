@@ -57,12 +57,12 @@ impl Reader<'_> {
         for node in nodes_behind(outputs, first) {
             let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
             let depends = |input: &Tensor| self.led.contains_key(&input.0.id);
-            let through_part = matches!(node.op, Op::Part(_)) && inputs[0].inputs().iter().any(depends);
+            let through_part = matches!(node.op, Op::GetOutput(_)) && inputs[0].inputs().iter().any(depends);
             if self.led.contains_key(&node.id) || !(through_part || inputs.iter().any(depends)) {
                 continue;
             }
             // Their parts are read one by one.
-            if matches!(node.op, Op::Scan(_) | Op::Region(_) | Op::Sweep(_)) {
+            if matches!(node.op, Op::Scan(_) | Op::Remat(_) | Op::Sweep(_)) {
                 continue;
             }
             let found = match self.rule(&node, &inputs)? {
@@ -86,7 +86,7 @@ impl Reader<'_> {
         let led: Vec<Option<Id>> = inputs.iter().map(|input| self.led.get(&input.0.id).copied()).collect();
         let dtype = node.dtype;
         Ok(Some(match &node.op {
-            Op::Variable | Op::After => match led[0] {
+            Op::Variable | Op::ControlDependency => match led[0] {
                 Some(led) => led,
                 None => return Ok(None),
             },
@@ -134,11 +134,11 @@ impl Reader<'_> {
                 Some((led, (einsum, units))) => self.moved(&einsum, led, units, dtype),
                 None => return Ok(None),
             },
-            Op::Read(view) => match led[0].zip(selections(view, dtype, self.limit)) {
+            Op::ReadView(view) => match led[0].zip(selections(view, dtype, self.limit)) {
                 Some((led, (einsum, ones))) => self.moved(&einsum, led, ones, dtype),
                 None => return Ok(None),
             },
-            Op::Spread(view) => match led[0].zip(selections(view, dtype, self.limit)) {
+            Op::ScatterView(view) => match led[0].zip(selections(view, dtype, self.limit)) {
                 Some((led, (einsum, ones))) => self.moved(&einsum.pullback(0, 0), led, ones, dtype),
                 None => return Ok(None),
             },
@@ -204,16 +204,16 @@ impl Reader<'_> {
             | Op::Placeholder
             | Op::Compare(_)
             | Op::Logic(_)
-            | Op::Largest(_)
-            | Op::LargestPlace(_)
+            | Op::Max(_)
+            | Op::ArgMax(_)
             | Op::OneHot(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
-            | Op::Stop
+            | Op::StopGradient
             | Op::Scan(_)
-            | Op::Region(_)
+            | Op::Remat(_)
             | Op::Sweep(_)
-            | Op::Part(_)
+            | Op::GetOutput(_)
             | Op::Failed(_) => return Ok(None),
         }))
     }
@@ -268,7 +268,7 @@ impl Reader<'_> {
     /// A node computed for every element of the leading axes: what stands for its inputs is materialised.
     fn materialised(&mut self, node: &Arc<Node>, inputs: &[Tensor]) -> Result<Id, Error> {
         let tensor = Tensor::onto(Arc::clone(node));
-        let behind = if matches!(node.op, Op::Part(_)) { inputs[0].inputs() } else { inputs.to_vec() };
+        let behind = if matches!(node.op, Op::GetOutput(_)) { inputs[0].inputs() } else { inputs.to_vec() };
         let size = self.lead.elements();
         let mut replaced = Vec::new();
         for input in &behind {

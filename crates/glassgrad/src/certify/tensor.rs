@@ -202,13 +202,13 @@ struct Trial<'t> {
 impl Trial<'_> {
     fn level(&mut self, level: &Level, steps: &[usize]) {
         for (node, inputs) in &level.nodes {
-            if let (Op::Scan(_) | Op::Region(_), Some(body)) = (&node.op, node.op.body()) {
+            if let (Op::Scan(_) | Op::Remat(_), Some(body)) = (&node.op, node.op.body()) {
                 let inside = Level::of_body(body);
                 for step in 0..body.length.min(STEPS_OF_LOOPS) {
                     self.level(&inside, &[steps, &[step]].concat());
                 }
             }
-            let has_rule = !matches!(node.op, Op::Variable | Op::Part(_) | Op::Cast)
+            let has_rule = !matches!(node.op, Op::Variable | Op::GetOutput(_) | Op::Cast)
                 && node.op.body().is_none()
                 && !is_flat(&node.op);
             if !has_rule || inputs.is_empty() || !node.dtype.is_float() || self.seen.contains(&node.id) {

@@ -17,7 +17,7 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
             continue;
         }
         let _behalf = Behalf::of(&node, Pass::Batch);
-        if let Op::Part(number) = node.op {
+        if let Op::GetOutput(number) = node.op {
             let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)).map(|parts| parts[number].clone());
             known.extend(found.map(|part| (node.id, part)));
             continue;
@@ -27,7 +27,7 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
         if with_axis.contains(&true) {
             let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
             match &node.op {
-                Op::Region(region) => {
+                Op::Remat(region) => {
                     parts.insert(node.id, super::checkpoint::batch(region, &inputs, &led, &with_axis, size));
                 }
                 op @ (Op::Scan(_) | Op::Sweep(_)) => {
@@ -80,14 +80,14 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
     let x = &inputs[0];
     match &node.op {
         Op::Variable => x.clone(),
-        Op::Stop => x.stop_gradient(),
+        Op::StopGradient => x.stop_gradient(),
         Op::Map(formula) => Tensor::map_formula("map", formula.clone(), &all().iter().collect::<Vec<_>>()),
         Op::Einsum(einsum) => Tensor::contract(einsum.batched(size, with_axis), &inputs.iter().collect::<Vec<_>>()),
         Op::Add => Tensor::add_all("add", &all().iter().collect::<Vec<_>>()),
         Op::Cast => x.cast(node.dtype),
         Op::Reshape => x.reshape(led(&node.shape)),
-        Op::Read(view) => x.read(view.led(&[size])),
-        Op::Spread(view) => x.spread(view.led(&[size])),
+        Op::ReadView(view) => x.read(view.led(&[size])),
+        Op::ScatterView(view) => x.spread(view.led(&[size])),
         Op::Concatenate(axis) => Tensor::concatenate(&all().iter().collect::<Vec<_>>(), axis + 1),
         Op::Gather(axis) => match with_axis {
             [true, false] => x.gather_at(&inputs[1], axis + 1, node.origin),
@@ -107,8 +107,8 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
             let all = all();
             all[0].choose(&all[1], &all[2])
         }
-        Op::Largest(axes) => x.largest(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
-        Op::LargestPlace(axis) => x.largest_place(axis + 1),
+        Op::Max(axes) => x.largest(&axes.iter().map(|axis| axis + 1).collect::<Vec<_>>()),
+        Op::ArgMax(axis) => x.largest_place(axis + 1),
         Op::OneHot(name) => x.one_hot_as(name, node.shape[node.shape.rank() - 1], node.dtype),
         Op::ArgSort { descending } => {
             let op = Op::ArgSort { descending: *descending };
@@ -119,8 +119,8 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
             Tensor::draw_at(distribution.clone(), x, &each, node.origin)
         }
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
-        Op::After => x.clone(),
-        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+        Op::ControlDependency => x.clone(),
+        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
             unreachable!("{} is batched by its caller, or depends on nothing", node.op.describe())
         }
     }

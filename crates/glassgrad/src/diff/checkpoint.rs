@@ -57,9 +57,9 @@ pub(super) fn region(
     let body = Region::body(arguments, results, since);
     let constants = constants(&body);
     let inputs: Vec<&Tensor> = inputs.iter().chain(&constants).collect();
-    let op = Op::Region(std::sync::Arc::new(Region { body: std::sync::Arc::new(body), awaited }));
+    let op = Op::Remat(std::sync::Arc::new(Region { body: std::sync::Arc::new(body), awaited }));
     let node = Tensor::node_at(op, &inputs, Shape::scalar(), DType::F32, origin);
-    let part = |(number, (shape, dtype))| Tensor::node_at(Op::Part(number), &[&node], shape, dtype, origin);
+    let part = |(number, (shape, dtype))| Tensor::node_at(Op::GetOutput(number), &[&node], shape, dtype, origin);
     signatures.into_iter().enumerate().map(part).collect()
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
             continue;
         }
         let _behalf = Behalf::of(&node, Pass::Derivative);
-        if let Op::Part(number) = node.op {
+        if let Op::GetOutput(number) = node.op {
             let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)?.get(number).cloned().flatten());
             tangents.extend(found.map(|part| (node.id, part)));
             continue;
@@ -32,7 +32,7 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
         let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
         let pushed = match &node.op {
             Op::Scan(body) => Some(push_scan(body, &inputs, &moved, lead).into_iter().map(Some).collect()),
-            Op::Region(region) => Some(super::checkpoint::push(region, &inputs, &moved, lead)),
+            Op::Remat(region) => Some(super::checkpoint::push(region, &inputs, &moved, lead)),
             Op::Sweep(sweep) => Some(super::scan::push_sweep(sweep, &inputs, &moved, lead)),
             _ if node.op.body().is_some() => unreachable!("{} has outputs", node.op.describe()),
             _ => None,
@@ -75,7 +75,7 @@ fn rule(
         || moved.iter().enumerate().filter_map(|(number, tangent)| tangent.as_ref().map(|tangent| (number, tangent)));
     let only = |linear: &dyn Fn(&Tensor) -> Tensor| moved[0].iter().map(linear).collect::<Vec<_>>();
     match &node.op {
-        Op::Variable | Op::After => only(&Tensor::clone),
+        Op::Variable | Op::ControlDependency => only(&Tensor::clone),
         Op::Add => present().map(|(_, tangent)| tangent.clone()).collect(),
         Op::Map(formula) => present()
             .filter_map(|(number, tangent)| match &*partial(formula, inputs.len(), number) {
@@ -101,8 +101,8 @@ fn rule(
             false => Vec::new(),
         },
         Op::Reshape => only(&|tangent| tangent.reshape(led(&node.shape))),
-        Op::Read(view) => only(&|tangent| tangent.read(view.led(lead))),
-        Op::Spread(view) => only(&|tangent| tangent.spread(view.led(lead))),
+        Op::ReadView(view) => only(&|tangent| tangent.read(view.led(lead))),
+        Op::ScatterView(view) => only(&|tangent| tangent.spread(view.led(lead))),
         Op::Concatenate(axis) => {
             let tangents: Vec<Tensor> = (0..inputs.len()).map(or_zeros).collect();
             vec![Tensor::concatenate(&tangents.iter().collect::<Vec<_>>(), lead.len() + axis)]
@@ -112,7 +112,7 @@ fn rule(
             only(&|tangent| tangent.scatter_add_at(&inputs[1], lead.len() + axis, node.shape[*axis], node.origin))
         }
         Op::Select => vec![inputs[0].broadcast_to(led(&node.shape)).choose(&or_zeros(1), &or_zeros(2))],
-        Op::Largest(axes) => {
+        Op::Max(axes) => {
             let weights = shares(node, &inputs[0], axes);
             let axes: Vec<isize> = axes.iter().map(|axis| (lead.len() + axis) as isize).collect();
             only(&|tangent| product_with(tangent, &weights, lead, false).sum_over(&axes[..]))
@@ -131,13 +131,13 @@ fn rule(
         // No derivative passes through these.
         Op::Compare(_)
         | Op::Logic(_)
-        | Op::LargestPlace(_)
+        | Op::ArgMax(_)
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
-        | Op::Stop
+        | Op::StopGradient
         | Op::Failed(_) => Vec::new(),
-        Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+        Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
             unreachable!("outputs of loops are pushed together")
         }
         Op::Leaf | Op::Placeholder => unreachable!("a leaf has no inputs"),

@@ -98,28 +98,28 @@ impl Steps {
 fn only_moves(node: &Node) -> bool {
     match &node.op {
         Op::Einsum(product) => product.operands.len() <= 1 && product.extents.len() == product.output.len(),
-        Op::Reshape | Op::Cast | Op::Read(_) | Op::Stop | Op::Variable => true,
+        Op::Reshape | Op::Cast | Op::ReadView(_) | Op::StopGradient | Op::Variable => true,
         Op::Leaf
         | Op::Placeholder
         | Op::Map(_)
         | Op::Add
-        | Op::Spread(_)
+        | Op::ScatterView(_)
         | Op::Concatenate(_)
         | Op::Gather(_)
         | Op::ScatterAdd(_)
         | Op::Compare(_)
         | Op::Logic(_)
         | Op::Select
-        | Op::Largest(_)
-        | Op::LargestPlace(_)
+        | Op::Max(_)
+        | Op::ArgMax(_)
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
         | Op::Scan(_)
-        | Op::Region(_)
+        | Op::Remat(_)
         | Op::Sweep(_)
-        | Op::After
-        | Op::Part(_)
+        | Op::ControlDependency
+        | Op::GetOutput(_)
         | Op::Custom(_)
         | Op::Failed(_) => false,
     }

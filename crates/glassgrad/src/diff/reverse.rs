@@ -106,7 +106,7 @@ pub(super) fn swept(
         if is_wanted {
             continue;
         }
-        if let Op::Part(number) = node.op {
+        if let Op::GetOutput(number) = node.op {
             let scan = node.inputs().first().map_or(0, |scan| scan.id);
             parts.entry(scan).or_default().insert(number, (total, masked));
             continue;
@@ -136,7 +136,7 @@ fn pull_parts(
     let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
     let wanted: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
     match &node.op {
-        Op::Region(region) => super::checkpoint::pull(region, &inputs, &wanted, parts, lead, snapshots),
+        Op::Remat(region) => super::checkpoint::pull(region, &inputs, &wanted, parts, lead, snapshots),
         Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &wanted, parts, lead),
         Op::Scan(body) => {
             // What comes through a choice into one part of a loop may come out at any input.
@@ -225,11 +225,11 @@ pub(crate) fn is_flat(op: &Op) -> bool {
     match op {
         Op::Compare(_)
         | Op::Logic(_)
-        | Op::LargestPlace(_)
+        | Op::ArgMax(_)
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
-        | Op::Stop => true,
+        | Op::StopGradient => true,
         Op::Leaf
         | Op::Placeholder
         | Op::Variable
@@ -238,18 +238,18 @@ pub(crate) fn is_flat(op: &Op) -> bool {
         | Op::Add
         | Op::Cast
         | Op::Reshape
-        | Op::Read(_)
-        | Op::Spread(_)
+        | Op::ReadView(_)
+        | Op::ScatterView(_)
         | Op::Concatenate(_)
         | Op::Gather(_)
         | Op::ScatterAdd(_)
         | Op::Select
-        | Op::Largest(_)
+        | Op::Max(_)
         | Op::Scan(_)
-        | Op::Region(_)
+        | Op::Remat(_)
         | Op::Sweep(_)
-        | Op::After
-        | Op::Part(_)
+        | Op::ControlDependency
+        | Op::GetOutput(_)
         | Op::Custom(_)
         | Op::Failed(_) => false,
     }
@@ -268,7 +268,7 @@ fn rule(
     let led = |shape: &[usize]| Shape::from(lead).followed_by(shape);
     let contribution = match &node.op {
         Op::Variable | Op::Add => g.clone(),
-        Op::After => match number {
+        Op::ControlDependency => match number {
             0 => g.clone(),
             // A control dependency is no value.
             _ => return None,
@@ -292,8 +292,8 @@ fn rule(
         }
         Op::Cast => g.cast(input.dtype()),
         Op::Reshape => g.reshape(led(input.shape())),
-        Op::Read(view) => g.spread(view.led(lead)),
-        Op::Spread(view) => g.read(view.led(lead)),
+        Op::ReadView(view) => g.spread(view.led(lead)),
+        Op::ScatterView(view) => g.read(view.led(lead)),
         Op::Concatenate(axis) => {
             let start: usize = inputs[..number].iter().map(|earlier| earlier.shape()[*axis]).sum();
             g.part_of_axis(lead.len() + axis, start, input.shape()[*axis])
@@ -305,7 +305,7 @@ fn rule(
             let chosen = if number == 1 { condition.choose(g, &zero) } else { condition.choose(&zero, g) };
             return Some((chosen, true));
         }
-        Op::Largest(axes) => {
+        Op::Max(axes) => {
             let weights = shares(node, input, axes);
             let expanded = g.reshape(led(&kept(input, axes))).broadcast_to(led(input.shape()));
             product_with(&expanded, &weights, lead, masked)
@@ -319,12 +319,12 @@ fn rule(
         }
         Op::Compare(_)
         | Op::Logic(_)
-        | Op::LargestPlace(_)
+        | Op::ArgMax(_)
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
-        | Op::Stop => unreachable!("no derivative passes through {}", node.op.describe()),
-        Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+        | Op::StopGradient => unreachable!("no derivative passes through {}", node.op.describe()),
+        Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
             unreachable!("outputs of loops are pulled together")
         }
         Op::Leaf | Op::Placeholder => unreachable!("a leaf has no inputs"),

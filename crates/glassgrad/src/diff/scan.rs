@@ -122,7 +122,7 @@ fn run_as(op: Op, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<
     // A loop and no closure, which would not pass the caller's line on.
     let mut parts: Vec<Tensor> = Vec::new();
     for (k, (shape, dtype)) in outputs.into_iter().enumerate() {
-        parts.push(Tensor::node(Op::Part(k), &[&node], shape, dtype));
+        parts.push(Tensor::node(Op::GetOutput(k), &[&node], shape, dtype));
     }
     let stacked = parts.split_off(carries);
     (parts, stacked)

@@ -79,7 +79,7 @@ impl Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
-        if !matches!(op, Op::Part(_))
+        if !matches!(op, Op::GetOutput(_))
             && let Some(error) = inputs.iter().find_map(|input| input.several_outputs())
         {
             return Tensor::refused_at(error, inputs, origin);
@@ -333,7 +333,7 @@ impl Tensor {
             return self.clone();
         }
         let shape = view.output.clone();
-        Tensor::node(Op::Read(view.into()), &[self], shape, self.dtype())
+        Tensor::node(Op::ReadView(view.into()), &[self], shape, self.dtype())
     }
 
     /// The transpose of [`Tensor::read`]: these elements added up where the view would read them.
@@ -346,7 +346,7 @@ impl Tensor {
             return self.read(back);
         }
         let shape = view.input.clone();
-        Tensor::node(Op::Spread(view.into()), &[self], shape, self.dtype())
+        Tensor::node(Op::ScatterView(view.into()), &[self], shape, self.dtype())
     }
 
     /// `length` places of an axis from `start` on.
@@ -556,13 +556,13 @@ impl Tensor {
     /// The largest element along some axes, in ascending order, which disappear.
     #[track_caller]
     pub(crate) fn largest(&self, axes: &[usize]) -> Tensor {
-        self.along_filled_axes("max", axes, Op::Largest(axes.to_vec()), self.dtype())
+        self.along_filled_axes("max", axes, Op::Max(axes.to_vec()), self.dtype())
     }
 
     /// The place of the first largest element along an axis, which disappears.
     #[track_caller]
     pub(crate) fn largest_place(&self, axis: usize) -> Tensor {
-        self.along_filled_axes("argmax", &[axis], Op::LargestPlace(axis), DType::I64)
+        self.along_filled_axes("argmax", &[axis], Op::ArgMax(axis), DType::I64)
     }
 
     /// An operation that makes one element of all along some axes, of which there must be some.
@@ -622,7 +622,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn stop_gradient(&self) -> Tensor {
-        Tensor::node(Op::Stop, &[self], self.shape().clone(), self.dtype())
+        Tensor::node(Op::StopGradient, &[self], self.shape().clone(), self.dtype())
     }
 
     /// The same value as a variable to differentiate by, which counts as made where this tensor was.

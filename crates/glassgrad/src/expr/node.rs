@@ -47,9 +47,9 @@ pub enum Op {
     /// The same elements in another shape.
     Reshape,
     /// Elements read where a view says: slices, reversals, padding, windows.
-    Read(Shared<View>),
+    ReadView(Shared<View>),
     /// The transpose of reading: each element is added up where the view would read it.
-    Spread(Shared<View>),
+    ScatterView(Shared<View>),
     /// Inputs one after another along an axis.
     Concatenate(usize),
     /// Entries along an axis, by a tensor of indices: the first input is read, the second says where.
@@ -63,9 +63,9 @@ pub enum Op {
     /// The second input where the first holds, the third elsewhere.
     Select,
     /// The largest element along some axes, which are in ascending order.
-    Largest(Vec<usize>),
+    Max(Vec<usize>),
     /// The place of the first largest element along an axis.
-    LargestPlace(usize),
+    ArgMax(usize),
     /// Along a new last axis, 1 at the class that an integer names and 0 elsewhere; with the operation that the user
     /// called, which an integer that is no class is reported for.
     OneHot(&'static str),
@@ -77,17 +77,17 @@ pub enum Op {
     /// Random numbers by the counter-based generator, from the keys that the input holds: for each the same shape.
     Draw(Distribution),
     /// The value without its history.
-    Stop,
+    StopGradient,
     /// A loop along leading axes; its parts are the last carries and the stacked results.
     Scan(Arc<ScanBody>),
     /// A part of the graph that is a unit under differentiation; its parts are its results.
-    Region(Arc<Region>),
+    Remat(Arc<Region>),
     /// The reverse sweep of a loop that keeps few of its states; its parts are cotangents.
     Sweep(Arc<Sweep>),
     /// The first input, which must not be used before the others are known.
-    After,
+    ControlDependency,
     /// One part of a loop, a region or a sweep.
-    Part(usize),
+    GetOutput(usize),
     /// An operation of the user's own.
     Custom(Custom),
     /// An operation that could not be.
@@ -107,26 +107,26 @@ impl Op {
         match self {
             Op::Map(formula) => formula.to_string(),
             Op::Einsum(einsum) => format!("einsum {einsum}"),
-            Op::Read(view) => format!("read {view}"),
-            Op::Spread(view) => format!("spread {view}"),
+            Op::ReadView(view) => format!("read {view}"),
+            Op::ScatterView(view) => format!("spread {view}"),
             Op::Concatenate(axis) => format!("concatenate along {axis}"),
             Op::Gather(axis) => format!("gather along {axis}"),
             Op::ScatterAdd(axis) => format!("scatter_add along {axis}"),
             Op::Compare(relation) => format!("compare {}", relation.symbol()),
-            Op::Largest(axes) => {
+            Op::Max(axes) => {
                 let axes: Vec<String> = axes.iter().map(usize::to_string).collect();
                 format!("max along {}", axes.join(", "))
             }
-            Op::LargestPlace(axis) => format!("argmax along {axis}"),
+            Op::ArgMax(axis) => format!("argmax along {axis}"),
             Op::OneHot(_) => "onehot".to_owned(),
             Op::ArgSort { descending: false } => "argsort".to_owned(),
             Op::ArgSort { descending: true } => "argsort descending".to_owned(),
             Op::Draw(distribution) => distribution.to_string(),
             Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
             Op::Scan(body) => format!("scan of {} steps", body.length),
-            Op::Region(region) => format!("region of {} results", region.body.carried.len()),
+            Op::Remat(region) => format!("region of {} results", region.body.carried.len()),
             Op::Sweep(sweep) => format!("reverse sweep of {} steps, {} snapshots", sweep.body.length, sweep.snapshots),
-            Op::Part(number) => format!("part {number}"),
+            Op::GetOutput(number) => format!("part {number}"),
             Op::Custom(custom) => custom.0.name().to_owned(),
             Op::Failed(error) => format!("failed {error}"),
             Op::Leaf
@@ -137,8 +137,8 @@ impl Op {
             | Op::Reshape
             | Op::Logic(_)
             | Op::Select
-            | Op::Stop
-            | Op::After => format!("{self:?}").to_lowercase(),
+            | Op::StopGradient
+            | Op::ControlDependency => format!("{self:?}").to_lowercase(),
         }
     }
 }
@@ -334,7 +334,7 @@ impl Tensor {
         }
         if matches!(op, Op::Variable | Op::Placeholder) {
             had_variable = true;
-        } else if op == Op::Stop {
+        } else if op == Op::StopGradient {
             had_variable = false;
         }
         let node = Node {

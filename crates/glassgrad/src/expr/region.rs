@@ -13,7 +13,7 @@ use super::node::{Op, ScanBody, Tensor};
 /// ```
 /// use glassgrad::{Tensor, checkpoint, expr::Op};
 /// let y = checkpoint(|x: &Tensor| x.sin().exp())(&Tensor::from(1.0));
-/// assert!(matches!(y.inputs()[0].op(), Op::Region(region) if region.body.carried.len() == 1));
+/// assert!(matches!(y.inputs()[0].op(), Op::Remat(region) if region.body.carried.len() == 1));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Region {
@@ -100,7 +100,7 @@ impl Op {
     pub(crate) fn body(&self) -> Option<&ScanBody> {
         match self {
             Op::Scan(body) => Some(body),
-            Op::Region(region) => Some(&region.body),
+            Op::Remat(region) => Some(&region.body),
             Op::Sweep(sweep) => Some(&sweep.body),
             _ => None,
         }

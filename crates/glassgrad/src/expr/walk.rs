@@ -49,25 +49,25 @@ pub(crate) fn inner_nodes(body: &ScanBody) -> Vec<Arc<Node>> {
             Op::Leaf
             | Op::Placeholder
             | Op::Variable
-            | Op::Read(_)
-            | Op::Spread(_)
+            | Op::ReadView(_)
+            | Op::ScatterView(_)
             | Op::Concatenate(_)
             | Op::Gather(_)
             | Op::ScatterAdd(_)
             | Op::Compare(_)
             | Op::Logic(_)
             | Op::Select
-            | Op::Largest(_)
-            | Op::LargestPlace(_)
+            | Op::Max(_)
+            | Op::ArgMax(_)
             | Op::OneHot(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
-            | Op::Stop
+            | Op::StopGradient
             | Op::Scan(_)
-            | Op::Region(_)
+            | Op::Remat(_)
             | Op::Sweep(_)
-            | Op::After
-            | Op::Part(_)
+            | Op::ControlDependency
+            | Op::GetOutput(_)
             | Op::Custom(_)
             | Op::Failed(_) => false,
         };

@@ -40,11 +40,11 @@ impl Op {
             Op::Logic(Logic::Not) => "not".to_owned(),
             Op::Compare(relation) => format!("x {} y", relation.symbol()),
             Op::Select => "choose".to_owned(),
-            Op::Largest(_) => "max".to_owned(),
-            Op::LargestPlace(_) => "argmax".to_owned(),
+            Op::Max(_) => "max".to_owned(),
+            Op::ArgMax(_) => "argmax".to_owned(),
             Op::OneHot(operation) => (*operation).to_owned(),
             Op::ScatterAdd(_) => "scatter_add".to_owned(),
-            Op::Stop => "stop_gradient".to_owned(),
+            Op::StopGradient => "stop_gradient".to_owned(),
             Op::Custom(custom) => custom.0.name().to_owned(),
             // All others are called as their variant is; the kind that several share is left out.
             other @ (Op::Leaf
@@ -53,17 +53,17 @@ impl Op {
             | Op::Add
             | Op::Cast
             | Op::Reshape
-            | Op::Read(_)
-            | Op::Spread(_)
+            | Op::ReadView(_)
+            | Op::ScatterView(_)
             | Op::Concatenate(_)
             | Op::Gather(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
             | Op::Scan(_)
-            | Op::Region(_)
+            | Op::Remat(_)
             | Op::Sweep(_)
-            | Op::After
-            | Op::Part(_)
+            | Op::ControlDependency
+            | Op::GetOutput(_)
             | Op::Failed(_)) => {
                 let variant = format!("{other:?}");
                 let mut words = variant.split(|character: char| !character.is_alphanumeric());
@@ -107,7 +107,7 @@ impl Op {
             Op::Compare(relation) => infix(relation.symbol()),
             Op::Logic(Logic::And) => infix("and"),
             Op::Logic(Logic::Or) => infix("or"),
-            Op::Part(number) => format!("part {number} of {}", operands.join(", ")),
+            Op::GetOutput(number) => format!("part {number} of {}", operands.join(", ")),
             other => called(&other.name()),
         }
     }

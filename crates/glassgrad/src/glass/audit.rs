@@ -231,7 +231,7 @@ impl Inspection<'_> {
         for (node, inputs) in &self.level.nodes {
             let is_zero = self.gradients.get(&node.id).is_none_or(all_zero);
             zero.insert(node.id, is_zero);
-            if let (Op::Part(_), [scan]) = (&node.op, &inputs[..]) {
+            if let (Op::GetOutput(_), [scan]) = (&node.op, &inputs[..]) {
                 zero.entry(scan.id).and_modify(|all| *all &= is_zero);
             }
         }

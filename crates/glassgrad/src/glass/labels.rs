@@ -60,7 +60,7 @@ impl Labels {
         let wrapped = leaves_under_variables(level);
         for (node, inputs) in &level.nodes {
             if let Some(body) = node.op.body() {
-                let carry = if matches!(node.op, Op::Region(_)) { "argument" } else { "carry" };
+                let carry = if matches!(node.op, Op::Remat(_)) { "argument" } else { "carry" };
                 for (placeholders, letter) in [(&body.carries, carry), (&body.entries, "entry")] {
                     // What another loop has named is known by that name: the way back reads what the way forwards made.
                     let known = |tensor: &&Tensor| self.texts.contains_key(&tensor.0.id);
@@ -161,17 +161,17 @@ impl Labels {
         let parts = |scan: &Node, number: usize| match &scan.op {
             Op::Scan(body) if number < body.carried.len() => Some(("last", body.carried[number].0.id)),
             Op::Scan(body) => Some(("every", body.results.get(number - body.carried.len())?.0.id)),
-            Op::Region(region) => Some(("result", region.body.carried.get(number)?.0.id)),
+            Op::Remat(region) => Some(("result", region.body.carried.get(number)?.0.id)),
             _ => None,
         };
         match (&node.op, inputs) {
             (_, []) | (Op::Variable, _) => "input".to_owned(),
-            (Op::Part(number), [scan]) => match parts(scan, *number) {
+            (Op::GetOutput(number), [scan]) => match parts(scan, *number) {
                 Some((word, id)) => format!("{word} {} of {}", self.text(id), self.text(scan.id)),
                 None => node.op.written(&[self.text(scan.id)]),
             },
             (op @ Op::Scan(_), _) => op.describe(),
-            (Op::Region(_) | Op::Sweep(_), _) => node.op.describe(),
+            (Op::Remat(_) | Op::Sweep(_), _) => node.op.describe(),
             (Op::Map(_), _) => {
                 // A sign in front of a name must not be read as one in front of a power of it.
                 let composed = |text: &String| text.starts_with('-') || text.contains(' ');

@@ -90,7 +90,7 @@ impl Search<'_> {
             let inputs = level.get(spot.node.id).map(|(_, inputs)| inputs.clone()).unwrap_or_default();
             way.push((spot.clone(), inputs.clone()));
             let next = match (&spot.node.op, frames.last()) {
-                (Op::Part(number), _) => enter(&spot, &inputs, *number, &mut frames),
+                (Op::GetOutput(number), _) => enter(&spot, &inputs, *number, &mut frames),
                 (_, Some(_)) if inputs.is_empty() => leave(&spot, &mut frames),
                 _ => self.carrying_input(&spot, &inputs),
             };
@@ -191,7 +191,7 @@ fn enter(spot: &Spot, inputs: &[Arc<Node>], number: usize, frames: &mut Vec<Fram
     // How a sweep went through its steps is not told: it ends here.
     let body = match &scan.op {
         Op::Scan(body) => body,
-        Op::Region(region) => &region.body,
+        Op::Remat(region) => &region.body,
         _ => return None,
     };
     let outer = scan.inputs();

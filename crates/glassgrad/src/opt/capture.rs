@@ -101,7 +101,7 @@ impl Capture {
                 }
                 (None, Op::Placeholder, _) => extract.number_of(0, node)?,
                 // A part of a leaf that lies row by row is a leaf: where it begins is no matter of structure.
-                (None, Op::Read(view), Some(input)) => match (start_of_rows(view), input.value()) {
+                (None, Op::ReadView(view), Some(input)) => match (start_of_rows(view), input.value()) {
                     (Some(start), Some(value)) => extract.leaf(node, Leaf::Known(value.clone(), start)),
                     _ => extract.node(0, node, &behind)?,
                 },

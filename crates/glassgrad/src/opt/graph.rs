@@ -86,9 +86,9 @@ impl Graph {
         let bytes = |node: &GraphNode| match (&node.op, &node.body) {
             (Op::Leaf, _) => 0.0,
             (Op::Scan(scan), Some(body)) => scan.length as f64 * body.bytes(),
-            (Op::Region(_), Some(body)) => body.bytes(),
+            (Op::Remat(_), Some(body)) => body.bytes(),
             (Op::Sweep(sweep), Some(body)) => sweep.body.length as f64 * body.bytes(),
-            (Op::After, _) => 0.0,
+            (Op::ControlDependency, _) => 0.0,
             _ => node.shape.elements() as f64 * node.dtype.bytes() as f64,
         };
         self.nodes.iter().map(bytes).sum()
@@ -116,11 +116,11 @@ impl GraphNode {
             }
             Op::Add => elements * self.inputs.len().saturating_sub(1) as f64,
             Op::Scan(scan) => scan.length as f64 * self.body.as_ref().map_or(0.0, |body| body.flops()),
-            Op::Region(_) => self.body.as_ref().map_or(0.0, |body| body.flops()),
+            Op::Remat(_) => self.body.as_ref().map_or(0.0, |body| body.flops()),
             // As if every state were kept: how many steps run anew is decided by the planner.
             Op::Sweep(sweep) => sweep.body.length as f64 * self.body.as_ref().map_or(0.0, |body| body.flops()),
             Op::Compare(_) | Op::Logic(_) | Op::Select => elements,
-            Op::Spread(_) | Op::ScatterAdd(_) | Op::Largest(_) | Op::LargestPlace(_) => {
+            Op::ScatterView(_) | Op::ScatterAdd(_) | Op::Max(_) | Op::ArgMax(_) => {
                 self.inputs.first().map_or(0.0, |input| graph.nodes[*input].shape.elements() as f64)
             }
             Op::Leaf
@@ -128,15 +128,15 @@ impl GraphNode {
             | Op::Variable
             | Op::Cast
             | Op::Reshape
-            | Op::Read(_)
+            | Op::ReadView(_)
             | Op::Concatenate(_)
             | Op::Gather(_)
             | Op::OneHot(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
-            | Op::Stop
-            | Op::After
-            | Op::Part(_)
+            | Op::StopGradient
+            | Op::ControlDependency
+            | Op::GetOutput(_)
             | Op::Custom(_)
             | Op::Failed(_) => 0.0,
         }

@@ -19,7 +19,7 @@ impl Fingerprint {
             self.word(pair.iter().fold(0, |word, input| word << 32 | *input as u64));
         }
         // Products tell their sizes, and what goes element by element has those of its inputs.
-        if !matches!(node.op, Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Variable | Op::Stop | Op::Cast) {
+        if !matches!(node.op, Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Variable | Op::StopGradient | Op::Cast) {
             self.words(&node.shape);
         }
         self.operation(&node.op)
@@ -52,12 +52,12 @@ impl Fingerprint {
             Op::Add => (6, &[]),
             Op::Cast => (7, &[]),
             Op::Reshape => (8, &[]),
-            Op::Read(view) => {
+            Op::ReadView(view) => {
                 self.word(9);
                 self.shared(view);
                 return true;
             }
-            Op::Spread(view) => {
+            Op::ScatterView(view) => {
                 self.word(10);
                 self.shared(view);
                 return true;
@@ -76,8 +76,8 @@ impl Fingerprint {
                 return true;
             }
             Op::Select => (16, &[]),
-            Op::Largest(axes) => (17, axes),
-            Op::LargestPlace(axis) => (18, std::slice::from_ref(axis)),
+            Op::Max(axes) => (17, axes),
+            Op::ArgMax(axis) => (18, std::slice::from_ref(axis)),
             Op::OneHot(operation) => {
                 self.word(19);
                 self.text(operation);
@@ -97,13 +97,13 @@ impl Fingerprint {
                 }
                 return true;
             }
-            Op::Stop => (20, &[]),
+            Op::StopGradient => (20, &[]),
             Op::Scan(body) => {
                 self.word(21);
                 self.words(&[body.length, usize::from(body.reversed), body.carries.len(), body.entries.len()]);
                 return true;
             }
-            Op::Region(region) => {
+            Op::Remat(region) => {
                 self.word(24);
                 self.words(&region.awaited);
                 self.words(&[region.body.carries.len()]);
@@ -116,8 +116,8 @@ impl Fingerprint {
                 self.words(&[sweep.states, sweep.sequences, sweep.snapshots]);
                 return true;
             }
-            Op::After => (26, &[]),
-            Op::Part(number) => (22, std::slice::from_ref(number)),
+            Op::ControlDependency => (26, &[]),
+            Op::GetOutput(number) => (22, std::slice::from_ref(number)),
             Op::Custom(custom) => {
                 let Some(key) = custom.0.key() else { return false };
                 self.word(23);

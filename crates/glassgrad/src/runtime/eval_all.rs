@@ -22,7 +22,7 @@ pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place
             values.insert((Vec::new(), node.id), value.clone());
             continue;
         }
-        if let Op::Part(number) = node.op {
+        if let Op::GetOutput(number) = node.op {
             let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
             values.insert((Vec::new(), node.id), found.ok_or_else(missing)?.clone());
             continue;

@@ -173,7 +173,7 @@ pub(crate) fn reaches_variable(root: &Tensor, condition: impl Fn(u64) -> bool) -
         if counts && condition(node.id) {
             return true;
         }
-        let is_stopped = is_stopped || node.op == Op::Stop;
+        let is_stopped = is_stopped || node.op == Op::StopGradient;
         let leads_on = |input: &Node| input.has_placeholder || (input.had_variable && !is_stopped);
         let inputs = node.held_inputs();
         let found = inputs.iter().filter(|input| leads_on(input) && seen[usize::from(is_stopped)].insert(input.id, 0));
@@ -195,7 +195,7 @@ impl LiveSearch {
             if self.known.contains_key(&node.id) {
                 continue;
             }
-            if !node.had_variable || node.op == Op::Stop {
+            if !node.had_variable || node.op == Op::StopGradient {
                 self.known.insert(node.id, false);
                 continue;
             }

@@ -33,7 +33,9 @@ pub(crate) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
 pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
     let length = node.shape.elements();
     let buffer = match node.op {
-        Op::Variable | Op::Stop | Op::After | Op::Reshape => return Ok(inputs[0].reshaped(node.shape.clone())),
+        Op::Variable | Op::StopGradient | Op::ControlDependency | Op::Reshape => {
+            return Ok(inputs[0].reshaped(node.shape.clone()));
+        }
         Op::Map(formula) => map(formula, inputs, length),
         Op::Einsum(einsum) => contract(einsum, inputs, node.dtype, length),
         Op::Add => Buffer::from_fn_typed(
@@ -43,8 +45,8 @@ pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Arra
             |k| inputs.iter().map(|input| integer(input, k)).fold(0, i64::wrapping_add),
         ),
         Op::Cast => Buffer::from_fn(node.dtype, length, |k| inputs[0].buffer().get(k)),
-        Op::Read(view) => inputs[0].buffer().pick(view.places()),
-        Op::Spread(view) => spread(view, &inputs[0], length),
+        Op::ReadView(view) => inputs[0].buffer().pick(view.places()),
+        Op::ScatterView(view) => spread(view, &inputs[0], length),
         Op::Concatenate(axis) => concatenate(inputs, *axis, node.shape),
         Op::Gather(axis) => gather(&inputs[0], &inputs[1], *axis, node)?,
         Op::ScatterAdd(axis) => scatter_add(&inputs[0], &inputs[1], *axis, node)?,
@@ -69,10 +71,8 @@ pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Arra
             let chosen = |k: usize| &inputs[if inputs[0].buffer().get(k) != 0.0 { 1 } else { 2 }];
             Buffer::from_fn_typed(node.dtype, length, |k| chosen(k).buffer().get(k), |k| integer(chosen(k), k))
         }
-        Op::Largest(axes) => inputs[0].buffer().pick(largest_along(&inputs[0], axes).into_iter()),
-        Op::LargestPlace(axis) => {
-            Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect())
-        }
+        Op::Max(axes) => inputs[0].buffer().pick(largest_along(&inputs[0], axes).into_iter()),
+        Op::ArgMax(axis) => Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect()),
         Op::OneHot(operation) => {
             let size = node.shape[node.shape.rank() - 1];
             let rows = inputs[0].shape().elements();
@@ -85,7 +85,7 @@ pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Arra
                 f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
             })
         }
-        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::Part(_) => {
+        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
             return Err(Error::new("read", "a leaf has no value").at(node.origin));
         }
         Op::ArgSort { descending } => {
@@ -117,7 +117,7 @@ pub(crate) fn parts_of(
 ) -> Option<Result<Vec<Array>, Error>> {
     match op {
         Op::Scan(body) => Some(scan(body, inputs, operands, steps, see)),
-        Op::Region(region) => Some(scan(&region.body, inputs, operands, steps, see)),
+        Op::Remat(region) => Some(scan(&region.body, inputs, operands, steps, see)),
         Op::Sweep(sweep) => Some(unwound(sweep, inputs, operands)),
         _ => None,
     }
@@ -180,7 +180,7 @@ pub(super) fn scan(
         }
         for node in &order {
             let behind = node.inputs();
-            if let Op::Part(number) = node.op {
+            if let Op::GetOutput(number) = node.op {
                 let found =
                     behind.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number)).cloned();
                 let found = found.ok_or_else(missing)?;

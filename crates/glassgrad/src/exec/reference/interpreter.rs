@@ -337,13 +337,13 @@ impl Frame {
 
     fn call(&mut self, call: &Call, origin: Origin<'_>) -> Result<(), Error> {
         let op = match &call.kind {
-            CallKind::ReadView(view) => Op::Read(view.clone()),
-            CallKind::ScatterView(view) => Op::Spread(view.clone()),
+            CallKind::ReadView(view) => Op::ReadView(view.clone()),
+            CallKind::ScatterView(view) => Op::ScatterView(view.clone()),
             CallKind::Concatenate(axis) => Op::Concatenate(*axis),
             CallKind::Gather(axis) => Op::Gather(*axis),
             CallKind::ScatterAdd(axis) => Op::ScatterAdd(*axis),
             CallKind::OneHot(operation) => Op::OneHot(operation),
-            CallKind::ArgMax(axis) => Op::LargestPlace(*axis),
+            CallKind::ArgMax(axis) => Op::ArgMax(*axis),
             CallKind::ArgSort { descending } => Op::ArgSort { descending: *descending },
             CallKind::Draw(distribution) => Op::Draw(distribution.clone()),
             CallKind::Host(custom) => Op::Custom(custom.clone()),

@@ -187,8 +187,8 @@ impl<'g> Lowering<'g> {
         let node = &graph.nodes[number];
         let input = |k: usize| node.inputs[k];
         match &node.op {
-            Op::Variable | Op::Stop => self.at(input(0)),
-            Op::After => {
+            Op::Variable | Op::StopGradient => self.at(input(0)),
+            Op::ControlDependency => {
                 // No loop from before goes on with what comes now.
                 self.latest.clear();
                 self.barrier = self.groups.len();
@@ -202,7 +202,7 @@ impl<'g> Lowering<'g> {
                     None => Located { strides: rows(&node.shape), ..self.copied(&at, shape) },
                 }
             }
-            Op::Read(view) if view.stays_inside() => {
+            Op::ReadView(view) if view.stays_inside() => {
                 let at = self.at(input(0));
                 let mut strides = Few::repeated(0, view.output.rank());
                 let mut offset = at.offset;
@@ -212,7 +212,7 @@ impl<'g> Lowering<'g> {
                 }
                 Located { producer: at.producer, offset, strides }
             }
-            Op::Read(view) => {
+            Op::ReadView(view) => {
                 let at = self.at(input(0));
                 let padded = self.read_padded(view, &at);
                 padded.unwrap_or_else(|| self.call(number, CallKind::ReadView(view.clone())))
@@ -222,7 +222,7 @@ impl<'g> Lowering<'g> {
                 let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
                 self.pointwise(node, &node.shape, operands, self.only_multiplied[number])
             }
-            Op::Largest(axes) => {
+            Op::Max(axes) => {
                 let shape = &graph.nodes[input(0)].shape;
                 let own = rows(&node.shape);
                 let mut own = own.iter().copied();
@@ -232,22 +232,22 @@ impl<'g> Lowering<'g> {
                 self.combined(node, shape, vec![operand], &strides, Reduction::Max, None)
             }
             Op::Scan(_) | Op::Sweep(_) => self.scan(number),
-            Op::Part(part) => {
+            Op::GetOutput(part) => {
                 let parts = self.parts.get(&input(0));
                 let parts = parts.unwrap_or_else(|| unreachable!("node {number} is an output of no loop"));
                 Located::whole(parts[*part], &node.shape)
             }
-            Op::Spread(view) => self.call(number, CallKind::ScatterView(view.clone())),
+            Op::ScatterView(view) => self.call(number, CallKind::ScatterView(view.clone())),
             Op::Concatenate(axis) => self.call(number, CallKind::Concatenate(*axis)),
             Op::Gather(axis) => self.call(number, CallKind::Gather(*axis)),
             Op::ScatterAdd(axis) => self.call(number, CallKind::ScatterAdd(*axis)),
-            Op::LargestPlace(axis) => self.call(number, CallKind::ArgMax(*axis)),
+            Op::ArgMax(axis) => self.call(number, CallKind::ArgMax(*axis)),
             Op::OneHot(operation) => self.call(number, CallKind::OneHot(operation)),
             Op::ArgSort { descending } => self.call(number, CallKind::ArgSort { descending: *descending }),
             Op::Draw(distribution) => self.call(number, CallKind::Draw(distribution.clone())),
             Op::Custom(custom) => self.call(number, CallKind::Host(custom.clone())),
             Op::Leaf | Op::Placeholder => unreachable!("leaf {number} is no input of its graph"),
-            Op::Region(_) => unreachable!("node {number} is a region, which the pass `expand` opens"),
+            Op::Remat(_) => unreachable!("node {number} is a region, which the pass `expand` opens"),
             Op::Failed(error) => unreachable!("node {number} has failed: {error}"),
         }
     }

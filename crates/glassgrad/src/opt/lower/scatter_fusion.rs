@@ -16,7 +16,7 @@ pub(super) fn folds(graph: &Graph) -> NumberMap<usize, usize> {
     let mut folds = NumberMap::default();
     let mut uses: Option<Vec<usize>> = None;
     for (number, node) in graph.nodes.iter().enumerate() {
-        let (Op::Spread(_), [product]) = (&node.op, &node.inputs[..]) else { continue };
+        let (Op::ScatterView(_), [product]) = (&node.op, &node.inputs[..]) else { continue };
         let uses = uses.get_or_insert_with(|| {
             let mut uses = vec![0; graph.nodes.len()];
             let inputs = graph.nodes.iter().flat_map(|node| &node.inputs);
@@ -35,7 +35,9 @@ impl Lowering<'_> {
     pub(super) fn fold_of(&self, number: usize, einsum: &Einsum) -> Option<PaddedView> {
         let spread = self.folds.get(&number)?;
         match &self.graph.nodes[*spread].op {
-            Op::Spread(view) if !einsum.extents.contains(&0) && !view.input.contains(&0) => Some(PaddedView::of(view)),
+            Op::ScatterView(view) if !einsum.extents.contains(&0) && !view.input.contains(&0) => {
+                Some(PaddedView::of(view))
+            }
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ fn fingerprint(node: &GraphNode) -> Option<u128> {
     let is_known = match (&node.op, &node.inputs[..]) {
         // Loops are not compared: their bodies are graphs of their own. What is to be computed after something is
         // never what was computed before.
-        (Op::Scan(_) | Op::Region(_) | Op::Sweep(_) | Op::After, _) => false,
+        (Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::ControlDependency, _) => false,
         (Op::Einsum(einsum), inputs) => return Some(product(node, einsum, inputs)),
         (Op::Add | Op::Logic(Logic::And | Logic::Or), &[a, b]) => {
             hash.listed(&node.op, &[a.min(b), a.max(b)], &node.shape, node.dtype)

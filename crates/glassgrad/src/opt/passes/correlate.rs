@@ -27,7 +27,7 @@ pub(super) fn correlated(
     graph: &Graph,
     node: &GraphNode,
 ) -> Option<(GraphNode, impl FnOnce(usize) -> GraphNode + use<>)> {
-    let Op::Spread(view) = &node.op else { return None };
+    let Op::ScatterView(view) = &node.op else { return None };
     let folded = &graph.nodes[node.inputs[0]];
     let Op::Einsum(einsum) = &folded.op else { return None };
     let [first, second] = &einsum.operands[..] else { return None };
@@ -90,7 +90,8 @@ pub(super) fn correlated(
     let output = Shape::from(&seen[..]);
     let read = View { input: input.shape.clone(), output: output.clone(), axes };
     let owing = folded.inputs[owed];
-    let read = GraphNode { op: Op::Read(read.into()), inputs: vec![owing], shape: output, body: None, ..input.clone() };
+    let read =
+        GraphNode { op: Op::ReadView(read.into()), inputs: vec![owing], shape: output, body: None, ..input.clone() };
     let read = GraphNode { source: node.source, ..read };
     let (mut inputs, node) = (folded.inputs.clone(), node.clone());
     Some((read, move |windows| {

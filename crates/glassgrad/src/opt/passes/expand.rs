@@ -1,7 +1,7 @@
 //! Regions are opened, after all other passes: what was computed before and what is computed anew look the same, and
 //! to find that out is what other passes are for.
 //!
-//! What a region waits for is an edge to each of its other inputs: [`Op::After`] is its first input, and nothing that
+//! What a region waits for is an edge to each of its other inputs: [`Op::ControlDependency`] is its first input, and nothing that
 //! reads it may run earlier than the others are known. It takes no memory and no time.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use crate::opt::graph::{Graph, GraphNode};
 
 /// The graph without regions. What is known about the arguments of a region then helps inside of it.
 pub(in crate::opt) fn expanded(graph: &Graph) -> Cow<'_, Graph> {
-    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Region(_))) {
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Remat(_))) {
         return Cow::Borrowed(graph);
     }
     Cow::Owned(dead(simplify(fold(opened(graph)))))
@@ -27,12 +27,12 @@ fn opened(graph: &Graph) -> Graph {
         let inputs: Vec<usize> = node.inputs.iter().map(|input| numbers[*input]).collect();
         let part = |part: usize| node.inputs.first().and_then(|region| results.get(region)?.get(part).copied());
         numbers.push(match (&node.op, &node.body) {
-            (Op::Region(region), Some(body)) => {
+            (Op::Remat(region), Some(body)) => {
                 results.insert(number, inlined(&mut open, region, &expanded(body), &inputs, node));
                 // Nobody reads a region but by its parts.
                 0
             }
-            (Op::Part(place), _) if part(*place).is_some() => part(*place).unwrap_or_default(),
+            (Op::GetOutput(place), _) if part(*place).is_some() => part(*place).unwrap_or_default(),
             _ => open.push(GraphNode { inputs, ..node.clone() }),
         });
     }
@@ -51,7 +51,14 @@ fn inlined(open: &mut Graph, region: &Region, body: &Graph, inputs: &[usize], ar
         numbers[*leaf] = if waits {
             let behind = std::iter::once(*input).chain(awaited.iter().copied()).collect();
             let GraphNode { shape, dtype, .. } = open.nodes[*input].clone();
-            open.push(GraphNode { op: Op::After, inputs: behind, shape, dtype, source: around.source, body: None })
+            open.push(GraphNode {
+                op: Op::ControlDependency,
+                inputs: behind,
+                shape,
+                dtype,
+                source: around.source,
+                body: None,
+            })
         } else {
             *input
         };

@@ -27,8 +27,8 @@ pub(super) fn fold(graph: Graph) -> Graph {
 fn folded(node: &GraphNode, numbers: &[f64]) -> Option<f64> {
     let (first, dtype) = (numbers[0], node.dtype);
     match &node.op {
-        Op::Variable | Op::Stop | Op::Reshape | Op::Largest(_) => Some(first),
-        Op::Read(view) if view.stays_inside() => Some(first),
+        Op::Variable | Op::StopGradient | Op::Reshape | Op::Max(_) => Some(first),
+        Op::ReadView(view) if view.stays_inside() => Some(first),
         Op::Cast if dtype != DType::Bool => Some(rounded(first, dtype)),
         Op::Concatenate(_) if numbers.iter().all(|number| *number == first) => Some(first),
         Op::Add if dtype.is_float() => Some(numbers[1..].iter().fold(first, |sum, term| rounded(sum + term, dtype))),
@@ -54,23 +54,23 @@ fn folded(node: &GraphNode, numbers: &[f64]) -> Option<f64> {
         | Op::Einsum(_)
         | Op::Add
         | Op::Cast
-        | Op::Read(_)
-        | Op::Spread(_)
+        | Op::ReadView(_)
+        | Op::ScatterView(_)
         | Op::Concatenate(_)
         | Op::Gather(_)
         | Op::ScatterAdd(_)
         | Op::Compare(_)
         | Op::Logic(_)
         | Op::Select
-        | Op::LargestPlace(_)
+        | Op::ArgMax(_)
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
         | Op::Scan(_)
-        | Op::Region(_)
+        | Op::Remat(_)
         | Op::Sweep(_)
-        | Op::After
-        | Op::Part(_)
+        | Op::ControlDependency
+        | Op::GetOutput(_)
         | Op::Custom(_)
         | Op::Failed(_) => None,
     }

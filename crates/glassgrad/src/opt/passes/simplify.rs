@@ -44,15 +44,15 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
         Simpler::Other(GraphNode { op, inputs: inputs.to_vec(), body: None, ..node.clone() })
     };
     match &node.op {
-        Op::Variable | Op::Stop => Simpler::Known(node.inputs[0]),
+        Op::Variable | Op::StopGradient => Simpler::Known(node.inputs[0]),
         Op::Reshape if input(0).shape == node.shape => Simpler::Known(node.inputs[0]),
         Op::Reshape if input(0).op == Op::Reshape => other(Op::Reshape, &input(0).inputs),
         Op::Cast if input(0).dtype == node.dtype => Simpler::Known(node.inputs[0]),
         Op::Cast => simpler_cast(graph, node),
-        Op::Read(view) | Op::Spread(view) if view.is_identity() => Simpler::Known(node.inputs[0]),
-        Op::Read(view) => match &input(0).op {
-            Op::Read(before) => {
-                view.after(before).map_or(Simpler::Same, |both| other(Op::Read(both.into()), &input(0).inputs))
+        Op::ReadView(view) | Op::ScatterView(view) if view.is_identity() => Simpler::Known(node.inputs[0]),
+        Op::ReadView(view) => match &input(0).op {
+            Op::ReadView(before) => {
+                view.after(before).map_or(Simpler::Same, |both| other(Op::ReadView(both.into()), &input(0).inputs))
             }
             _ => Simpler::Same,
         },
@@ -79,23 +79,23 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
         | Op::Placeholder
         | Op::Map(_)
         | Op::Reshape
-        | Op::Spread(_)
+        | Op::ScatterView(_)
         | Op::Concatenate(_)
         | Op::Gather(_)
         | Op::ScatterAdd(_)
         | Op::Compare(_)
         | Op::Logic(_)
         | Op::Select
-        | Op::Largest(_)
-        | Op::LargestPlace(_)
+        | Op::Max(_)
+        | Op::ArgMax(_)
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
         | Op::Scan(_)
-        | Op::Region(_)
+        | Op::Remat(_)
         | Op::Sweep(_)
-        | Op::After
-        | Op::Part(_)
+        | Op::ControlDependency
+        | Op::GetOutput(_)
         | Op::Custom(_)
         | Op::Failed(_) => Simpler::Same,
     }
@@ -106,7 +106,7 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
 fn joined(graph: &Graph, terms: &[usize]) -> Option<(usize, Vec<usize>)> {
     let mut parts = Vec::with_capacity(terms.len());
     for term in terms {
-        let Op::Read(view) = &graph.nodes[*term].op else { return None };
+        let Op::ReadView(view) = &graph.nodes[*term].op else { return None };
         let (axis, start) = padded(view)?;
         parts.push((axis, start, view.input[axis], graph.nodes[*term].inputs[0]));
     }
@@ -163,7 +163,7 @@ fn simpler_cast(graph: &Graph, node: &GraphNode) -> Simpler {
             let Some(view) = as_view(einsum) else { return Simpler::Same };
             let stretched = &graph.nodes[input.inputs[0]];
             let is_truth = stretched.op == Op::Cast && graph.nodes[stretched.inputs[0]].dtype == DType::Bool;
-            if is_truth { other(Op::Read(view.into()), &stretched.inputs) } else { Simpler::Same }
+            if is_truth { other(Op::ReadView(view.into()), &stretched.inputs) } else { Simpler::Same }
         }
         _ => Simpler::Same,
     }

@@ -90,8 +90,8 @@ pub fn verify(graph: &Graph) -> Result<(), Illegal> {
 fn word(op: &Op) -> String {
     match op {
         Op::Map(_) => "map".to_owned(),
-        Op::Read(_) => "read".to_owned(),
-        Op::Spread(_) => "spread".to_owned(),
+        Op::ReadView(_) => "read".to_owned(),
+        Op::ScatterView(_) => "spread".to_owned(),
         other => other.describe(),
     }
 }
@@ -118,7 +118,7 @@ fn has_type(node: &GraphNode, dtype: DType) -> Legal {
 fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
     let inputs: Vec<&GraphNode> = node.inputs.iter().map(|input| &graph.nodes[*input]).collect();
     let read_loop = inputs.iter().any(|input| input.op.body().is_some());
-    check(!read_loop || matches!(node.op, Op::Part(_)), || "a loop is read by its parts alone".to_owned())?;
+    check(!read_loop || matches!(node.op, Op::GetOutput(_)), || "a loop is read by its parts alone".to_owned())?;
     let counted =
         |count: usize| check(inputs.len() == count, || format!("it has {} inputs, not {count}", inputs.len()));
     let alike = |place: usize| {
@@ -140,7 +140,7 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
     };
     match &node.op {
         Op::Leaf => Ok(()),
-        Op::Variable | Op::Stop => counted(1).and_then(|()| alike(0)),
+        Op::Variable | Op::StopGradient => counted(1).and_then(|()| alike(0)),
         Op::Map(formula) => {
             check(!inputs.is_empty(), || "it has no inputs".to_owned())?;
             (0..inputs.len()).try_for_each(alike)?;
@@ -169,11 +169,11 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             let (own, other) = (node.shape.elements(), inputs[0].shape.elements());
             check(own == other, || format!("{other} elements do not fill the shape {}", node.shape))
         }
-        Op::Read(view) | Op::Spread(view) => {
+        Op::ReadView(view) | Op::ScatterView(view) => {
             counted(1)?;
             legal_view(view)?;
             input_is(0, node.dtype)?;
-            let reads = matches!(node.op, Op::Read(_));
+            let reads = matches!(node.op, Op::ReadView(_));
             let (from, to) = if reads { (&view.input, &view.output) } else { (&view.output, &view.input) };
             input_shape(0, from).and_then(|()| has_shape(node, to))
         }
@@ -222,14 +222,14 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             input_shape(0, &node.shape)?;
             alike(1).and_then(|()| alike(2))
         }
-        Op::Largest(axes) => {
+        Op::Max(axes) => {
             counted(1)?;
             axes.iter().try_for_each(|axis| axis_of(0, *axis))?;
             let kept = inputs[0].shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
             has_shape(node, &kept.map(|(_, size)| *size).collect::<Vec<_>>())?;
             has_type(node, inputs[0].dtype)
         }
-        Op::LargestPlace(axis) => {
+        Op::ArgMax(axis) => {
             counted(1)?;
             axis_of(0, *axis)?;
             let mut shape = inputs[0].shape.to_vec();
@@ -261,16 +261,16 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             has_type(node, distribution.dtype())
         }
         Op::Scan(_) | Op::Sweep(_) => legal_loop(node, &inputs),
-        Op::Region(region) => {
+        Op::Remat(region) => {
             let late = region.awaited.iter().find(|place| **place >= inputs.len());
             check(late.is_none(), || format!("it waits for input {}", late.unwrap_or(&0)))?;
             legal_loop(node, &inputs)
         }
-        Op::After => {
+        Op::ControlDependency => {
             check(inputs.len() > 1, || "it waits for nothing".to_owned())?;
             alike(0)
         }
-        Op::Part(part) => {
+        Op::GetOutput(part) => {
             counted(1)?;
             let (Some(scan), Some(body)) = (inputs[0].op.body(), &inputs[0].body) else {
                 return Err("its input is no loop".to_owned());
@@ -330,7 +330,7 @@ fn legal_loop(node: &GraphNode, inputs: &[&GraphNode]) -> Legal {
         check(signature(input) == expected, || format!("input {place} is {}, not {expected}", signature(input)))?;
     }
     // The results of a region are not its arguments once more.
-    let carries = if matches!(node.op, Op::Region(_)) { 0 } else { carries };
+    let carries = if matches!(node.op, Op::Remat(_)) { 0 } else { carries };
     for (carry, result) in body.results[..carries].iter().enumerate() {
         let (Some(before), Some(after)) = (body.nodes.get(body.inputs[carry]), body.nodes.get(*result)) else {
             return Err(format!("its body has no carry {carry}"));
