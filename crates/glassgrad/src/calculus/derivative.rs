@@ -11,7 +11,7 @@ use super::value::{Hessian, Jacobian};
 use crate::compile::{Compiled, compile};
 use crate::diff::{Outcome, pullback};
 use crate::error::Error;
-use crate::expr::{Behalf, Pass, Tensor};
+use crate::expr::{Pass, ProvenanceScope, Tensor};
 use crate::shared::Lru;
 use crate::tree::{Branch, Definition, Path, Tree};
 
@@ -114,7 +114,7 @@ pub fn hessian<'f, X: Tree + 'f, R: Outcome<Tree = Tensor>>(
             let error = Error::new("hessian", message).at(value.origin());
             return Err(error.help("sum the result, or ask for its jacobian"));
         }
-        let _behalf = Behalf::of(&value.0, Pass::Derivative);
+        let _provenance = ProvenanceScope::of(&value.0, Pass::Derivative);
         let leaves = variables.flatten();
         let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
         let mut found = pullback(&[(&value, value.ones_like())], &wanted, &[]).into_iter();

@@ -2,7 +2,7 @@
 
 use super::block::numbers;
 use super::dense::symmetric_eigen;
-use super::held::Held;
+use super::storage::Held;
 use super::system::elements;
 use super::value::Hessian;
 use crate::error::Error;

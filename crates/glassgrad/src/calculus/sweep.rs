@@ -13,7 +13,7 @@ use super::read::read;
 use crate::diff::{dependent_nodes, pullback, pushforward};
 use crate::einsum::{Einsum, Label};
 use crate::error::Error;
-use crate::expr::{Behalf, Node, Op, Partial, Pass, Tensor, partial};
+use crate::expr::{Node, Op, Partial, Pass, ProvenanceScope, Tensor, partial};
 
 /// The direction in which the partial derivatives of a function are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn placeholder_like(tensor: &Tensor) -> Tensor {
 
 /// The derivatives of an output by some tensors behind it.
 fn pulled(algebra: &mut Algebra, output: &Tensor, behind: &[&Tensor], limit: u128) -> Result<Vec<Option<Id>>, Error> {
-    let _behalf = Behalf::of(&output.0, Pass::Derivative);
+    let _provenance = ProvenanceScope::of(&output.0, Pass::Derivative);
     let cotangent = placeholder_like(output);
     let found = pullback(&[(output, cotangent.clone())], behind, &[]);
     read(algebra, &cotangent, &found, limit)

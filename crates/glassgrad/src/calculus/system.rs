@@ -5,7 +5,7 @@ use super::block::{Layout, Place, Term, numbers, summed, summed_with_magnitudes}
 use super::condition::{is_singular, largest};
 use super::dense::{Factors, subtract_product};
 use super::krylov::{Apply, minimal_residuals};
-use super::reduced::Reduced;
+use super::schur::Reduced;
 use super::solve::{Bounds, Singular, Solver, fits};
 use super::structure::{Slots, Way, way};
 use crate::error::Error;

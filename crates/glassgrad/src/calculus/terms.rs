@@ -8,7 +8,7 @@
 
 use super::algebra::{Algebra, Id, Node, Product};
 use super::construct::substituted;
-use super::families::families;
+use super::gather_groups::families;
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::Limits;
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::block::{Place, array, numbers};
 use super::condition::STABLE;
-use super::held::Held;
 use super::solve::{Bounds, Singular};
+use super::storage::Held;
 use super::system::{System, dense_block, elements};
 use crate::dtype::DType;
 use crate::error::Error;

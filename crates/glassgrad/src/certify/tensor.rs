@@ -11,7 +11,7 @@ use crate::diff::{Outcome, is_flat, pullback, pushforward};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Node, Op, Rule, Tensor};
-use crate::glass::{Labels, Level};
+use crate::glass::{Labels, Scope};
 use crate::rng::Key;
 use crate::runtime::Place;
 use crate::tree::Tree;
@@ -181,7 +181,7 @@ type Test = fn(&Node, &[Array], usize, Key) -> Option<(Suspicion, f64, f64)>;
 /// Tests the rule of every operation that some results depend on.
 fn blame(results: &[Tensor], names: &[(Tensor, String)], key: Key, test: Test) -> Result<Vec<TensorBlame>, Error> {
     let roots: Vec<&Tensor> = results.iter().collect();
-    let level = Level::of(&roots);
+    let level = Scope::of(&roots);
     let labels = Labels::new(&level, names, &roots);
     let values = level.values()?;
     let mut trial = Trial { labels: &labels, values: &values, key, test, blamed: Vec::new(), seen: HashSet::new() };
@@ -200,10 +200,10 @@ struct Trial<'t> {
 }
 
 impl Trial<'_> {
-    fn level(&mut self, level: &Level, steps: &[usize]) {
+    fn level(&mut self, level: &Scope, steps: &[usize]) {
         for (node, inputs) in &level.nodes {
             if let (Op::Scan(_) | Op::Remat(_), Some(body)) = (&node.op, node.op.body()) {
-                let inside = Level::of_body(body);
+                let inside = Scope::of_body(body);
                 for step in 0..body.length.min(STEPS_OF_LOOPS) {
                     self.level(&inside, &[steps, &[step]].concat());
                 }

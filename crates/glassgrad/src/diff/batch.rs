@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::expr::{Behalf, Node, Op, Pass, Tensor, nodes_behind};
+use crate::expr::{Node, Op, Pass, ProvenanceScope, Tensor, nodes_behind};
 use crate::shape::Shape;
 
 /// The outputs with a leading axis of `size`, when some placeholders are replaced by tensors that have one.
@@ -16,7 +16,7 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
         if known.contains_key(&node.id) {
             continue;
         }
-        let _behalf = Behalf::of(&node, Pass::Batch);
+        let _provenance = ProvenanceScope::of(&node, Pass::Batch);
         if let Op::GetOutput(number) = node.op {
             let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)).map(|parts| parts[number].clone());
             known.extend(found.map(|part| (node.id, part)));

@@ -10,7 +10,7 @@ use super::reverse::swept;
 use super::scan::constants;
 use super::within::Budget;
 use crate::error::Error;
-use crate::expr::{Behalf, Pass, Region, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Pass, ProvenanceScope, Region, ScanBody, Tensor, inner_nodes};
 use crate::opt::Capture;
 use crate::runtime;
 
@@ -114,7 +114,7 @@ impl Problem {
     }
 
     fn made(&self, choice: Choice) -> Made {
-        let _behalf = Behalf::of(&self.result.0, Pass::Derivative);
+        let _provenance = ProvenanceScope::of(&self.result.0, Pass::Derivative);
         let (value, found) = match choice {
             Choice::Plain => (self.result.clone(), self.pulled(None)),
             Choice::Sweeps(snapshots) => (self.result.clone(), self.pulled(Some(snapshots))),

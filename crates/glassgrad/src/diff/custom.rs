@@ -9,13 +9,13 @@ use super::forward::pushforward;
 use super::reverse::pullback;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Behalf, Custom, Node, Rule, Tensor};
+use crate::expr::{Custom, Node, ProvenanceScope, Rule, Tensor};
 use crate::shape::Shape;
 
 /// The cotangents of all inputs from that of the output, without leading axes.
 pub(super) fn pull(custom: &Custom, inputs: &[Tensor], output: &Tensor, cotangent: &Tensor) -> Vec<Option<Tensor>> {
     // The rule is the user's: what goes wrong in it goes wrong at its lines.
-    let _behalf = Behalf::with_own_lines();
+    let _provenance = ProvenanceScope::with_own_lines();
     match custom.0.rule(inputs, output) {
         Rule::Pullback(rule) => checked_pullback(custom, inputs, output, rule(cotangent)),
         Rule::Pushforward(rule) => {
@@ -38,7 +38,7 @@ pub(super) fn pull(custom: &Custom, inputs: &[Tensor], output: &Tensor, cotangen
 
 /// The tangent of the output from those of the inputs, without leading axes.
 pub(super) fn push(custom: &Custom, inputs: &[Tensor], output: &Tensor, moved: &[Option<Tensor>]) -> Tensor {
-    let _behalf = Behalf::with_own_lines();
+    let _provenance = ProvenanceScope::with_own_lines();
     let found = match custom.0.rule(inputs, output) {
         Rule::Pushforward(rule) => Some(checked(custom, "its pushforward gives the output", output, rule(moved))),
         Rule::Pullback(rule) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::reverse::{dependent_nodes, product_with, shares, slope};
-use crate::expr::{Behalf, Op, Partial, Pass, Request, Tensor, partial, product_from};
+use crate::expr::{Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product_from};
 use crate::shape::Shape;
 
 /// The tangents of some outputs, from those of some variables, which have leading axes of these sizes in
@@ -22,7 +22,7 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
         if tangents.contains_key(&node.id) {
             continue;
         }
-        let _behalf = Behalf::of(&node, Pass::Derivative);
+        let _provenance = ProvenanceScope::of(&node, Pass::Derivative);
         if let Op::GetOutput(number) = node.op {
             let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)?.get(number).cloned().flatten());
             tangents.extend(found.map(|part| (node.id, part)));

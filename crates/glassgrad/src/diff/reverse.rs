@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::einsum::Einsum;
-use crate::expr::{Behalf, Node, Op, Partial, Pass, Request, Tensor, partial, product, product_from};
+use crate::expr::{Node, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product, product_from};
 use crate::formula::Formula;
 use crate::shape::Shape;
 use crate::shared::{Numbered, Numbers, Places, Shared};
@@ -83,7 +83,7 @@ pub(super) fn swept(
     let mut found: Numbered<(Tensor, bool)> = Numbered::default();
     let mut parts: Numbered<Parts> = Numbered::default();
     for (place, node) in nodes.iter().enumerate().rev() {
-        let _behalf = Behalf::of(node, Pass::Derivative);
+        let _provenance = ProvenanceScope::of(node, Pass::Derivative);
         if let Some(parts) = parts.remove(&node.id) {
             let is_dependent = |input: &Arc<Node>| places.get(input.id).is_some();
             let pulled = pull_parts(node, &parts, &is_dependent, lead, snapshots);

@@ -15,7 +15,7 @@ use super::within::Budget;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Behalf, Op, Pass, Tensor};
+use crate::expr::{Op, Pass, ProvenanceScope, Tensor};
 use crate::shape::Shape;
 use crate::tree::{Path, Tree, checked_map};
 
@@ -129,7 +129,7 @@ fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
     if let Some(error) = no_number(result, operation) {
         return failed_like(variables, &error);
     }
-    let _behalf = Behalf::of(&result.0, Pass::Derivative);
+    let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
     let leaves = variables.flatten();
     let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
     let mut found = pullback(&[(result, result.ones_like())], &wanted, &[]).into_iter();
@@ -340,7 +340,7 @@ pub fn jacobian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> i
             let message = format!("the function must return floating-point numbers, not {}", result.dtype());
             return Tensor::refused_at(Error::new("jacobian", message), &[result], result.origin());
         }
-        let _behalf = Behalf::of(&result.0, Pass::Derivative);
+        let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
         let lead = result.shape().to_vec();
         let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
         let found = pullback(&[(result, seed)], &[&traced.variables], &lead).remove(0);
@@ -505,7 +505,7 @@ impl Tensor {
                 }
             }
         }
-        let _behalf = Behalf::of(&self.0, Pass::Derivative);
+        let _provenance = ProvenanceScope::of(&self.0, Pass::Derivative);
         // One sweep for each variable that stands behind no other, so that one may depend on another.
         let mut found = HashMap::new();
         for variable in &variables {

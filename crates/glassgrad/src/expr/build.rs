@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::memo::{self, Request};
 use super::node::{Inputs, Logic, Op, Tensor};
-use super::remember::{self, Request};
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -162,7 +162,7 @@ impl Tensor {
             return self.cast(DType::I64).broadcast_to(shape).cast(DType::Bool);
         }
         let stretched =
-            remember::product(Request::Broadcast, &[self.shape(), &shape], || Einsum::broadcast(self.shape(), &shape));
+            memo::product(Request::Broadcast, &[self.shape(), &shape], || Einsum::broadcast(self.shape(), &shape));
         Tensor::contract(stretched, &[self])
     }
 
@@ -216,13 +216,13 @@ impl Tensor {
     /// A row of the table with one argument, and its parameter.
     #[track_caller]
     pub(crate) fn unary(&self, operation: Operation, parameter: f64) -> Tensor {
-        Tensor::map_formula(operation.name(), remember::row(operation, parameter), &[self])
+        Tensor::map_formula(operation.name(), memo::row(operation, parameter), &[self])
     }
 
     /// A row of the table with two arguments.
     #[track_caller]
     pub(crate) fn binary(&self, operation: Operation, other: &Tensor) -> Tensor {
-        Tensor::map_formula(operation.name(), remember::row(operation, 0.0), &[self, other])
+        Tensor::map_formula(operation.name(), memo::row(operation, 0.0), &[self, other])
     }
 
     /// The sum of tensors, broadcast together.
@@ -260,7 +260,7 @@ impl Tensor {
             let message = format!("the shapes {} and {} do not broadcast together", self.shape(), other.shape());
             return Tensor::refused(Error::new("mul", message), &[self, other]);
         };
-        let einsum = remember::product(Request::Multiply, &[self.shape(), other.shape()], || {
+        let einsum = memo::product(Request::Multiply, &[self.shape(), other.shape()], || {
             let mut extents = shape.to_vec();
             let operands = [self, other].map(|operand| {
                 let mut labels = Einsum::broadcast(operand.shape(), &shape).operands.remove(0);
@@ -285,7 +285,7 @@ impl Tensor {
             return self.clone();
         }
         let name = if factor == -1.0 { "neg" } else { "mul" };
-        let scaled = remember::product(Request::Scale, &[self.shape(), &[factor.to_bits() as usize]], || {
+        let scaled = memo::product(Request::Scale, &[self.shape(), &[factor.to_bits() as usize]], || {
             Einsum::elementwise(self.shape(), 1).scaled(factor)
         });
         Tensor::contract_as(name, scaled, &[self])

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::create::IntoTensor;
+use super::memo::{self, Request};
 use super::node::Tensor;
-use super::remember::{self, Request};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::error::Error;
@@ -158,9 +158,8 @@ impl Tensor {
         let axes = axes.into();
         match self.resolved("sum", &axes) {
             Ok(resolved) => {
-                let einsum = remember::product(Request::Sum, &[self.shape(), &resolved], || {
-                    Einsum::sum(self.shape(), &resolved)
-                });
+                let einsum =
+                    memo::product(Request::Sum, &[self.shape(), &resolved], || Einsum::sum(self.shape(), &resolved));
                 let sum = Tensor::contract_as("sum", einsum, &[self]);
                 self.put_back(&sum, &axes, &resolved)
             }
@@ -558,7 +557,7 @@ impl Tensor {
         let Some(batch) = left.broadcast(&right) else {
             return fail(format!("the leading axes {left} and {right} do not broadcast together"));
         };
-        let einsum = remember::product(Request::MatrixProduct, &[self.shape(), other.shape()], || {
+        let einsum = memo::product(Request::MatrixProduct, &[self.shape(), other.shape()], || {
             // Labels: the batch first, then row, inner and column.
             let mut extents = batch.to_vec();
             let mut label = |size: usize| {
@@ -677,7 +676,7 @@ impl Tensor {
             return self.cast(DType::I64).permute(order).cast(DType::Bool);
         }
         let turned =
-            remember::product(Request::Permute, &[self.shape(), order], || Einsum::permutation(self.shape(), order));
+            memo::product(Request::Permute, &[self.shape(), order], || Einsum::permutation(self.shape(), order));
         Tensor::contract(turned, &[self])
     }
 

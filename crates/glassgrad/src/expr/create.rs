@@ -1,7 +1,7 @@
 //! Leaves: tensors from numbers, slices, nested arrays and ranges.
 
+use super::memo::{self, Request};
 use super::node::Tensor;
-use super::remember::{self, Request};
 use crate::array::{Array, Buffer, OutOfMemory, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -55,7 +55,7 @@ impl Tensor {
         if dtype == DType::Bool || (dtype == DType::I64 && value.abs() >= MAX_EXACT_INTEGER) {
             return Tensor::leaf(Array::new(Shape::scalar(), element)).broadcast_to(shape);
         }
-        let filled = remember::product(Request::Fill, &[&shape, &[value.to_bits() as usize]], || {
+        let filled = memo::product(Request::Fill, &[&shape, &[value.to_bits() as usize]], || {
             Einsum::new(Vec::new(), (0..shape.rank()).collect(), shape.to_vec()).scaled(value)
         });
         Tensor::unbound(filled, dtype)

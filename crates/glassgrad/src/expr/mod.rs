@@ -8,36 +8,36 @@
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
 //! - `build` makes checked nodes, and failed ones where a check does not pass;
-//! - `behalf` lets what passes make carry the user's lines, `words` says operations in words;
+//! - `provenance` records the primal node that each derived node came from, `display` writes operations as text;
 //! - `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
 //!   Rust, `index` slices, `compose` the rest;
-//! - `region` holds parts of a graph that passes treat as one, for they are computed anew.
+//! - `remat` holds subgraphs that are rematerialised: units under differentiation.
 
-mod behalf;
 mod build;
 mod compose;
 mod create;
 mod custom;
+mod display;
 mod index;
+mod memo;
 mod node;
 mod operators;
+mod provenance;
 mod random;
-mod region;
-mod remember;
+mod remat;
 mod walk;
-mod words;
 
-pub(crate) use behalf::Behalf;
-pub use behalf::Pass;
 pub use compose::Axes;
 pub use create::{IntoTensor, Number};
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
+pub(crate) use display::{Product, single_row};
 pub use index::{Index, s};
+pub(crate) use memo::{Partial, Request, partial, product, product_from};
 pub(crate) use node::Inputs;
 pub(crate) use node::Node;
 pub use node::{Logic, Op, ScanBody, Tensor};
+pub use provenance::Pass;
+pub(crate) use provenance::ProvenanceScope;
 pub use random::{Distribution, Keys};
-pub use region::{Region, Sweep};
-pub(crate) use remember::{Partial, Request, partial, product, product_from};
+pub use remat::{Region, Sweep};
 pub(crate) use walk::{inner_nodes, nodes_behind};
-pub(crate) use words::{Product, single_row};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::behalf::{self, Cause};
 use super::custom::Custom;
+use super::provenance::{self, Cause};
 use super::random::Distribution;
-use super::region::{Region, Sweep};
+use super::remat::{Region, Sweep};
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -262,7 +262,7 @@ impl Node {
     }
 
     /// Lets go of the inputs of a node whose value is known.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release_inputs(&self) {
         let inputs = std::mem::take(&mut *self.held_inputs());
         drop(inputs);
     }
@@ -323,7 +323,7 @@ impl Tensor {
         value: Option<Array>,
         origin: &'static Location<'static>,
     ) -> Tensor {
-        let (cause, origin) = behalf::current(origin);
+        let (cause, origin) = provenance::current(origin);
         let (mut pending, mut had_variable, mut has_placeholder) = (1_usize, false, op == Op::Placeholder);
         for input in &inputs {
             had_variable |= input.had_variable;
@@ -374,7 +374,7 @@ impl Tensor {
         if !value.is_writable() {
             return None;
         }
-        (node.cause, node.origin) = behalf::current(origin);
+        (node.cause, node.origin) = provenance::current(origin);
         (node.id, node.name) = (next_number(), OnceLock::new());
         Some(value)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::labels::Labels;
-use super::level::Level;
+use super::scope::Scope;
 use super::{place, summary::Summary};
 use crate::array::Array;
 use crate::diff::{Outcome, cotangents, dependent_nodes, is_flat, pullback};
@@ -108,7 +108,7 @@ pub fn audit<X: Tree, R: Outcome<Tree = Tensor>>(loss: impl FnOnce(&X) -> R, par
         let message = format!("the loss must be one floating-point number, not {}", result.describe());
         return Err(Error::new("audit", message).at(result.origin()));
     }
-    let level = Level::of(&[&result]);
+    let level = Scope::of(&[&result]);
     let leaves = variables.leaves();
     let names: Vec<(Tensor, String)> = leaves.iter().map(|(path, leaf)| (leaf.clone(), name_of(path))).collect();
     let labels = Labels::new(&level, &names, &[&result]);
@@ -162,7 +162,7 @@ fn name_of(path: &Path) -> String {
 /// What is known about a loss while its parameters are judged.
 struct Inspection<'i> {
     result: &'i Tensor,
-    level: &'i Level,
+    level: &'i Scope,
     labels: &'i Labels,
     gradients: &'i HashMap<u64, Array>,
 }
@@ -196,7 +196,7 @@ impl Inspection<'_> {
 
     /// The operations through which some nodes of a level are used and that let no derivative pass, and those whose
     /// derivative is 0 everywhere.
-    fn ends_from(&self, level: &Level, nodes: &[u64]) -> (Vec<Cut>, Vec<Cut>) {
+    fn ends_from(&self, level: &Scope, nodes: &[u64]) -> (Vec<Cut>, Vec<Cut>) {
         let mut alive: HashSet<u64> = nodes.iter().copied().collect();
         let (mut cut, mut flat) = (Vec::new(), Vec::new());
         for (node, inputs) in &level.nodes {
@@ -262,7 +262,7 @@ impl Inspection<'_> {
         let placeholders: Vec<u64> = body.carries.iter().chain(&body.entries).map(|tensor| tensor.0.id).collect();
         let inner = |(number, input): (usize, &Arc<Node>)| placeholders.get(number).copied().unwrap_or(input.id);
         let leading = inputs.iter().enumerate().filter(|(_, input)| on_the_way.contains(&input.id));
-        let (cut, flat) = self.ends_from(&Level::of_body(body), &leading.map(inner).collect::<Vec<_>>());
+        let (cut, flat) = self.ends_from(&Scope::of_body(body), &leading.map(inner).collect::<Vec<_>>());
         cut.into_iter().chain(flat).collect()
     }
 }

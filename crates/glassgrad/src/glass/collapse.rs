@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::graph::{Item, line_of};
 use super::labels::Labels;
-use super::level::Level;
+use super::scope::Scope;
 use crate::expr::Op;
 
 /// What becomes one.
@@ -20,7 +20,7 @@ pub(super) enum Fold {
 
 /// The items with groups in place of their members. A group is never behind itself: where something outside
 /// stands between two parts of it, as in a line that runs once for each layer, each part is a group.
-pub(super) fn grouped(items: Vec<Item>, level: &Level, labels: &Labels, folds: &[Fold]) -> Vec<Item> {
+pub(super) fn grouped(items: Vec<Item>, level: &Scope, labels: &Labels, folds: &[Fold]) -> Vec<Item> {
     if folds.is_empty() {
         return items;
     }
@@ -96,7 +96,7 @@ fn assemble(items: Vec<Item>, keys: &[Option<String>], groups: &[Vec<usize>], be
 }
 
 /// The group that each item belongs to, by the first fold that has one for it.
-fn keys(items: &[Item], level: &Level, labels: &Labels, folds: &[Fold]) -> Vec<Option<String>> {
+fn keys(items: &[Item], level: &Scope, labels: &Labels, folds: &[Fold]) -> Vec<Option<String>> {
     let modules = modules(level, labels);
     let key = |item: &Item, fold: &Fold| {
         let module = modules.get(&item.id);
@@ -111,13 +111,13 @@ fn keys(items: &[Item], level: &Level, labels: &Labels, folds: &[Fold]) -> Vec<O
     items.iter().map(|item| folds.iter().find_map(|fold| key(item, fold))).collect()
 }
 
-fn line_of_item(item: &Item, level: &Level) -> String {
+fn line_of_item(item: &Item, level: &Scope) -> String {
     level.get(item.id).map(|(node, _)| line_of(node.origin)).unwrap_or_default()
 }
 
 /// The part of the model that each node belongs to: of `layers.0.weight` it is `layers.0`. An operation without a
 /// name belongs where its parameter does, and without a parameter where its latest unnamed input does.
-fn modules(level: &Level, labels: &Labels) -> HashMap<u64, String> {
+fn modules(level: &Scope, labels: &Labels) -> HashMap<u64, String> {
     let mut modules: HashMap<u64, String> = HashMap::new();
     for (node, inputs) in &level.nodes {
         let is_input = inputs.is_empty() || node.op == Op::Variable;
@@ -145,7 +145,7 @@ fn modules(level: &Level, labels: &Labels) -> HashMap<u64, String> {
 }
 
 /// Whether a node is an input that belongs to a module, perhaps stretched.
-fn is_parameter(level: &Level, id: u64, modules: &HashMap<u64, String>) -> bool {
+fn is_parameter(level: &Scope, id: u64, modules: &HashMap<u64, String>) -> bool {
     let mut node = level.get(id);
     while let Some((inner, inputs)) = node {
         match (&inner.op, &inputs[..]) {

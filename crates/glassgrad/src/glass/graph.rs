@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::collapse::{Fold, grouped};
 use super::labels::Labels;
-use super::level::Level;
+use super::scope::Scope;
 use super::summary::Summary;
 use crate::array::Array;
 use crate::diff::{Outcome, cotangents};
@@ -36,7 +36,7 @@ pub struct Graph {
     outputs: Vec<Tensor>,
     /// Handles that keep the variables alive, so that gradients can still be asked for.
     variables: Vec<Tensor>,
-    level: Level,
+    level: Scope,
     labels: Labels,
     values: HashMap<Place, Array>,
     gradients: HashMap<u64, Array>,
@@ -126,7 +126,7 @@ impl Graph {
     }
 
     fn named(outputs: &[&Tensor], names: &[(Tensor, String)]) -> Graph {
-        let level = Level::of(outputs);
+        let level = Scope::of(outputs);
         let labels = Labels::new(&level, names, outputs);
         let is_variable = |(node, _): &&(std::sync::Arc<crate::expr::Node>, _)| {
             node.op == Op::Variable && node.dtype.is_float() && labels.is_shown(node.id)
@@ -333,7 +333,7 @@ impl Graph {
         grouped(items, &self.level, &self.labels, &self.folds)
     }
 
-    fn level_items(&self, level: &Level, outputs: &HashSet<u64>, steps: &[usize]) -> Vec<Item> {
+    fn level_items(&self, level: &Scope, outputs: &HashSet<u64>, steps: &[usize]) -> Vec<Item> {
         let mut items: Vec<Item> = Vec::new();
         let mut numbers: HashMap<u64, usize> = HashMap::new();
         for (node, inputs) in level.nodes.iter().filter(|(node, _)| self.labels.is_shown(node.id)) {
@@ -348,7 +348,7 @@ impl Graph {
                 Some(body) => {
                     // Inside of a loop the values are those of its first step.
                     let outputs = body.carried.iter().chain(&body.results).map(|tensor| tensor.0.id).collect();
-                    self.level_items(&Level::of_body(body), &outputs, &[steps, &[0]].concat())
+                    self.level_items(&Scope::of_body(body), &outputs, &[steps, &[0]].concat())
                 }
                 None => Vec::new(),
             };

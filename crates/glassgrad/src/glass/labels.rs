@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::level::Level;
+use super::scope::Scope;
 use crate::expr::{Node, Op, Product, Tensor};
 use crate::trace::short;
 
@@ -23,7 +23,7 @@ pub(crate) struct Labels {
 
 impl Labels {
     /// Labels for a graph in which some nodes have names from outside, and outputs are shown in any case.
-    pub(crate) fn new(level: &Level, names: &[(Tensor, String)], outputs: &[&Tensor]) -> Labels {
+    pub(crate) fn new(level: &Scope, names: &[(Tensor, String)], outputs: &[&Tensor]) -> Labels {
         let mut labels = Labels::default();
         labels.collect(level);
         for (tensor, name) in names {
@@ -36,11 +36,11 @@ impl Labels {
     }
 
     /// Names that the user gave anywhere are not given to others.
-    fn collect(&mut self, level: &Level) {
+    fn collect(&mut self, level: &Scope) {
         for (node, _) in &level.nodes {
             self.given.extend(node.given_name().map(str::to_owned));
             if let Some(body) = node.op.body() {
-                self.collect(&Level::of_body(body));
+                self.collect(&Scope::of_body(body));
             }
         }
     }
@@ -56,7 +56,7 @@ impl Labels {
         }
     }
 
-    fn assign(&mut self, level: &Level, shown: &HashSet<u64>) {
+    fn assign(&mut self, level: &Scope, shown: &HashSet<u64>) {
         let wrapped = leaves_under_variables(level);
         for (node, inputs) in &level.nodes {
             if let Some(body) = node.op.body() {
@@ -71,7 +71,7 @@ impl Labels {
                     }
                 }
                 let outputs = body.carried.iter().chain(&body.results).map(|tensor| tensor.0.id).collect();
-                self.assign(&Level::of_body(body), &outputs);
+                self.assign(&Scope::of_body(body), &outputs);
             }
             if self.texts.contains_key(&node.id) {
                 // The leaf under a variable with a name from outside goes by the same name.
@@ -189,7 +189,7 @@ impl Labels {
 }
 
 /// Leaves, and computed nodes that look like leaves, that are used by variables alone: the variable is the input.
-fn leaves_under_variables(level: &Level) -> HashSet<u64> {
+fn leaves_under_variables(level: &Scope) -> HashSet<u64> {
     let mut wrapped = HashSet::new();
     let mut used = HashSet::new();
     for (node, inputs) in &level.nodes {

@@ -16,18 +16,18 @@ mod audit;
 mod collapse;
 mod graph;
 mod labels;
-mod level;
 mod provenance;
 mod repair;
+mod scope;
 mod search;
 mod summary;
 
 pub use audit::{Audit, Cut, Finding, Verdict, Warning, audit, independent};
 pub use graph::{Graph, Shown};
 pub(crate) use labels::Labels;
-pub(crate) use level::Level;
 pub use provenance::{Carrier, NonFinite, Provenance, Wanted, explain_non_finite, non_finite_in};
 pub use repair::Repair;
+pub(crate) use scope::Scope;
 pub use summary::Summary;
 
 use std::panic::Location;

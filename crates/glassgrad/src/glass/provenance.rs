@@ -6,8 +6,8 @@ use std::panic::Location;
 use serde_json::{Value, json};
 
 use super::labels::Labels;
-use super::level::Level;
 use super::repair::{Repair, repair};
+use super::scope::Scope;
 use super::search::{Search, first_not_finite};
 use super::{index_text, place};
 use crate::array::Array;
@@ -128,7 +128,7 @@ impl Tensor {
     /// assert_eq!(found.path.len(), 3);
     /// ```
     pub fn provenance(&self) -> Result<Option<Provenance>, Error> {
-        let level = Level::of(&[self]);
+        let level = Scope::of(&[self]);
         let labels = Labels::new(&level, &[], &[self]);
         let values = level.values()?;
         Ok(Search { level: &level, labels: &labels, values: &values }.trace(self))
@@ -160,7 +160,7 @@ impl Tensor {
     /// ```
     pub fn eval_all_checked(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
         // Reading lets go of history, which is needed if something turns out to be wrong.
-        let level = Level::of(tensors);
+        let level = Scope::of(tensors);
         let arrays = Tensor::eval_all(tensors)?;
         let Some(number) = arrays.iter().position(|array| first_not_finite(array).is_some()) else {
             return Ok(arrays);
@@ -228,7 +228,7 @@ impl Traced {
         let mut between = self.all_outputs(wanted, &self.results);
         let outputs = between.pop().unwrap_or_default();
         let roots: Vec<&Tensor> = outputs.iter().chain(&self.results).collect();
-        let level = Level::of(&roots);
+        let level = Scope::of(&roots);
         let arrays = Tensor::eval_all(&outputs.iter().collect::<Vec<_>>())?;
         let Some(number) = arrays.iter().position(|array| first_not_finite(array).is_some()) else {
             return Ok(None);

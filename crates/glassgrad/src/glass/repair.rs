@@ -8,9 +8,9 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::labels::Labels;
-use super::level::Level;
 use super::place;
 use super::provenance::{Traced, Wanted};
+use super::scope::Scope;
 use super::search::first_not_finite;
 use crate::array::Array;
 use crate::expr::{Axes, Node, Op, Product, Tensor, single_row};
@@ -49,7 +49,7 @@ struct Candidate {
 /// The first candidate that is finite and changes nothing that was.
 pub(super) fn repair(
     traced: &Traced,
-    level: &Level,
+    level: &Scope,
     labels: &Labels,
     values: &HashMap<Place, Array>,
     culprit: &Arc<Node>,
@@ -81,7 +81,7 @@ pub(super) fn repair(
 }
 
 /// Results in which one node is replaced, and everything that follows from it made again.
-fn with_replaced(level: &Level, replaced: &Arc<Node>, tensor: &Tensor, results: &[Tensor]) -> Vec<Tensor> {
+fn with_replaced(level: &Scope, replaced: &Arc<Node>, tensor: &Tensor, results: &[Tensor]) -> Vec<Tensor> {
     let mut made: HashMap<u64, Arc<Node>> = HashMap::from([(replaced.id, Arc::clone(&tensor.0))]);
     for (node, inputs) in &level.nodes {
         if node.id == replaced.id || !inputs.iter().any(|input| made.contains_key(&input.id)) {
@@ -133,7 +133,7 @@ fn compared(first: &[Tensor], second: &[Tensor], agree: impl Fn(f64, f64, f64) -
 
 /// An exponential that overflows inside of a softmax, of ln Σ exp, or of ln(1 + exp), which the library has
 /// without overflow.
-fn without_overflow(level: &Level, exponential: &Arc<Node>, x: &Tensor, name: &str) -> Vec<Candidate> {
+fn without_overflow(level: &Scope, exponential: &Arc<Node>, x: &Tensor, name: &str) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let candidate = |node: &Arc<Node>, tensor: Tensor, advice: String| {
         let tensor = tensor.reshape(&node.shape);
@@ -168,7 +168,7 @@ fn without_overflow(level: &Level, exponential: &Arc<Node>, x: &Tensor, name: &s
 }
 
 /// What a node is before it was stretched or reshaped.
-fn behind_broadcasts(level: &Level, node: &Arc<Node>) -> Arc<Node> {
+fn behind_broadcasts(level: &Scope, node: &Arc<Node>) -> Arc<Node> {
     let mut node = Arc::clone(node);
     loop {
         let is_shape_only = match &node.op {
@@ -183,7 +183,7 @@ fn behind_broadcasts(level: &Level, node: &Arc<Node>) -> Arc<Node> {
 }
 
 /// The axes over which a node is the sum of another.
-fn sum_axes(level: &Level, node: &Arc<Node>, of: &Arc<Node>) -> Option<Vec<isize>> {
+fn sum_axes(level: &Scope, node: &Arc<Node>, of: &Arc<Node>) -> Option<Vec<isize>> {
     let sum = behind_broadcasts(level, node);
     let (Op::Einsum(einsum), Some((_, inputs))) = (&sum.op, level.get(sum.id)) else { return None };
     let (Product::Sum(axes), [input]) = (Product::of(einsum), &inputs[..]) else { return None };
@@ -191,7 +191,7 @@ fn sum_axes(level: &Level, node: &Arc<Node>, of: &Arc<Node>) -> Option<Vec<isize
 }
 
 /// Whether a node is another plus 1.
-fn is_one_more(level: &Level, node: &Arc<Node>, of: &Arc<Node>) -> bool {
+fn is_one_more(level: &Scope, node: &Arc<Node>, of: &Arc<Node>) -> bool {
     let Some((_, inputs)) = level.get(node.id).filter(|_| node.op == Op::Add) else { return false };
     let is_one = |input: &Arc<Node>| {
         let number = behind_broadcasts(level, input);
@@ -232,7 +232,7 @@ fn remade(node: &Arc<Node>, operands: &[Tensor]) -> Tensor {
 
 /// Another function that is the same away from the point where this one is not finite.
 fn moved(
-    level: &Level,
+    level: &Scope,
     node: &Arc<Node>,
     operation: Operation,
     operands: &[Tensor],
@@ -281,7 +281,7 @@ fn is_nothing_by_nothing(dividend: &Tensor, divisor: &Tensor, values: &HashMap<P
 }
 
 /// Whether a node is a sum of squares.
-fn is_sum_of_squares(level: &Level, node: &Arc<Node>) -> bool {
+fn is_sum_of_squares(level: &Scope, node: &Arc<Node>) -> bool {
     let sum = behind_broadcasts(level, node);
     let (Op::Einsum(einsum), Some((_, inputs))) = (&sum.op, level.get(sum.id)) else { return false };
     match &inputs[..] {

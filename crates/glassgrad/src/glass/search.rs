@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::labels::Labels;
-use super::level::Level;
 use super::provenance::{Carrier, Provenance, Wanted};
+use super::scope::Scope;
 use super::summary::Summary;
 use crate::array::{Array, Buffer};
 use crate::expr::{Inputs, Node, Op, Pass, ScanBody, Tensor};
@@ -31,7 +31,7 @@ pub(super) fn first_not_finite(array: &Array) -> Option<usize> {
 
 /// A graph with all its values, in which a number is traced back.
 pub(super) struct Search<'s> {
-    pub(super) level: &'s Level,
+    pub(super) level: &'s Scope,
     pub(super) labels: &'s Labels,
     pub(super) values: &'s HashMap<Place, Array>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Search<'s> {
 /// A loop in which the search is: its body, its inputs outside, and the step.
 struct Frame {
     body: Arc<ScanBody>,
-    level: Level,
+    level: Scope,
     outer: Inputs,
 }
 
@@ -206,7 +206,7 @@ fn enter(spot: &Spot, inputs: &[Arc<Node>], number: usize, frames: &mut Vec<Fram
         None => (&body.carried[number], body.length - 1, spot.element),
     };
     let node = Arc::clone(&inner.0);
-    frames.push(Frame { body: Arc::clone(body), level: Level::of_body(body), outer });
+    frames.push(Frame { body: Arc::clone(body), level: Scope::of_body(body), outer });
     Some(Spot { node, steps: [&spot.steps[..], &[step]].concat(), element })
 }
 

@@ -152,7 +152,7 @@ fn release(order: &[Arc<Node>], known: &[Arc<Node>]) {
     let mut live = LiveSearch::default();
     for node in order.iter().chain(known) {
         if node.value().is_some() && (none_live || !(node.had_variable && live.is_live(node))) {
-            node.let_go();
+            node.release_inputs();
         }
     }
 }

@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, square, square_size};
 use super::matrices::symmetric_part;
 use super::solve::{SolveTriangular, Triangle, divided};
-use super::stack::{MatrixOperation, square, square_size};
 use crate::expr::{Rule, Tensor};
 
 const NAME: &str = "cholesky";

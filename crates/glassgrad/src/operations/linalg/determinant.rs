@@ -4,12 +4,12 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, Origin, square};
 use super::eigen::negligible;
 use super::factor::Lu;
 use super::matrices::{as_row, columns, diagonal_matrix, only_element, rows};
 use super::singular::Factors;
 use super::solve::{Solve, inverse};
-use super::stack::{MatrixOperation, Origin, square};
 use crate::expr::{Axes, Index, Rule, Tensor, s};
 
 const NAME: &str = "det";

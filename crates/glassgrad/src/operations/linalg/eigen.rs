@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, epsilon, square, square_size};
 use super::factor::symmetric_eigen;
 use super::matrices::{above, as_column, as_row, diagonal, only_row, reciprocal_where, rows, symmetric_part};
-use super::stack::{MatrixOperation, epsilon, square, square_size};
 use crate::expr::{Axes, Rule, Tensor};
 
 const NAME: &str = "eigh";

@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, square};
 use super::factor::Lu;
 use super::matrices::{above, beside, columns, rows};
-use super::stack::{MatrixOperation, square};
 use crate::expr::{Rule, Tensor};
 
 const NAME: &str = "expm";

@@ -4,10 +4,10 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, sizes};
 use super::factor::Lu;
 use super::matrices::{above, beside, columns, identity, rows};
 use super::solve::{SolveTriangular, Triangle, divided};
-use super::stack::{MatrixOperation, sizes};
 use crate::dtype::DType;
 use crate::expr::{Index, Rule, Tensor, s};
 

@@ -18,6 +18,7 @@
 //! `stack` is how an operation on one matrix becomes one on a batch, `factor` the factorisations of one matrix, by the crate `glassgrad-linalg`,
 //! `matrices` the vocabulary that rules are written in; the others are one idea each.
 
+mod batched;
 mod cholesky;
 mod determinant;
 mod eigen;
@@ -29,7 +30,6 @@ mod pseudoinverse;
 mod qr;
 mod singular;
 mod solve;
-mod stack;
 
 pub(crate) use factor::factored;
 pub use solve::Triangle;

@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, sizes};
 use super::factor::singular;
 use super::solve::for_vector_or_matrix;
-use super::stack::{MatrixOperation, sizes};
 use crate::error::Error;
 use crate::expr::{Rule, Tensor};
 

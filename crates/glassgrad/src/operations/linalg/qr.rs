@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, sizes};
 use super::matrices::columns;
 use super::solve::{Triangle, divided};
-use super::stack::{MatrixOperation, sizes};
 use crate::expr::{Rule, Tensor};
 
 const NAME: &str = "qr";

@@ -4,10 +4,10 @@ use std::panic::Location;
 
 use glassgrad_linalg::{Matrix, Svd};
 
+use super::batched::{MatrixOperation, Origin, sizes};
 use super::eigen::{inverse_distances, negligible};
 use super::factor::singular;
 use super::matrices::{above, as_column, as_row, diagonal, only_row, reciprocal_where, rows};
-use super::stack::{MatrixOperation, Origin, sizes};
 use crate::expr::{Rule, Tensor};
 use crate::shape::Shape;
 

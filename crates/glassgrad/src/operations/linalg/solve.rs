@@ -4,9 +4,9 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
+use super::batched::{MatrixOperation, Origin, sizes, square, square_size};
 use super::factor::{Lu, NOISE};
 use super::matrices::{as_column, identity};
-use super::stack::{MatrixOperation, Origin, sizes, square, square_size};
 use crate::einsum::Einsum;
 use crate::expr::{Index, Op, Rule, Tensor, s};
 use crate::shape::Shape;

@@ -3,8 +3,8 @@
 //! A product that only one other product reads is put into it, and so on up to [`MOST_FACTORS`], if the cheapest
 //! order of all factors costs less than both on their own. Products in which zeros win are left as they are.
 
+use super::contraction_order::Orders;
 use super::dead::dead;
-use super::orders::Orders;
 use super::product::{all_differ, has_sums, product, put_in, renamed};
 use crate::einsum::Einsum;
 use crate::expr::Op;

@@ -10,16 +10,16 @@
 //! gives the same plan.
 
 mod common;
+mod contraction_order;
 mod correlate;
 mod dead;
 mod expand;
 mod flatten;
 mod fold;
-mod orders;
+mod joint_contraction;
 mod product;
 mod simplify;
 mod split;
-mod together;
 mod verify;
 
 use std::cell::RefCell;

@@ -6,10 +6,10 @@
 //! together, see `together`.
 
 use super::common::common;
+use super::contraction_order::Orders;
 use super::dead::dead;
-use super::orders::Orders;
+use super::joint_contraction::Together;
 use super::product::{has_sums, product, product_node};
-use super::together::Together;
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::flops;
 use crate::opt::graph::{Graph, GraphNode};

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
+use super::contraction_order::{Chosen, Orders};
 use super::flatten::{MOST_FACTORS, plain_product};
-use super::orders::{Chosen, Orders};
 use super::product::{has_sums, product_node, substituted};
 use super::split::{core, spread};
 use crate::dtype::DType;

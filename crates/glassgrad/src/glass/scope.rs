@@ -10,23 +10,23 @@ use crate::runtime::{Place, every_value};
 
 /// Nodes with their inputs, which stand before what uses them.
 #[derive(Clone)]
-pub(crate) struct Level {
+pub(crate) struct Scope {
     pub(crate) nodes: Vec<(Arc<Node>, Inputs)>,
     numbers: HashMap<u64, usize>,
 }
 
-impl Level {
+impl Scope {
     /// Everything behind some outputs.
-    pub(crate) fn of(outputs: &[&Tensor]) -> Level {
+    pub(crate) fn of(outputs: &[&Tensor]) -> Scope {
         let held = |node: Arc<Node>| {
             let inputs = node.inputs();
             (node, inputs)
         };
-        Level::new(nodes_behind(outputs, 0).into_iter().map(held).collect())
+        Scope::new(nodes_behind(outputs, 0).into_iter().map(held).collect())
     }
 
     /// The body of a loop: its placeholders, the outer tensors that it uses, and what it makes of them.
-    pub(crate) fn of_body(body: &ScanBody) -> Level {
+    pub(crate) fn of_body(body: &ScanBody) -> Scope {
         let inner = inner_nodes(body);
         let placeholders = body.carries.iter().chain(&body.entries).map(|tensor| Arc::clone(&tensor.0));
         let mut nodes: Vec<(Arc<Node>, Inputs)> = placeholders.map(|node| (node, Inputs::new())).collect();
@@ -42,12 +42,12 @@ impl Level {
             let inputs = node.inputs();
             (node, inputs)
         }));
-        Level::new(nodes)
+        Scope::new(nodes)
     }
 
-    fn new(nodes: Vec<(Arc<Node>, Inputs)>) -> Level {
+    fn new(nodes: Vec<(Arc<Node>, Inputs)>) -> Scope {
         let numbers = nodes.iter().enumerate().map(|(number, (node, _))| (node.id, number)).collect();
-        Level { nodes, numbers }
+        Scope { nodes, numbers }
     }
 
     /// A node of this level and its inputs.
