@@ -109,7 +109,7 @@ fn people_get_a_curve_and_what_came_of_it() {
         "{text}"
     );
     assert!(text.contains("loss by epoch: o training   x test"), "{text}");
-    assert!(text.contains("% in training") && text.contains("% on examples not seen"), "{text}");
+    assert!(text.contains("% on the training set") && text.contains("% on the test set"), "{text}");
     assert!(text.contains("s for 20 steps"), "{text}");
 }
 

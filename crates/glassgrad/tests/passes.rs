@@ -432,7 +432,7 @@ fn illegal_graphs_are_caught() {
         (float(Op::Reshape, &[0], &[4]), "node 4, reshape: 6 elements do not fill the shape [4]"),
         (planted(Op::Reshape, &[0], &[6], DType::F32), "node 4, reshape: input 0 is f64, not f32"),
         (planted(Op::Cast, &[0], &[6], DType::F32), "node 4, cast: its shape is [6], not [2, 3]"),
-        (float(Op::StopGradient, &[0, 1], &[2, 3]), "node 4, stop: it has 2 inputs, not 1"),
+        (float(Op::StopGradient, &[0, 1], &[2, 3]), "node 4, stop_gradient: it has 2 inputs, not 1"),
         (
             float(Op::ReadView(part.clone().into()), &[1], &[2, 2]),
             "node 4, read: input 0 has the shape [3, 2], not [2, 3]",

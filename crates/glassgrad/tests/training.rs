@@ -227,10 +227,13 @@ fn a_run_that_is_killed_at_ten_moments_ends_with_the_same_bits() {
     let (network, examples, training) = noisy_training();
     let whole = training.run(&network, &examples).unwrap();
     let path = folder("killed").join("run.safetensors");
+    // This file is a program of its own, or a module of a larger one.
+    let module = module_path!().split_once("::").map_or(String::new(), |(_, inside)| format!("{inside}::"));
+    let name = format!("{module}a_run_to_be_killed");
     let mut kills = 0;
     for attempt in 0..200_u64 {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_run_to_be_killed", "--ignored", "--quiet"])
+            .args(["--exact", &name, "--ignored", "--quiet"])
             .env("GLASSGRAD_KILLED_RUN", &path)
             .stdout(std::process::Stdio::null())
             .spawn();

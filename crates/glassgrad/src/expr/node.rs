@@ -127,6 +127,8 @@ impl Op {
             Op::Remat(region) => format!("region of {} results", region.body.carried.len()),
             Op::Sweep(sweep) => format!("reverse sweep of {} steps, {} snapshots", sweep.body.length, sweep.snapshots),
             Op::GetOutput(number) => format!("part {number}"),
+            Op::StopGradient => "stop_gradient".to_owned(),
+            Op::ControlDependency => "control_dependency".to_owned(),
             Op::Custom(custom) => custom.0.name().to_owned(),
             Op::Failed(error) => format!("failed {error}"),
             Op::Leaf
@@ -136,9 +138,7 @@ impl Op {
             | Op::Cast
             | Op::Reshape
             | Op::Logic(_)
-            | Op::Select
-            | Op::StopGradient
-            | Op::ControlDependency => format!("{self:?}").to_lowercase(),
+            | Op::Select => format!("{self:?}").to_lowercase(),
         }
     }
 }

@@ -193,7 +193,7 @@ impl LoopPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tensor;
+    use crate::expr::Tensor;
     use crate::opt::program::{Memory, Step};
 
     /// A loop with gathered loads, and one whose loads and stores are in place.
