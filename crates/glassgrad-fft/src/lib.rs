@@ -1,6 +1,6 @@
 //! Discrete Fourier transforms of `f32` and `f64`, by rustfft.
 //!
-//! rustfft is generic, so whoever calls it compiles all of its algorithms, for every instruction set: a quarter of what the
+//! rustfft is generic, so each calling crate compiles all of its algorithms, for every instruction set: a quarter of what the
 //! library would consist of. This crate is that compilation. It is built beside the library instead of in each of its
 //! builds.
 

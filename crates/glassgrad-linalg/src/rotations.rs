@@ -3,7 +3,7 @@
 use crate::matrix::Matrix;
 use crate::simd::vectorized;
 
-/// So many rotations are collected before they are applied.
+/// The number of rotations that are collected before they are applied.
 const CAPACITY: usize = 1 << 14;
 /// The columns to which all collected rotations are applied before the next ones: their part of a row stays in registers,
 /// and that of all rows in the cache.

@@ -5,7 +5,7 @@ use super::task::Description;
 use crate::failure::Failure;
 use crate::memory;
 
-/// A network of the widths that a file claims may have so many times the numbers that the file holds, and no more.
+/// The most parameters that a network of the widths in a file's header may have, as a multiple of the numbers in the file.
 const ROOM: usize = 16;
 
 impl Settings {

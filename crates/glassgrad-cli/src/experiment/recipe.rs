@@ -5,7 +5,7 @@ use glassgrad::optim::{self, Optimizer};
 use super::settings::{Schedule, Settings};
 use crate::failure::Failure;
 
-/// The optimizer, with its schedule in steps: so many make an epoch.
+/// The optimizer, with its schedule in steps, for this number of steps per epoch.
 pub(crate) fn optimizer(settings: &Settings, steps: u64) -> Result<Optimizer, Failure> {
     let Settings { lr, momentum, weight_decay, clip, lr_end, .. } = *settings;
     settings.check()?;

@@ -118,14 +118,14 @@ pub(super) type Trained = (Network, u64, bool, Vec<f64>);
 /// A run is saved when so much time has passed.
 const BETWEEN_SAVES: Duration = Duration::from_secs(5);
 
-/// At most so many epochs have their gradients looked at.
+/// The most epochs whose gradients are recorded.
 const LOOKS: u64 = 100;
 
-/// So many examples are looked at for gradients.
+/// The number of examples that gradients are recorded for.
 pub(crate) const EXAMPLES_FOR_GRADIENTS: usize = 256;
 
 impl Study {
-    /// Draws the initial weights; what does not fit together is told before anything runs.
+    /// Draws the initial weights; settings that contradict each other are errors before anything runs.
     pub(crate) fn new(settings: Settings, task: Task) -> Result<Study, Failure> {
         settings.check()?;
         let objective = Objective::of(&settings, &task.about)?;

@@ -382,8 +382,8 @@ impl Array {
         }
     }
 
-    /// Whether nobody else holds the elements. In debug builds, elements in host memory are spoiled: whoever asks is about
-    /// to write over all of them.
+    /// Whether the elements have no other owner. In debug builds, elements in host memory are filled with NaN: the caller
+    /// is about to overwrite all of them.
     pub(crate) fn is_writable(&mut self) -> bool {
         match Arc::get_mut(&mut self.storage) {
             Some(Storage::Host(buffer)) if cfg!(debug_assertions) => {

@@ -62,7 +62,7 @@ pub(super) fn publish(results: &mut Results, spare: &mut Spare, origin: &'static
     }
 }
 
-/// A result goes into the memory of a tensor from an earlier call, if nobody else holds it.
+/// A result reuses the memory of a tensor from an earlier call, if that has no other owner.
 pub(super) fn output<'s>(spare: &'s mut Option<Tensor>, origin: &'static Location<'static>) -> Output<'s> {
     spare.as_mut().and_then(|spare| spare.renewed(origin)).map_or(Output::New, Output::Into)
 }

@@ -103,7 +103,7 @@ pub(crate) trait Executable: Send + Sync {
 pub(crate) enum Input<'a> {
     /// Elements of an array, from this one on.
     Read(&'a Array, usize),
-    /// A whole array that nobody else holds, and that a result is written over.
+    /// A whole array without another owner, which a result overwrites.
     Overwrite(&'a mut Array),
 }
 
@@ -111,7 +111,7 @@ pub(crate) enum Input<'a> {
 pub(crate) enum Output<'a> {
     /// Into a new array.
     New,
-    /// Into an array that nobody else holds.
+    /// Into an existing array without another owner.
     Into(&'a mut Array),
     /// Over the input of this number, which is [`Input::Overwrite`].
     AliasInput(usize),

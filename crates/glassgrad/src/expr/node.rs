@@ -355,7 +355,7 @@ impl Tensor {
         Tensor(Arc::new(node))
     }
 
-    /// The value of a leaf, to be written over: a leaf that others hold too is first made anew.
+    /// The value of a leaf, to be overwritten (copy on write: a leaf with other owners is copied first).
     pub(crate) fn value_mut(&mut self) -> Option<&mut Array> {
         if !matches!(self.0.op, Op::Leaf) || Arc::get_mut(&mut self.0).is_none() {
             let (value, name) = (self.0.value()?.clone(), self.0.name.clone());
@@ -367,7 +367,7 @@ impl Tensor {
         Some(value)
     }
 
-    /// A leaf that nobody else holds, nor its elements, as a new one, and its value to be written over.
+    /// A leaf without other owners as a new one, and its value to be overwritten.
     pub(crate) fn renewed(&mut self, origin: &'static Location<'static>) -> Option<&mut Array> {
         let node = Arc::get_mut(&mut self.0).filter(|node| matches!(node.op, Op::Leaf))?;
         let value = node.value.get_mut()?;

@@ -24,7 +24,7 @@ pub enum Pass {
 pub(crate) struct Cause {
     pub(crate) node: Weak<Node>,
     pub(crate) pass: Pass,
-    /// The line that what is made takes on; the user's own rules keep theirs.
+    /// The source line that derived nodes take over; the user's own rules keep theirs.
     origin: Option<&'static Location<'static>>,
 }
 

@@ -1,4 +1,4 @@
-//! Graphs taken from tensors, and run: for tests, tools and whoever wants to see what is computed.
+//! Graphs captured from tensors, and evaluated: for tests, tools and inspection.
 
 use std::collections::HashMap;
 use std::panic::Location;

@@ -152,7 +152,7 @@ pub struct EarlyStopping<X, M> {
 }
 
 impl<X, M: FnMut(&X) -> Result<f64, Error>> EarlyStopping<X, M> {
-    /// Tolerates so many epochs without improvement.
+    /// Tolerates this number of epochs without improvement.
     ///
     /// ```
     /// use glassgrad::{Tensor, train::EarlyStopping};

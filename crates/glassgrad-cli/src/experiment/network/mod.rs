@@ -30,7 +30,7 @@ pub(crate) struct IoSpec {
 
 /// What all families can.
 trait Family: Tree + Sized {
-    /// Draws initial weights; what cannot be built is told with the setting to change.
+    /// Draws initial weights; an error names the setting to change.
     fn build(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Self, Failure>;
 
     /// What a network tells of some examples; with keys it draws the noise that training asks for.

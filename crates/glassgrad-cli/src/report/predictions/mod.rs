@@ -31,12 +31,12 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     }
 }
 
-/// What is told of the examples of the test set.
+/// The predictions for the test set.
 fn told_of_test(subject: &Subject<'_>, classes: usize) -> Result<Vec<Prediction>, Error> {
     predictions(subject.study.settings.loss, &subject.study.task.test, subject.outputs, classes)
 }
 
-/// What is told of the examples of the training set.
+/// The predictions for the training set.
 fn told_of_training(subject: &Subject<'_>, classes: usize) -> Result<Vec<Prediction>, Error> {
     let part = &subject.study.task.training;
     let outputs = Evaluator::new(&subject.study.objective, part).evaluate(&subject.outcome.network)?.outputs;

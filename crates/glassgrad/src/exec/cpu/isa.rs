@@ -1,4 +1,4 @@
-//! Levels of instructions: how wide the vectors are that kernels are compiled for.
+//! ISA levels: the instruction sets, and thereby vector widths, that kernels are compiled for.
 //!
 //! A program runs at the best level of its machine. The kernels of the two upper levels do the same operations in the
 //! same order, with multiply-adds that round once, and give the same bits; those of the lowest level on x86 round
@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-/// A level of instructions.
+/// An instruction-set architecture (ISA) level.
 ///
 /// ```
 /// use glassgrad::exec::Isa;

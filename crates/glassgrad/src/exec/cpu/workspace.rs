@@ -48,7 +48,7 @@ impl Purpose {
 pub(super) struct Workspaces([Mutex<Vec<Workspace>>; PURPOSES.len()]);
 
 impl Workspaces {
-    /// Makes sure that so many users at the same time find so many bytes each, so that no launch allocates later.
+    /// Allocates working memory of this size for this number of concurrent users, so that no launch allocates later.
     pub(super) fn provide(&self, purpose: Purpose, bytes: usize, users: usize) {
         if bytes == 0 {
             return;
@@ -120,7 +120,7 @@ impl Workspace {
         Ok(self.reserve(bytes))
     }
 
-    /// So many bytes, of any content.
+    /// Memory of this size in bytes with unspecified contents.
     pub(super) fn reserve(&mut self, bytes: usize) -> *mut u8 {
         let lines = bytes.div_ceil(ALIGNMENT);
         if self.lines.len() < lines {

@@ -495,7 +495,7 @@ fn largest_places(array: &Array, axis: usize) -> Vec<(usize, usize)> {
     found
 }
 
-/// For each line of so many elements the stable permutation that sorts it; NaN comes last in ascending order.
+/// The stable sorting permutation of each line of `size` elements; NaN comes last in ascending order.
 pub(crate) fn argsort<E: Element + PartialOrd>(elements: &[E], size: usize, descending: bool, places: &mut [i64]) {
     // Two elements without an order differ in being NaN, or both are.
     let compare = |a: E, b: E| {

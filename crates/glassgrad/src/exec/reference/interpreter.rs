@@ -108,7 +108,7 @@ impl Scalar {
 }
 
 impl Bytes {
-    /// So many bytes that show in a result if nothing is written over them: NaN, and -1.
+    /// Memory filled with a pattern that shows in results if it is not overwritten: NaN, and -1.
     pub(super) fn spoiled(count: usize) -> Bytes {
         Bytes(vec![0xFF; count])
     }

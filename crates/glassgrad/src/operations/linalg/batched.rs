@@ -81,7 +81,7 @@ fn apply(operation: Custom, inputs: &[&Tensor], origin: Origin) -> Tensor {
             .iter()
             .map(|input| input.broadcast_to(batch.followed_by(&input.shape()[input.rank() - 2..])))
             .collect(),
-        // What is wrong is told by the operation.
+        // The operation reports the error.
         _ => inputs.iter().map(|input| (*input).clone()).collect(),
     };
     Tensor::custom_node_at(operation, &stretched.iter().collect::<Vec<_>>(), origin)

@@ -10,8 +10,8 @@ use super::{Located, Lowering, Producer};
 use crate::opt::EpilogueLimits;
 use crate::opt::program::{ContractionAxis, Memory};
 
-/// Loops of at most so many elements, such as learning rates and step counts, may be computed before a contraction so that
-/// its epilogue can read them.
+/// The most elements of a loop, such as learning rates and step counts, that may be computed before a contraction so that its
+/// epilogue can read them.
 const SHORT: usize = 1024;
 
 /// A loop that can go on with a product, and the groups that must come before both for that.

@@ -1,4 +1,4 @@
-//! Kernels that run over many numbers at once: rows of the table, compiled for each level of instructions.
+//! Kernels that run over many numbers at once: rows of the table, compiled for each instruction set.
 //!
 //! A kernel is the row's own formula, evaluated in [`lane`]s. The list below says which rows have one, and how far the
 //! worst results are from the exact ones; `tests/ulp.rs` measures that. The other rows call the platform's functions
