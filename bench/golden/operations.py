@@ -943,8 +943,8 @@ def computed(name):
     }
 
 
-def written(path, names):
-    header = {"peers": VERSIONS, "seed": SEED, "command": "python bench/golden/operations.py"}
+def written(path, names, command="python bench/golden/operations.py"):
+    header = {"peers": VERSIONS, "seed": SEED, "command": command}
     lines = ",\n".join(json.dumps(computed(name), separators=(",", ":")) for name in names)
     path.write_text(json.dumps(header)[:-1] + f', "cases": [\n{lines}\n]}}\n')
     print(f"{path.name}: {len(names)} cases, {path.stat().st_size} bytes")

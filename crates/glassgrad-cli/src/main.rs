@@ -6,6 +6,7 @@
 
 mod chart;
 mod commands;
+mod device;
 mod experiment;
 mod failure;
 mod interrupt;
@@ -63,6 +64,7 @@ commands! {
     Predict predict,
     Tune tune,
     Bench bench,
+    Device device,
     Studio studio,
     Completions complete,
     Man complete,

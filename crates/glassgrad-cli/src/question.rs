@@ -51,8 +51,17 @@ impl Question {
             let (name, text) = pair
                 .split_once('=')
                 .ok_or_else(|| Failure::Input(format!("--at {pair}: a name and a value are needed, as in x=2")))?;
-            let (name, value) =
-                (name.trim(), number_of(text).map_err(|reason| Failure::Input(format!("--at {pair}: {reason}")))?);
+            let (name, value) = (
+                name.trim(),
+                number_of(text).map_err(|reason| {
+                    // Two pairs without a comma between them: "x=1 y=2".
+                    let help =
+                        if text.contains('=') { "\n  = help: separate pairs by commas, as in x=1,y=2" } else { "" };
+                    let reason =
+                        if help.is_empty() { reason } else { "a value is expected, not another pair".to_owned() };
+                    Failure::Input(format!("--at {pair}: {reason}{help}"))
+                })?,
+            );
             if matches!(name, "e" | "pi") {
                 return Err(Failure::Input(format!(
                     "--at {pair}: {name} is a constant; give the variable another name"

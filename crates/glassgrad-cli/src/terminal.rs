@@ -25,6 +25,16 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// A count with its noun: "1 step", "2 steps".
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", plural(count))
+}
+
+/// The ending of a noun after a count.
+pub(crate) fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 /// Writes text to standard output, with control characters escaped. A reader that has gone away, as `head` does, is no
 /// failure.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

@@ -221,7 +221,83 @@ fn a_model_predicts_the_rows_of_a_table() {
     refused(&["predict", &out, rows.to_str().expect("a path")], "sepal length");
     refused(&["predict", &place.told("nowhere"), rows.to_str().expect("a path")], "nowhere");
     refused(&["predict", &out], "is missing");
-    refused(&["predict", &out, rows.to_str().expect("a path"), "--prompt", "x"], "is no text");
+    refused(&["predict", &out, rows.to_str().expect("a path"), "--prompt", "x"], "was not trained on text");
+}
+
+#[test]
+fn tables_are_read_alike_by_train_and_predict() {
+    let place = Place::new("tables");
+    let write = |name: &str, text: &str| {
+        let path = place.file(name);
+        std::fs::write(&path, text).expect("a table");
+        path.display().to_string()
+    };
+    // Decimal commas, a gap in a feature, a gap in the target, and a column of names.
+    let rows: Vec<String> = (0..40)
+        .map(|row| {
+            format!("n{row};{},5;{};{}", row, row % 7, if row == 3 { "".to_owned() } else { format!("{},25", 2 * row) })
+        })
+        .collect();
+    let table = write("prices.csv", &format!("id;size;rooms;price\n9;;3;4,5\n{}\n", rows.join("\n")));
+    refused(&["train", &table, "--epochs", "1"], "line 2, column \"size\": the value is missing");
+    refused(&["train", &table, "--epochs", "1"], "--missing");
+    refused(&["train", &table, "--epochs", "1", "--drop", "colour"], "--drop colour");
+    refused(&["train", &table, "--epochs", "1", "--drop", "price", "--target", "price"], "is the target");
+    let out = place.told("model");
+    let told = succeeds(&["train", &table, "--epochs", "1", "--drop", "id", "--missing", "mean", "--out", &out]);
+    // The row without a target is left out, that without a size is not.
+    assert!(told.contains("40 rows, price from 2 features"), "{told}");
+    assert!(told.contains("weight decay 0.3"), "defaults are stated: {told}");
+
+    // The same treatment by default, with the means of the training data; the gap stays one in the output.
+    let asked = write("asked.csv", "id;size;rooms\n1;;3\n2;20,5;4\n");
+    let predicted = succeeds(&["predict", &out, &asked, "--drop", "id"]);
+    let lines: Vec<&str> = predicted.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("size,rooms,predicted price", 3));
+    assert!(lines[1].starts_with(",3,") && lines[2].starts_with("20.5,4,"), "{predicted}");
+    assert_eq!(succeeds(&["predict", &out, &asked, "--missing", "drop"]).lines().count(), 2);
+    refused(&["predict", &out, &asked, "--missing", "error"], "--missing: drop leaves out rows");
+    refused(&["predict", &out, &asked, "--drop", "rooms"], "the network needs this column");
+    let other = write("other.csv", "id;size\n1;2\n");
+    refused(&["predict", &out, &other], "was trained on the columns size, rooms; the file has id, size");
+
+    // A delimiter, a decimal mark and a header that are stated.
+    let bars = write("bars.csv", "1,234|5\n2,345|6\n3,456|7\n4,567|8\n5,678|9\n");
+    refused(&["train", &bars, "--delimiter", "pipe"], "--decimal comma");
+    let stated = ["train", &bars, "--delimiter", "pipe", "--decimal", "comma", "--header", "no", "--epochs", "1"];
+    assert!(succeeds(&stated).contains("5 rows, f1 from 1 feature"));
+    let infinite = write("infinite.csv", "a,b\n1,2\ninf,3\n4,5\n");
+    refused(&["train", &infinite], "infinite.csv: line 3, column \"a\": the value is not finite");
+    refused(&["train", "iris", "--drop", "species"], "--drop: this setting applies to csv, not to iris");
+}
+
+#[test]
+fn counts_agree_with_their_nouns() {
+    let place = Place::new("plurals");
+    let table = place.file("few.csv");
+    std::fs::write(&table, "x,y\n1,1.5\n2,2.5\n3,3.25\n4,4.5\n5,5.5\n").expect("a table");
+    let told = succeeds(&["train", &table.display().to_string(), "--epochs", "1"]);
+    for words in
+        ["from 1 feature\n", "4 training examples, 1 test example\n", "for 1 step\n", "1 Newton step\n", "R² undefined"]
+    {
+        assert!(told.contains(words), "{words:?} in {told}");
+    }
+    assert!(succeeds(&["tune", "iris", "--trials", "1", "--epochs", "1"]).starts_with("iris: 1 trial, "));
+    // What is recommended is what was evaluated, also where successive halving ranks an early stage first.
+    let tuned: Value = serde_json::from_str(&succeeds(&[
+        "tune", "iris", "--search", "halving", "--trials", "4", "--epochs", "4", "--json",
+    ]))
+    .expect("JSON");
+    let epochs = tuned["best"]["epochs"].as_u64().expect("a number");
+    assert!(tuned["command"].as_str().expect("a command").contains(&format!("--epochs {epochs}")), "{tuned}");
+    assert!(
+        succeeds(&["check", "sin(x)", "--at", "x=1"])
+            .contains("a tape of 1 operation, one reverse sweep for the derivative")
+    );
+    refused(&["train", "moons", "--points", "1"], "1 example in the training set and 0 in the test set");
+    refused(&["train", "iris", "--layers", "abc"], "expected whole numbers separated by commas, as in 16,16");
+    refused(&["train", "iris", "--epochs", "-1"], "expected a whole number of at least 0");
+    refused(&["grad", "x*y", "--at", "x=1 y=2"], "separate pairs by commas, as in x=1,y=2");
 }
 
 #[test]
@@ -293,7 +369,7 @@ fn what_does_not_fit_together_is_told() {
     let nothing = succeeds(&["train", "iris", "--epochs", "0"]);
     assert!(nothing.contains(" 0.000 s for 0 steps"), "{nothing}");
     for (arguments, words) in [
-        (&["moons", "--model", "cnn"][..], "only images"),
+        (&["moons", "--model", "cnn"][..], "needs images"),
         (&["moons", "--layers", "0"], "layer 1 is 0 wide"),
         (&["moons", "--loss", "huber"], "choose cross-entropy"),
         (&["function", "--loss", "hinge"], "choose mse"),
@@ -303,7 +379,7 @@ fn what_does_not_fit_together_is_told() {
         (&["digits", "--model", "transformer", "--heads", "5"], "share the width"),
         (&["digits", "--model", "transformer", "--layers", "32,16"], "equally wide"),
         (&["iris", "--test", "1.5"], "--test"),
-        (&["iris", "--test", "0"], "both parts need some"),
+        (&["iris", "--test", "0"], "each needs at least one"),
         (&["iris", "--dropout", "1"], "--dropout"),
         (&["iris", "--momentum", "1"], "--momentum"),
         (&["iris", "--engine", "scalar", "--optimizer", "adam"], "it knows --optimizer sgd"),

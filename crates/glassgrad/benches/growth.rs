@@ -1,4 +1,4 @@
-//! How the cost of a gradient grows: `cargo bench --bench growth --profile release [-- batch|depth|nodes|length]`.
+//! How the cost of a gradient grows: `cargo bench -p glassgrad-benches --bench growth --profile release [-- batch|depth|nodes|length]`.
 //!
 //! A training step of a network by its batch and by its depth, a graph that is built anew by its nodes, and a loop over time by
 //! its length. Each line tells the time and what it is for one example, layer, node or step of time. Where that stays the same

@@ -1,1 +1,1 @@
-//! Benchmarks of glassgrad: `cargo bench --bench scalar`, `planning`, `overhead` and `growth`.
+//! Benchmarks of glassgrad: `cargo bench -p glassgrad-benches --bench scalar`, `planning`, `overhead` and `growth`.

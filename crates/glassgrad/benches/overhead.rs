@@ -1,7 +1,7 @@
 //! What an operation costs besides its arithmetic: a training step built anew each time (define-by-run), the same
 //! step compiled, and its program alone, on arrays so small that bookkeeping is what one sees.
 //!
-//! `cargo bench --bench overhead` prints nanoseconds an operation. With `--define STEPS` or `--replay STEPS` only
+//! `cargo bench -p glassgrad-benches --bench overhead` prints nanoseconds an operation. With `--define STEPS` or `--replay STEPS` only
 //! that many steps run, for a tool that counts instructions; `--tiny STEPS` replays on arrays of two or three rows, where
 //! nearly nothing but bookkeeping is left, with as many hidden layers as `--layers` says.
 

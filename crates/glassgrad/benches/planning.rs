@@ -1,4 +1,4 @@
-//! What planning costs: `cargo bench --bench planning [-- NAME [NODES]]`.
+//! What planning costs: `cargo bench -p glassgrad-benches --bench planning [-- NAME [NODES]]`.
 //!
 //! Graphs of several kinds and sizes go through every pass, through lowering, and their values through memory planning
 //! alone. Each line tells microseconds a node of the graph as it was taken; a column that grows down the sizes is not

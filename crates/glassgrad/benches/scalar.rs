@@ -1,4 +1,4 @@
-//! What the scalar engines cost: `cargo bench --bench scalar`.
+//! What the scalar engines cost: `cargo bench -p glassgrad-benches --bench scalar`.
 //!
 //! Tapes are measured for each recorded operation; gradients stand beside the plain `f64` evaluation
 //! of the same generic function. Memory is used again from one iteration to the next, as in a loop

@@ -7,7 +7,7 @@
 //! Implementation of Automatic Differentiation" (Fang et al.), and checks that the sweeps of the
 //! library give the same numbers.
 //!
-//! Run it with `cargo run --release --example 01_worked_examples`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 01_worked_examples`.
 
 use glassgrad::scalar::{NodeId, Tape, Var};
 

@@ -8,7 +8,7 @@
 //! - *Symbolic* differentiation is exact, but the expression swells: it more than doubles with every iterate.
 //! - *Automatic* differentiation is exact too, and costs a fixed number of operations per operation.
 //!
-//! Run it with `cargo run --release --example 02_three_ways_to_differentiate`; it writes the error
+//! Run it with `cargo run --release -p glassgrad-examples --example 02_three_ways_to_differentiate`; it writes the error
 //! against h into `target/pictures`, or into the folder given as an argument.
 
 mod picture;

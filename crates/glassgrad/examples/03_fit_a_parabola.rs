@@ -7,7 +7,7 @@
 //! three of them the blind search still gets somewhere; the second table shows how it falls behind
 //! when there are more.
 //!
-//! Run it with `cargo run --release --example 03_fit_a_parabola`; it writes a picture into
+//! Run it with `cargo run --release -p glassgrad-examples --example 03_fit_a_parabola`; it writes a picture into
 //! `target/pictures`, or into the folder given as an argument.
 
 mod picture;

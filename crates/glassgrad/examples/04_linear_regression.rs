@@ -6,7 +6,7 @@
 //! With the best learning rate 2/(λ₁ + λ₂) every step shrinks the error at least by the factor
 //! (κ - 1)/(κ + 1), where κ = λ₂/λ₁; the program measures that factor.
 //!
-//! Run it with `cargo run --release --example 04_linear_regression`; it writes a picture into
+//! Run it with `cargo run --release -p glassgrad-examples --example 04_linear_regression`; it writes a picture into
 //! `target/pictures`, or into the folder given as an argument.
 
 mod picture;

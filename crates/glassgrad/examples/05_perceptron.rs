@@ -8,7 +8,7 @@
 //! gradient does, if it exists: through a hard threshold it is zero everywhere, as the program
 //! shows, and through tanh it is not. So the threshold goes, and XOR is learned by descent.
 //!
-//! Run it with `cargo run --release --example 05_perceptron`; it writes a picture into
+//! Run it with `cargo run --release -p glassgrad-examples --example 05_perceptron`; it writes a picture into
 //! `target/pictures`, or into the folder given as an argument.
 
 mod picture;

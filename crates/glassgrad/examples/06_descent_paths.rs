@@ -10,7 +10,7 @@
 //! at a point that is no minimum, and the noise of the third is what sets it free. In Rosenbrock's
 //! valley gradient descent crawls, and momentum is well ahead of it.
 //!
-//! Run it with `cargo run --release --example 06_descent_paths`; it writes a picture into
+//! Run it with `cargo run --release -p glassgrad-examples --example 06_descent_paths`; it writes a picture into
 //! `target/pictures`, or into the folder given as an argument.
 
 mod picture;

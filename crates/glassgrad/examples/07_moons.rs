@@ -9,7 +9,7 @@
 //! reverse sweep. The tape and the memory of the sweep are used again, so no step but the first
 //! allocates for them. The same generic function, called with `f64`, is the trained network.
 //!
-//! Run it with `cargo run --release --example 07_moons`; it writes the decision boundary into
+//! Run it with `cargo run --release -p glassgrad-examples --example 07_moons`; it writes the decision boundary into
 //! `target/pictures`, or into the folder given as an argument.
 
 mod data;

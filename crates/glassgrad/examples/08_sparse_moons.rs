@@ -9,7 +9,7 @@
 //! are no ancestors of the output. The program counts those that are, and checks that all
 //! others have no gradient.
 //!
-//! Run it with `cargo run --release --example 08_sparse_moons`; it writes the boundaries of the best
+//! Run it with `cargo run --release -p glassgrad-examples --example 08_sparse_moons`; it writes the boundaries of the best
 //! wirings into `target/pictures`, or into the folder given as an argument.
 
 mod data;

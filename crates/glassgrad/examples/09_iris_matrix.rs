@@ -11,7 +11,7 @@
 //! The cross-entropy is computed from the logits as logsumexp(z) - z_class, with the largest logit
 //! taken out first; DiffX's ln(softmax + 10⁻¹²) is finite too, but where it saves, it has no slope.
 //!
-//! Run it with `cargo run --release --example 09_iris_matrix`; it writes the loss curves into
+//! Run it with `cargo run --release -p glassgrad-examples --example 09_iris_matrix`; it writes the loss curves into
 //! `target/pictures`, or into the folder given as an argument.
 
 mod data;

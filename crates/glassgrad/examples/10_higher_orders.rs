@@ -8,7 +8,7 @@
 //! - *Nested derivatives* keep their levels apart by type, so that none is taken for another.
 //! - *Complex functions* of the ecosystem's `num_complex` differentiate unchanged.
 //!
-//! Run it with `cargo run --release --example 10_higher_orders`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 10_higher_orders`.
 
 use glassgrad::scalar::{Dual, SparseMatrix, Var, derivative, derivatives, gradient, hessian, sparse_hessian};
 use glassgrad::{Real, c};

@@ -11,7 +11,7 @@
 //! The last part lets a chain of springs come to rest twice, replayed and recorded anew at each
 //! step, arrives at the same place to the last bit, and prints what a step costs either way.
 //!
-//! Run it with `cargo run --release --example 11_replay`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 11_replay`.
 
 mod random;
 

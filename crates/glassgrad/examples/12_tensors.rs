@@ -5,7 +5,7 @@
 //! derivative of the sine, the gradient of a dictionary, a loop that multiplies, and the log-likelihood of
 //! a recurrent network whose loop is as long as the sequence.
 //!
-//! Run it with `cargo run --release --example 12_tensors`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 12_tensors`.
 
 use std::collections::BTreeMap;
 

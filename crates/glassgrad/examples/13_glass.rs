@@ -5,7 +5,7 @@
 //! library find them: parameters that no derivative reaches, a softmax that overflows, a root at zero, and a rule
 //! that is wrong.
 //!
-//! Run it with `cargo run --release --example 13_glass`; it writes the pictures into `target/pictures`, or into the
+//! Run it with `cargo run --release -p glassgrad-examples --example 13_glass`; it writes the pictures into `target/pictures`, or into the
 //! folder given as an argument.
 
 use std::path::PathBuf;

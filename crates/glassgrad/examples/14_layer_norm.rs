@@ -3,7 +3,7 @@
 //! The composed form is a dozen nodes. The fused one computes each row in two passes over plain memory, and states in its
 //! rule what the derivative simplifies to. The rule is written in tensors, so second derivatives need no second rule.
 //!
-//! Run it with `cargo run --release --example 14_layer_norm`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 14_layer_norm`.
 
 use glassgrad::array::{Array, Buffer};
 use glassgrad::certify::certify_tensors;

@@ -4,7 +4,7 @@
 //! aᵀ. So the rule is the operation on a matrix of twice the size, and that of the rule again: every order is there. The
 //! library's own `expm` (feature `linalg`) uses the same fact with a better approximation.
 //!
-//! Run it with `cargo run --release --example 15_matrix_exponential`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 15_matrix_exponential`.
 
 use glassgrad::array::{Array, Buffer};
 use glassgrad::certify::certify_tensors;

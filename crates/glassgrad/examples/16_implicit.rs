@@ -4,7 +4,7 @@
 //! nobody differentiates the iterations. If F(E, M, e) = 0, then ∂E/∂M = -(∂F/∂M) / (∂F/∂E): the rule needs the
 //! equation and its solution. The solution is the operation's own output, so the rule can be differentiated again.
 //!
-//! Run it with `cargo run --release --example 16_implicit`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 16_implicit`.
 
 use glassgrad::array::{Array, Buffer};
 use glassgrad::certify::certify_tensors;

@@ -6,7 +6,7 @@
 //! end. The first is the exact gradient of what was computed; the second approaches that of the true motion, so both
 //! meet with the fourth power of the step.
 //!
-//! Run it with `cargo run --release --example 17_adjoint`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 17_adjoint`.
 
 use glassgrad::array::{Array, Buffer};
 use glassgrad::dtype::DType;

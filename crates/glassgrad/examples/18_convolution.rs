@@ -3,7 +3,7 @@
 //! A convolution is an einsum of windows and a kernel, so its derivatives in the image and in the kernel need no rule of
 //! their own.
 //!
-//! Run it with `cargo run --release --example 18_convolution`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 18_convolution`.
 
 use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::rng::Key;

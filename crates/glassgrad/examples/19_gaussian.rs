@@ -3,7 +3,7 @@
 //! The covariance is factored once, Σ = L·Lᵀ; the determinant is that of L, and L⁻¹ whitens the data. Textbooks derive
 //! the gradient by hand, ½·(Σ⁻¹·S·Σ⁻¹ - n·Σ⁻¹) with S the scatter of the data; here it is `grad`.
 //!
-//! Run it with `cargo run --release --example 19_gaussian`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 19_gaussian`.
 
 use glassgrad::certify::certify_tensors;
 use glassgrad::dtype::DType;

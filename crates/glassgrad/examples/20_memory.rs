@@ -6,7 +6,7 @@
 //! So the work grows with the logarithm of what is saved. Here the same gradient is made within smaller and smaller
 //! budgets; then a deep network, which is no loop, is cut into steps the same way; and last, by hand, with checkpoints.
 //!
-//! Run it with `cargo run --release --example 20_memory`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 20_memory`.
 
 use glassgrad::exec::footprint;
 use glassgrad::opt::program::{Program, Step};

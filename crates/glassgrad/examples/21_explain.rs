@@ -7,7 +7,7 @@
 //! everything that is computed. The second network is recurrent: its program has one step for the whole loop over time,
 //! and the steps inside of it are told for one moment. The pictures of the memory go into the folder that is given.
 //!
-//! Run it with `cargo run --release --example 21_explain target/pictures`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 21_explain target/pictures`.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! Jacobians and Hessians that know their structure: what is held, how it is used, and what each mode would cost.
 //!
-//! cargo run --release --features linalg --example 22_tensor_calculus
+//! cargo run --release -p glassgrad-examples --example 22_tensor_calculus
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Cameras and points from what the cameras see: a derivative that is sparse because integers pick what a residual reads.
 //!
-//! cargo run --release --features linalg --example 23_bundle_adjustment
+//! cargo run --release -p glassgrad-examples --example 23_bundle_adjustment
 
 mod picture;
 mod random;

@@ -1,6 +1,6 @@
 //! Samples of a posterior by Hamiltonian dynamics, with and without the Hessian at its mode as the mass.
 //!
-//! cargo run --release --features linalg --example 24_hamiltonian_monte_carlo
+//! cargo run --release -p glassgrad-examples --example 24_hamiltonian_monte_carlo
 //!
 //! A particle that slides over the negative logarithm of a density, kicked at random every now and then, spends its time where the
 //! density is. With one mass for all directions, its steps must be as short as the narrowest direction asks for, and the

@@ -3,7 +3,7 @@
 //! The network of DiffX, 4-10-3 with tanh, learns the mean cross-entropy of all 150 flowers by gradient descent in 64 bits.
 //! PyTorch's losses were written down by `bench/golden/learning.py`.
 //!
-//! Run it with `cargo run --release --example 25_irises`; it draws the curves into `target/pictures`, or into the folder
+//! Run it with `cargo run --release -p glassgrad-examples --example 25_irises`; it draws the curves into `target/pictures`, or into the folder
 //! given as an argument.
 
 mod picture;

@@ -5,7 +5,7 @@
 //! learned by networks with one and with three hidden layers, by L-BFGS. What is told is the root of the mean square of the error on
 //! points in between those that were learned.
 //!
-//! Run it with `cargo run --release --example 26_approximation`; it draws the errors into `target/pictures`, or into the
+//! Run it with `cargo run --release -p glassgrad-examples --example 26_approximation`; it draws the errors into `target/pictures`, or into the
 //! folder given as an argument.
 
 mod picture;

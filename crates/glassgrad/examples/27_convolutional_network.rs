@@ -3,7 +3,7 @@
 //! Convolution, batch normalisation, pooling, a linear layer. The statistics of the normalisation are no parameters: a step
 //! of training returns them beside the loss, and they travel with the state.
 //!
-//! Run it with `cargo run --release --example 27_convolutional_network`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 27_convolutional_network`.
 
 use glassgrad::dtype::DType;
 use glassgrad::nn::{BatchNorm, Conv2d, Flatten, Layer, Linear, MaxPool, Statistics};

@@ -3,7 +3,7 @@
 //! Each entry is a number and a mark; two entries are marked, and their sum is wanted at the end. Sequences of a batch have
 //! different lengths and are filled up to the longest. The network has to remember across entries that do not matter.
 //!
-//! Run it with `cargo run --release --example 28_recurrent_network`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 28_recurrent_network`.
 
 use glassgrad::nn::{Gru, Layer, Linear, Recurrent};
 use glassgrad::optim::Optimizer;

@@ -2,7 +2,7 @@
 //!
 //! Embeddings of symbols and of places, two blocks with causal attention, and a linear layer that tells the next symbol.
 //!
-//! Run it with `cargo run --release --example 29_transformer`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 29_transformer`.
 
 use glassgrad::dtype::DType;
 use glassgrad::expr::s;

@@ -3,7 +3,7 @@
 //! The loss is the negative log-likelihood. With a fixed deviation that is the mean square error; with a learned one the
 //! network also finds where the data are noisy.
 //!
-//! Run it with `cargo run --release --example 30_distributions`; it draws what it predicts into `target/pictures`, or into
+//! Run it with `cargo run --release -p glassgrad-examples --example 30_distributions`; it draws what it predicts into `target/pictures`, or into
 //! the folder given as an argument.
 
 mod picture;

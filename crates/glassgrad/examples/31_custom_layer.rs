@@ -3,7 +3,7 @@
 //! A layer is a structure of tensors and layers with `#[derive(Tree)]`, and a function. Its gradient, the state of its
 //! optimizer and what is saved have its type and its names; nothing is registered anywhere.
 //!
-//! Run it with `cargo run --release --example 31_custom_layer`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 31_custom_layer`.
 
 use glassgrad::nn::{Layer, LayerNorm, Linear};
 use glassgrad::optim::Optimizer;

@@ -4,7 +4,7 @@
 //! typeset formula and the numbers of any single weight. Links are chained with those of the library: here with weight
 //! decay, clipping and a schedule.
 //!
-//! Run it with `cargo run --release --example 32_custom_optimizer`.
+//! Run it with `cargo run --release -p glassgrad-examples --example 32_custom_optimizer`.
 
 use glassgrad::formula::Symbol;
 use glassgrad::optim::{Link, Optimizer, Rule, Schedule, Slot, WeightDecay};

@@ -6,6 +6,8 @@
 use std::fmt::Debug;
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
+use crate::special;
+
 /// A type into which the literal numbers of a formula can be lifted.
 pub trait Literal: Copy {
     /// The number `value` as a constant of this type: it depends on nothing.
@@ -51,8 +53,10 @@ macro_rules! machine_numbers {
             fn $name(self) -> Self;)*
             $(#[doc = concat!("`", stringify!($wide), "`, evaluated in `f64`.")]
             fn $wide(self) -> Self;)*
-            /// Applies a function of `f64` and rounds its result once.
-            fn through_f64(self, function: impl FnOnce(f64) -> f64) -> Self;
+            /// The polygamma function of an order, evaluated in `f64`; digamma is of order 0.
+            fn polygamma(self, order: i32) -> Self;
+            /// The derivative of sinc of an order, evaluated in `f64`.
+            fn sinc_derivative(self, order: i32) -> Self;
             /// Integer power.
             fn powi(self, exponent: i32) -> Self;
             /// Real power.
@@ -84,8 +88,12 @@ macro_rules! machine_numbers {
                 $function(f64::from(self)) as $float
             })*
             #[inline]
-            fn through_f64(self, function: impl FnOnce(f64) -> f64) -> Self {
-                function(f64::from(self)) as $float
+            fn polygamma(self, order: i32) -> Self {
+                special::polygamma(order, f64::from(self)) as $float
+            }
+            #[inline]
+            fn sinc_derivative(self, order: i32) -> Self {
+                special::sinc_derivative(order, f64::from(self)) as $float
             }
             #[inline(always)]
             fn powi(self, exponent: i32) -> Self {

@@ -89,6 +89,12 @@ impl Error {
         self
     }
 
+    /// The same error under the name of the operation that the user called, of which the failed one is a part.
+    pub(crate) fn renamed(mut self, operation: &str) -> Error {
+        operation.clone_into(&mut Arc::make_mut(&mut self.0).operation);
+        self
+    }
+
     /// The operation that failed.
     ///
     /// ```

@@ -1,8 +1,64 @@
-//! Glassgrad: a see-through automatic-differentiation engine.
+//! Glassgrad: automatic differentiation and neural networks that can be inspected.
 //!
-//! Every value, every gradient and every dependency of a computation can be asked for and is shown
-//! in the user's own names. Functions are written once, generic over [`Real`], and differentiated
-//! forwards, in reverse, to any order and nested:
+//! Tensors are lazy and immutable. Functions of them are transformed by [`grad`], [`jvp`], [`vmap`], [`hessian`] and others in any
+//! nesting, [`compile()`] plans a function once and then only runs it, and every value, gradient and dependency can be shown in the
+//! user's own names.
+//!
+//! # Tensors and gradients
+//!
+//! ```
+//! use glassgrad::{Tensor, compile, grad, hessian, vmap};
+//!
+//! let x = Tensor::from([1.0, 2.0, 3.0]);
+//! let f = |x: &Tensor| (x.square() * x.sin()).sum();
+//! let gradient = grad(f)(&x);                  // a tensor like x; nothing is computed yet
+//! let exact = &x * 2.0 * x.sin() + x.square() * x.cos();
+//! assert!((gradient - exact).abs().max().item().unwrap() < 1e-12); // reading computes
+//!
+//! assert_eq!(hessian(|x: &Tensor| x.powi(3).sum())(&x).shape().to_string(), "[3, 3]");
+//! assert_eq!(vmap(|row: &Tensor| row.sum())(&Tensor::ones([4, 3])).to_string(), "[3, 3, 3, 3]");
+//!
+//! let step = compile(move |x: &Tensor| x - grad(f)(x) * 0.01); // traced, differentiated and planned once
+//! assert_eq!(step.call(&x).unwrap().shape().to_string(), "[3]");
+//! ```
+//!
+//! # A layer and a training run
+//!
+//! A layer is a struct of tensors; `#[derive(Tree)]` gives its gradient and its optimizer state the same shape and the same names.
+//!
+//! ```
+//! # #[cfg(all(feature = "glass", feature = "save"))] {
+//! use std::sync::Arc;
+//! use glassgrad::nn::{Activation, Layer, Linear};
+//! use glassgrad::optim::Optimizer;
+//! use glassgrad::train::Training;
+//! use glassgrad::{Tensor, Tree, data::Examples, expr::Keys, loss, rng::Key};
+//!
+//! #[derive(Clone, Debug, Tree)]
+//! struct Network {
+//!     hidden: Linear,
+//!     output: Linear,
+//! }
+//!
+//! impl Layer for Network {
+//!     fn apply(&self, x: &Tensor) -> Tensor {
+//!         self.output.apply(&Activation::Tanh.apply(&self.hidden.apply(x)))
+//!     }
+//! }
+//!
+//! let key = Key::new(1);
+//! let network = Network { hidden: Linear::new(key.fold(0), 1, 16), output: Linear::new(key.fold(1), 16, 1) };
+//! let x = Tensor::linspace(-1.0_f32, 1.0, 64).reshape([64, 1]);
+//! let examples = Arc::new(Examples::new((x.clone(), (&x * 3.0).sin())).unwrap());
+//! let mse = |network: &Network, (x, y): &(Tensor, Tensor), _: &Keys| loss::mse(&network.apply(x), y).mean();
+//! let trained = Training::new(mse, Optimizer::adam(1e-2)).epochs(60).run(&network, &examples).unwrap();
+//! assert!(trained.losses[59] < 0.5 * trained.losses[0]);
+//! # }
+//! ```
+//!
+//! # Scalars
+//!
+//! Functions of numbers are written once, generic over [`Real`], and differentiated forwards, in reverse, to any order and nested:
 //!
 //! ```
 //! use glassgrad::Real;
@@ -12,23 +68,33 @@
 //!     x[0].ln() + x[0] * x[1] - x[1].sin()
 //! }
 //!
-//! let slope = gradient(|x| f(x), &[2.0_f64, 5.0]);
-//! assert_eq!(slope[0], 5.5);
-//! assert!((slope[1] - 1.7163378145367738).abs() < 1e-15);
-//!
-//! let curvature = hessian(|x| f(x), &[2.0, 5.0]);
-//! assert_eq!(curvature.row(0), [-0.25, 1.0]);
-//!
+//! assert_eq!(gradient(|x| f(x), &[2.0_f64, 5.0])[0], 5.5);
+//! assert_eq!(hessian(|x| f(x), &[2.0, 5.0]).row(0), [-0.25, 1.0]);
 //! // x^x at 1, with its first four derivatives.
 //! let series = derivatives(|x| x.pow(x), 1.0_f64, 4);
 //! assert!(series.iter().zip([1.0, 1.0, 2.0, 3.0, 8.0]).all(|(d, exact)| (d - exact).abs() < 1e-12));
 //! ```
 //!
-//! The layers, from the bottom up: [`algebra`] and [`ops`] state the mathematics in one table;
-//! [`scalar`] holds the engines (dual numbers, Taylor numbers, the tape) and the operators on
-//! functions; [`formula`] writes rules down; [`lang`] reads expressions that people type; [`trace`]
-//! tells what a tape did, step by step, and [`picture`] draws it; [`glass`] does both for tensors, [`explain`] tells
-//! what their programs do and how long it takes, and [`certify`] puts derivatives of either before exact identities.
+//! # Modules
+//!
+//! | for | modules |
+//! |---|---|
+//! | tensors | [`expr`] (with [`Tensor`]), [`operations`], [`einsum`], [`array`](mod@array), [`dtype`], [`shape`], [`view`], [`rng`], [`error`] |
+//! | transforms | [`diff`], [`compile`](mod@compile), [`tree`], [`calculus`] (structured Jacobians and Hessians) |
+//! | learning | [`nn`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
+//! | scalars | [`scalar`], [`ops`] (the table of operations), [`algebra`], [`formula`] |
+//! | execution | [`opt`] (compiler passes and planning), [`runtime`], [`exec`] |
+//! | inspection | `lang`, `trace`, `picture`, `explain`, `glass`, `certify` (feature `glass`), `calculator` (also `linalg`) |
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `glass` | yes | inspection: expressions as text, traces, pictures, explanations, provenance and certificates |
+//! | `save` | yes | models as safetensors files |
+//! | `linalg` | no | dense linear algebra: solvers, factorisations, determinants, the matrix exponential |
+//! | `fft` | no | Fourier transforms |
+//! | `files` | no | data from CSV, NPY, NPZ and idx files |
 
 // The bare library keeps what only the layers that show computations, or the calculator, ask for.
 #![cfg_attr(not(all(feature = "glass", feature = "linalg")), allow(dead_code, unused_imports))]

@@ -4,6 +4,16 @@
 //! other libraries make by a parameter is written down where the loss is used. Each is the negative log-likelihood of a
 //! distribution of [`dist`](crate::dist) up to a constant, or says why it is not.
 
+mod classes;
+mod ctc;
+mod metric;
+mod regression;
+
+pub use classes::{Classes, cross_entropy_with, nll_with};
+pub use ctc::ctc;
+pub use metric::{cosine_embedding, hinge_embedding, margin_ranking, soft_margin, triplet_margin};
+pub use regression::{gaussian_nll, kl_div, kl_div_logs, log_cosh, mae, poisson_nll, smooth_l1};
+
 use crate::error::Error;
 use crate::expr::Tensor;
 

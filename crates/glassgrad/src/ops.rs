@@ -9,14 +9,14 @@
 //! reuse the output stay polynomial or rational in it, so that Taylor arithmetic can run them
 //! order by order. `domain` is where the tests look, `kinks` are points of it that they avoid,
 //! and `special` pins the value and the derivative at points where conventions or extremes decide.
-//! Literals are written `c(1.0)`, because Rust cannot make `1.0 - y` generic.
+//! Literals are written `c(1.0)`, because Rust cannot make `1.0 - y` generic. Values are expressions of calls, operators and
+//! literals only, without blocks: executors that generate code translate the text of the row.
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LN_10, PI};
 use std::fmt;
 use std::ops::Range;
 
 use crate::algebra::{Float, Literal, c};
-use crate::special;
 
 /// √(2/π), the slope of the tanh approximation of the Gaussian error linear unit.
 const SQRT_2_OVER_PI: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
@@ -190,13 +190,13 @@ macro_rules! operations {
         }
         /// max(x, 0) + slope·min(x, 0); its derivative at 0 is the slope.
         LeakyRelu leaky_relu(x; slope: f64 = 0.01) {
-            value: if x > c(0.0) { x } else { c(slope) * x },
+            value: choose(x > c(0.0), x, c(slope) * x),
             derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(slope)),
             domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (0.0, 0.01), -1.0 => (-0.01, 0.01)]
         }
         /// Exponential linear unit: x above 0, alpha·(eˣ - 1) up to 0.
         Elu elu(x; alpha: f64 = 1.0) {
-            value: if x > c(0.0) { x } else { c(alpha) * x.expm1() },
+            value: choose(x > c(0.0), x, c(alpha) * x.expm1()),
             derivative: T::select(x.greater(c(0.0)), || c(1.0), || c(alpha) * x.exp()),
             domain: -2.0..2.0, kinks: [0.0],
             special: [0.0 => (0.0, 1.0), -1000.0 => (-1.0, 0.0), 1000.0 => (1000.0, 1.0)]
@@ -247,22 +247,22 @@ macro_rules! operations {
         }
         /// Digamma function, the derivative of lgamma.
         Digamma digamma(x) {
-            value: x.through_f64(|x| special::polygamma(0, x)), derivative: x.polygamma(1),
+            value: x.polygamma(0), derivative: x.polygamma(1),
             domain: 0.3..5.0, kinks: [], special: [1.0 => (-0.577_215_664_901_532_9, PI * PI / 6.0)]
         }
         /// Polygamma function, the n-th derivative of digamma.
         Polygamma polygamma(x; n: i32 = 1) {
-            value: x.through_f64(|x| special::polygamma(n, x)), derivative: x.polygamma(n + 1),
+            value: x.polygamma(n), derivative: x.polygamma(n + 1),
             domain: 0.5..5.0, kinks: [], special: [0.5 => (PI * PI / 2.0, -16.828_796_644_234_32)]
         }
         /// sin(πx)/(πx), with sinc(0) = 1.
         Sinc sinc(x) {
-            value: x.through_f64(|x| special::sinc_derivative(0, x)), derivative: x.sinc_derivative(1),
+            value: x.sinc_derivative(0), derivative: x.sinc_derivative(1),
             domain: -2.0..2.0, kinks: [], special: [0.0 => (1.0, 0.0), 0.5 => (2.0 / PI, -4.0 / PI)]
         }
         /// The n-th derivative of sinc, smooth through 0.
         SincDerivative sinc_derivative(x; n: i32 = 2) {
-            value: x.through_f64(|x| special::sinc_derivative(n, x)), derivative: x.sinc_derivative(n + 1),
+            value: x.sinc_derivative(n), derivative: x.sinc_derivative(n + 1),
             domain: -2.0..2.0, kinks: [], special: [0.0 => (-PI * PI / 3.0, 0.0)]
         }
         /// Absolute value; its derivative at 0 is 0.
@@ -277,7 +277,7 @@ macro_rules! operations {
         }
         /// Hard threshold: 1 from the threshold upwards, 0 below, and flat everywhere.
         Step step(x; threshold: f64 = 0.0) {
-            value: if x >= c(threshold) { c(1.0) } else if x < c(threshold) { c(0.0) } else { x }, derivative: c(0.0),
+            value: choose(x >= c(threshold), c(1.0), choose(x < c(threshold), c(0.0), x)), derivative: c(0.0),
             domain: -2.0..2.0, kinks: [0.0], special: [0.0 => (1.0, 0.0), -1.0 => (0.0, 0.0)]
         }
         /// Largest integer not above x; flat everywhere.
@@ -398,6 +398,11 @@ fn sign<F: Float>(x: F) -> F {
     } else {
         x // Zero keeps its sign, NaN stays NaN.
     }
+}
+
+#[inline(always)]
+fn choose<F: Float>(condition: bool, taken: F, otherwise: F) -> F {
+    if condition { taken } else { otherwise }
 }
 
 #[inline(always)]
@@ -553,6 +558,17 @@ macro_rules! define_operations {
                     Operation::Where => "where",
                     $(Operation::$Name => stringify!($method),)*
                     $($(Operation::$BName => stringify!($bmethod),)*)*
+                }
+            }
+
+            /// The names of the arguments and the value as the table states them, for executors that generate code;
+            /// nothing for what is no row of the table.
+            #[cfg(feature = "cuda")]
+            pub(crate) fn written(self) -> Option<(&'static [&'static str], &'static str)> {
+                match self {
+                    Operation::Input | Operation::Where => None,
+                    $(Operation::$Name => Some((&[stringify!($x)], stringify!($value))),)*
+                    $($(Operation::$BName => Some((&[stringify!($a), stringify!($b)], stringify!($bvalue))),)*)*
                 }
             }
 

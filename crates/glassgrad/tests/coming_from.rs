@@ -1,9 +1,12 @@
 //! The page of names in PyTorch, JAX and Glassgrad: its last column is run, row by row, and gives what the others give.
 //!
-//! `golden/coming_from.json` holds what PyTorch and JAX answer; `bench/golden/coming_from.py` makes it from the page.
+//! `golden/coming_from.json` holds what PyTorch and JAX answer; `bench/golden/coming_from.py` makes it from the page. Rows
+//! with derivatives are `golden/page.rs`, and `golden_operations.rs` compares them.
 
 #[path = "judges/closeness.rs"]
 mod closeness;
+#[path = "golden/page.rs"]
+mod page;
 
 use closeness::{agree, size_of_all};
 use glassgrad::array::{Array, Buffer};
@@ -428,11 +431,35 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         Graph::trace(f, &v).text().len();
         v.add(&grad(f)(&v).scale(-0.1));
     }
+    // Rows of later additions.
+    rows! { all;
+        image.max_pool_with_indices(Pooling::<2>::new(3).stride(1).padding(1));
+    }
+    rows! { all;
+        i.floor_divide(-2);
+        i.remainder(-3);
+        i.bitwise_and(3);
+        i.bitwise_or(1);
+        i.bitwise_xor(3);
+        i.bitwise_not();
+        i.shift_left(2);
+        i.shift_right(1);
+    }
+    rows! { all;
+        x.norm_p(0.0, 1);
+        x.argmax(Axes::from(1).keep());
+        x.max_with_index(1);
+    }
+    rows! { all;
+        x.argsort_descending(1);
+        x.median_with_index(1);
+        i.unique();
+        v.sort(0).searchsorted(&x, false);
+        v.sort(0).searchsorted(&x, true);
+        x.histogram(4, -2.0, 4.0);
+        i.bincount(4);
+    }
     all
-}
-
-fn without_spaces(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
 /// The last column of the page, of the sections that are built.
@@ -446,19 +473,28 @@ fn column() -> Vec<String> {
         // A bar that stands in code is escaped.
         let line = line.replace("\\|", "\u{0}");
         let cell = line.trim_matches('|').split('|').nth(2).expect("three columns").trim().trim_matches('`').to_owned();
-        without_spaces(&cell.replace('\u{0}', "|"))
+        page::without_spaces(&cell.replace('\u{0}', "|"))
     };
     lines.map(last).collect()
 }
 
 #[test]
 fn the_page_says_what_is_run() {
-    let listed: Vec<String> = rows().iter().map(|(code, _)| without_spaces(code)).collect();
+    let values = rows().into_iter().map(|(code, _)| page::without_spaces(code));
+    let derivatives = page::rows().into_iter().map(|row| page::without_spaces(row.0));
+    let listed: Vec<String> = values.chain(derivatives).collect();
     assert!(listed.len() >= 120, "only {} rows", listed.len());
-    for (code, cell) in listed.iter().zip(column()) {
-        assert_eq!(*code, cell, "the list of this test, and the page");
-    }
-    assert_eq!(listed.len(), column().len());
+    let sorted = |mut list: Vec<String>| {
+        list.sort();
+        list
+    };
+    let (listed, cells) = (sorted(listed), sorted(column()));
+    let without = |list: &[String], other: &[String]| -> Vec<String> {
+        list.iter().filter(|code| !other.contains(code)).cloned().collect()
+    };
+    assert_eq!(without(&listed, &cells), Vec::<String>::new(), "run by a test, but not on the page");
+    assert_eq!(without(&cells, &listed), Vec::<String>::new(), "on the page, but run by no test");
+    assert_eq!(listed, cells, "a row stands twice");
 }
 
 #[test]
@@ -467,7 +503,7 @@ fn every_row_answers_as_pytorch_and_jax() {
     let golden = golden["rows"].as_array().expect("a list");
     let mut compared = 0;
     for (code, answer) in rows() {
-        let code = without_spaces(code);
+        let code = page::without_spaces(code);
         let row = golden.iter().find(|row| row["code"] == code.as_str());
         let row = row.unwrap_or_else(|| panic!("'{code}' is new: run bench/golden/coming_from.py"));
         let Some(expected) = row["leaves"].as_array() else { continue };

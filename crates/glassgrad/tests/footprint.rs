@@ -5,10 +5,11 @@
 mod heap;
 
 use glassgrad::dtype::DType;
-use glassgrad::exec::{footprint, with_threads};
+use glassgrad::exec::{Target, footprint, threads, with_threads};
 use glassgrad::nn::{Activation, Conv2d, Layer, Lstm, Mlp, Recurrent};
 use glassgrad::operations::Convolution;
 use glassgrad::rng::Key;
+use glassgrad::runtime::Context;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, Within, compile, grad};
 use heap::peak_bytes;
@@ -19,10 +20,13 @@ static ALLOCATOR: heap::CountingAllocator = heap::CountingAllocator;
 /// What may be allocated besides: lists of addresses, shapes and nodes, and the stacks of helpers.
 const BOOKKEEPING: usize = 1 << 17;
 
-/// Runs a function in a thread that has no working memory yet, and compares its peak with the footprint of its program.
+/// Runs a function in a new context, which has no working memory yet, on a thread that keeps no buffers yet, and compares its
+/// peak with the footprint of its program.
 fn check<X: Tree + Send + Sync>(name: &str, x: &X, function: impl Fn(&X) -> X + Send + Sync) {
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    // The number of threads is a setting of the calling thread.
+    let threads = threads();
+    let measure = || {
+        Context::new(Target::Cpu).run(|| {
             let compiled = compile(function);
             let program = compiled.program(x).expect("a program");
             let predicted = footprint(&program);
@@ -36,7 +40,8 @@ fn check<X: Tree + Send + Sync>(name: &str, x: &X, function: impl Fn(&X) -> X + 
             // Packing buffers are as large as caches, and not every thread takes part.
             assert!(predicted <= 2 * highest + (16 << 20), "{name}: {highest} bytes, {predicted} predicted");
         });
-    });
+    };
+    std::thread::scope(|scope| _ = scope.spawn(|| with_threads(threads, measure)));
 }
 
 fn ones(shape: &[usize]) -> Tensor {

@@ -12,6 +12,8 @@ mod closeness;
 mod matrices;
 #[path = "golden/models.rs"]
 mod models;
+#[path = "golden/page.rs"]
+mod page;
 #[path = "golden/pointwise.rs"]
 mod pointwise;
 #[cfg(feature = "fft")]
@@ -25,6 +27,10 @@ mod windows;
 use std::collections::BTreeSet;
 use std::slice::from_ref;
 
+#[allow(dead_code)]
+#[path = "judges/differences.rs"]
+mod differences;
+
 use closeness::{agree, size_of_all};
 use glassgrad::dtype::DType;
 use glassgrad::expr::{Index, s};
@@ -33,7 +39,9 @@ use glassgrad::{Tensor, grad, hvp, jvp, vjp, vmap};
 use serde_json::Value;
 
 /// A name of the file, and what it is here.
-pub(crate) type Entry = (&'static str, fn(&[Tensor]) -> Tensor);
+pub(crate) type Entry = (&'static str, Function);
+/// A function of the inputs of a case.
+type Function = fn(&[Tensor]) -> Tensor;
 
 const TABLES: &[&[Entry]] = &[
     pointwise::ONE_ARGUMENT,
@@ -58,8 +66,13 @@ const TABLES: &[&[Entry]] = &[
 /// The files: a feature that is optional has one of its own.
 const FILES: &[&str] = &[
     include_str!("golden/operations.json"),
+    include_str!("golden/page.json"),
+    #[cfg(feature = "fft")]
+    include_str!("golden/page_fft.json"),
     #[cfg(feature = "fft")]
     include_str!("golden/spectra.json"),
+    #[cfg(feature = "linalg")]
+    include_str!("golden/page_linalg.json"),
     #[cfg(feature = "linalg")]
     include_str!("golden/matrices.json"),
 ];
@@ -68,6 +81,9 @@ const FILES: &[&str] = &[
 const ROUNDINGS: f64 = 256.0;
 /// As many roundings in 32 bits.
 const SHORT_ROUNDINGS: f64 = ROUNDINGS * (f32::EPSILON as f64 / f64::EPSILON);
+
+/// As many roundings for extrapolated differences: a rounding of the values, divided by the smallest step.
+const DIFFERENCES: f64 = 1048576.0;
 
 /// An entry along the first axis.
 pub(crate) fn at(x: &Tensor, place: isize) -> Tensor {
@@ -103,9 +119,16 @@ fn tensor(array: &Value) -> Tensor {
     }
 }
 
+/// All names that are known here: those of the tables, and the rows of the page.
+fn entries() -> Vec<(String, Function)> {
+    let tables = TABLES.iter().copied().flatten().map(|(name, function)| ((*name).to_owned(), *function));
+    let rows = page::rows().into_iter().map(|(code, _, function)| (page::without_spaces(code), function));
+    tables.chain(rows).collect()
+}
+
 /// All cases of the files with their functions.
 fn cases() -> Vec<Case> {
-    let known: Vec<&Entry> = TABLES.iter().copied().flatten().collect();
+    let known = entries();
     let read = |case: &Value| {
         let name = case["name"].as_str().expect("a name").to_owned();
         let inputs: Vec<Tensor> = case["inputs"].as_array().expect("a list").iter().map(tensor).collect();
@@ -228,11 +251,11 @@ impl Complaints {
 fn names_of_file_and_tables_are_the_same() {
     let cases = cases();
     let in_file: BTreeSet<&str> = cases.iter().map(|case| &*case.name).collect();
-    let entries: Vec<&str> = TABLES.iter().copied().flatten().map(|entry| entry.0).collect();
-    let in_tables: BTreeSet<&str> = entries.iter().copied().collect();
+    let entries = entries();
+    let in_tables: BTreeSet<&str> = entries.iter().map(|entry| &*entry.0).collect();
     assert_eq!(in_file.len(), cases.len(), "a name stands twice in the file");
     assert_eq!(in_tables.len(), entries.len(), "a name stands twice in the tables");
-    assert_eq!(in_file, in_tables, "run python bench/golden/operations.py");
+    assert_eq!(in_file, in_tables, "run python bench/golden/operations.py and bench/golden/page.py");
     assert!(cases.len() >= 200, "there are {} cases", cases.len());
 }
 
@@ -323,6 +346,31 @@ fn inputs_may_lie_scattered_in_memory() {
     let mut complaints = Complaints(Vec::new());
     for case in cases() {
         complaints.compare(&case.name, &results(&case, DType::F64, scattered), &case, ROUNDINGS);
+    }
+    complaints.settle();
+}
+
+/// Gradients of the rows of the page against differences of values, for those who trust no peer.
+#[test]
+fn gradients_of_the_page_are_those_of_differences() {
+    let mut complaints = Complaints(Vec::new());
+    let rows: BTreeSet<String> = page::rows().iter().map(|row| page::without_spaces(row.0)).collect();
+    for case in cases().into_iter().filter(|case| rows.contains(&case.name)) {
+        let x = moving(&case.inputs);
+        let total = |x: &Vec<Tensor>| ((case.function)(&with_moved(&case.inputs, x)) * &case.weight).sum();
+        let flat: Vec<f64> = x.iter().flat_map(|x| x.to_f64_vec().expect("numbers")).collect();
+        let value = |flat: &[f64]| {
+            let mut rest = flat;
+            let shaped = x.iter().map(|x| {
+                let (own, others) = rest.split_at(x.shape().elements());
+                rest = others;
+                Tensor::new(own, x.shape().clone())
+            });
+            total(&shaped.collect()).item().expect("a number")
+        };
+        let expected: Vec<f64> = (0..flat.len()).map(|place| differences::partial(value, &flat, place)).collect();
+        let found: Vec<f64> = grad(total)(&x).iter().flat_map(|slope| slope.to_f64_vec().expect("numbers")).collect();
+        complaints.unless_near(&case.name, &[Tensor::from(found)], &[Tensor::from(expected)], DIFFERENCES);
     }
     complaints.settle();
 }

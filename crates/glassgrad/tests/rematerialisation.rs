@@ -586,7 +586,7 @@ fn passes_work_inside_of_regions_and_never_through_them() {
     let problem = (normal(40, &[4, 3]), normal(41, &[3, 5]));
     let slopes = grad(deep(3, checkpoint(layer)))(&problem);
     let (graph, inputs) = Graph::of(&[&slopes.0, &slopes.1]).expect("a graph");
-    let regions = |graph: &Graph| graph.to_string().matches("region of").count();
+    let regions = |graph: &Graph| graph.to_string().matches("remat with").count();
     assert_eq!((verify(&graph), regions(&graph)), (Ok(()), 6));
     let expected = [slopes.0, slopes.1].map(|slope| slope.eval_by_reference().expect("a value"));
     let alone = PASSES.iter().map(|pass| (pass.name, pass.applied(graph.clone())));
@@ -666,7 +666,7 @@ fn the_glass_box_looks_into_regions() {
     let loss = |x: &Tensor| checkpoint(|x: &Tensor| (x - 1.0).ln().exp())(x).sum();
     let x = Tensor::from([2.0, 0.5]);
     let text = glassgrad::glass::Graph::trace(loss, &x).with_values().expect("values").text();
-    assert!(text.contains("region") && text.contains("exp"), "{text}");
+    assert!(text.contains("remat with 1 output ") && text.contains("exp"), "{text}");
     let found = glassgrad::glass::explain_non_finite(loss, &x).expect("an answer").expect("a NaN");
     let first = &found.provenance.path[0];
     assert_eq!((first.origin.line(), first.operation.as_str(), &first.index[..]), (line, "ln", &[1][..]));

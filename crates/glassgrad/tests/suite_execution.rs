@@ -3,6 +3,8 @@
 // Files include the judges that they need, so that each can also be a program of its own.
 #![allow(clippy::duplicate_mod)]
 
+#[cfg(feature = "cuda")]
+mod cuda_emulated;
 mod hostile;
 mod integrity;
 mod joint_planning;

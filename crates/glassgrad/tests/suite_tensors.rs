@@ -5,11 +5,13 @@
 
 mod array_operations;
 mod coming_from;
+mod composed_operations;
 mod contract;
 mod convolution;
 mod custom;
 mod golden_operations;
 mod linalg;
+mod not_supported;
 mod solve_soundness;
 mod soundness;
 mod strict;

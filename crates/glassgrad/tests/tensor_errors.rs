@@ -286,13 +286,13 @@ fn causes_inside_library_compositions_are_at_the_line_of_the_user() {
     let at = |tensor: &Tensor, operation: &str, line: u32| {
         caused_at(tensor.error().unwrap_or_else(|| panic!("{tensor:?} failed")), operation, line);
     };
-    at(&a.softmax(2), "max", line!());
-    at(&a.log_softmax(2), "max", line!());
+    at(&a.softmax(2), "softmax", line!());
+    at(&a.log_softmax(2), "log_softmax", line!());
     at(&a.logsumexp_over(2), "logsumexp", line!());
-    at(&a.var_over(2), "mean", line!());
+    at(&a.var_over(2), "var", line!());
     at(&a.std_over(2), "std", line!());
     at(&a.norm_over(2), "norm", line!());
-    at(&a.min_over(2), "max", line!());
+    at(&a.min_over(2), "min", line!());
     at(&a.sum_over(2), "sum", line!());
     at(&a.mean_over(2), "mean", line!());
     at(&a.max_over(2), "max", line!());
@@ -302,14 +302,14 @@ fn causes_inside_library_compositions_are_at_the_line_of_the_user() {
     at(&Tensor::from([true]).sum(), "sum", line!());
     at(&-Tensor::from([true]), "neg", line!());
     at(&a.matmul(&a), "matmul", line!());
-    at(&a.inner(&x(&[2])), "mul", line!());
+    at(&a.inner(&x(&[2])), "inner", line!());
     at(&a.kron(&x(&[2])), "kron", line!());
     at(&a.trace(), "trace", line!());
     at(&a.diag(), "diag", line!());
     at(&a.outer(&a.cast(DType::F32)), "outer", line!());
     at(&a.slice(&[s(7)]), "slice", line!());
-    at(&Tensor::stack(&[&a, &a], 3), "expand", line!());
-    at(&Tensor::stack(&[&a, &x(&[2])], 0), "concatenate", line!());
+    at(&Tensor::stack(&[&a, &a], 3), "stack", line!());
+    at(&Tensor::stack(&[&a, &x(&[2])], 0), "stack", line!());
     at(&(&a - x(&[2])), "sub", line!());
     at(&(1.0 - &a + x(&[2])), "add", line!());
     at(&-(&a * x(&[2])), "mul", line!());
@@ -360,7 +360,7 @@ fn sums_and_trees_that_do_not_fit_name_a_line_of_the_user() {
     caused_at(summands.into_iter().sum::<Tensor>().error().expect("they do not fit"), "add", line);
     let (a, b) = ((x(&[2]), x(&[3])), (x(&[2]), x(&[4])));
     caused_at(a.add(&b).1.error().expect("they do not fit"), "add", line!());
-    caused_at(a.inner_product(&b).error().expect("they do not fit"), "mul", line!());
+    caused_at(a.inner_product(&b).error().expect("they do not fit"), "inner", line!());
     let (one, none) = (vec![x(&[2])], Vec::new());
     caused_at(one.add(&none)[0].error().expect("they differ"), "add", line!());
     caused_at(none.add(&one)[0].error().expect("they differ"), "add", line!());
@@ -448,4 +448,31 @@ fn errors_are_errors_of_the_standard_library() {
         Ok(x(&[2]).item()?)
     }
     assert!(read().expect_err("two elements").to_string().starts_with("item: the tensor has 2 elements"));
+}
+
+#[test]
+fn composed_operations_are_reported_by_the_name_that_was_called() {
+    use glassgrad::nn::{BatchNorm, Layer as _, LayerNorm, Lstm, Recurrent, Statistics};
+    use glassgrad::rng::Key;
+
+    let matrix = x(&[2, 3]).named("x");
+    insta::assert_snapshot!(messages(&[
+        matrix.softmax(5),
+        matrix.log_softmax(5),
+        matrix.min_over(5),
+        matrix.var_over(5),
+        Tensor::stack(&[&matrix, &x(&[3, 2])], 0),
+        matrix.trace(),
+        matrix.diag(),
+        BatchNorm::new(4).normalise(&x(&[5, 3, 2]).named("images"), &Statistics::new(4)).0,
+        BatchNorm::new(4).predict(&x(&[5]).named("images"), &Statistics::new(4)),
+        LayerNorm::new(4).apply(&matrix.cast(DType::F32)),
+        Recurrent::new(Lstm::new(Key::new(1), 4, 8)).apply(&Tensor::ones([5, 2, 3]).named("sequences")),
+        Tensor::from([1.0_f32, 2.0]).named("logits") * Tensor::from([true, false]).named("mask"),
+        Tensor::from([true, false]).named("mask") * Tensor::from([1.0_f32, 2.0]).named("logits"),
+        Tensor::from([1_i64]) + Tensor::from([1.0_f64]),
+    ]));
+    // An operand that failed before keeps its own error.
+    let failed = matrix.reshape([7]);
+    assert_eq!(failed.softmax(0).eval().expect_err("failed").operation(), "reshape");
 }

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::json;
 
+use crate::device::DeviceChoice;
 use crate::failure::{Failure, print};
 use crate::table::Table;
 use workload::{Prepared, WORKLOADS};
@@ -64,6 +65,9 @@ pub(crate) struct Bench {
     /// Draw the times of growing sizes that `bench/run hessians` wrote to this file, into an SVG file beside it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "repetitions", "json", "roofline", "serve"])]
     draw: Option<PathBuf>,
+
+    #[command(flatten)]
+    device: DeviceChoice,
 }
 
 /// What was measured of one workload.
@@ -77,6 +81,10 @@ struct Measured {
 
 impl Bench {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.device.clone().run(|| self.run_there())
+    }
+
+    fn run_there(self) -> Result<(), Failure> {
         if self.serve {
             return serve::serve();
         }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, print};
 use crate::question::{Problem, Question};
 use crate::table::Table;
+use crate::terminal::counted;
 
 /// The orders of derivative for which symbolic growth is shown.
 const ORDERS: usize = 4;
@@ -206,7 +207,15 @@ fn certificate_table(certificate: &Certificate) -> Table {
     let second = certificate.second_order_slope;
     row("Taylor, Hessian", "… - h²/2 vᵀHv = O(h³)", slope(second), second.is_none_or(|slope| slope >= 2.7));
     let blamed = certificate.blame.len();
-    row("operations", "each against itself", format!("{blamed} to blame"), blamed == 0);
+    row(
+        "operations",
+        "each against itself",
+        match blamed {
+            0 => "all agree".to_owned(),
+            blamed => format!("{blamed} wrong"),
+        },
+        blamed == 0,
+    );
     table
 }
 
@@ -250,8 +259,12 @@ fn as_text(problem: &Problem, compared: &Comparison) -> String {
     }
     text += &table.render();
     text += &format!(
-        "\nAutomatic: exact to rounding; a tape of {operations} operations, one reverse sweep for all {} derivatives\n",
-        automatic.len()
+        "\nAutomatic: exact to rounding; a tape of {}, one reverse sweep for {}\n",
+        counted(*operations, "operation"),
+        match automatic.len() {
+            1 => "the derivative".to_owned(),
+            several => format!("all {several} derivatives"),
+        }
     );
     text
 }

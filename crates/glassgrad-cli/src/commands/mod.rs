@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod complete;
 pub(crate) mod derive;
+pub(crate) mod device;
 pub(crate) mod grad;
 pub(crate) mod graph;
 pub(crate) mod operations;

@@ -12,23 +12,25 @@ use glassgrad::tree::Tree as _;
 use glassgrad::{Tensor, compile};
 use serde_json::{Map, Value, json};
 
+use crate::experiment::choices::{columns_of, reading};
+use crate::experiment::datasets::reading_failure;
 use crate::experiment::folder::MODEL;
 use crate::experiment::model::{self, Model};
 use crate::experiment::network::Network;
 use crate::experiment::objective::told_classes;
 use crate::experiment::predictions::Numbers;
 use crate::experiment::samples::{self, Sampling};
-use crate::experiment::settings::Loss;
+use crate::experiment::settings::{Decimal, Delimiter, Header, Loss, Missing};
 use crate::experiment::task::{Kind, View};
 use crate::failure::{Failure, print};
-use crate::terminal::{print_data, warn};
+use crate::terminal::{counted, print_data, warn};
 
 /// Predict with a trained network: classes with probabilities or numbers for rows, or generated text
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   glassgrad predict runs/iris flowers.csv
-  glassgrad predict runs/iris flowers.csv --out told.csv
+  glassgrad predict runs/iris flowers.csv --out predictions.csv
   glassgrad predict runs/mnist t10k-images-idx3-ubyte.gz --json
   glassgrad predict runs/sonnets --prompt 'Shall I compare'")]
 pub(crate) struct Predict {
@@ -36,13 +38,16 @@ pub(crate) struct Predict {
     #[arg(value_name = "MODEL")]
     model: PathBuf,
 
-    /// Input: a table (.csv, .csv.gz) with the columns of the training data, or numbers (.npy, idx)
+    /// Input: a table (.csv, .csv.gz, .tsv) with the columns of the training data, or an array (.npy, idx)
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
     /// Write the table with its predictions to a file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    table: TableOptions,
 
     /// Prompt of the generated text
     #[arg(long, help_heading = "Text")]
@@ -65,6 +70,88 @@ pub(crate) struct Predict {
     json: bool,
 }
 
+/// How the input table is read; what is not given is as in training.
+#[derive(Args)]
+struct TableOptions {
+    /// Treatment of rows with missing values [default: as in training]
+    #[arg(long, value_enum, help_heading = "Table")]
+    missing: Option<Missing>,
+
+    /// Columns to leave out of the output, by name or number, separated by commas
+    #[arg(long, value_name = "COLUMNS", help_heading = "Table")]
+    drop: Option<String>,
+
+    /// Character between the cells [default: as in training]
+    #[arg(long, value_enum, help_heading = "Table")]
+    delimiter: Option<Delimiter>,
+
+    /// Decimal mark of the numbers [default: as in training]
+    #[arg(long, value_enum, help_heading = "Table")]
+    decimal: Option<Decimal>,
+
+    /// Whether the first line holds column names [default: as in training]
+    #[arg(long, value_enum, help_heading = "Table")]
+    header: Option<Header>,
+}
+
+impl TableOptions {
+    /// Reads a table, drops columns and treats missing values. The features of a row are filled with their means in training.
+    ///
+    /// Returns the table as it is shown, with its gaps, and as the network sees it.
+    fn read(&self, path: &Path, model: &Model) -> Result<(Table, Table), Failure> {
+        let Model { settings, task, .. } = model;
+        let reading = reading(
+            self.delimiter.unwrap_or(settings.delimiter),
+            self.decimal.unwrap_or(settings.decimal),
+            self.header.unwrap_or(settings.header),
+        );
+        let table = reading.read(path).map_err(reading_failure)?;
+        let used = |name: &str| task.columns.iter().any(|(used, _)| used == name);
+        let dropped = columns_of(self.drop.as_deref().unwrap_or_default());
+        for column in &dropped {
+            let place = table.place(column).map_err(|error| Failure::Input(format!("--drop {column}: {error}")))?;
+            if used(&table.names()[place]) {
+                let message = format!("--drop {column}: the network needs this column; it was trained on it");
+                return Err(Failure::Input(message));
+            }
+        }
+        let table = table.without_columns(&dropped).map_err(Failure::input)?;
+        if task.columns.is_empty() {
+            return Ok((table.clone(), table));
+        }
+        if let Some((name, _)) = task.columns.iter().find(|(name, _)| !table.names().contains(name)) {
+            let needed: Vec<&str> = task.columns.iter().map(|(name, _)| name.as_str()).collect();
+            let message = format!(
+                "{}: there is no column {name:?}\n  help: {} was trained on the columns {}; the file has {}",
+                path.display(),
+                task.name,
+                needed.join(", "),
+                table.names().join(", ")
+            );
+            return Err(Failure::Input(message));
+        }
+        let needed: Vec<&str> = task.columns.iter().map(|(name, _)| name.as_str()).collect();
+        match self.missing.unwrap_or(settings.missing) {
+            Missing::Error => Ok((table.clone(), table)),
+            Missing::Drop => {
+                let table = table.without_missing_in(&needed).map_err(Failure::input)?;
+                Ok((table.clone(), table))
+            }
+            Missing::Mean => {
+                let mut filled = table.clone();
+                let mut feature = 0;
+                for (name, words) in &task.columns {
+                    if let (None, Some(mean)) = (words, task.scale.mean.get(feature)) {
+                        filled = filled.filled(name, *mean).map_err(Failure::input)?;
+                    }
+                    feature += words.as_ref().map_or(1, Vec::len);
+                }
+                Ok((table, filled))
+            }
+        }
+    }
+}
+
 /// Rows are looked at so many at a time.
 const AT_ONCE: usize = 1024;
 
@@ -80,26 +167,70 @@ impl Predict {
             return self.write_text(&model, alphabet);
         }
         let Some(file) = &self.file else {
-            return Err(Failure::Input(format!("{}: a file with rows to predict is missing", model.task.name)));
+            return Err(Failure::Input(format!(
+                "FILE is missing: a table (.csv) or array (.npy) with the inputs of {}",
+                model.task.name
+            )));
         };
         if self.prompt.is_some() {
-            return Err(Failure::Input(format!("--prompt: {} is no text", model.task.name)));
+            return Err(Failure::Input(format!("--prompt: {} was not trained on text", model.task.name)));
         }
-        let (features, table) = read(file, &model).map_err(Failure::input)?;
-        let told = told(&model, &features).map_err(Failure::result)?;
+        let (features, table) = self.read(file, &model)?;
+        let predictions = predictions(&model, &features).map_err(Failure::result)?;
         if self.json {
-            return print(&format!("{}\n", json!({ "model": model.task.name, "predictions": told.rows() })));
+            return print(&format!("{}\n", json!({ "model": model.task.name, "predictions": predictions.rows() })));
         }
         let columns = table.names().iter().cloned().zip(table.columns().iter().cloned());
-        let table = Table::new(columns.chain(told.columns)).map_err(Failure::result)?;
+        let table = Table::new(columns.chain(predictions.columns)).map_err(Failure::result)?;
         match &self.out {
             Some(out) => {
                 let written = write_atomically(out, table.to_csv().as_bytes());
                 written.map_err(Failure::input)?;
-                print(&format!("{} rows written to {}\n", table.rows(), out.display()))
+                print(&format!("{} written to {}\n", counted(table.rows(), "row"), out.display()))
             }
             None => print_data(&table.to_csv()),
         }
+    }
+
+    /// The features in a file as the network saw them in training, and a table to put predictions beside.
+    fn read(&self, path: &Path, model: &Model) -> Result<(Tensor, Table), Failure> {
+        let name = path.to_string_lossy().to_lowercase();
+        let is_image = matches!(model.task.view, View::Image { .. });
+        let (features, table) = match () {
+            () if name.ends_with(".npy") => (Tensor::from(read_npy(path).map_err(Failure::input)?), None),
+            () if name.contains("idx") => (Tensor::from(Idx::read(path).map_err(Failure::input)?.fractions()), None),
+            () => {
+                let (table, filled) = self.table.read(path, model)?;
+                let features = match model.task.columns.is_empty() {
+                    true => pixels(&filled),
+                    false => Features { columns: model.task.columns.clone() }.apply(&filled),
+                };
+                let has_gaps = filled.missing().iter().any(|(_, count)| *count > 0);
+                let help = if has_gaps {
+                    "\n  see --missing: drop leaves out rows, mean fills in the means of the training data"
+                } else {
+                    ""
+                };
+                let features = features.map_err(|error| Failure::Input(format!("{error}{help}")))?;
+                (features, (!is_image).then_some(table))
+            }
+        };
+        let (count, numbers) = match features.shape()[..] {
+            [count, ref rest @ ..] => (count, rest.iter().product::<usize>()),
+            [] => (0, 0),
+        };
+        if numbers != model.task.view.numbers() {
+            let message = format!(
+                "{} has {numbers} numbers for each example, and {} was trained on {}",
+                path.display(),
+                model.task.name,
+                model.task.view.numbers()
+            );
+            return Err(Failure::Input(message));
+        }
+        let rows = (1..=count).map(|row| row as f64).collect();
+        let table = table.map_or_else(|| Table::new([("row", Column::Numbers(rows))]), Ok).map_err(Failure::result)?;
+        Ok((features, table))
     }
 
     fn write_text(&self, model: &Model, alphabet: &[char]) -> Result<(), Failure> {
@@ -130,39 +261,6 @@ impl Predict {
     }
 }
 
-/// The features in a file as the network saw them in training, and a table to put predictions beside.
-fn read(path: &Path, model: &Model) -> Result<(Tensor, Table), Error> {
-    let name = path.to_string_lossy().to_lowercase();
-    let is_image = matches!(model.task.view, View::Image { .. });
-    let (features, table) = match () {
-        () if name.ends_with(".npy") => (Tensor::from(read_npy(path)?), None),
-        () if name.contains("idx") => (Tensor::from(Idx::read(path)?.fractions()), None),
-        () => {
-            let table = Table::read(path)?;
-            let features = match model.task.columns.is_empty() {
-                true => pixels(&table)?,
-                false => Features { columns: model.task.columns.clone() }.apply(&table)?,
-            };
-            (features, (!is_image).then_some(table))
-        }
-    };
-    let (count, numbers) = match features.shape()[..] {
-        [count, ref rest @ ..] => (count, rest.iter().product::<usize>()),
-        [] => (0, 0),
-    };
-    if numbers != model.task.view.numbers() {
-        let message = format!(
-            "{} has {numbers} numbers for each example, and {} was trained on {}",
-            path.display(),
-            model.task.name,
-            model.task.view.numbers()
-        );
-        return Err(Error::new("predict", message));
-    }
-    let rows = (1..=count).map(|row| row as f64).collect();
-    Ok((features, table.map_or_else(|| Table::new([("row", Column::Numbers(rows))]), Ok)?))
-}
-
 /// All columns of a table of pixels.
 fn pixels(table: &Table) -> Result<Tensor, Error> {
     let columns: Vec<Vec<f64>> = table.names().iter().map(|name| table.numbers(name)).collect::<Result<_, _>>()?;
@@ -171,11 +269,11 @@ fn pixels(table: &Table) -> Result<Tensor, Error> {
 }
 
 /// The predictions of a network, as columns of a table.
-struct Told {
+struct Predictions {
     columns: Vec<(String, Column)>,
 }
 
-impl Told {
+impl Predictions {
     /// An object for each row.
     fn rows(&self) -> Vec<Value> {
         let count = self.columns.first().map_or(0, |(_, column)| column.len());
@@ -193,7 +291,7 @@ impl Told {
     }
 }
 
-fn told(model: &Model, features: &Tensor) -> Result<Told, Error> {
+fn predictions(model: &Model, features: &Tensor) -> Result<Predictions, Error> {
     let look = compile(|(network, inputs): &(Network, Tensor)| network.apply(inputs));
     let inputs = model.task.inputs(features, &model.settings).realise()?;
     let count = inputs.shape()[0];
@@ -233,5 +331,5 @@ fn told(model: &Model, features: &Tensor) -> Result<Told, Error> {
         }
         Kind::Text { .. } => {}
     }
-    Ok(Told { columns })
+    Ok(Predictions { columns })
 }

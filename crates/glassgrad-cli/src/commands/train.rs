@@ -11,10 +11,11 @@ use clap::Args;
 use glassgrad::save;
 use serde_json::{Value, json};
 
+use crate::device::DeviceChoice;
 use crate::experiment::datasets;
 use crate::experiment::folder::{self, Folder};
 use crate::experiment::options::Options;
-use crate::experiment::settings::{OptimizerName, Settings};
+use crate::experiment::settings::{OptimizerName, Settings, in_flags};
 use crate::experiment::study::{Outcome, RunError, RunOptions, Study};
 use crate::experiment::{model, objective::Measure};
 use crate::failure::{Failure, print};
@@ -77,11 +78,20 @@ pub(crate) struct Train {
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    device: DeviceChoice,
 }
 
 /// The data that has a name, and how training is asked for.
 fn after_help() -> String {
-    let rows: Vec<String> = datasets::ROWS.iter().map(|row| format!("  {:<10}{}", row.name, row.about)).collect();
+    let flags = |name: &str| match name {
+        "mnist" | "fashion" => " (--data DIR, or --download)",
+        "function" => ": see --function",
+        _ => "",
+    };
+    let rows: Vec<String> =
+        datasets::ROWS.iter().map(|row| format!("  {:<10}{}{}", row.name, row.about, flags(row.name))).collect();
     format!(
         "Data:\n{}\n  FILE.csv  a table: predicts the last column, or --target\n  \
          FILE.npz  arrays of NumPy's named x and y\n  FILE.txt  a text, character by character\n\n\
@@ -95,11 +105,17 @@ fn after_help() -> String {
 
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.device.clone().run(|| self.run_there())
+    }
+
+    fn run_there(self) -> Result<(), Failure> {
         let places = Place { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
         datasets::check_file(&self.data)?;
         if let Some(optimizers) = &self.compare {
+            self.options.check_applies(&self.options.settings(&self.data)?)?;
             return compare::run(&self, optimizers, &places);
         }
+        self.options.check_applies(&self.options.settings(&self.data)?)?;
         let (folder, mut settings) = self.place()?;
         let task = datasets::load(&settings, &places)?;
         self.options.fit(&mut settings, &task.about);
@@ -177,9 +193,7 @@ fn diverged(mishap: RunError, study: &Study, folder: Option<&Folder>) -> Failure
                     Err(failure) => format!("\n  the last good network could not be kept: {failure}"),
                 }
             });
-            let message = message.replace(".clip_norm(1.0)", "--clip 1").replace("a lower rate", "a lower --lr");
-            let message = message.replace("\n  the last good parameters are in .last_good", "");
-            Failure::Result(format!("{message}{}", kept.unwrap_or_default()))
+            Failure::Result(format!("{}{}", in_flags(&message), kept.unwrap_or_default()))
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::experiment::datasets;
 use crate::experiment::folder::Folder;
 use crate::experiment::options::Options;
 use crate::experiment::search::{Candidate, Plan, Space, Trial, ranked};
-use crate::experiment::settings::name_of;
+use crate::experiment::settings::{in_flags, name_of};
 use crate::experiment::study::{RunError, RunOptions, Study};
 use crate::experiment::task::{Part, Task};
 use crate::failure::{Failure, print};
@@ -23,6 +23,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::sources::Place;
 use crate::table::Table;
+use crate::terminal::counted;
 
 /// Hyperparameter search: learning rate and layers
 #[derive(Args)]
@@ -95,6 +96,7 @@ impl Tune {
     pub(crate) fn run(self) -> Result<(), Failure> {
         datasets::check_file(&self.data)?;
         let mut settings = self.options.settings(&self.data)?;
+        self.options.check_applies(&settings)?;
         let rates = self.rates.clone().unwrap_or_else(|| vec![settings.lr / 30.0, settings.lr * 10.0]);
         let [low, high] = rates[..] else {
             return Err(Failure::Input("--rates: two numbers, as in 0.001,0.1".to_owned()));
@@ -139,7 +141,8 @@ impl Tune {
         let Some(best) = ranked(&trials).first().copied().filter(|trial| trial.score.is_some()) else {
             return Err(Failure::Result("every candidate diverged: try lower --rates".to_owned()));
         };
-        let study = Study::new(best.candidate.settings(&settings, settings.epochs), task)?;
+        // With the epochs of its trial: successive halving may rank an early stage first, and more epochs are another network.
+        let study = Study::new(best.candidate.settings(&settings, best.epochs), task)?;
         let steps = study.settings.epochs * study.batches();
         let history = RefCell::default();
         let mut progress = Progress::new("the best", steps, !self.json, &history, None);
@@ -147,7 +150,7 @@ impl Tune {
         drop(progress);
         let test = match outcome {
             Ok(outcome) => outcome.test,
-            Err(RunError::Diverged { message, .. }) => return Err(Failure::Result(message)),
+            Err(RunError::Diverged { message, .. }) => return Err(Failure::Result(in_flags(&message))),
             Err(RunError::Failed(failure)) => return Err(failure),
         };
         if let Some(folder) = &folder {
@@ -181,9 +184,9 @@ impl Tune {
             format!("written to {}: trials.csv, tuning.html\n", folder.path().display())
         });
         print(&format!(
-            "{}: {} trials, {} search\n\n{}{more}\nthe best, trained on the whole training set: {} on the test set\n{command}\n{written}",
+            "{}: {}, {} search\n\n{}{more}\nthe best, trained on the whole training set: {} on the test set\n{command}\n{written}",
             study.task.about.name,
-            trials.len(),
+            counted(trials.len(), "trial"),
             name_of(self.search),
             table.render(),
             test.measure,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use glassgrad::data::files::Table;
+use glassgrad::data::files::{Reading, Table};
 use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::nn;
@@ -85,6 +85,21 @@ macro_rules! whole {
     )*};
 }
 whole!(usize, u64);
+
+/// A whole number of the command line.
+pub(crate) fn count_usize(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number of at least 0".to_owned())
+}
+
+/// The same of 64 bits.
+pub(crate) fn count_u64(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "expected a whole number of at least 0".to_owned())
+}
+
+/// One of the widths of the command line.
+pub(crate) fn width(text: &str) -> Result<usize, String> {
+    text.trim().parse().map_err(|_| "expected whole numbers separated by commas, as in 16,16".to_owned())
+}
 
 impl Typed for Vec<usize> {
     fn kind() -> Kind {
@@ -239,8 +254,40 @@ choices! {
         Error,
         /// Drop rows with missing values
         Drop,
-        /// Replace missing numbers by the mean of their column
+        /// Replace missing numbers by the mean of their column, and drop rows without a target
         Mean,
+    }
+
+    /// The character between the cells of a table.
+    Delimiter {
+        /// Comma, semicolon or tab, whichever the first lines agree on
+        Auto,
+        Comma,
+        Semicolon,
+        Tab,
+        Space,
+        /// The character |
+        Pipe,
+    }
+
+    /// The decimal mark of the numbers of a table.
+    Decimal {
+        /// A point, or a comma where cells are not separated by commas
+        Auto,
+        /// 1.5
+        Point,
+        /// 1,5
+        Comma,
+    }
+
+    /// Whether the first line of a table holds column names.
+    Header {
+        /// Names if they stand above numbers
+        Auto,
+        /// The first line holds names
+        Yes,
+        /// The first line holds values
+        No,
     }
 
     /// What the target of a table is.
@@ -378,14 +425,42 @@ impl Init {
 }
 
 impl Missing {
-    /// The table without missing values.
-    pub(crate) fn treated(self, table: Table) -> Result<Table, Error> {
+    /// The table without missing values. A missing target is never filled in: its row is dropped.
+    pub(crate) fn treated(self, table: Table, target: &str) -> Result<Table, Error> {
         match self {
             Missing::Error => Ok(table),
             Missing::Drop => table.without_missing(),
-            Missing::Mean => table.with_means(),
+            Missing::Mean => table.without_missing_in(&[target])?.with_means(),
         }
     }
+}
+
+/// How a table is to be read.
+pub(crate) fn reading(delimiter: Delimiter, decimal: Decimal, header: Header) -> Reading {
+    let reading = Reading::default();
+    let reading = match delimiter {
+        Delimiter::Auto => reading,
+        Delimiter::Comma => reading.separator(','),
+        Delimiter::Semicolon => reading.separator(';'),
+        Delimiter::Tab => reading.separator('\t'),
+        Delimiter::Space => reading.separator(' '),
+        Delimiter::Pipe => reading.separator('|'),
+    };
+    let reading = match decimal {
+        Decimal::Auto => reading,
+        Decimal::Point => reading.decimal_comma(false),
+        Decimal::Comma => reading.decimal_comma(true),
+    };
+    match header {
+        Header::Auto => reading,
+        Header::Yes => reading.header(true),
+        Header::No => reading.header(false),
+    }
+}
+
+/// The column names of a comma-separated list.
+pub(crate) fn columns_of(list: &str) -> Vec<&str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
 impl Target {

@@ -11,11 +11,13 @@ use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::rng::Key;
 
+use super::choices::columns_of;
 use super::limits::check_examples;
 use super::settings::{Activation, Loss, Model, Number, OptimizerName, Schedule, Settings};
 use super::task::{Scaling, Task, View};
 use crate::failure::Failure;
 use crate::sources::{self, Place, Progress};
+use crate::terminal::counted;
 
 /// A data set that has a name.
 pub(crate) struct Row {
@@ -76,21 +78,21 @@ pub(crate) const ROWS: &[Row] = &[
     },
     Row {
         name: "mnist",
-        about: "70,000 handwritten digits of 28×28 pixels (--data DIR, or --download)",
+        about: "70,000 handwritten digits of 28×28 pixels",
         suit: large_images,
         is_there: sources::has_mnist,
         load: |settings, places| images(settings, places, sources::mnist),
     },
     Row {
         name: "fashion",
-        about: "70,000 pieces of clothing of 28×28 pixels (--data DIR, or --download)",
+        about: "70,000 pieces of clothing of 28×28 pixels",
         suit: large_images,
         is_there: sources::has_fashion_mnist,
         load: |settings, places| images(settings, places, sources::fashion_mnist),
     },
     Row {
         name: "function",
-        about: "a function of one number, with noise (synthetic; see --function)",
+        about: "a function of one variable with noise (synthetic)",
         suit: |settings| {
             settings.layers = vec![32, 32];
             settings.activation = Activation::Tanh;
@@ -153,6 +155,25 @@ pub(crate) enum Data<'d> {
     Table(&'d Path),
     Arrays(&'d Path),
     Text(&'d Path),
+}
+
+impl Data<'_> {
+    /// The name by which settings say what they apply to: of the data set, or of the file type.
+    pub(crate) fn family(&self) -> &'static str {
+        match self {
+            Data::Named(row) => row.name,
+            Data::Table(_) => "csv",
+            Data::Arrays(_) => "npz",
+            Data::Text(_) => "txt",
+        }
+    }
+}
+
+/// An error of reading a table, with settings in place of the calls of the library.
+pub(crate) fn reading_failure(error: Error) -> Failure {
+    let message = error.to_string();
+    let message = message.replace("state that commas are decimal (Reading::decimal_comma)", "use --decimal comma");
+    Failure::Input(message.replace("say that there is no header", "use --header no"))
 }
 
 /// Finds a data set by its name, or takes the word for a file.
@@ -275,7 +296,11 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
     settings.check()?;
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),
-        Data::Table(path) => of_table(Table::read(path).map_err(Failure::input)?, settings),
+        Data::Table(path) => {
+            let table = settings.reading().read(path).map_err(reading_failure)?;
+            let (table, target) = prepared(table, settings)?;
+            of_table(&table, &target, settings)
+        }
         Data::Arrays(path) => {
             let (source, view) = arrays(path, settings).map_err(Failure::input)?;
             let scaling = if matches!(view, View::Image { .. }) { Scaling::Whole } else { Scaling::Columns };
@@ -288,25 +313,62 @@ pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure>
     }
 }
 
-/// What the columns of a table make of one of them; the name of the table is that of the data in the settings.
-pub(crate) fn of_table(table: Table, settings: &Settings) -> Result<Task, Failure> {
-    let table = settings.missing.treated(table).map_err(Failure::input)?;
-    let target = settings.target();
+/// The table without dropped columns and without missing values, and its target column.
+pub(crate) fn prepared(table: Table, settings: &Settings) -> Result<(Table, String), Failure> {
+    let target = settings.target().map(|target| table.place(target)).transpose().map_err(Failure::input)?;
+    let dropped = columns_of(&settings.drop);
+    let mut places = dropped.iter().map(|name| table.place(name)).collect::<Result<Vec<_>, _>>().map_err(|error| {
+        Failure::Input(format!(
+            "--drop {}: {error}\n  a column whose name has a comma is dropped by its number",
+            settings.drop
+        ))
+    })?;
+    places.sort_unstable();
+    places.dedup();
+    if let Some(place) = target.filter(|place| places.contains(place)) {
+        let name = &table.names()[place];
+        return Err(Failure::Input(format!("--drop {}: the column {name:?} is the target", settings.drop)));
+    }
+    let names = table.names().to_vec();
+    let table = table.without_columns(&dropped).map_err(Failure::input)?;
+    let target = match target {
+        None => "-1".to_owned(),
+        // By name where it has one of its own, else by its number among the columns that are left.
+        Some(place) if names.iter().filter(|name| **name == names[place]).count() == 1 => names[place].clone(),
+        Some(place) => (place - places.iter().filter(|dropped| **dropped < place).count()).to_string(),
+    };
+    let treated = settings.missing.treated(table, &target).map_err(missing_help)?;
+    Ok((treated, target))
+}
+
+/// An error about missing values, with the settings that treat them.
+fn missing_help(error: Error) -> Failure {
+    Failure::Input(format!(
+        "{error}\n  see --missing: drop leaves out rows, mean fills in numbers; --drop leaves out columns"
+    ))
+}
+
+/// The task of a table that [`prepared`] returned; its name is that of the data in the settings.
+pub(crate) fn of_table(table: &Table, target: &str, settings: &Settings) -> Result<Task, Failure> {
     // The width is known from the words of the table, before any vector is made of them.
-    let features = Features::of(&table, target.unwrap_or("-1")).map_err(Failure::input)?;
+    let features = Features::of(table, target).map_err(Failure::input)?;
     check_examples(table.rows(), features.width())?;
     let name = Path::new(&settings.data).file_name();
     let name = name.map_or_else(|| settings.data.clone(), |name| name.to_string_lossy().into_owned());
     let classes = settings.target_type.is_classes();
-    let gaps: usize = table.missing().iter().map(|(_, count)| count).sum();
-    let source = table.source(name.split('.').next().unwrap_or(&name), target, classes).map_err(|error| {
-        let help = if gaps > 0 { "\n  see --missing: drop leaves such rows out, mean fills numbers in" } else { "" };
-        Failure::Input(format!("{error}{help}"))
-    })?;
+    let has_gaps = table.missing().iter().any(|(_, count)| *count > 0);
+    let source = table.source(name.split('.').next().unwrap_or(&name), Some(target), classes);
+    let source = source.map_err(|error| if has_gaps { missing_help(error) } else { Failure::input(error) })?;
     let numbers = source.feature_names.len();
     let mut task = Task::of(source, View::Row { numbers }, Scaling::Columns, settings)?;
     task.about.columns = features.columns;
     Ok(task)
+}
+
+/// Whether the target of a table is a number rather than a class.
+pub(crate) fn is_regression(table: &Table, target: &str, settings: &Settings) -> Result<bool, Failure> {
+    let column = table.column(target).map_err(Failure::input)?;
+    Ok(!settings.target_type.is_classes().unwrap_or_else(|| column.is_categorical()))
 }
 
 /// The name of a file without its ending.
@@ -393,7 +455,7 @@ fn arrays(path: &Path, settings: &Settings) -> Result<(Source, View), Error> {
         View::Row { numbers } => (0..numbers).map(|number| format!("x{number}")).collect(),
         _ => Vec::new(),
     };
-    let title = format!("{} examples from {}", examples.len(), path.display());
+    let title = format!("{} from {}", counted(examples.len(), "example"), path.display());
     Ok((Source { name: stem(path), title, feature_names, examples, test: None }, view))
 }
 
@@ -406,6 +468,7 @@ const MOST_CLASSES: i64 = 1 << 14;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::settings::{Missing, Target};
 
     #[test]
     fn a_misspelt_name_is_answered_with_the_nearest_one() {
@@ -424,7 +487,44 @@ mod tests {
     fn missing_values_name_the_setting() {
         let settings = Settings::default_for("gaps.csv");
         let table = Table::parse("a,b\n1,2\n,3\n4,5\n").expect("a table");
-        let refused = of_table(table, &settings).err().map(|failure| failure.to_string()).expect("refused");
+        let (table, target) = prepared(table, &settings).expect("nothing is treated");
+        let refused = of_table(&table, &target, &settings).err().map(|failure| failure.to_string()).expect("refused");
         assert!(refused.contains("--missing"), "{refused}");
+    }
+
+    #[test]
+    fn columns_are_dropped_by_name_or_number_and_the_target_stays() {
+        let table = Table::parse("id,size,y,note\n1,2,3,a\n2,4,5,b\n3,,7,c\n4,8,,d\n").expect("a table");
+        let change = |drop: &str, target: &str, missing| Settings {
+            drop: drop.to_owned(),
+            target: target.to_owned(),
+            missing,
+            ..Settings::default_for("t.csv")
+        };
+        let names = |settings: &Settings| {
+            let (table, target) = prepared(table.clone(), settings).unwrap_or_else(|failure| panic!("{failure}"));
+            (table.names().join(" "), table.names()[table.place(&target).expect("the target")].clone(), table.rows())
+        };
+        let expected = |names: &str, target: &str, rows| (names.to_owned(), target.to_owned(), rows);
+        assert_eq!(names(&change("id, note", "", Missing::Drop)), expected("size y", "y", 2));
+        assert_eq!(names(&change("0,3", "2", Missing::Drop)), expected("size y", "y", 2));
+        // A missing target is not filled with the mean of the others.
+        assert_eq!(names(&change("note", "y", Missing::Mean)), expected("id size y", "y", 3));
+        assert_eq!(names(&change("", "size", Missing::Error)), expected("id size y note", "size", 4));
+        for (settings, expected) in [
+            (change("y", "y", Missing::Error), "--drop y: the column \"y\" is the target"),
+            (change("colour", "", Missing::Error), "--drop colour: table: there is no column \"colour\""),
+        ] {
+            let message = prepared(table.clone(), &settings).expect_err("refused").to_string();
+            assert!(message.starts_with(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn numeric_targets_get_their_defaults_before_a_run_begins() {
+        let table = Table::parse("x,y\n1,1.5\n2,2.5\n3,3.5\n").expect("a table");
+        assert!(is_regression(&table, "y", &Settings::default_for("t.csv")).expect("a column"));
+        let settings = Settings { target_type: Target::Classification, ..Settings::default_for("t.csv") };
+        assert!(!is_regression(&table, "y", &settings).expect("a column"));
     }
 }

@@ -50,7 +50,7 @@ impl Folder {
         if folder.file(SETTINGS).exists() {
             let shown = path.display();
             let message =
-                format!("{shown} holds an experiment already: go on with it by --resume, or choose another --out");
+                format!("{shown} holds an experiment already: continue it with --resume, or choose another --out");
             return Err(Failure::Input(message));
         }
         Ok(folder)
@@ -59,7 +59,7 @@ impl Folder {
     /// Opens the directory of an experiment that was begun.
     pub(crate) fn open(path: &Path) -> Result<(Folder, Settings), Failure> {
         if !path.join(SETTINGS).exists() {
-            let message = format!("{} holds no experiment to go on with: there is no {SETTINGS}", path.display());
+            let message = format!("{} holds no experiment to resume: there is no {SETTINGS}", path.display());
             return Err(Failure::Input(message));
         }
         let folder = Folder::locked(path)?;

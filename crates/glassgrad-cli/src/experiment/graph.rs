@@ -16,10 +16,8 @@ pub(crate) const FOLDS: [(&str, Fold); 5] = [
     ("every operation is a box", |graph| graph),
     ("operations that belong to a layer are one box", |graph| graph.collapse_to_depth(2)),
     ("operations that belong to a part of the network are one box", |graph| graph.collapse_to_depth(1)),
-    ("what one line of the program makes is one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
-    ("parts of the network, and what one line of the program makes, are one box each", |graph| {
-        graph.collapse_to_depth(1).collapse_lines()
-    }),
+    ("operations of one source line are one box", |graph| graph.collapse_to_depth(2).collapse_lines()),
+    ("operations of one layer or of one source line are one box", |graph| graph.collapse_to_depth(1).collapse_lines()),
 ];
 
 /// A graph with more boxes is folded further.

@@ -83,9 +83,23 @@ impl std::fmt::Display for Measure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Measure::Accuracy(part) => write!(formatter, "{:.2} %", 100.0 * part),
-            Measure::Error { rmse, r2 } => write!(formatter, "RMSE {rmse:.4}, R² {r2:.4}"),
+            Measure::Error { rmse, r2 } if r2.is_finite() => {
+                write!(formatter, "RMSE {}, R² {}", metric(*rmse), metric(*r2))
+            }
+            // The variance of the targets is zero: of one example, or of equal ones.
+            Measure::Error { rmse, .. } => write!(formatter, "RMSE {}, R² undefined", metric(*rmse)),
             Measure::Bits(bits) => write!(formatter, "{bits:.3} bits/character"),
         }
+    }
+}
+
+/// A metric with four decimals, or fewer digits of large numbers.
+pub(crate) fn metric(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0.0000".to_owned(),
+        size if (1e-3..1e3).contains(&size) => format!("{value:.4}"),
+        size if (1e3..1e6).contains(&size) => format!("{value:.1}"),
+        _ => format!("{value:.4e}"),
     }
 }
 
@@ -260,4 +274,21 @@ fn error(outputs: &[f64], wanted: &[f64], columns: usize, deviations: &[f64]) ->
         }
     }
     Measure::Error { rmse: (squares / (rows * columns) as f64).sqrt(), r2: 1.0 - squares / variance }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_have_few_digits() {
+        assert_eq!(
+            [0.0, 0.25, 12.0, 1234.56, 2e-7].map(metric),
+            ["0.0000", "0.2500", "12.0000", "1234.6", "2.0000e-7"]
+        );
+        let error = |rmse, r2| Measure::Error { rmse, r2 }.to_string();
+        assert_eq!(error(61_973_317_882_184_679_424.0, 0.5), "RMSE 6.1973e19, R² 0.5000");
+        assert_eq!(error(1.5, f64::NEG_INFINITY), "RMSE 1.5000, R² undefined");
+        assert_eq!(error(1.5, f64::NAN), "RMSE 1.5000, R² undefined");
+    }
 }

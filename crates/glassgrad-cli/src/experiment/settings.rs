@@ -4,14 +4,15 @@
 //! studio's form, the range check and the part of the reproducing command line. Adding a setting is adding a row.
 
 use clap::Args;
+use glassgrad::data::files::Reading;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub(crate) use super::choices::{
-    Activation, Engine, FunctionName, Init, Loss, Missing, Model, Number, OptimizerName, Reduction, Schedule, Target,
-    name_of,
+    Activation, Decimal, Delimiter, Engine, FunctionName, Header, Init, Loss, Missing, Model, Number, OptimizerName,
+    Reduction, Schedule, Target, name_of,
 };
-use super::choices::{Kind, Typed};
+use super::choices::{Kind, Typed, count_u64, count_usize, reading, width};
 use crate::failure::Failure;
 
 /// The largest decay and noise: far beyond any use, and far below where their products overflow.
@@ -43,6 +44,7 @@ pub(crate) struct Applies {
 const ALL: Applies = Applies { data: &[], models: &[] };
 const SYNTHETIC: Applies = Applies { data: &["moons", "circles", "spirals", "blobs", "function"], models: &[] };
 const TABLES: Applies = Applies { data: &["csv"], models: &[] };
+const FILES: Applies = Applies { data: &["csv", "npz"], models: &[] };
 
 const fn models(models: &'static [&'static str]) -> Applies {
     Applies { data: &[], models }
@@ -92,7 +94,7 @@ macro_rules! settings {
         $(, arg($($arg:tt)*))?;
     )* })*) => {
         /// All that has to be known to train the same network again.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize)]
         pub(crate) struct Settings {
             /// The name of a data set, or the path of a file.
             pub(crate) data: String,
@@ -134,6 +136,12 @@ macro_rules! settings {
                 $($(if let Some(value) = &self.$name { settings.$name = value.clone(); })*)*
             }
 
+            /// The settings that were asked for.
+            pub(crate) fn given(&self) -> Vec<&'static Row> {
+                let names: Vec<&str> = [$($(self.$name.as_ref().map(|_| stringify!($name)),)*)*].into_iter().flatten().collect();
+                ROWS.iter().filter(|row| names.contains(&row.name)).collect()
+            }
+
             /// Reads what was asked for, with the title of a setting that is not understood.
             pub(crate) fn read(given: &Map<String, Value>) -> Result<Options, String> {
                 let mut options = Options::default();
@@ -158,20 +166,20 @@ settings! {
         layers: Vec<usize> = vec![16, 16], "Layers", Main, ALL,
             "Hidden layer widths, as in 16,16; for cnn, convolution channels and then the width of the last hidden layer",
             studio(|layers| layers.len() <= 12 && layers.iter().all(|width| *width <= WIDEST), "at most 12 layers, each at most 4096 wide"),
-            arg(value_delimiter = ',', value_name = "WIDTHS");
+            arg(value_delimiter = ',', value_name = "WIDTHS", value_parser = width);
         activation: Activation = Activation::Tanh, "Activation", Main, models(&["mlp", "sparse", "cnn"]), "Activation function";
         init: Init = Init::Uniform, "Initialization", More, ALL, "Weight initialization";
         dropout: f64 = 0.0, "Dropout", More, ALL, "Dropout probability",
-            range(|p| (0.0..1.0).contains(p), "from 0 to below 1");
+            range(|p| (0.0..1.0).contains(p), "from 0 to below 1"), arg(allow_negative_numbers = true);
         heads: usize = 4, "Attention heads", More, models(&["transformer"]), "Number of attention heads of a transformer",
             range(|heads| *heads as u64 <= MOST, "at most 2147483648"),
-            studio(|heads| *heads <= WIDEST, "at most 4096");
+            studio(|heads| *heads <= WIDEST, "at most 4096"), arg(value_parser = count_usize, allow_negative_numbers = true);
         fan_in: usize = 8, "Fan-in", More, models(&["sparse"]), "Number of inputs of each unit of a sparse layer",
             range(|count| *count as u64 <= MOST, "at most 2147483648"),
-            studio(|count| *count <= WIDEST, "at most 4096");
+            studio(|count| *count <= WIDEST, "at most 4096"), arg(value_parser = count_usize, allow_negative_numbers = true);
         context: usize = 64, "Context length", Hidden, ALL, "Context length in characters, for texts",
             range(|length| *length as u64 <= MOST, "at most 2147483648"),
-            studio(|length| *length <= WIDEST, "at most 4096");
+            studio(|length| *length <= WIDEST, "at most 4096"), arg(value_parser = count_usize, allow_negative_numbers = true);
     }
     "Training" {
         loss: Loss = Loss::CrossEntropy, "Loss function", More, ALL, "Loss function";
@@ -181,38 +189,43 @@ settings! {
             range(|rate| *rate > 0.0 && *rate <= LARGEST_RATE, "the learning rate must be a positive number up to 1e30"),
             arg(allow_negative_numbers = true);
         momentum: f64 = 0.0, "Momentum", More, ALL, "Momentum",
-            range(|momentum| (0.0..1.0).contains(momentum), "from 0 to below 1");
+            range(|momentum| (0.0..1.0).contains(momentum), "from 0 to below 1"), arg(allow_negative_numbers = true);
         weight_decay: f64 = 0.0, "Weight decay", More, ALL, "Decoupled weight decay",
-            range(|decay| (0.0..=LARGEST).contains(decay), "from 0 to 1000000");
+            range(|decay| (0.0..=LARGEST).contains(decay), "from 0 to 1000000"), arg(allow_negative_numbers = true);
         clip: f64 = 0.0, "Gradient clipping", More, ALL, "Clip gradients to this norm; 0 disables clipping",
-            range(|norm| norm.is_finite() && *norm >= 0.0, "0 or a positive number");
+            range(|norm| norm.is_finite() && *norm >= 0.0, "0 or a positive number"), arg(allow_negative_numbers = true);
         schedule: Schedule = Schedule::Constant, "Schedule", More, ALL, "Learning rate schedule";
         lr_end: f64 = 0.1, "Final rate factor", More, ALL, "Final learning rate of a schedule, as a fraction of --lr",
-            range(|factor| *factor > 0.0 && *factor <= 1.0, "a fraction of the learning rate, above 0 and up to 1");
+            range(|factor| *factor > 0.0 && *factor <= 1.0, "a fraction of the learning rate, above 0 and up to 1"), arg(allow_negative_numbers = true);
         warmup: u64 = 0, "Warm-up steps", More, ALL, "Number of warm-up steps, in which the learning rate rises linearly from zero",
-            range(|steps| *steps <= MOST, "at most 2147483648");
+            range(|steps| *steps <= MOST, "at most 2147483648"), arg(value_parser = count_u64, allow_negative_numbers = true);
         epochs: u64 = 100, "Epochs", Main, ALL, "Number of passes over the training set",
             range(|epochs| *epochs <= MOST, "at most 2147483648"),
-            studio(|epochs| (1..=100_000).contains(epochs), "from 1 to 100000");
-        batch: usize = 32, "Batch size", Main, ALL, "Batch size; 0 is the whole training set";
-        seed: u64 = 0, "Random seed", More, ALL, "Random seed of the split, the initialization and the order of examples";
+            studio(|epochs| (1..=100_000).contains(epochs), "from 1 to 100000"), arg(value_parser = count_u64, allow_negative_numbers = true);
+        batch: usize = 32, "Batch size", Main, ALL, "Batch size; 0 is the whole training set", arg(value_parser = count_usize, allow_negative_numbers = true);
+        seed: u64 = 0, "Random seed", More, ALL, "Random seed of the split, the initialization and the order of examples", arg(value_parser = count_u64, allow_negative_numbers = true);
         dtype: Number = Number::F32, "Element type", More, ALL, "Floating-point type";
         engine: Engine = Engine::Tensor, "Engine", Hidden, ALL, "Automatic-differentiation engine";
     }
     "Data" {
         test: f64 = 0.2, "Test fraction", More, ALL, "Fraction of the examples held out as test set, where the data set has none of its own",
-            range(|fraction| (0.0..1.0).contains(fraction), "a fraction from 0 to below 1 is held out as test set");
+            range(|fraction| (0.0..1.0).contains(fraction), "a fraction from 0 to below 1 is held out as test set"), arg(allow_negative_numbers = true);
         points: usize = 1000, "Examples", Main, SYNTHETIC, "Number of examples of a synthetic data set",
             range(|count| *count as u64 <= MOST, "at most 2147483648"),
-            studio(|count| (2..=20_000).contains(count), "from 2 to 20000");
+            studio(|count| (2..=20_000).contains(count), "from 2 to 20000"), arg(value_parser = count_usize, allow_negative_numbers = true);
         noise: f64 = 0.1, "Noise", Main, SYNTHETIC, "Standard deviation of the noise of a synthetic data set",
-            range(|noise| (0.0..=LARGEST).contains(noise), "from 0 to 1000000");
+            range(|noise| (0.0..=LARGEST).contains(noise), "from 0 to 1000000"), arg(allow_negative_numbers = true);
         function: FunctionName = FunctionName("sine".to_owned()), "Function", Main, Applies { data: &["function"], models: &[] },
             "Function to fit, for the data set function";
         target: String = String::new(), "Target column", Main, TABLES,
             "Target column of a table, by name or number [default: the last]";
-        target_type: Target = Target::Auto, "Target type", More, TABLES, "Whether the target of a table is a class or a number";
+        target_type: Target = Target::Auto, "Target type", More, FILES, "Whether the target of a table is a class or a number";
+        drop: String = String::new(), "Dropped columns", Main, TABLES,
+            "Columns of a table to leave out, by name or number, separated by commas", arg(value_name = "COLUMNS");
         missing: Missing = Missing::Error, "Missing values", Main, TABLES, "Treatment of rows with missing values";
+        delimiter: Delimiter = Delimiter::Auto, "Delimiter", More, TABLES, "Character between the cells of a table";
+        decimal: Decimal = Decimal::Auto, "Decimal mark", More, TABLES, "Decimal mark of the numbers of a table";
+        header: Header = Header::Auto, "Header", More, TABLES, "Whether the first line of a table holds column names";
     }
 }
 
@@ -235,6 +248,16 @@ impl Settings {
         }
     }
 
+    /// Whether the number of examples is a setting.
+    pub(crate) fn is_synthetic(&self) -> bool {
+        SYNTHETIC.data.contains(&self.data.as_str())
+    }
+
+    /// How a table is to be read.
+    pub(crate) fn reading(&self) -> Reading {
+        reading(self.delimiter, self.decimal, self.header)
+    }
+
     /// The column to predict, if it is not the last one.
     pub(crate) fn target(&self) -> Option<&str> {
         (!self.target.is_empty()).then_some(self.target.as_str())
@@ -249,6 +272,20 @@ impl Settings {
             _ => String::new(),
         };
         format!("{} {}{between}", name_of(self.model), widths.join("-"))
+    }
+}
+
+/// Settings that a file does not state, as one of an earlier version, are the defaults.
+impl<'d> Deserialize<'d> for Settings {
+    fn deserialize<D: serde::Deserializer<'d>>(deserializer: D) -> Result<Settings, D::Error> {
+        let mut given = Map::deserialize(deserializer)?;
+        let Some(Value::String(data)) = given.remove("data") else {
+            return Err(serde::de::Error::custom("the settings name no data"));
+        };
+        let options = Options::read(&given).map_err(serde::de::Error::custom)?;
+        let mut settings = Settings::default_for(&data);
+        options.change(&mut settings);
+        Ok(settings)
     }
 }
 
@@ -270,12 +307,32 @@ pub(super) fn plain(value: &Value) -> String {
 /// The fields of the studio's form.
 pub(crate) fn form() -> Value {
     let field = |row: &Row| {
+        let kind = match (row.kind)() {
+            Kind::Choice(choices) => {
+                Kind::Choice(choices.into_iter().map(|(name, about)| (name, in_form(&about))).collect())
+            }
+            kind => kind,
+        };
         json!({
-            "name": row.name, "title": row.title, "help": row.help, "kind": (row.kind)().to_json(),
+            "name": row.name, "title": row.title, "help": in_form(row.help), "kind": kind.to_json(),
             "more": row.form == Form::More, "data": row.applies.data, "models": row.applies.models,
         })
     };
     ROWS.iter().filter(|row| row.form != Form::Hidden).map(field).collect()
+}
+
+/// A message of the library with flags in place of its calls.
+pub(crate) fn in_flags(message: &str) -> String {
+    const CALLS: &[(&str, &str)] = &[
+        ("gradients clipped with .clip_norm(1.0)", "gradient clipping with --clip 1"),
+        (".clip_norm(1.0)", "--clip 1"),
+        ("a lower rate", "a lower --lr"),
+        ("a lower learning rate", "a lower --lr"),
+        ("another initializer (Initializer::He, Initializer::Xavier)", "--init he or --init xavier"),
+        ("Activation::LeakyRelu, Initializer::He", "--activation leaky-relu, --init he"),
+        ("\n  the last good parameters are in .last_good", ""),
+    ];
+    CALLS.iter().fold(message.to_owned(), |message, (call, flag)| message.replace(call, flag))
 }
 
 /// A message of the command line with the titles of the form in place of flags.
@@ -352,6 +409,14 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_an_earlier_version_are_read_with_defaults() {
+        let settings: Settings = serde_json::from_str(r#"{"data": "moons", "lr": 0.5}"#).expect("settings");
+        assert_eq!(settings, Settings { lr: 0.5, ..Settings::default_for("moons") });
+        let refused = serde_json::from_str::<Settings>(r#"{"lr": 0.5}"#).expect_err("refused").to_string();
+        assert!(refused.contains("name no data"), "{refused}");
+    }
+
+    #[test]
     fn wrong_values_are_refused_with_the_title_of_the_setting() {
         for (name, value, expected) in [
             (
@@ -374,6 +439,28 @@ mod tests {
         }
         assert!(Options::read(&[("function".to_owned(), json!("moons"))].into_iter().collect()).is_err());
         assert_eq!(in_form("--lr-end 3: use --lr"), "Final rate factor 3: use Learning rate");
+        assert_eq!(in_form("--dropout, --drop id"), "Dropout, Dropped columns id");
+    }
+
+    #[test]
+    fn the_form_names_no_flags() {
+        assert!(!form().to_string().contains("--"), "{}", form());
+        assert!(datasets::ROWS.iter().all(|row| !row.about.contains("--")));
+    }
+
+    #[test]
+    fn advice_names_settings_and_no_calls() {
+        use glassgrad::train::Diagnostic;
+        let parameter = || "layers.0.weight".to_owned();
+        for diagnostic in [
+            Diagnostic::Vanishing { parameter: parameter(), gradient: 1e-9, largest: 1.0 },
+            Diagnostic::Exploding { parameter: parameter(), gradient: 1e9, size: 1.0 },
+            Diagnostic::DeadUnits { dead: 3, units: 4, line: "a.rs:1".to_owned() },
+        ] {
+            let (flags, form) = (in_flags(&diagnostic.to_string()), in_form(&in_flags(&diagnostic.to_string())));
+            assert!(flags.contains("--") && !flags.contains("::") && !flags.contains("clip_norm"), "{flags}");
+            assert!(!form.contains("--"), "{form}");
+        }
     }
 
     #[test]

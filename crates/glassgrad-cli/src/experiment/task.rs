@@ -14,6 +14,7 @@ use super::network::IoSpec;
 use super::settings::{Loss, Settings};
 use super::text::Text;
 use crate::failure::Failure;
+use crate::terminal::counted;
 
 /// Inputs and targets, scaled, in the numbers of the network.
 pub(crate) type Part = Arc<Examples<(Tensor, Tensor)>>;
@@ -118,16 +119,18 @@ impl Task {
     /// Splits a source where it has no test set, and scales it by what its training set is like.
     pub(crate) fn of(source: Source, view: View, scaling: Scaling, settings: &Settings) -> Result<Task, Failure> {
         check_examples(source.examples.len(), view.numbers())?;
+        let is_synthetic = settings.is_synthetic();
         let (training, test) = match source.test {
             Some(test) => (source.examples, test),
             None => divided(&source.examples, settings)?,
         };
         if training.is_empty() || test.is_empty() {
             let message = format!(
-                "{}: {} examples for training and {} for the test; both parts need some (see --test)",
+                "{}: {} in the training set and {} in the test set; each needs at least one (see --test{})",
                 source.name,
-                training.len(),
-                test.len()
+                counted(training.len(), "example"),
+                test.len(),
+                if is_synthetic { " and --points" } else { "" },
             );
             return Err(Failure::Input(message));
         }
@@ -223,7 +226,10 @@ pub(crate) enum Scaling {
 /// A training set and a test set, in random order.
 fn divided(all: &Labelled, settings: &Settings) -> Result<(Labelled, Labelled), Failure> {
     if !(0.0..1.0).contains(&settings.test) {
-        return Err(Failure::Input(format!("--test {}: a part between 0 and 1 is kept for the test", settings.test)));
+        return Err(Failure::Input(format!(
+            "--test {}: a fraction from 0 to below 1 is held out as test set",
+            settings.test
+        )));
     }
     let examples = Examples::new((all.features.clone(), all.targets.tensor().clone())).map_err(Failure::input)?;
     let shares = [1.0 - settings.test, settings.test];

@@ -8,6 +8,7 @@ use super::html::{facts, opening};
 use crate::chart::number;
 use crate::experiment::objective::{Measure, Score};
 use crate::experiment::settings::{Schedule, Settings, name_of as word};
+use crate::terminal::plural;
 
 /// The head of the page of one experiment.
 pub(super) fn head(subject: &Subject<'_>) -> String {
@@ -30,7 +31,10 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
         ),
         ("Epochs", format!("{}, batch size {}", outcome.history.epochs.len(), study.batch())),
         ("Training set", outcome.training.measure.to_string()),
-        ("Time", format!("{} for {} steps", duration(outcome.history.seconds()), thousands(outcome.steps as usize))),
+        ("Time", {
+            let steps = outcome.steps as usize;
+            format!("{} for {} step{}", duration(outcome.history.seconds()), thousands(steps), plural(steps))
+        }),
         ("Random seed", settings.seed.to_string()),
     ];
     if let Some(linear) = &outcome.linear {
@@ -42,13 +46,13 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
 
 /// The number that people look for, and what it is.
 fn verdict(score: Score, examples: usize) -> (String, String) {
-    let examples = thousands(examples);
+    let examples = format!("{} test example{}", thousands(examples), plural(examples));
     match score.measure {
-        Measure::Accuracy(part) => (format!("{:.2} %", 100.0 * part), format!("accuracy on {examples} test examples")),
+        Measure::Accuracy(part) => (format!("{:.2} %", 100.0 * part), format!("accuracy on {examples}")),
         Measure::Error { rmse, r2 } if r2.is_finite() => {
-            (format!("R² {r2:.4}"), format!("on {examples} test examples (explained variance); RMSE {}", number(rmse)))
+            (format!("R² {r2:.4}"), format!("on {examples} (explained variance); RMSE {}", number(rmse)))
         }
-        Measure::Error { rmse, .. } => (number(rmse), format!("RMSE on {examples} test examples")),
+        Measure::Error { rmse, .. } => (number(rmse), format!("RMSE on {examples}")),
         Measure::Bits(bits) => (format!("{bits:.3}"), "bits per character on the held-out text".to_owned()),
     }
 }

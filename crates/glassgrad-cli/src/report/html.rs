@@ -140,5 +140,11 @@ pub(super) fn graph(svg: &str, label: &str) -> String {
         &format!("aria-label=\"{}\"", escaped(label)),
         1,
     );
-    scroll("graph", label, &themed)
+    // A graph shrinks to the page as long as its text stays readable; wider ones scroll.
+    let width = themed.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()?.parse::<f64>().ok());
+    let fitted = match width {
+        Some(width) => themed.replacen("<svg ", &format!("<svg style=\"min-width:{:.0}px\" ", 0.62 * width), 1),
+        None => themed,
+    };
+    scroll("graph", label, &fitted)
 }

@@ -7,6 +7,7 @@ use glassgrad::glass::Graph;
 use super::Subject;
 use super::html::{graph, note};
 use crate::experiment::graph::{FOLDS, READABLE, of_loss};
+use crate::terminal::counted;
 
 /// So many examples are in the loss.
 const EXAMPLES: usize = 8;
@@ -20,10 +21,11 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let examples = study.task.training.len().min(EXAMPLES);
     let whole = of_loss(study, &subject.outcome.network, examples)?;
     let about = format!(
-        "The loss of {examples} examples of the training set. Below each name stand the values, in red the gradient of the loss with \
-         respect to it, and the line that made it."
+        "The loss of {} of the training set. Below each name stand the values, in red the gradient of the loss with \
+         respect to it, and the line that made it.",
+        counted(examples, "example")
     );
-    Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {examples} examples"))))
+    Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {}", counted(examples, "example")))))
 }
 
 /// A graph as it can be read, and behind a fold as it is.

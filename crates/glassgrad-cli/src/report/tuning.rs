@@ -7,16 +7,17 @@ use crate::experiment::objective::Score;
 use crate::experiment::search::{Trial, ranked};
 use crate::experiment::settings::Settings;
 use crate::experiment::task::Description;
+use crate::terminal::counted;
 
 const MOST_ROWS: usize = 200;
 
 pub(super) fn page(about: &Description, trials: &[Trial], best: &Settings, test: Score) -> String {
     let verdict = format!(
-        "<strong>{}</strong> on the test set, by layers {} and a learning rate of {}, the best of {} trials",
+        "<strong>{}</strong> on the test set, by layers {} and a learning rate of {}, the best of {}",
         escaped(&test.measure.to_string()),
         escaped(&widths(&best.layers)),
         number(best.lr),
-        trials.len()
+        counted(trials.len(), "trial")
     );
     let head = opening("search for settings", about, &verdict);
     let sections = [

@@ -67,7 +67,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
         true => note(&format!("The first {MOST_HISTOGRAMS} of {} weights are shown.", matrices.len())),
         false => String::new(),
     };
-    html += &format!("<h3>How the weights are spread</h3>\n<div class=\"charts small\">{histograms}</div>{more}");
+    html += &format!("<h3>Weight histograms</h3>\n<div class=\"charts small\">{histograms}</div>{more}");
     Ok(Some(html))
 }
 
@@ -134,7 +134,7 @@ fn gradients(history: &History, leaves: &[&(String, Tensor)]) -> String {
     };
     // Layers differ by factors, and so do epochs.
     let all = curves.iter().flat_map(|(_, points)| points).map(|point| point.1);
-    chart_over("Gradient norms by layer", &about, Axis::logarithmic("size", all), &curves)
+    chart_over("Gradient norms by layer", &about, Axis::logarithmic("RMS", all), &curves)
 }
 
 /// The size of several tensors together, from how many numbers each has and its own size.

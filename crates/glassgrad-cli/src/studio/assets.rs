@@ -23,6 +23,7 @@ const FILES: &[File] = &[
     file!("js/draw.js", "text/javascript; charset=utf-8"),
     file!("js/explore.js", "text/javascript; charset=utf-8"),
     file!("js/gallery.js", "text/javascript; charset=utf-8"),
+    file!("js/glossary.js", "text/javascript; charset=utf-8"),
     file!("js/graph.js", "text/javascript; charset=utf-8"),
     file!("js/main.js", "text/javascript; charset=utf-8"),
     file!("js/matrix.js", "text/javascript; charset=utf-8"),

@@ -29,22 +29,22 @@ const fn example(group: &'static str, title: &'static str, shows: &'static str, 
 
 const WORKED: &str = "Worked examples of the literature";
 const ALONE: &str = "Rules and their limits";
-const LEARNING: &str = "Pieces of networks";
+const LEARNING: &str = "Building blocks of networks";
 const HIGHER: &str = "Higher orders";
 const MATRICES: &str = "Vectors and matrices";
-const NETWORKS: &str = "Networks that learn, and some that do not";
+const NETWORKS: &str = "Networks that train, and some that do not";
 
 const EXAMPLES: &[Example] = &[
     example(
         WORKED,
         "The survey's example",
-        "ln(x₁) + x₁x₂ − sin(x₂) by one sweep from the result",
+        "ln(x₁) + x₁x₂ − sin(x₂) in reverse mode: one sweep for the whole gradient",
         Scalar("ln(x1) + x1*x2 - sin(x2)", "x1:2,x2:5", &[]),
     ),
     example(
         WORKED,
-        "The same, forwards",
-        "One sweep for each variable: the tangents of x₁",
+        "The same in forward mode",
+        "One sweep for each variable: tangents with respect to x₁",
         Scalar("ln(x1) + x1*x2 - sin(x2)", "x1:2,x2:5", &[("mode", "forward"), ("wrt", "x1")]),
     ),
     example(
@@ -56,13 +56,13 @@ const EXAMPLES: &[Example] = &[
     example(
         WORKED,
         "A value used twice",
-        "(ab)(b + 1): both ways to b are added up",
+        "(ab)(b + 1): the contributions of both paths to b are summed",
         Scalar("(a*b) * (b + 1)", "a:2,b:3", &[]),
     ),
     example(
         WORKED,
         "Sum times product",
-        "(x + y)·(xy): every variable on two ways",
+        "(x + y)·(xy): two paths from each variable",
         Scalar("(x + y) * (x*y)", "x:2,y:3", &[]),
     ),
     example(
@@ -93,25 +93,25 @@ const EXAMPLES: &[Example] = &[
     example(
         ALONE,
         "A kink",
-        "The absolute value where it has no gradient, by the rule that was decided",
+        "Where a function is not differentiable: the subgradient that the conventions choose",
         Scalar("abs(x) + relu(x - 1)", "x:1", &[]),
     ),
     example(
         ALONE,
         "Not a number",
-        "Where a value stops being finite, with the place in the text",
+        "Where a value becomes non-finite, with the place in the expression",
         Scalar("sqrt(x - 3) + ln(y)", "x:1,y:2", &[]),
     ),
     example(
         ALONE,
         "Finite differences fail",
-        "A steep wave: differences lose what the sweep keeps",
+        "A rapid oscillation: truncation and rounding errors of differences, none in the sweep",
         Scalar("sin(1000*x) * exp(-x)", "x:1", &[]),
     ),
     example(
         LEARNING,
         "Logistic loss",
-        "The gradient is the probability less the truth",
+        "The gradient is the predicted probability minus the target",
         Scalar("p = sigmoid(w*x + b); -(t*ln(p) + (1 - t)*ln(1 - p))", "w:0.5,x:2,b:-1,t:1", &[]),
     ),
     example(
@@ -136,7 +136,7 @@ const EXAMPLES: &[Example] = &[
     example(
         HIGHER,
         "A nest of functions",
-        "How symbolic derivatives grow and a tape does not",
+        "Expression swell: symbolic derivatives grow, the tape does not",
         Scalar("sin(exp(cos(x*ln(x + y))))", "x:1.3,y:0.7", &[("order", "4")]),
     ),
     example(MATRICES, "Least squares", "‖Ax − b‖² by x", Matrix("norm2(A*x - b)^2", "A: m n, x: n, b: m", "x", "1")),

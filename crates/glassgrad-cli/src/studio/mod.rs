@@ -6,7 +6,7 @@
 //! - `api/` answers questions about expressions, with what the library says;
 //! - `train/` lets networks learn, `views/` says what is seen of them meanwhile, `inside/` what is asked about them, and
 //!   `written` how their numbers are written;
-//! - `gallery` holds examples, `assets` the files of the page, which lie in the folder `studio/` of this package.
+//! - `gallery` holds examples, `glossary` the terms of the documentation, `assets` the files of the page, which lie in the folder `studio/` of this package.
 //!
 //! The page computes no derivative and no value: it draws what it is told here.
 
@@ -16,6 +16,7 @@ mod browser;
 mod connections;
 mod encode;
 mod gallery;
+mod glossary;
 mod inside;
 mod security;
 mod server;

@@ -102,6 +102,7 @@ fn router(guard: Guard, hall: Arc<Registry>, patience: Duration) -> Router {
         .route("/api/compare", post(api::compare))
         .route("/api/derive", post(api::derive))
         .route("/api/gallery", get(api::gallery))
+        .route("/api/glossary", get(api::glossary))
         .fallback(get(assets::serve))
         .with_state(Arc::clone(&desks))
         .layer(DefaultBodyLimit::max(LARGEST_REQUEST))

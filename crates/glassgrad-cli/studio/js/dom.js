@@ -34,6 +34,9 @@ export function setMath(host, markup, display = false) {
   host.replaceChildren(math(markup, display));
 }
 
+// A count with its noun: 1 step, 2 steps.
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 export function setText(host, text) {
   if (host.textContent !== text) host.textContent = text;
 }

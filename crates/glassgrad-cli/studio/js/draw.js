@@ -25,9 +25,9 @@ export async function open(given) {
   const fitting = (await runs()).filter((one) => ["digits", "mnist", "fashion"].includes(one.settings.data));
   const known = fitting.map((one) => [String(one.id), `run ${one.id}: ${one.settings.data}, ${one.settings.model} ${one.state?.test?.shown ?? ""}`]);
   const wanted = String(given.run ?? run?.id ?? known[0]?.[0] ?? "");
-  if (known.some(([id]) => id === wanted)) attach(Number(wanted));
-  else await train();
-  options(select, known.length ? known : [[String(run?.id ?? ""), "a new network"]], String(run?.id ?? ""));
+  if (!known.some(([id]) => id === wanted)) return train();
+  attach(Number(wanted));
+  return options(select, known, wanted);
 }
 
 // A small network that learns in a moment, for those who come to draw.
@@ -36,7 +36,7 @@ async function train() {
   setText(byId("draw-problem"), started.error?.message ?? "");
   if (!started.error) {
     attach(started.id);
-    options(select, [[String(started.id), `run ${started.id}: digits, learning now`]], String(started.id));
+    options(select, [[String(started.id), `run ${started.id}: digits, mlp (training)`]], String(started.id));
   }
 }
 
@@ -73,9 +73,9 @@ function show(got) {
   answer = got;
   options(shown, [["", "predicted class"], ...got.names.map((name, k) => [String(k), name])], shown.value);
   const isEmpty = bytes(got.pixels).every((level) => level === 0);
-  setText(byId("draw-told"), isEmpty ? "–" : got.names[got.told]);
+  setText(byId("draw-predicted"), isEmpty ? "–" : got.names[got.predicted]);
   // An empty canvas has no prediction.
-  byId("draw-shares").replaceChildren(...(isEmpty ? [] : [bars(got.names, got.shares, got.told)]));
+  byId("draw-shares").replaceChildren(...(isEmpty ? [] : [bars(got.names, got.shares, got.predicted)]));
   byId("draw-seen").replaceChildren(bitmap(got.width, got.height, grey(bytes(got.pixels)), { role: "img", "aria-label": "Network input" }));
   byId("draw-gradient").replaceChildren(bitmap(got.width, got.height, signed(bytes(got.gradients)), { role: "img", "aria-label": "Saliency map" }));
   setText(byId("draw-about"), `Blue: ink there raises the score of “${got.names[got.class]}”; orange: lowers it. The largest gradient is ${short(got.scale)}.`);

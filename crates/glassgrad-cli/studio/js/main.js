@@ -1,6 +1,7 @@
 // The pages, and which of them is shown. A page is loaded when it is opened for the first time.
 
 import { byId } from "./dom.js";
+import { explainAll } from "./glossary.js";
 import { read } from "./state.js";
 
 const pages = {
@@ -9,6 +10,7 @@ const pages = {
   train: () => import("./train.js"),
   draw: () => import("./draw.js"),
   gallery: () => import("./gallery.js"),
+  glossary: () => import("./glossary.js"),
 };
 let shown = null;
 let page = null;
@@ -39,3 +41,4 @@ document.addEventListener("keydown", (event) => {
   page?.key?.(event);
 });
 show();
+explainAll();

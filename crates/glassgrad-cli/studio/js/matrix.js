@@ -74,7 +74,7 @@ function bars({ held_bytes: held, dense_bytes: dense }) {
     filling.style.width = `${(100 * length(bytes)).toFixed(1)}%`;
     return h("div", { class: "bytes" }, h("span", {}, name), h("span", { class: "track" }, filling), h("b", { "data-bytes": kind }, readable(bytes)));
   };
-  return h("div", {}, bar("dense", dense, "dense"), bar("held", held, "held"), h("p", { class: "note" }, "Bars grow with the logarithm."));
+  return h("div", {}, bar("dense", dense, "dense"), bar("compressed", held, "held"), h("p", { class: "note" }, "Logarithmic scale."));
 }
 
 function readable(bytes) {
@@ -95,11 +95,11 @@ function checks({ agreement, disagreement }) {
 }
 
 function ledger(steps) {
-  if (steps.length === 0) return h("section", { class: "card" }, h("h2", {}, "Ledger"), h("p", { class: "note" }, "No step of rewriting was needed."));
+  if (steps.length === 0) return h("section", { class: "card" }, h("h2", {}, "Rewriting steps"), h("p", { class: "note" }, "No rewriting was needed."));
   const item = (step) => h("li", {}, h("b", {}, step.rule),
     h("div", { class: "scroll", tabindex: "0" }, typeset(step.math.before, step.before)), h("div", { class: "scroll", tabindex: "0" }, "= ", typeset(step.math.after, step.after)),
     h("p", { class: "note" }, `${step.flops_before.toLocaleString("en")} FLOP → ${step.flops_after.toLocaleString("en")}, deviation ${deviation(step.deviation)}`));
-  return h("section", { class: "card", "aria-label": "Ledger" }, h("h2", {}, "Ledger"), h("ol", { class: "ledger" }, ...steps.map(item)));
+  return h("section", { class: "card", "aria-label": "Rewriting steps" }, h("h2", {}, "Rewriting steps"), h("ol", { class: "ledger" }, ...steps.map(item)));
 }
 
 let typing = null;

@@ -1,7 +1,8 @@
 // The page on which a network learns.
 
 import { get, send, tell } from "./api.js";
-import { byId, h, setText } from "./dom.js";
+import { byId, counted, h, setText } from "./dom.js";
+import { explain } from "./glossary.js";
 import { write } from "./state.js";
 import { Form, fillSpeeds } from "./train/form.js";
 import { Inside } from "./train/inside.js";
@@ -103,7 +104,9 @@ byId("train-step").addEventListener("click", step);
 byId("train-stop").addEventListener("click", () => run?.order({ do: "stop" }));
 speed.addEventListener("change", () => run?.order({ do: "pace", pace: speed.value === "" ? null : Number(speed.value) }));
 rate.addEventListener("change", async () => {
-  const answer = await run?.order({ do: "rate", rate: Number(rate.value) });
+  const value = Number(rate.value);
+  if (rate.value.trim() === "" || !Number.isFinite(value)) return tellProblem(`Learning rate: expected a number, not “${rate.value}”`);
+  const answer = await run?.order({ do: "rate", rate: value });
   tellProblem(answer?.error?.message);
 });
 byId("train-load").addEventListener("change", async (event) => {
@@ -138,6 +141,7 @@ function show(kind) {
   if (!card) {
     const [title, column] = views.VIEWS[kind];
     card = h("section", { class: "card view", id: `view-${kind}` }, h("h2", {}, title), h("div", { class: "picture" }));
+    explain(card.firstChild, title);
     const order = Object.keys(views.VIEWS);
     const next = [...columns[column].children].find((other) => order.indexOf(other.id.slice(5)) > order.indexOf(kind));
     columns[column].insertBefore(card, next || null);
@@ -153,7 +157,7 @@ function show(kind) {
 function showAbout(about) {
   const { settings, examples, numbers } = about;
   setText(byId("train-title"), `${about.name}: ${about.title}`);
-  setText(byId("train-facts"), `${settings.model} ${settings.layers.join("-")}, ${numbers} parameters; ${about.links.join(", ") || "gradient descent"}; ${examples.training} training examples, ${examples.test} test examples`);
+  setText(byId("train-facts"), `${settings.model} ${settings.layers.join("-")}, ${counted(numbers, "parameter")}; ${about.links.join(", ") || "gradient descent"}; ${counted(examples.training, "training example")}, ${counted(examples.test, "test example")}`);
   setText(byId("train-command"), about.command);
   rate.value = settings.lr;
   inside.about(about);
@@ -172,10 +176,10 @@ function showState(state) {
   const { about } = run.latest;
   const cells = {
     phase: state.phase, epoch: about ? `${Math.min(state.epoch + (running ? 1 : 0), about.settings.epochs)} of ${about.settings.epochs}` : "", step: state.step,
-    loss: short(state.loss), test: state.test?.shown ?? "not evaluated yet", rate: short(state.rate), speed: running ? `${short(Math.round(state.speed))}/s` : "–",
+    loss: short(state.loss), test: state.test?.shown ?? "–", rate: short(state.rate), speed: running ? `${short(Math.round(state.speed))}/s` : "–",
   };
   for (const [name, text] of Object.entries(cells)) setText(byId(`state-${name}`), String(text));
-  if (about) setText(byId("train-command"), state.rate_changed ? "none: the learning rate was changed during this run" : about.command);
+  if (about) setText(byId("train-command"), state.rate_changed ? "none, because the learning rate was changed during this run" : about.command);
   const bar = byId("train-progress");
   if (about) { bar.max = about.steps; bar.value = state.step; }
   const trouble = byId("train-trouble");
@@ -191,7 +195,7 @@ function showCurves(curves) {
   byId("train-loss").replaceChildren(legend([[0, "training"], [1, "test"], ...others.map((one, k) => [2 + k, one.name])]),
     plot({ label: "Loss by step", log: true, curves: [{ ...training, colour: 0 }, { at: test.at, value: test.loss, colour: 1 }, ...others.map((one, k) => ({ ...one.curves.training, colour: 2 + k, dashed: true }))] }));
   byId("train-measure").replaceChildren(legend([[1, `test ${name}`], ...others.map((one, k) => [2 + k, one.name])]),
-    plot({ label: `${name} by step`, curves: [{ at: test.at, value: test.measure, colour: 1 }, ...others.map((one, k) => ({ at: one.curves.test.at, value: one.curves.test.measure, colour: 2 + k, dashed: true }))] }));
+    plot({ label: `${name} by step`, ends: [training.at[0] ?? 0, training.at[training.at.length - 1] ?? 1], most: name === "accuracy" ? 1 : Infinity, curves: [{ at: test.at, value: test.measure, colour: 1 }, ...others.map((one, k) => ({ at: one.curves.test.at, value: one.curves.test.measure, colour: 2 + k, dashed: true }))] }));
 }
 
 // All runs of the studio: to go back to, to compare with, to keep and to take away.

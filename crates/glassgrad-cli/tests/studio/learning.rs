@@ -205,7 +205,7 @@ fn a_digit_is_drawn_and_told() {
     open(browser, &studio, "#/draw", 1280, "light");
     browser.until("document.getElementById('draw-state').textContent.startsWith('finished')");
     // An empty canvas has no prediction.
-    browser.until("document.getElementById('draw-told').textContent === '–'");
+    browser.until("document.getElementById('draw-predicted').textContent === '–'");
     assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 0);
     let run = run_of(browser);
     assert!(sent(&studio, run)["state"]["test"]["number"].as_f64() > Some(0.95));
@@ -221,15 +221,15 @@ fn a_digit_is_drawn_and_told() {
         mouse(browser, "mouseMoved", 0.5, 0.12 + 0.76 * f64::from(part) / 20.0);
     }
     mouse(browser, "mouseReleased", 0.5, 0.88);
-    browser.until("document.getElementById('draw-told').textContent === '1'");
+    browser.until("document.getElementById('draw-predicted').textContent === '1'");
     assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 10);
     // The same drawing, asked by a script: the page has computed nothing of its own.
     let ink = browser.evaluate("(() => { const pad = document.getElementById('draw-pad'); const data = pad.getContext('2d').getImageData(0, 0, 112, 112).data; return Array.from({ length: 112 * 112 }, (_, k) => data[4 * k + 3]); })()");
     let drawn = studio.ask(&format!("/api/runs/{run}/look"), &json!({ "at": "drawn", "ink": ink, "from": [112, 112] }));
-    let told = drawn["told"].as_u64().expect("a class") as usize;
+    let told = drawn["predicted"].as_u64().expect("a class") as usize;
     assert_eq!(drawn["names"][told], "1");
     let share = format!("{:.1} %", 100.0 * drawn["shares"][told].as_f64().expect("a share"));
-    browser.until(&format!("document.querySelector('#draw-shares .told b').textContent === '{share}'"));
+    browser.until(&format!("document.querySelector('#draw-shares .predicted b').textContent === '{share}'"));
     picture(browser, "studio-draw", 760);
     // The gradient of another class is another.
     let gradients = "document.querySelector('#draw-gradient canvas').toDataURL()";
@@ -241,13 +241,13 @@ fn a_digit_is_drawn_and_told() {
     // With keys alone: clear, and a stroke downwards.
     browser.evaluate("document.getElementById('draw-pad').focus()");
     browser.press("Backspace");
-    browser.until("document.getElementById('draw-told').textContent === '–'");
+    browser.until("document.getElementById('draw-predicted').textContent === '–'");
     browser.press(" ");
     for _ in 0..10 {
         browser.press("ArrowDown");
     }
     browser.press(" ");
-    browser.until("document.getElementById('draw-told').textContent === '1'");
+    browser.until("document.getElementById('draw-predicted').textContent === '1'");
     assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 10);
     is_quiet(browser);
 }

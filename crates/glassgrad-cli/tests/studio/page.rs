@@ -214,6 +214,10 @@ fn every_page_fits_and_can_be_read_by_day_and_by_night() {
         ),
         ("#/matrix", "document.querySelector('[data-notation=matrix] math') !== null"),
         ("#/gallery", "document.querySelectorAll('.example').length >= 17"),
+        (
+            "#/glossary?term=Loss%20surface",
+            "document.querySelector('#glossary dt.now')?.textContent === 'Loss surface'",
+        ),
     ];
     for (hash, condition) in ready {
         for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (360, "dark")] {

@@ -128,7 +128,7 @@ fn every_question_about_the_inside_is_answered() {
     let graph = look(&studio, id, &json!({ "at": "graph" }));
     assert!(graph["plan"]["nodes"].as_array().is_some_and(|nodes| nodes.len() > 3), "{graph}");
     let sample = look(&studio, id, &json!({ "at": "sample", "part": "test", "index": 3 }));
-    assert_eq!(sample["told"]["names"].as_array().map(Vec::len), Some(10));
+    assert_eq!(sample["predicted"]["names"].as_array().map(Vec::len), Some(10));
     assert!(sample["layers"].as_array().is_some_and(|layers| layers.len() >= 2), "{sample}");
     let passes = look(&studio, id, &json!({ "at": "passes" }));
     assert!(passes["passes"].as_array().is_some_and(|passes| passes.len() > 3), "{passes}");
@@ -214,7 +214,7 @@ fn what_is_too_much_is_refused() {
     assert!(refused(json!({ "data": "/etc/passwd" })).contains("there is no data set"));
     // What is wrong with a setting is said with its title in the form.
     let layers = refused(json!({ "data": "moons", "options": { "layers": "abc" } }));
-    assert!(layers.contains("Layers: expected whole numbers"), "{layers}");
+    assert_eq!(layers, "Layers: expected whole numbers with commas between them, as in 16, 16, not \"abc\"");
     let broken = refused(json!({ "data": "own.csv", "csv": "a,b\n1,2\n3\n" }));
     assert!(broken.contains("line 3"), "{broken}");
     // There is room for a dozen.
@@ -230,6 +230,36 @@ fn what_is_too_much_is_refused() {
     let id =
         begin(&studio, &json!({ "data": "own.csv", "csv": format!("a,b,c\n{rows}"), "options": { "epochs": 60 } }));
     assert!(until(&studio, id, "finished")["test"]["number"].as_f64() > Some(0.9));
+}
+
+#[test]
+fn a_table_has_the_options_of_the_command_line() {
+    let studio = Studio::start(&[]);
+    let rows: String = (0..30).map(|k| format!("n{k};{k},5;{}\n", 2 * k)).collect();
+    let csv = format!("id;size;price\nfirst;;3,25\n{rows}");
+    let suited = |options: serde_json::Value| {
+        let answer = studio.ask("/api/train/settings", &json!({ "data": "own.csv", "csv": csv, "options": options }));
+        (answer["settings"].clone(), answer["problem"].clone())
+    };
+    // What is wrong with the table is said before a run is started, in the words of the form.
+    let (_, problem) = suited(json!({ "drop": "colour" }));
+    assert!(problem.as_str().is_some_and(|text| text.starts_with("Dropped columns colour: ")), "{problem}");
+    // The form shows the settings that the run will have: a numeric target changes defaults.
+    let (settings, problem) = suited(json!({ "drop": "id", "missing": "drop" }));
+    assert_eq!((problem, &settings["loss"], &settings["weight_decay"]), (json!(null), &json!("mse"), &json!(0.3)));
+    let asked = json!({ "data": "own.csv", "csv": csv, "options": { "drop": "id" }, "paused": true });
+    let refused = studio.request("POST", "/api/runs", &[], &asked.to_string()).json()["error"]["message"].clone();
+    let refused = refused.as_str().expect("a message");
+    assert!(refused.contains("line 2, column \"size\": the value is missing"), "{refused}");
+    assert!(refused.contains("see Missing values: ") && !refused.contains("--"), "{refused}");
+    let options = json!({ "drop": "id", "missing": "mean", "delimiter": "semicolon", "decimal": "comma", "epochs": 1 });
+    let id = begin(&studio, &json!({ "data": "own.csv", "csv": csv, "options": options, "paused": true }));
+    until(&studio, id, "paused");
+    let about = studio.request("GET", &format!("/api/runs/{id}"), &[], "").json()["about"].clone();
+    assert_eq!(about["settings"]["weight_decay"], 0.3);
+    assert_eq!(about["examples"]["training"].as_u64().zip(about["examples"]["test"].as_u64()), Some((25, 6)));
+    let command = about["command"].as_str().expect("a command");
+    assert!(command.contains("--drop id --missing mean --delimiter semicolon --decimal comma"), "{command}");
 }
 
 #[test]

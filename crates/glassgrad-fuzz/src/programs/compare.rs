@@ -24,6 +24,9 @@ const UNITS: f64 = 4.0;
 #[derive(Clone, Debug, Default)]
 pub struct Tolerances(Vec<Vec<f64>>);
 
+/// From this many terms on the order of a sum matters more than random perturbations of its terms show.
+const MANY_TERMS: usize = 4096;
+
 impl Tolerances {
     /// The tolerances of values from values of perturbed runs.
     pub fn new(values: &[Array], perturbed: &[Evaluated]) -> Tolerances {
@@ -48,6 +51,20 @@ impl Tolerances {
             all.push(changes);
         }
         Tolerances(all)
+    }
+
+    /// The same for a program whose longest reduction has this many terms. Random perturbations of n terms grow like √n, the
+    /// worst-case rounding error of a sum in another order like n. Short sums are left to the perturbations.
+    pub fn for_sums(mut self, values: &[Array], terms: usize) -> Tolerances {
+        if terms >= MANY_TERMS {
+            for (value, tolerances) in values.iter().zip(&mut self.0).filter(|(value, _)| value.dtype().is_float()) {
+                let rounding = epsilon(value.dtype());
+                for (k, tolerance) in tolerances.iter_mut().enumerate() {
+                    *tolerance = tolerance.max(terms as f64 * rounding * value.buffer().get(k).abs());
+                }
+            }
+        }
+        self
     }
 
     /// The tolerances of each result.

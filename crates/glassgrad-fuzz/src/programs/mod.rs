@@ -36,7 +36,11 @@ impl Programs {
     /// Puts a program before the selected oracles; the name of the first that disagrees, and what differs.
     pub fn check(&self, program: &Program, seed: u64) -> Result<(), (&'static Oracle, String)> {
         let case = Case::new(program, seed);
-        for oracle in ORACLES.iter().filter(|oracle| self.selection.has(oracle.name)) {
+        let is_due = |oracle: &&Oracle| {
+            let is_named = self.selection.names().any(|name| name == oracle.name);
+            self.selection.has(oracle.name) && (is_named || (oracle.every > 0 && seed.is_multiple_of(oracle.every)))
+        };
+        for oracle in ORACLES.iter().filter(is_due) {
             case.check(oracle).map_err(|message| (oracle, message))?;
         }
         Ok(())

@@ -125,6 +125,29 @@ impl Buffer {
         }
     }
 
+    /// The elements as bytes, in the order of the host.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Buffer::F32(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::F64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::I64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::Bool(elements) => elements.iter().map(|x| u8::from(*x)).collect(),
+        }
+    }
+
+    /// Elements from bytes in the order of the host.
+    pub(crate) fn from_bytes(dtype: DType, bytes: &[u8]) -> Buffer {
+        fn words<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
+            bytes.as_chunks::<N>().0.iter().map(|word| of(*word)).collect()
+        }
+        match dtype {
+            DType::F32 => Buffer::F32(words(bytes, f32::from_ne_bytes)),
+            DType::F64 => Buffer::F64(words(bytes, f64::from_ne_bytes)),
+            DType::I64 => Buffer::I64(words(bytes, i64::from_ne_bytes)),
+            DType::Bool => Buffer::Bool(bytes.iter().map(|byte| *byte != 0).collect()),
+        }
+    }
+
     /// The element at a place as a 64-bit number.
     ///
     /// ```
@@ -242,8 +265,27 @@ stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
 /// Where elements are.
 #[derive(Debug)]
 enum Storage {
-    Host(Recycled),
+    Host(HostStorage),
     Device(DeviceStorage),
+}
+
+/// Elements in the memory of the host, and in that of a device once a program there has read them.
+#[derive(Debug)]
+struct HostStorage {
+    buffer: Recycled,
+    copy: OnceLock<Box<dyn DeviceMemory>>,
+}
+
+impl HostStorage {
+    fn new(buffer: Buffer) -> HostStorage {
+        HostStorage { buffer: Recycled(buffer), copy: OnceLock::new() }
+    }
+
+    /// The elements, about to be changed: a copy would not follow.
+    fn buffer_mut(&mut self) -> &mut Buffer {
+        self.copy.take();
+        &mut self.buffer.0
+    }
 }
 
 /// Elements in the memory of a device, and in that of the host once they were read there.
@@ -299,7 +341,7 @@ impl Array {
     /// If it is not.
     pub fn new(shape: Shape, buffer: Buffer) -> Array {
         assert!(buffer.len() == shape.elements(), "{} elements for the shape {shape}", buffer.len());
-        Array { shape, storage: Arc::new(Storage::Host(Recycled(buffer))) }
+        Array { shape, storage: Arc::new(Storage::Host(HostStorage::new(buffer))) }
     }
 
     /// The shape.
@@ -320,7 +362,7 @@ impl Array {
     /// ```
     pub fn dtype(&self) -> DType {
         match &*self.storage {
-            Storage::Host(buffer) => buffer.0.dtype(),
+            Storage::Host(storage) => storage.buffer.0.dtype(),
             Storage::Device(storage) => storage.memory.dtype(),
         }
     }
@@ -331,11 +373,19 @@ impl Array {
         Array { shape, storage: Arc::new(Storage::Device(DeviceStorage { memory, host: OnceLock::new() })) }
     }
 
-    /// The memory of a device that holds the elements, if one does.
+    /// The memory of a device that holds the elements, or a copy of them, if one does.
     pub(crate) fn device(&self) -> Option<&dyn DeviceMemory> {
         match &*self.storage {
-            Storage::Host(_) => None,
+            Storage::Host(storage) => storage.copy.get().map(|copy| &**copy),
             Storage::Device(storage) => Some(&*storage.memory),
+        }
+    }
+
+    /// Remembers a copy of elements of the host in the memory of a device, unless there is one.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn remember(&self, copy: Box<dyn DeviceMemory>) {
+        if let Storage::Host(storage) = &*self.storage {
+            let _ = storage.copy.set(copy);
         }
     }
 
@@ -352,7 +402,7 @@ impl Array {
     /// The elements in host memory; those of a device are downloaded once.
     pub(crate) fn download(&self) -> Result<&Buffer, String> {
         match &*self.storage {
-            Storage::Host(buffer) => Ok(&buffer.0),
+            Storage::Host(storage) => Ok(&storage.buffer.0),
             Storage::Device(storage) => match storage.host.get() {
                 Some(buffer) => Ok(buffer),
                 None => {
@@ -367,10 +417,10 @@ impl Array {
     pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
         let is_own = matches!(Arc::get_mut(&mut self.storage), Some(Storage::Host(_)));
         if !is_own {
-            self.storage = Arc::new(Storage::Host(Recycled(self.buffer().clone())));
+            self.storage = Arc::new(Storage::Host(HostStorage::new(self.buffer().clone())));
         }
         match Arc::get_mut(&mut self.storage) {
-            Some(Storage::Host(buffer)) => &mut buffer.0,
+            Some(Storage::Host(storage)) => storage.buffer_mut(),
             _ => unreachable!("the storage was made its own"),
         }
     }
@@ -386,8 +436,11 @@ impl Array {
     /// is about to overwrite all of them.
     pub(crate) fn is_writable(&mut self) -> bool {
         match Arc::get_mut(&mut self.storage) {
-            Some(Storage::Host(buffer)) if cfg!(debug_assertions) => {
-                recycled::spoil(&mut buffer.0);
+            Some(Storage::Host(storage)) => {
+                let buffer = storage.buffer_mut();
+                if cfg!(debug_assertions) {
+                    recycled::spoil(buffer);
+                }
                 true
             }
             Some(_) => true,

@@ -118,7 +118,7 @@ fn make_known(arguments: &[Tensor]) -> Result<(), Error> {
 /// The key of a plan: the definition of the arguments, and the shapes and types of their leaves.
 fn plan_key(mut definition: Definition, arguments: &[Tensor]) -> u128 {
     definition.number(arguments.len());
-    definition.number(runtime::target() as usize);
+    definition.number(runtime::target().number());
     for leaf in arguments {
         definition.shape(leaf.shape(), leaf.dtype());
     }

@@ -18,6 +18,22 @@ pub struct Bernoulli {
     pub logits: Tensor,
 }
 
+impl Bernoulli {
+    /// The Kullback-Leibler divergence KL(self ‖ other).
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dist::Bernoulli};
+    /// let one = Bernoulli { logits: Tensor::from(0.5) };
+    /// assert_eq!(one.kl_divergence(&one).item().unwrap(), 0.0);
+    /// ```
+    #[track_caller]
+    pub fn kl_divergence(&self, other: &Bernoulli) -> Tensor {
+        let (yes, no) = (self.logits.sigmoid(), (-&self.logits).sigmoid());
+        yes * (self.logits.log_sigmoid() - other.logits.log_sigmoid())
+            + no * ((-&self.logits).log_sigmoid() - (-&other.logits).log_sigmoid())
+    }
+}
+
 impl Distribution for Bernoulli {
     fn log_probability(&self, observed: &Tensor) -> Tensor {
         -binary_cross_entropy(&self.logits, observed)

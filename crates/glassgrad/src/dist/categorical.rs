@@ -18,6 +18,21 @@ pub struct Categorical {
     pub logits: Tensor,
 }
 
+impl Categorical {
+    /// The Kullback-Leibler divergence KL(self ‖ other).
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dist::Categorical};
+    /// let one = Categorical { logits: Tensor::from([0.5, 1.0]) };
+    /// assert_eq!(one.kl_divergence(&one).item().unwrap(), 0.0);
+    /// ```
+    #[track_caller]
+    pub fn kl_divergence(&self, other: &Categorical) -> Tensor {
+        let (own, theirs) = (self.logits.log_softmax(-1), other.logits.log_softmax(-1));
+        (own.exp() * (&own - theirs)).sum_over(-1)
+    }
+}
+
 impl Distribution for Categorical {
     fn log_probability(&self, observed: &Tensor) -> Tensor {
         -cross_entropy(&self.logits, observed)

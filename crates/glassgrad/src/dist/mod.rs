@@ -12,11 +12,19 @@
 
 mod bernoulli;
 mod categorical;
+mod gamma;
+mod laplace;
+#[cfg(feature = "linalg")]
+mod multivariate;
 mod normal;
 mod poisson;
 
 pub use bernoulli::Bernoulli;
 pub use categorical::Categorical;
+pub use gamma::{Beta, Dirichlet, Gamma, StudentT};
+pub use laplace::Laplace;
+#[cfg(feature = "linalg")]
+pub use multivariate::MultivariateNormal;
 pub use normal::Normal;
 pub use poisson::Poisson;
 

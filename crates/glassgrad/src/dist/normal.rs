@@ -36,6 +36,22 @@ impl Normal {
 /// ½ ln 2π.
 const HALF_LOG_TAU: f64 = 0.918_938_533_204_672_8;
 
+impl Normal {
+    /// The Kullback-Leibler divergence KL(self ‖ other).
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dist::Normal};
+    /// let one = Normal::around(&Tensor::from(1.0), 3.0);
+    /// assert_eq!(one.kl_divergence(&one).item().unwrap(), 0.0);
+    /// ```
+    #[track_caller]
+    pub fn kl_divergence(&self, other: &Normal) -> Tensor {
+        let shrunk = ((&self.log_deviation - &other.log_deviation) * 2.0).exp();
+        let distance = ((&self.mean - &other.mean) * (-&other.log_deviation).exp()).square();
+        (shrunk + distance - 1.0) * 0.5 - (&self.log_deviation - &other.log_deviation)
+    }
+}
+
 impl Distribution for Normal {
     fn log_probability(&self, observed: &Tensor) -> Tensor {
         let standard = (observed - &self.mean) * (-&self.log_deviation).exp();

@@ -18,6 +18,21 @@ pub struct Poisson {
     pub log_rate: Tensor,
 }
 
+impl Poisson {
+    /// The Kullback-Leibler divergence KL(self ‖ other).
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dist::Poisson};
+    /// let one = Poisson { log_rate: Tensor::from(0.5) };
+    /// assert_eq!(one.kl_divergence(&one).item().unwrap(), 0.0);
+    /// ```
+    #[track_caller]
+    pub fn kl_divergence(&self, other: &Poisson) -> Tensor {
+        let difference = &self.log_rate - &other.log_rate;
+        self.log_rate.exp() * difference - self.log_rate.exp() + other.log_rate.exp()
+    }
+}
+
 impl Distribution for Poisson {
     fn log_probability(&self, observed: &Tensor) -> Tensor {
         observed * &self.log_rate - self.log_rate.exp() - (observed + 1.0).lgamma()

@@ -5,6 +5,8 @@
 //! below it knows a derivative.
 
 pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub(crate) mod host;
 pub(crate) mod reference;
 
@@ -19,6 +21,8 @@ use crate::opt::program::{Program, Signature};
 
 pub use cpu::footprint;
 pub use cpu::{Isa, accuracy, threads, with_isa, with_threads};
+#[cfg(feature = "cuda")]
+pub use cuda::{Gpu, gpus};
 
 /// What programs are lowered and planned for; part of the key of every plan cache.
 ///
@@ -34,26 +38,48 @@ pub enum Target {
     Cpu,
     /// An interpreter in safe code, one element at a time in memory of its own: the judge of every other executor.
     Reference,
+    /// The GPU of this number, by CUDA.
+    #[cfg(feature = "cuda")]
+    Cuda(usize),
+    /// The kernels of a GPU, compiled for the host by its C++ compiler: what tests of the CUDA executor run on machines
+    /// without a GPU.
+    #[cfg(feature = "cuda")]
+    EmulatedCuda,
 }
 
 impl Target {
-    /// All of them.
-    pub const ALL: [Target; 2] = [Target::Cpu, Target::Reference];
-
     /// What programs for it may contain.
     pub fn capabilities(self) -> &'static Capabilities {
         match self {
             Target::Cpu => &cpu::CAPABILITIES,
             Target::Reference => &reference::CAPABILITIES,
+            #[cfg(feature = "cuda")]
+            Target::Cuda(_) | Target::EmulatedCuda => &cuda::CAPABILITIES,
         }
     }
 
-    /// A new executor.
-    pub(crate) fn executor(self) -> Arc<dyn Executor> {
+    /// A number that no other target has, for the keys of caches.
+    pub(crate) fn number(self) -> usize {
         match self {
+            Target::Cpu => 0,
+            Target::Reference => 1,
+            #[cfg(feature = "cuda")]
+            Target::EmulatedCuda => 2,
+            #[cfg(feature = "cuda")]
+            Target::Cuda(number) => number.saturating_add(3),
+        }
+    }
+
+    /// A new executor; an error if the device cannot be used.
+    pub(crate) fn executor(self) -> Result<Arc<dyn Executor>, Error> {
+        Ok(match self {
             Target::Cpu => Arc::new(cpu::Cpu::default()),
             Target::Reference => Arc::new(reference::Reference),
-        }
+            #[cfg(feature = "cuda")]
+            Target::Cuda(number) => Arc::new(cuda::Cuda::gpu(number)?),
+            #[cfg(feature = "cuda")]
+            Target::EmulatedCuda => Arc::new(cuda::Cuda::emulated()?),
+        })
     }
 }
 

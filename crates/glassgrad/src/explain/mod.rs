@@ -93,7 +93,7 @@ impl Tensor {
     /// use glassgrad::Tensor;
     /// let x = Tensor::from([1.0, 2.0]).exp();
     /// let explanation = Tensor::explain_all(&[&x.sum(), &x.max()]).unwrap();
-    /// assert_eq!(explanation.steps[0].what, "loop 2: exp, row sum, row largest");
+    /// assert_eq!(explanation.steps[0].what, "loop 2: exp, row sum, row max");
     /// ```
     #[track_caller]
     pub fn explain_all(tensors: &[&Tensor]) -> Result<Explanation, Error> {

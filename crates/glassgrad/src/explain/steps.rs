@@ -204,7 +204,7 @@ fn operations(fused: &Loop) -> String {
     let code = fused.code.iter().filter_map(|(instruction, _)| name(instruction));
     let combined = fused.stores.iter().filter_map(|store| match store.reduction? {
         Reduction::Sum => Some("sum"),
-        Reduction::Max => Some("largest"),
+        Reduction::Max => Some("max"),
     });
     for name in code.chain(combined) {
         if !names.contains(&name) {
@@ -231,7 +231,7 @@ fn name(instruction: &Instruction) -> Option<&'static str> {
         Instruction::Cast(_) => Some("cast"),
         Instruction::BroadcastRow(_) => None,
         Instruction::RowReduce(Reduction::Sum, ..) => Some("row sum"),
-        Instruction::RowReduce(Reduction::Max, ..) => Some("row largest"),
+        Instruction::RowReduce(Reduction::Max, ..) => Some("row max"),
     }
 }
 

@@ -61,6 +61,17 @@ impl Tensor {
         Tensor::make(Op::Failed(error), Inputs::new(), Shape::scalar(), DType::F32, None, origin)
     }
 
+    /// The result of a composed operation: an error names the operation and the operands that the user gave, not those of a part.
+    #[track_caller]
+    pub(crate) fn reported_as(self, operation: &str, operands: &[&Tensor]) -> Tensor {
+        match self.error() {
+            Some(error) if operands.iter().all(|operand| operand.error().is_none()) => {
+                Tensor::refused(error.clone().renamed(operation), operands)
+            }
+            _ => self,
+        }
+    }
+
     /// A node of these inputs, or the failure of the first that failed.
     #[track_caller]
     pub(crate) fn node(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
@@ -136,7 +147,16 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn mixed(operation: &str, operands: &[&Tensor], first: DType, second: DType) -> Tensor {
         let error = Error::new(operation, format!("the element types {first} and {second} do not mix"));
-        Tensor::refused(error.help(format!("cast one of them, for example with .cast(DType::{second:?})")), operands)
+        // Casting to the type with more values loses nothing: a mask becomes numbers, never the other way round.
+        let rank = |dtype: &DType| match dtype {
+            DType::Bool => 0,
+            DType::I64 => 1,
+            DType::F32 => 2,
+            DType::F64 => 3,
+        };
+        let [narrow, wide] = if rank(&first) < rank(&second) { [first, second] } else { [second, first] };
+        let help = format!("cast the operand of type {narrow} with .cast(DType::{wide:?})");
+        Tensor::refused(error.help(help), operands)
     }
 
     /// The tensor stretched to a shape by the rules of broadcasting.

@@ -219,7 +219,7 @@ impl Tensor {
     pub fn var_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         let centred = self - self.mean_over(axes.clone().keep());
-        centred.square().mean_over(axes)
+        centred.square().mean_over(axes).reported_as("var", &[self])
     }
 
     /// The variance of all elements.
@@ -304,7 +304,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min(&self) -> Tensor {
-        self.order_reversed().max().order_reversed()
+        self.order_reversed().max().order_reversed().reported_as("min", &[self])
     }
 
     /// A bijection that reverses the order of all elements, and is its own inverse.
@@ -327,21 +327,37 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn min_over(&self, axis: impl Into<Axes>) -> Tensor {
-        self.order_reversed().max_over(axis).order_reversed()
+        self.order_reversed().max_over(axis).order_reversed().reported_as("min", &[self])
     }
 
     /// The place of the first largest element along an axis.
     ///
     /// ```
-    /// use glassgrad::Tensor;
+    /// use glassgrad::{Tensor, expr::Axes};
     /// let scores = Tensor::from([[0.1, 0.7, 0.2], [0.5, 0.1, 0.4]]);
     /// assert_eq!(scores.argmax(1).to_vec::<i64>().unwrap(), [1, 0]);
+    /// assert_eq!(scores.argmax(Axes::from(1).keep()).shape().to_string(), "[2, 1]");
     /// ```
     #[track_caller]
-    pub fn argmax(&self, axis: isize) -> Tensor {
-        match self.resolved("argmax", &Axes::from(axis)) {
-            Ok(resolved) => self.largest_place(resolved[0]),
+    pub fn argmax(&self, axis: impl Into<Axes>) -> Tensor {
+        let axes = axis.into();
+        match self.one_axis("argmax", &axes) {
+            Ok(along) => self.put_back(&self.largest_place(along), &axes, &[along]),
             Err(failed) => failed,
+        }
+    }
+
+    /// The only axis of a reduction that takes one, counted from the front, or the failure.
+    #[track_caller]
+    pub(crate) fn one_axis(&self, operation: &str, axes: &Axes) -> Result<usize, Tensor> {
+        match self.resolved(operation, axes)?[..] {
+            [axis] => Ok(axis),
+            ref several => {
+                let message = format!("it takes one axis, not {}", several.len());
+                let error =
+                    Error::new(operation, message).help("flatten them first, with .flatten() or .flatten_axes(..)");
+                Err(Tensor::refused(error, &[self]))
+            }
         }
     }
 
@@ -438,7 +454,7 @@ impl Tensor {
     pub fn softmax(&self, axis: isize) -> Tensor {
         let axes = Axes::from(axis).keep();
         let weights = (self - self.shift_over(axes.clone())).exp();
-        &weights / weights.sum_over(axes)
+        (&weights / weights.sum_over(axes)).reported_as("softmax", &[self])
     }
 
     /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0 or 1.
@@ -451,7 +467,7 @@ impl Tensor {
     pub fn log_softmax(&self, axis: isize) -> Tensor {
         let axes = Axes::from(axis).keep();
         let shifted = self - self.shift_over(axes.clone());
-        &shifted - shifted.exp().sum_over(axes).ln()
+        (&shifted - shifted.exp().sum_over(axes).ln()).reported_as("log_softmax", &[self])
     }
 }
 
@@ -591,7 +607,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn inner(&self, other: &Tensor) -> Tensor {
-        (self * other).sum()
+        (self * other).sum().reported_as("inner", &[self, other])
     }
 
     /// All products of an element of one with an element of the other.
@@ -635,6 +651,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn trace(&self) -> Tensor {
+        if let Some(failed) = self.not_square("trace") {
+            return failed;
+        }
         Tensor::einsum_as("trace", "ii->", &[self])
     }
 
@@ -648,7 +667,27 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn diag(&self) -> Tensor {
-        Tensor::einsum_as("diag", if self.rank() == 1 { "i->ii" } else { "ii->i" }, &[self])
+        if self.rank() == 1 {
+            return Tensor::einsum_as("diag", "i->ii", &[self]);
+        }
+        if let Some(failed) = self.not_square("diag") {
+            return failed;
+        }
+        Tensor::einsum_as("diag", "ii->i", &[self])
+    }
+
+    /// The failure of what is no square matrix.
+    #[track_caller]
+    fn not_square(&self, operation: &str) -> Option<Tensor> {
+        match self.shape()[..] {
+            _ if self.error().is_some() => Some(self.clone()),
+            [rows, columns] if rows == columns => None,
+            _ => {
+                let message = format!("a square matrix is needed, and the shape is {}", self.shape());
+                let help = "for the diagonal of other shapes use .diagonal(0)";
+                Some(Tensor::refused(Error::new(operation, message).help(help), &[self]))
+            }
+        }
     }
 }
 
@@ -710,7 +749,7 @@ impl Tensor {
         for tensor in tensors {
             expanded.push(tensor.expand(axis));
         }
-        Tensor::concatenate(&expanded.iter().collect::<Vec<_>>(), axis)
+        Tensor::concatenate(&expanded.iter().collect::<Vec<_>>(), axis).reported_as("stack", tensors)
     }
 
     /// A new axis of size 1.

@@ -45,6 +45,10 @@ impl Op {
             Op::OneHot(operation) => (*operation).to_owned(),
             Op::ScatterAdd(_) => "scatter_add".to_owned(),
             Op::StopGradient => "stop_gradient".to_owned(),
+            Op::ControlDependency => "control_dependency".to_owned(),
+            Op::GetOutput(number) => format!("output {number}"),
+            Op::ReadView(_) => "view".to_owned(),
+            Op::ScatterView(_) => "scatter_view".to_owned(),
             Op::Custom(custom) => custom.0.name().to_owned(),
             // All others are called as their variant is; the kind that several share is left out.
             other @ (Op::Leaf
@@ -53,8 +57,6 @@ impl Op {
             | Op::Add
             | Op::Cast
             | Op::Reshape
-            | Op::ReadView(_)
-            | Op::ScatterView(_)
             | Op::Concatenate(_)
             | Op::Gather(_)
             | Op::ArgSort { .. }
@@ -62,8 +64,6 @@ impl Op {
             | Op::Scan(_)
             | Op::Remat(_)
             | Op::Sweep(_)
-            | Op::ControlDependency
-            | Op::GetOutput(_)
             | Op::Failed(_)) => {
                 let variant = format!("{other:?}");
                 let mut words = variant.split(|character: char| !character.is_alphanumeric());
@@ -107,7 +107,7 @@ impl Op {
             Op::Compare(relation) => infix(relation.symbol()),
             Op::Logic(Logic::And) => infix("and"),
             Op::Logic(Logic::Or) => infix("or"),
-            Op::GetOutput(number) => format!("part {number} of {}", operands.join(", ")),
+            Op::GetOutput(number) => format!("output {number} of {}", operands.join(", ")),
             other => called(&other.name()),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::layer::Layer;
 use crate::Tree;
+use crate::error::Error;
 use crate::expr::Tensor;
 
 /// A function of each number, or, for the last two, of each row along the last axis.
@@ -62,7 +63,7 @@ impl Layer for Activation {
 }
 
 /// The number where it is positive, else a learned part of it: one for all, or one for each channel, that is along the
-/// second axis as in PyTorch.
+/// second axis as in PyTorch. Its derivative at 0 is the slope, as that of [`Tensor::leaky_relu`].
 ///
 /// ```
 /// use glassgrad::{Tensor, grad, nn::{Layer, PRelu}};
@@ -93,9 +94,19 @@ impl Layer for PRelu {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
         let channels = self.slope.shape().elements();
-        // [channels, 1, …]: from the second axis to the last.
-        let mut shape = vec![1; x.rank().saturating_sub(1).max(1)];
-        shape[0] = channels;
-        x.relu() - (-x).relu() * self.slope.reshape(shape)
+        if let Some(failed) = [x, &self.slope].into_iter().find(|tensor| tensor.error().is_some()) {
+            return failed.clone();
+        }
+        if channels != 1 && x.shape().get(1) != Some(&channels) {
+            let message = format!("{channels} slopes are for [batch, {channels}, …], not for the shape {}", x.shape());
+            return Tensor::refused(Error::new("PRelu", message), &[x, &self.slope]);
+        }
+        // [channels, 1, …]: from the second axis to the last; one slope for all has no axis, and adds none.
+        let mut shape = vec![1; if channels == 1 { 0 } else { x.rank() - 1 }];
+        if let Some(first) = shape.first_mut() {
+            *first = channels;
+        }
+        let negative = (x * self.slope.reshape(shape)).composed_as("PRelu", &[x, &self.slope]);
+        x.gt(0.0).choose(x, &negative)
     }
 }

@@ -29,6 +29,8 @@ pub struct Conv<const N: usize> {
 pub type Conv1d = Conv<1>;
 /// A convolution over the last two axes.
 pub type Conv2d = Conv<2>;
+/// A convolution over the last three axes.
+pub type Conv3d = Conv<3>;
 
 impl<const N: usize> Conv<N> {
     /// Kernels of a size, from so many channels to so many, with weights and biases between ±1/√(numbers in a kernel).

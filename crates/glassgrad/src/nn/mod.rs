@@ -6,9 +6,9 @@
 //! [`BatchNorm::normalise`] returns the statistics that it measured beside its result.
 //!
 //! - [`Linear`], [`SparseLinear`], [`Mlp`], and every tuple, array and vector of layers, one after another;
-//! - [`Conv`], [`MaxPool`], [`AvgPool`], for one axis or two; [`Flatten`];
-//! - [`BatchNorm`], [`LayerNorm`], [`Dropout`];
-//! - [`Embedding`], [`Recurrent`] over an [`Rnn`], [`Lstm`] or [`Gru`] cell, [`MultiHeadAttention`],
+//! - [`Conv`], [`MaxPool`], [`AvgPool`], for one axis, two or three; [`Flatten`];
+//! - [`BatchNorm`], [`LayerNorm`], [`GroupNorm`], [`InstanceNorm`], [`RmsNorm`], [`Dropout`];
+//! - [`Embedding`], [`Recurrent`] and [`Bidirectional`] over an [`Rnn`], [`Lstm`] or [`Gru`] cell, [`MultiHeadAttention`],
 //!   [`TransformerBlock`];
 //! - [`Activation`], [`PRelu`] and [`StochasticUnit`]; [`Initializer`] draws first weights.
 
@@ -17,6 +17,7 @@ mod attention;
 mod cells;
 mod convolution;
 mod embedding;
+mod group_norm;
 mod initializer;
 mod layer;
 mod linear;
@@ -30,8 +31,9 @@ mod sparse;
 pub use activation::{Activation, PRelu};
 pub use attention::{MultiHeadAttention, TransformerBlock};
 pub use cells::{Gru, Lstm, Rnn};
-pub use convolution::{Conv, Conv1d, Conv2d};
+pub use convolution::{Conv, Conv1d, Conv2d, Conv3d};
 pub use embedding::Embedding;
+pub use group_norm::{GroupNorm, InstanceNorm, RmsNorm};
 pub use initializer::{Fans, Initializer};
 pub use layer::Layer;
 pub use linear::Linear;
@@ -39,5 +41,5 @@ pub use mlp::Mlp;
 pub use noise::{Dropout, StochasticUnit};
 pub use normalisation::{BatchNorm, LayerNorm, Statistics};
 pub use pooling::{AvgPool, Flatten, MaxPool};
-pub use recurrent::{Cell, Recurrent};
+pub use recurrent::{Bidirectional, Cell, Recurrent};
 pub use sparse::SparseLinear;

@@ -2,6 +2,7 @@
 
 use super::layer::Layer;
 use crate::Tree;
+use crate::error::Error;
 use crate::expr::{Axes, Tensor};
 
 /// What is added to variances, so that what does not vary can be divided by their root.
@@ -43,7 +44,8 @@ impl Layer for LayerNorm {
         let rows = || Axes::from(-1).keep();
         let centred = x - x.mean_over(rows());
         let variance = centred.square().mean_over(rows());
-        centred / (variance + self.epsilon).sqrt() * &self.scale + &self.shift
+        let normalised = centred / (variance + self.epsilon).sqrt() * &self.scale + &self.shift;
+        normalised.reported_as("layer_norm", &[x, &self.scale])
     }
 }
 
@@ -122,6 +124,9 @@ impl BatchNorm {
     /// ```
     #[track_caller]
     pub fn normalise(&self, x: &Tensor, statistics: &Statistics) -> (Tensor, Statistics) {
+        if let Some(failed) = self.other_channels(x) {
+            return (failed.clone(), Statistics { mean: failed.clone(), variance: failed });
+        }
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|axis| *axis != 1).collect();
         let mean = x.mean_over(&axes[..]);
         let centred = x - along_channels(&mean, x.rank());
@@ -145,7 +150,26 @@ impl BatchNorm {
     /// ```
     #[track_caller]
     pub fn predict(&self, x: &Tensor, statistics: &Statistics) -> Tensor {
+        if let Some(failed) = self.other_channels(x) {
+            return failed;
+        }
         self.scaled(&(x - along_channels(&statistics.mean, x.rank())), &statistics.variance)
+    }
+
+    /// The failure of inputs whose axis 1 has another number of channels.
+    #[track_caller]
+    fn other_channels(&self, x: &Tensor) -> Option<Tensor> {
+        let channels = self.scale.shape().elements();
+        match x.shape().get(1) {
+            _ if x.error().is_some() => Some(x.clone()),
+            Some(own) if *own == channels => None,
+            own => {
+                let found = own.map_or_else(|| "no channels".to_owned(), |own| format!("{own} channels"));
+                let message = format!("the input has {found} along axis 1, and the layer normalises {channels}");
+                let help = "inputs are [batch, channels, …], and BatchNorm::new takes the number of channels";
+                Some(Tensor::refused(Error::new("batch_norm", message).help(help), &[x]))
+            }
+        }
     }
 
     #[track_caller]

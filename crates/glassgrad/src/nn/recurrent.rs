@@ -97,7 +97,11 @@ impl<C: Cell> Recurrent<C> {
             let output = C::output(&next);
             (next, output)
         };
-        let (last, outputs) = scan(step, &start, &self.cell.prepared(sequences));
+        let prepared = self.cell.prepared(sequences).reported_as("recurrent", &[sequences]);
+        if prepared.error().is_some() {
+            return (prepared.clone(), self.cell.start(1).map(|_| prepared.clone()));
+        }
+        let (last, outputs) = scan(step, &start, &prepared);
         (outputs, last)
     }
 
@@ -128,7 +132,11 @@ impl<C: Cell> Recurrent<C> {
             let output = C::output(&next);
             (next, goes_on.choose(&output, &output.zeros_like()))
         };
-        let (last, outputs) = scan(step, &start, &(self.cell.prepared(sequences), times));
+        let prepared = self.cell.prepared(sequences).reported_as("recurrent", &[sequences]);
+        if prepared.error().is_some() {
+            return (prepared.clone(), self.cell.start(1).map(|_| prepared.clone()));
+        }
+        let (last, outputs) = scan(step, &start, &(prepared, times));
         (outputs, last)
     }
 }
@@ -163,6 +171,62 @@ fn not_lengths(sequences: &Tensor, lengths: &Tensor) -> Option<Tensor> {
 }
 
 impl<C: Cell> Layer for Recurrent<C> {
+    #[track_caller]
+    fn apply(&self, x: &Tensor) -> Tensor {
+        self.run(x).0
+    }
+}
+
+/// Two cells along sequences of `[time, batch, inputs]`, one in each direction, whose outputs stand side by side:
+/// `[time, batch, outputs of both]`.
+///
+/// ```
+/// use glassgrad::{Tensor, nn::{Bidirectional, Gru, Layer}, rng::Key};
+/// let layer = Bidirectional::new(Gru::new(Key::new(1), 3, 5), Gru::new(Key::new(2), 3, 5));
+/// assert_eq!(layer.apply(&Tensor::ones([7, 2, 3])).shape().to_string(), "[7, 2, 10]");
+/// ```
+#[derive(Clone, Debug, crate::Tree)]
+pub struct Bidirectional<C> {
+    /// From the first entry to the last.
+    pub forward: Recurrent<C>,
+    /// From the last entry to the first.
+    pub backward: Recurrent<C>,
+}
+
+impl<C: Cell> Bidirectional<C> {
+    /// Two cells along sequences.
+    ///
+    /// ```
+    /// use glassgrad::{nn::{Bidirectional, Rnn}, rng::Key, tree::Tree};
+    /// let layer = Bidirectional::new(Rnn::new(Key::new(1), 2, 2), Rnn::new(Key::new(2), 2, 2));
+    /// assert_eq!(layer.leaves()[0].0.to_string(), "forward.cell.input_weight");
+    /// ```
+    pub fn new(forward: C, backward: C) -> Bidirectional<C> {
+        Bidirectional { forward: Recurrent::new(forward), backward: Recurrent::new(backward) }
+    }
+
+    /// The outputs of all steps, and the states in which both cells end: the forward one behind the last entry, the
+    /// backward one before the first.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, expr::s, nn::{Bidirectional, Rnn}, rng::Key};
+    /// let layer = Bidirectional::new(Rnn::new(Key::new(1), 3, 4), Rnn::new(Key::new(2), 3, 4));
+    /// let (outputs, (_, first)) = layer.run(&Tensor::ones([7, 2, 3]));
+    /// assert_eq!(outputs.slice(&[s(0), s(..), s(4..)]).to_string(), first.to_string());
+    /// ```
+    #[track_caller]
+    pub fn run(&self, sequences: &Tensor) -> (Tensor, (C::State, C::State)) {
+        let (forward, last) = self.forward.run(sequences);
+        let reversed = if not_sequences(sequences).is_some() { sequences.clone() } else { sequences.flip(&[0]) };
+        let (backward, first) = self.backward.run(&reversed);
+        if forward.error().is_some() || backward.error().is_some() {
+            return (forward, (last, first));
+        }
+        (Tensor::concatenate(&[&forward, &backward.flip(&[0])], 2), (last, first))
+    }
+}
+
+impl<C: Cell> Layer for Bidirectional<C> {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
         self.run(x).0

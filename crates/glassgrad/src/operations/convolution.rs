@@ -85,7 +85,7 @@ impl<const N: usize> Convolution<N> {
         Convolution { output_padding: places.per_axis(), ..self }
     }
 
-    fn windows(&self, sizes: &[usize]) -> Vec<Window> {
+    pub(super) fn windows(&self, sizes: &[usize]) -> Vec<Window> {
         (0..N)
             .map(|k| Window {
                 size: sizes[k],
@@ -108,7 +108,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn conv<const N: usize>(&self, kernel: &Tensor, how: Convolution<N>) -> Tensor {
-        self.convolve(super::with_axes(["conv", "conv1d", "conv2d"], N), kernel, how)
+        self.convolve(super::with_axes(["conv", "conv1d", "conv2d", "conv3d"], N), kernel, how)
     }
 
     /// The product of windows with a kernel along the last axis, as learning calls convolution (the kernel is not
@@ -139,6 +139,19 @@ impl Tensor {
         self.convolve("conv2d", kernel, how)
     }
 
+    /// [`Tensor::conv1d`] along the last three axes: `[…, channels, depth, height, width]` with
+    /// `[outputs, channels / groups, k, l, m]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let sums = Tensor::ones([1, 4, 4, 4]).conv3d(&Tensor::ones([2, 1, 2, 2, 2]), Convolution::default());
+    /// assert_eq!(sums.shape().to_string(), "[2, 3, 3, 3]");
+    /// ```
+    #[track_caller]
+    pub fn conv3d(&self, kernel: &Tensor, how: Convolution<3>) -> Tensor {
+        self.convolve("conv3d", kernel, how)
+    }
+
     /// The transpose of [`Tensor::conv1d`] in the signal: `[…, channels, m]` with
     /// `[channels, outputs / groups, k]` gives `[…, outputs, n]`.
     ///
@@ -166,6 +179,19 @@ impl Tensor {
     #[track_caller]
     pub fn conv_transpose2d(&self, kernel: &Tensor, how: Convolution<2>) -> Tensor {
         self.convolve_transposed("conv_transpose2d", kernel, how)
+    }
+
+    /// The transpose of [`Tensor::conv3d`] in the volume: `[…, channels, depth, height, width]` with
+    /// `[channels, outputs / groups, k, l, m]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Convolution};
+    /// let wide = Tensor::ones([1, 2, 2, 2]).conv_transpose3d(&Tensor::ones([1, 1, 2, 2, 2]), Convolution::default());
+    /// assert_eq!(wide.shape().to_string(), "[1, 3, 3, 3]");
+    /// ```
+    #[track_caller]
+    pub fn conv_transpose3d(&self, kernel: &Tensor, how: Convolution<3>) -> Tensor {
+        self.convolve_transposed("conv_transpose3d", kernel, how)
     }
 
     #[track_caller]

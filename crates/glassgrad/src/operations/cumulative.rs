@@ -1,4 +1,4 @@
-//! Running sums.
+//! Running sums, and what else is accumulated along an axis.
 
 use crate::expr::Tensor;
 use crate::view::View;
@@ -29,5 +29,36 @@ impl Tensor {
             reach *= 2;
         }
         sums
+    }
+
+    /// Along an axis, ln Σ exp of all elements up to each place, without overflow.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let sums = Tensor::from([1000.0, 1000.0]).logcumsumexp(0);
+    /// assert_eq!(sums.to_vec::<f64>().unwrap(), [1000.0, 1000.0 + 2.0_f64.ln()]);
+    /// ```
+    #[track_caller]
+    pub fn logcumsumexp(&self, axis: isize) -> Tensor {
+        self.running("logcumsumexp", axis, |before, rest| before.logaddexp(rest))
+    }
+
+    /// An associative operation accumulated along an axis in as many rounds as the size has binary digits.
+    #[track_caller]
+    pub(super) fn running(&self, name: &str, axis: isize, of: impl Fn(&Tensor, &Tensor) -> Tensor) -> Tensor {
+        let axis = match self.axis_from_front(name, axis) {
+            Ok(axis) => axis,
+            Err(failed) => return failed,
+        };
+        // After a round each place holds the result of the last 2, 4, 8, … elements up to it.
+        let size = self.shape()[axis];
+        let mut results = self.clone();
+        let mut shift = 1;
+        while shift < size {
+            let (before, rest) = (results.part(axis, 0, size - shift), results.part(axis, shift, size - shift));
+            results = Tensor::concatenate(&[&results.part(axis, 0, shift), &of(&before, &rest)], axis);
+            shift = shift.saturating_mul(2);
+        }
+        results.composed_as(name, &[self])
     }
 }

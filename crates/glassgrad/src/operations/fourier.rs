@@ -102,6 +102,38 @@ impl Complex {
         self.ifft(-1).ifft(-2)
     }
 
+    /// The transform along several axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let x = Complex::real(&Tensor::ones([2, 2, 2]));
+    /// assert_eq!(x.fftn(&[0, 1, 2]).re.sum().item().unwrap(), 8.0);
+    /// ```
+    #[track_caller]
+    pub fn fftn(&self, axes: &[isize]) -> Complex {
+        let mut transformed = self.clone();
+        for axis in axes {
+            transformed = transformed.fft(*axis);
+        }
+        transformed
+    }
+
+    /// The inverse of [`Complex::fftn`].
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Complex};
+    /// let x = Complex::real(&Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
+    /// assert_eq!(x.fftn(&[0, 1]).ifftn(&[0, 1]).to_string(), "[[1+0i, 2+0i],\n [3+0i, 4+0i]]");
+    /// ```
+    #[track_caller]
+    pub fn ifftn(&self, axes: &[isize]) -> Complex {
+        let mut transformed = self.clone();
+        for axis in axes {
+            transformed = transformed.ifft(*axis);
+        }
+        transformed
+    }
+
     /// The inverse of [`Tensor::rfft`]: real numbers, `length` of them, from the first half of their transform.
     ///
     /// ```

@@ -204,7 +204,7 @@ impl Tensor {
 
     /// The lines, and the values stretched to the shape of the indices with the axis at the end, or the failure.
     #[track_caller]
-    fn lines_and_values(
+    pub(super) fn lines_and_values(
         &self,
         name: &'static str,
         indices: &Tensor,
@@ -250,9 +250,9 @@ impl Tensor {
 }
 
 /// The lines of a tensor along an axis, one after another.
-struct Lines {
-    table: Tensor,
-    places: Tensor,
+pub(super) struct Lines {
+    pub(super) table: Tensor,
+    pub(super) places: Tensor,
     /// The shape of the indices with the axis at the end.
     shape: Shape,
     axis: usize,
@@ -261,7 +261,7 @@ struct Lines {
 impl Lines {
     /// Such lines as a tensor again, of the shape of the one that they were made of.
     #[track_caller]
-    fn whole(&self, table: &Tensor, like: &Tensor) -> Tensor {
+    pub(super) fn whole(&self, table: &Tensor, like: &Tensor) -> Tensor {
         let mut shape = like.shape().to_vec();
         let size = shape.remove(self.axis);
         shape.push(size);
@@ -417,7 +417,7 @@ impl CustomOp for Sources {
 }
 
 /// The elements of an array of integers.
-fn integers(array: &Array) -> &[i64] {
+pub(super) fn integers(array: &Array) -> &[i64] {
     match array.buffer() {
         Buffer::I64(elements) => elements,
         _ => &[],

@@ -23,6 +23,12 @@ pub enum Interpolation {
         /// of the first and of the last cell do.
         align_corners: bool,
     },
+    /// Cubic convolution along each axis between the four neighbours, with the coefficient -0.75: `bicubic` for images
+    /// in PyTorch. Beyond the edge stands the element at the edge.
+    Cubic {
+        /// As for `Linear`.
+        align_corners: bool,
+    },
 }
 
 /// The longest axis that a tensor is resized to, so that a slip of the pen is an error and not a crash.
@@ -122,6 +128,9 @@ impl Tensor {
         if old == size {
             return self.clone();
         }
+        if let Interpolation::Cubic { align_corners } = method {
+            return self.resized_cubic(axis, size, align_corners);
+        }
         let ratio = old as f64 / size.max(1) as f64;
         let position = |k: usize| match method {
             Interpolation::Nearest => (k as f64 * ratio).floor(),
@@ -129,7 +138,7 @@ impl Tensor {
                 k as f64 * ((old - 1) as f64 / (size - 1) as f64)
             }
             Interpolation::Linear { align_corners: true } => 0.0,
-            Interpolation::Linear { align_corners: false } => ((k as f64 + 0.5) * ratio - 0.5).max(0.0),
+            Interpolation::Linear { .. } | Interpolation::Cubic { .. } => ((k as f64 + 0.5) * ratio - 0.5).max(0.0),
         };
         let last = old.saturating_sub(1);
         let place = |k: usize, next: usize| ((position(k).floor() as usize).min(last) + next).min(last) as i64;
@@ -143,6 +152,44 @@ impl Tensor {
         let share: Vec<f64> = (0..size).map(|k| (position(k) - place(k, 0) as f64).clamp(0.0, 1.0)).collect();
         let share = Tensor::new(&share, along).cast(self.dtype());
         below * (1.0 - &share) + above * share
+    }
+
+    /// One axis in another size by cubic convolution: a product with a matrix of weights, four in each row.
+    #[track_caller]
+    fn resized_cubic(&self, axis: usize, size: usize, align_corners: bool) -> Tensor {
+        let old = self.shape()[axis];
+        let last = old.saturating_sub(1);
+        let position = |k: usize| match align_corners {
+            true if size > 1 => k as f64 * (last as f64 / (size - 1) as f64),
+            true => 0.0,
+            false => (k as f64 + 0.5) * (old as f64 / size as f64) - 0.5,
+        };
+        let mut weights = vec![0.0; size * old];
+        for k in 0..size {
+            let below = position(k).floor();
+            for neighbour in -1..=2 {
+                let place = (below as isize + neighbour).clamp(0, last as isize) as usize;
+                weights[k * old + place] += cubic_weight(position(k) - below - neighbour as f64);
+            }
+        }
+        let weights = Tensor::new(&weights, [size, old]).cast(self.dtype());
+        let labels: Vec<usize> = (0..self.rank()).collect();
+        let mut output = labels.clone();
+        output[axis] = self.rank();
+        Tensor::einsum_labels(&[(self, &labels), (&weights, &[self.rank(), axis])], &output)
+    }
+}
+
+/// The kernel of cubic convolution at a distance, with the coefficient -0.75.
+fn cubic_weight(distance: f64) -> f64 {
+    const A: f64 = -0.75;
+    let d = distance.abs();
+    if d <= 1.0 {
+        ((A + 2.0) * d - (A + 3.0)) * d * d + 1.0
+    } else if d < 2.0 {
+        ((A * d - 5.0 * A) * d + 8.0 * A) * d - 4.0 * A
+    } else {
+        0.0
     }
 }
 

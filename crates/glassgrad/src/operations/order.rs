@@ -22,7 +22,7 @@ impl Tensor {
         self.ordered("argsort", axis, false)
     }
 
-    /// The elements along an axis in ascending order, NaN last; `.flip(&[axis])` makes the order descending.
+    /// The elements along an axis in ascending order, NaN last; [`Tensor::sort_descending`] is the other way round.
     ///
     /// ```
     /// use glassgrad::{Tensor, grad};
@@ -83,8 +83,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([[3.0, 1.0, 2.0], [6.0, 6.0, 9.0]]).median_over(1).to_string(), "[2, 6]");
     /// ```
     #[track_caller]
-    pub fn median_over(&self, axis: isize) -> Tensor {
-        self.interpolated("median", 0.5, axis)
+    pub fn median_over(&self, axis: impl Into<Axes>) -> Tensor {
+        self.kept_quantile("median", 0.5, &axis.into())
     }
 
     /// The number below which a share `q` of the elements along an axis lies, between two of them by linear
@@ -97,12 +97,29 @@ impl Tensor {
     /// assert_eq!(x.quantile(0.9, 0).item().unwrap(), 46.0);
     /// ```
     #[track_caller]
-    pub fn quantile(&self, q: f64, axis: isize) -> Tensor {
-        self.interpolated("quantile", q, axis)
+    pub fn quantile(&self, q: f64, axis: impl Into<Axes>) -> Tensor {
+        self.kept_quantile("quantile", q, &axis.into())
+    }
+
+    #[track_caller]
+    fn kept_quantile(&self, name: &str, q: f64, axes: &Axes) -> Tensor {
+        match self.one_axis(name, axes) {
+            Ok(along) => self.put_back(&self.interpolated(name, q, along as isize), axes, &[along]),
+            Err(failed) => failed,
+        }
     }
 
     #[track_caller]
     fn interpolated(&self, name: &str, q: f64, axis: isize) -> Tensor {
+        match self.axis_from_front(name, axis) {
+            Ok(along) => self.at_sorted_place(name, q, q * self.shape()[along].saturating_sub(1) as f64, axis),
+            Err(failed) => failed,
+        }
+    }
+
+    /// What stands at a place of the sorted elements, by linear interpolation, for a share `q` of them.
+    #[track_caller]
+    pub(super) fn at_sorted_place(&self, name: &str, q: f64, position: f64, axis: isize) -> Tensor {
         let axis = match self.resolved(name, &Axes::from(axis)) {
             Ok(resolved) => resolved[0],
             Err(failed) => return failed,
@@ -122,7 +139,6 @@ impl Tensor {
         }
         let sorted = self.sort(axis as isize);
         let at = |place: usize| sorted.part(axis, place, 1).reshape(&shape[..]);
-        let position = q * (size - 1) as f64;
         let (below, weight) = (position.floor() as usize, position.fract());
         // A weight of zero must not meet an infinite neighbour.
         let between = match weight {
@@ -136,7 +152,7 @@ impl Tensor {
 
     /// The permutation that sorts along an axis.
     #[track_caller]
-    fn ordered(&self, name: &'static str, axis: isize, descending: bool) -> Tensor {
+    pub(super) fn ordered(&self, name: &'static str, axis: isize, descending: bool) -> Tensor {
         match self.resolved(name, &Axes::from(axis)) {
             Ok(resolved) => {
                 let lines = self.axis_to_last(resolved[0]);

@@ -28,6 +28,10 @@ pub struct Pooling<const N: usize> {
     pub dilation: [usize; N],
     /// Whether a mean counts the zeros over the ends, as it does by default.
     pub count_padding: bool,
+    /// Whether a window may reach over the far end beyond the padding, if it begins before it.
+    pub ceil_mode: bool,
+    /// What sums are divided by in place of the number of places, if anything.
+    pub divisor: Option<usize>,
 }
 
 impl<const N: usize> Pooling<N> {
@@ -39,7 +43,15 @@ impl<const N: usize> Pooling<N> {
     /// ```
     pub fn new(size: impl PerAxis<N>) -> Self {
         let size = size.per_axis();
-        Pooling { size, stride: size, padding: [0; N], dilation: [1; N], count_padding: true }
+        Pooling {
+            size,
+            stride: size,
+            padding: [0; N],
+            dilation: [1; N],
+            count_padding: true,
+            ceil_mode: false,
+            divisor: None,
+        }
     }
 
     /// They move by this many places.
@@ -85,6 +97,44 @@ impl<const N: usize> Pooling<N> {
         Pooling { count_padding: false, ..self }
     }
 
+    /// A last window that begins on the axis or in the padding before it counts, also where it reaches over the far end:
+    /// the number of windows is rounded up.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let x = Tensor::from([1.0, 2.0, 3.0]);
+    /// assert_eq!(x.max_pool1d(Pooling::new(2).ceil_mode()).to_string(), "[2, 3]");
+    /// assert_eq!(x.avg_pool1d(Pooling::new(2).ceil_mode()).to_string(), "[1.5,   3]");
+    /// ```
+    pub fn ceil_mode(self) -> Self {
+        Pooling { ceil_mode: true, ..self }
+    }
+
+    /// Sums are divided by this number in place of the number of places.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// assert_eq!(Tensor::from([1.0, 2.0]).avg_pool1d(Pooling::new(2).divisor(1)).to_string(), "[3]");
+    /// ```
+    pub fn divisor(self, divisor: usize) -> Self {
+        Pooling { divisor: Some(divisor), ..self }
+    }
+
+    /// How far the last window reaches over the padded far end of each axis, if their number is rounded up.
+    fn overhang(&self, sizes: &[usize]) -> [usize; N] {
+        std::array::from_fn(|k| {
+            let (stride, window) = (self.stride[k].max(1), self.dilation[k] * (self.size[k].max(1) - 1) + 1);
+            let padded = sizes[k] + 2 * self.padding[k];
+            if !self.ceil_mode || padded < window {
+                return 0;
+            }
+            let more = (padded - window).div_ceil(stride);
+            // The last window must begin before the padding at the far end.
+            let more = if more * stride >= sizes[k] + self.padding[k] { more - 1 } else { more };
+            (more * stride + window).saturating_sub(padded)
+        })
+    }
+
     fn windows(&self) -> Vec<Window> {
         (0..N)
             .map(|k| Window { size: self.size[k], stride: self.stride[k], dilation: self.dilation[k], padding: (0, 0) })
@@ -101,7 +151,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn max_pool<const N: usize>(&self, how: Pooling<N>) -> Tensor {
-        self.max_pool_as(super::with_axes(["max_pool", "max_pool1d", "max_pool2d"], N), how)
+        self.max_pool_as(super::with_axes(["max_pool", "max_pool1d", "max_pool2d", "max_pool3d"], N), how)
     }
 
     /// The mean of each window over the last `N` axes.
@@ -112,7 +162,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn avg_pool<const N: usize>(&self, how: Pooling<N>) -> Tensor {
-        self.avg_pool_as(super::with_axes(["avg_pool", "avg_pool1d", "avg_pool2d"], N), how)
+        self.avg_pool_as(super::with_axes(["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d"], N), how)
     }
 
     /// The largest element of each window along the last axis; equal ones share the derivative evenly.
@@ -161,6 +211,50 @@ impl Tensor {
     #[track_caller]
     pub fn avg_pool2d(&self, how: Pooling<2>) -> Tensor {
         self.avg_pool_as("avg_pool2d", how)
+    }
+
+    /// The largest element of each window over the last three axes; equal ones share the derivative evenly.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// assert_eq!(Tensor::ones([4, 4, 4]).max_pool3d(Pooling::new(2)).shape().to_string(), "[2, 2, 2]");
+    /// ```
+    #[track_caller]
+    pub fn max_pool3d(&self, how: Pooling<3>) -> Tensor {
+        self.max_pool_as("max_pool3d", how)
+    }
+
+    /// The mean of each window over the last three axes.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// assert_eq!(Tensor::ones([2, 2, 2]).avg_pool3d(Pooling::new(2)).to_string(), "[[[1]]]");
+    /// ```
+    #[track_caller]
+    pub fn avg_pool3d(&self, how: Pooling<3>) -> Tensor {
+        self.avg_pool_as("avg_pool3d", how)
+    }
+
+    /// The mean of each of the parts of the last three axes, as even as they can be.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::ones([4, 5, 6]).adaptive_avg_pool3d([1, 2, 3]).shape().to_string(), "[1, 2, 3]");
+    /// ```
+    #[track_caller]
+    pub fn adaptive_avg_pool3d(&self, counts: impl PerAxis<3>) -> Tensor {
+        self.adaptive_avg("adaptive_avg_pool3d", &counts.per_axis())
+    }
+
+    /// The largest element of each of the parts of the last three axes, as even as they can be.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// assert_eq!(Tensor::ones([4, 5, 6]).adaptive_max_pool3d(2).shape().to_string(), "[2, 2, 2]");
+    /// ```
+    #[track_caller]
+    pub fn adaptive_max_pool3d(&self, counts: impl PerAxis<3>) -> Tensor {
+        self.adaptive_max("adaptive_max_pool3d", &counts.per_axis())
     }
 
     /// The mean of each of `count` parts of the last axis, as even as they can be.
@@ -220,7 +314,7 @@ impl Tensor {
         if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
             return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
         }
-        let padded = self.pad_with(&self.last_axes(&how.padding), f64::NEG_INFINITY);
+        let padded = self.pad_with(&self.pooled_widths(&how), f64::NEG_INFINITY);
         match padded.pooled(name, &how.windows()) {
             Ok((windows, places)) => windows.max_over(places),
             Err(failed) => failed,
@@ -235,13 +329,82 @@ impl Tensor {
         if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
             return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
         }
-        let widths = self.last_axes(&how.padding);
+        let widths = self.pooled_widths(&how);
         let mean = self.pad(&widths).mean_of_windows(name, &how.windows());
-        if how.count_padding {
+        if let Some(divisor) = how.divisor {
+            if divisor == 0 {
+                return Tensor::refused(Error::new(name, "the divisor must not be 0"), &[self]);
+            }
+            return mean * (how.size.iter().product::<usize>() as f64 / divisor as f64);
+        }
+        let overhang = how.overhang(&self.shape()[self.rank() - N..]);
+        if how.count_padding && overhang == [0; N] {
             return mean;
         }
-        // The share of each window that lies on the axes is the mean of ones.
-        mean / self.ones_like().pad(&widths).mean_of_windows(name, &how.windows())
+        // The share of each window that counts is the mean of ones: never what lies beyond the padding.
+        let counted = match how.count_padding {
+            true => {
+                let beyond: Vec<(usize, usize)> =
+                    std::iter::repeat_n((0, 0), self.rank() - N).chain(overhang.map(|width| (0, width))).collect();
+                self.ones_like().pad_with(&self.last_axes(&how.padding), 1.0).pad(&beyond)
+            }
+            false => self.ones_like().pad(&widths),
+        };
+        mean / counted.mean_of_windows(name, &how.windows())
+    }
+
+    /// The largest element of each window over the last `N` axes, and where it stands: its place in these axes taken as
+    /// one. Of equal elements the first counts, and has the derivative.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Pooling};
+    /// let image = Tensor::arange(16.0).reshape([4, 4]);
+    /// let (largest, places) = image.max_pool_with_indices(Pooling::<2>::new(2));
+    /// assert_eq!(largest.to_string(), "[[ 5,  7],\n [13, 15]]");
+    /// assert_eq!(places.to_string(), "[[ 5,  7],\n [13, 15]]");
+    /// ```
+    #[track_caller]
+    pub fn max_pool_with_indices<const N: usize>(&self, how: Pooling<N>) -> (Tensor, Tensor) {
+        let name = "max_pool_with_indices";
+        let pair = |failed: Tensor| (failed.clone(), failed);
+        if let Some(failed) = self.not_poolable(name, N) {
+            return pair(failed);
+        }
+        if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
+            let error = Error::new(name, "the padding must be less than the size of the window");
+            return pair(Tensor::refused(error, &[self]));
+        }
+        let first = self.rank() - N;
+        let plane = &self.shape()[first..];
+        let numbers = Tensor::arange(plane.iter().product::<usize>() as i64).reshape(plane);
+        let (widths, windows) = (self.pooled_widths(&how), how.windows());
+        // Places inside of windows become one last axis.
+        let lined_up = |padded: &Tensor, lead: usize| {
+            let seen = padded.windows(lead as isize, &windows);
+            if seen.error().is_some() {
+                return seen;
+            }
+            let shape = seen.shape()[..lead + N].to_vec();
+            seen.reshape([&shape[..], &[how.size.iter().product()]].concat())
+        };
+        let seen = lined_up(&self.pad_with(&widths, f64::NEG_INFINITY), first);
+        let seen_numbers = lined_up(&numbers.pad_with(&widths[first..], -1), 0);
+        if let Some(failed) = [&seen, &seen_numbers].into_iter().find(|seen| seen.error().is_some()) {
+            return pair(failed.clone().composed_as(name, &[self]));
+        }
+        let chosen = seen.argmax(Axes::from(-1).keep());
+        let places = seen_numbers.broadcast_to(seen.shape()).take_along(&chosen, -1).squeeze(-1);
+        (seen.take_along(&chosen, -1).squeeze(-1), places)
+    }
+
+    /// Widths of padding for all axes, with what windows reach beyond it.
+    fn pooled_widths<const N: usize>(&self, how: &Pooling<N>) -> Vec<(usize, usize)> {
+        let first = self.rank() - N;
+        let mut widths = self.last_axes(&how.padding);
+        for (width, overhang) in widths[first..].iter_mut().zip(how.overhang(&self.shape()[first..])) {
+            width.1 += overhang;
+        }
+        widths
     }
 
     #[track_caller]

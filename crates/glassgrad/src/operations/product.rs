@@ -95,10 +95,11 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, 2.0, 1.0]).argmin(0).to_string(), "1");
     /// ```
     #[track_caller]
-    pub fn argmin(&self, axis: isize) -> Tensor {
-        match self.resolved("argmin", &Axes::from(axis)) {
-            Ok(resolved) if self.shape()[resolved[0]] == 0 => {
-                Tensor::refused(Error::new("argmin", format!("axis {axis} is empty")), &[self])
+    pub fn argmin(&self, axis: impl Into<Axes>) -> Tensor {
+        let axis = axis.into();
+        match self.one_axis("argmin", &axis) {
+            Ok(along) if self.shape()[along] == 0 => {
+                Tensor::refused(Error::new("argmin", format!("axis {along} is empty")), &[self])
             }
             Ok(_) => match self.dtype() {
                 DType::Bool => self.not().argmax(axis),

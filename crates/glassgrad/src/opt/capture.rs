@@ -275,5 +275,7 @@ fn start_of_rows(view: &View) -> Option<usize> {
         start += offset * strides[axis];
         expected *= length;
     }
+    // Of nothing it is no matter where it begins, which may be beyond the end.
+    let start = if expected == 0 { 0 } else { start };
     (view.output.rank() == view.input.rank() && expected == view.output.elements()).then_some(start)
 }

@@ -72,8 +72,21 @@ thread_local! {
 
 impl Context {
     /// A new context, with working memory and plans of its own.
+    ///
+    /// # Panics
+    /// If the device cannot be used; [`Context::open`] returns an error instead.
     pub fn new(target: Target) -> Context {
-        Context(Arc::new(Shared { executor: target.executor(), plans: Mutex::default() }))
+        Context::open(target).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A new context for a device that may be missing.
+    ///
+    /// ```
+    /// use glassgrad::{exec::Target, runtime::Context};
+    /// assert!(Context::open(Target::Cpu).is_ok());
+    /// ```
+    pub fn open(target: Target) -> Result<Context, Error> {
+        Ok(Context(Arc::new(Shared { executor: target.executor()?, plans: Mutex::default() })))
     }
 
     /// What its programs run on.
@@ -106,6 +119,16 @@ impl Context {
         let moved = self.0.executor.upload(array)?;
         self.0.executor.synchronise()?;
         Ok(moved)
+    }
+
+    /// Waits for everything that its executor was asked to do: a GPU computes while the host goes on.
+    ///
+    /// ```
+    /// use glassgrad::runtime::Context;
+    /// assert!(Context::current().synchronise().is_ok());
+    /// ```
+    pub fn synchronise(&self) -> Result<(), Error> {
+        self.0.executor.synchronise()
     }
 
     /// A plan for a graph as it is, without any pass.

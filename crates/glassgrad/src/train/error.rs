@@ -57,7 +57,7 @@ impl<X> fmt::Display for TrainError<X> {
         let Position { epoch, batch } = position;
         write!(formatter, "the loss is {loss} in step {step} (epoch {epoch}, batch {batch})")?;
         if *steps_before > 0 {
-            write!(formatter, "\n  it comes from parameters that step {} has spoiled", step - steps_before)?;
+            write!(formatter, "\n  it comes from parameters that step {} made non-finite", step - steps_before)?;
         }
         match explanation {
             Some(explanation) => write!(formatter, "\n  {}", explanation.to_string().replace('\n', "\n  "))?,

@@ -40,9 +40,9 @@ fn wrong_files_are_refused_with_the_reason() {
     let cases = [
         (vec![], "0 bytes are too few"),
         (with(0, 1), "begins with two zeros"),
-        (with(2, 13), "byte 2 tells of elements of the type 13"),
-        (with(3, 0), "byte 3 tells of 0 axes"),
-        (with(3, 200), "byte 3 tells of 200 axes"),
+        (with(2, 13), "byte 2 declares elements of the type 13"),
+        (with(3, 0), "byte 3 declares 0 axes"),
+        (with(3, 200), "byte 3 declares 200 axes"),
         (images()[..10].to_vec(), "it ends at byte 10, within the sizes of its 3 axes"),
         (longer, "[3, 2, 4], that is 24 elements, and more follow behind byte 16"),
         (huge, "more elements than any file has"),
@@ -56,11 +56,11 @@ fn wrong_files_are_refused_with_the_reason() {
     // More than is there, and, compressed, more than is expanded.
     let told = Idx::from_bytes(&with(4, 127)).unwrap_err().to_string();
     assert!(
-        told.contains("tells of [2130706435, 2, 4], that is 17045651480 elements, and 24 follow behind byte 16"),
+        told.contains("declares [2130706435, 2, 4], that is 17045651480 elements, and 24 follow behind byte 16"),
         "{told}"
     );
     let told = Idx::from_bytes(&packed(&with(4, 127))).unwrap_err().to_string();
-    assert!(told.contains("tells of 17045651496 bytes") && told.contains("the limit is 2147483648"), "{told}");
+    assert!(told.contains("declares 17045651496 bytes") && told.contains("the limit is 2147483648"), "{told}");
     let path = written("wrong.idx", &images()[..20]);
     let told = Idx::read(&path).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();

@@ -89,7 +89,7 @@ fn wrong_files_are_refused_with_the_reason() {
     };
     let cases: [(Vec<u8>, &str); 10] = [
         (b"".to_vec(), "does not begin as a file of NumPy does"),
-        (b"\x93NUMPY\x07\x00\x00\x00".to_vec(), "byte 6 tells of version 7"),
+        (b"\x93NUMPY\x07\x00\x00\x00".to_vec(), "byte 6 declares version 7"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff{".to_vec(), "it ends at byte 13, within its header"),
         (with_header("nothing"), "its header has no braces"),
         (with_header("{'descr': '<f8', 'shape': (1,)}"), "no fortran_order"),
@@ -102,7 +102,7 @@ fn wrong_files_are_refused_with_the_reason() {
         ),
         (
             with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000,)}"),
-            "the header tells of [1000000000], that is 8000000000 bytes, and 8 follow behind byte 74",
+            "the header declares [1000000000], that is 8000000000 bytes, and 8 follow behind byte 74",
         ),
     ];
     for (bytes, reason) in cases {

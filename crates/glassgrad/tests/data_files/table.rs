@@ -66,7 +66,7 @@ fn wrong_tables_are_refused_with_the_place() {
         (b"a,b\r\n1,2\r\n\r\n3,4,5\r\n", "line 4 has 3 cells, and line 1 has 2"),
         (b"a,b\n1,\"2\n3,4\n", "a quote in line 2 is never closed"),
         (b"a,b\n1,2\n3,\xff\n", "line 3 is not UTF-8, at byte 10 of the text"),
-        (b"3,1,no,yes\n1.5,0\n2.5,1\n", "line 1 tells of 3 rows, and there are 2"),
+        (b"3,1,no,yes\n1.5,0\n2.5,1\n", "line 1 declares 3 rows, and there are 2"),
         (b"2,1,no,yes\n1.5,0\n2.5,2\n", "line 3, column \"class\": 2 is not the number of one of the 2 classes"),
         (b"\x1f\x8b\x08 damaged", "compressed bytes are damaged"),
         (b"2,1,no,yes\n1.5,0\n2.5\n", "line 3 has 1 cell, and line 2 has 2"),
@@ -123,7 +123,7 @@ fn targets_are_chosen_and_told_apart() {
         told.contains("there is no column \"colour\"") && told.contains("there are \"grade\", \"size\", \"price\"")
     );
     let told = Table::parse("a,b\n1,2\n3,\n").unwrap().source("x", None, None).unwrap_err().to_string();
-    assert!(told.contains("line 3, column \"b\": the value to be learnt is missing"), "{told}");
+    assert!(told.contains("line 3, column \"b\": the target is missing"), "{told}");
     let told = Table::parse("a,b\n1,2\n,4.5\n").unwrap().source("x", None, None).unwrap_err().to_string();
     assert!(told.contains("line 3, column \"a\": the value is missing"), "{told}");
     let twice = Table::parse("a,a,b\n1,2,3\n4,5,6\n").unwrap();

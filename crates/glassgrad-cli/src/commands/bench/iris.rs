@@ -27,6 +27,11 @@ pub(super) fn workload(mode: Mode) -> Iris {
     Iris { mode, data, trained }
 }
 
+/// One compiled step of the same network.
+pub(super) fn step() -> Training<Mlp, Data> {
+    network(Mode::Compiled, &flowers())
+}
+
 fn network(mode: Mode, data: &Data) -> Training<Mlp, Data> {
     let mut source = Source::default();
     let network = Mlp { layers: vec![source.layer(4, 10), source.layer(10, 3)], activation: Activation::Tanh };

@@ -30,9 +30,10 @@ pub(super) struct Training<P, D> {
     compiled: Compiled<Step<P, D>, (Moment<P>, Tensor)>,
     state: Moment<P>,
     batches: Vec<D>,
-    /// The sum of the losses of all batches, in the first run and in the last.
+    /// The sum of the losses of all batches in the first run.
     first: Option<f64>,
-    last: f64,
+    /// The losses of the last run, which are read after it: a GPU would be waited for in every step.
+    losses: Vec<Tensor>,
 }
 
 impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
@@ -45,17 +46,26 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
             })
         };
         let (compiled, step) = (compile(step(optimizer.clone())), step(optimizer));
-        Training { loss, mode, step, compiled, state: (parameters, remembered), batches, first: None, last: f64::NAN }
+        Training {
+            loss,
+            mode,
+            step,
+            compiled,
+            state: (parameters, remembered),
+            batches,
+            first: None,
+            losses: Vec::new(),
+        }
     }
 
     /// One step for one batch: the loss before it.
-    fn step(&mut self, batch: usize) -> Result<f64, Error> {
+    fn step(&mut self, batch: usize) -> Result<Tensor, Error> {
         match self.mode {
-            Mode::Compiled => self.compiled.update(&mut self.state, &self.batches[batch])?.item(),
+            Mode::Compiled => self.compiled.update(&mut self.state, &self.batches[batch]),
             Mode::DefineByRun => {
                 let (state, loss) = self.next(&self.batches[batch]).realise()?;
                 self.state = state;
-                loss.item()
+                Ok(loss)
             }
         }
     }
@@ -68,8 +78,10 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
 
 impl<P: Tree + 'static, D: Tree + Clone + 'static> Workload for Training<P, D> {
     fn run(&mut self) -> Result<(), Error> {
-        self.last = (0..self.batches.len()).map(|batch| self.step(batch)).sum::<Result<f64, Error>>()?;
-        self.first.get_or_insert(self.last);
+        self.losses = (0..self.batches.len()).map(|batch| self.step(batch)).collect::<Result<_, Error>>()?;
+        if self.first.is_none() {
+            self.first = Some(self.value());
+        }
         Ok(())
     }
 
@@ -79,7 +91,7 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Workload for Training<P, D> {
 
     /// The loss before the last step.
     fn value(&self) -> f64 {
-        self.last
+        self.losses.iter().map(|loss| loss.item().unwrap_or(f64::NAN)).sum()
     }
 
     fn results(&self) -> Vec<Tensor> {
@@ -87,8 +99,9 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Workload for Training<P, D> {
     }
 
     fn check(&self) -> Result<(), String> {
-        if let Some(first) = self.first.filter(|first| self.last >= *first) {
-            return Err(format!("the loss does not decrease: it was {first} and is {}", self.last));
+        let last = self.value();
+        if let Some(first) = self.first.filter(|first| last >= *first) {
+            return Err(format!("the loss does not decrease: it was {first} and is {last}"));
         }
         self.batches.iter().try_for_each(|batch| check_gradient(self.loss, &self.state.0, batch))
     }

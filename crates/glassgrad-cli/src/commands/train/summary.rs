@@ -11,6 +11,7 @@ use crate::experiment::study::{Outcome, Study};
 use crate::experiment::task::Kind;
 use crate::plot::{Curve, is_coloured, plot};
 use crate::table::Table;
+use crate::terminal::counted;
 
 /// More classes than this are not shown as a table of confusions.
 const MOST_CLASSES: usize = 10;
@@ -23,11 +24,11 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
     let ends = about.ends(settings);
     let colour = is_coloured(&std::io::stdout());
     let before = format!(
-        "{}: {}\n{}, {} parameters; {} lr {}, batch {}, seed {}; {} training examples, {} test examples\n\n",
+        "{}: {}\n{}, {}; {} lr {}, batch {}, seed {}; {}, {}\n\n",
         about.name,
         about.title,
         settings.network(ends.view.numbers(), ends.outputs),
-        study.start.element_count(),
+        counted(study.start.element_count(), "parameter"),
         name_of(settings.optimizer),
         match settings.weight_decay {
             0.0 => settings.lr.to_string(),
@@ -35,8 +36,8 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
         },
         study.batch(),
         settings.seed,
-        study.task.training.len(),
-        study.task.test.len(),
+        counted(study.task.training.len(), "training example"),
+        counted(study.task.test.len(), "test example"),
     );
     let curve = |name: &str, points: Vec<(f64, f64)>| Curve { name: name.to_owned(), points };
     let mut curves = vec![curve("training", outcome.history.curve(|seen| Some(seen.loss)))];
@@ -54,12 +55,15 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
     );
     if let Some(linear) = outcome.linear {
         text += &format!(
-            "{:<10}{} on the training set, {} on the test set: linear baseline, {} Newton steps\n",
-            "linear", linear.training.measure, linear.test.measure, linear.rounds
+            "{:<10}{} on the training set, {} on the test set: linear baseline, {}\n",
+            "linear",
+            linear.training.measure,
+            linear.test.measure,
+            counted(linear.rounds, "Newton step")
         );
     }
     let seconds = outcome.history.seconds();
-    text += &format!("{:<10}{seconds:.3} s for {} steps\n", "time", outcome.steps);
+    text += &format!("{:<10}{seconds:.3} s for {}\n", "time", counted(outcome.steps as usize, "step"));
     if let Some(written) = written_text(study, outcome) {
         text += &written;
     }

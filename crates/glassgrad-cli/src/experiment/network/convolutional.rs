@@ -27,7 +27,8 @@ impl Family for Convolutional {
     fn build(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Convolutional, Failure> {
         let View::Image { height, width } = ends.view else {
             return Err(Failure::Input(
-                "--model cnn: only images (digits, mnist, fashion) have neighbours to see".to_owned(),
+                "--model cnn: a convolutional network needs images (digits, mnist, fashion, or an .npz file of images)"
+                    .to_owned(),
             ));
         };
         let Some((hidden, channels)) = settings.layers.split_last().filter(|(_, channels)| !channels.is_empty()) else {

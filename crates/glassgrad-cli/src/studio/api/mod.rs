@@ -20,7 +20,7 @@ use glassgrad::lang::SyntaxError;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::gallery;
+use super::{gallery, glossary};
 use crate::failure::Failure;
 
 /// The longest expression, in bytes.
@@ -67,6 +67,10 @@ pub(super) struct Refusal {
 impl Refusal {
     pub(super) fn new(message: impl Into<String>) -> Refusal {
         Refusal { message: message.into(), place: None, help: None }
+    }
+
+    pub(super) fn message(self) -> String {
+        self.message
     }
 
     pub(super) fn as_json(&self) -> Value {
@@ -120,6 +124,10 @@ pub(super) async fn gallery() -> Json<Value> {
     Json(gallery::as_json())
 }
 
+pub(super) async fn glossary() -> Json<Value> {
+    Json(glossary::as_json())
+}
+
 /// The answer to a request that is no question.
 pub(super) fn refused(status: StatusCode, message: impl Into<String>) -> Response {
     (status, Json(Refusal::new(message).as_json())).into_response()
@@ -127,7 +135,18 @@ pub(super) fn refused(status: StatusCode, message: impl Into<String>) -> Respons
 
 /// The question of a request, or the answer to one that has none.
 pub(super) fn question_of<T>(asked: Body<T>) -> Result<T, Box<Response>> {
-    asked.map(|Json(question)| question).map_err(|rejection| refused(rejection.status(), rejection.body_text()).into())
+    let refuse = |rejection: JsonRejection| refused(rejection.status(), readable(&rejection.body_text())).into();
+    asked.map(|Json(question)| question).map_err(refuse)
+}
+
+/// A message about a request without the words of the parser around it.
+fn readable(message: &str) -> String {
+    let message = message.strip_prefix("Failed to deserialize the JSON body into the target type: ").unwrap_or(message);
+    let message = message.strip_prefix("options: ").unwrap_or(message);
+    match message.rsplit_once(" at line ") {
+        Some((before, place)) if place.starts_with(|first: char| first.is_ascii_digit()) => before.to_owned(),
+        _ => message.to_owned(),
+    }
 }
 
 /// Works on a question beside the server, at one of the desks, for a limited time.
@@ -155,9 +174,10 @@ pub(super) async fn answered<T: Send + 'static>(
     match tokio::time::timeout(PATIENCE, work).await {
         Ok(Ok(Ok(value))) => Json(value).into_response(),
         Ok(Ok(Err(refusal))) => Json(refusal.as_json()).into_response(),
-        Ok(Err(_)) => {
-            refused(StatusCode::INTERNAL_SERVER_ERROR, "this question made the studio stumble; others it can answer")
-        }
+        Ok(Err(_)) => refused(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "this request failed inside the studio; other requests are not affected",
+        ),
         Err(_) => {
             refused(StatusCode::SERVICE_UNAVAILABLE, "the question takes too long; ask about a smaller expression")
         }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::experiment::graph;
 use crate::experiment::network::Network;
+use crate::experiment::settings::{in_flags, in_form};
 use crate::experiment::study::Study;
 
 const MOST_PARAMETERS: usize = 200;
@@ -35,18 +36,18 @@ pub(in crate::studio) fn audit(study: &Study, network: &Network) -> Result<Value
     (answer["reached"], answer["floats"], answer["parameters"]) = (reached.into(), floats.into(), findings.into());
     let loss = |network: &Network, batch: &(Tensor, Tensor), _: &Keys| study.objective.of_batch_plainly(network, batch);
     let diagnostics = inspect(loss, network, &study.sample()?, &Key::new(study.settings.seed).into())?;
-    answer["diagnostics"] = diagnostics.iter().map(told).collect();
+    answer["diagnostics"] = diagnostics.iter().map(described).collect();
     Ok(answer)
 }
 
-fn told(diagnostic: &Diagnostic) -> Value {
+fn described(diagnostic: &Diagnostic) -> Value {
     let (kind, parameter) = match diagnostic {
         Diagnostic::NotReached { parameter, .. } => ("not reached", Some(parameter)),
         Diagnostic::Vanishing { parameter, .. } => ("vanishing", Some(parameter)),
         Diagnostic::Exploding { parameter, .. } => ("exploding", Some(parameter)),
         Diagnostic::DeadUnits { .. } => ("dead units", None),
     };
-    json!({ "kind": kind, "parameter": parameter, "text": diagnostic.to_string() })
+    json!({ "kind": kind, "parameter": parameter, "text": in_form(&in_flags(&diagnostic.to_string())) })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a network makes of an image that someone has drawn, and which pixels would change its mind.
 //!
 //! ```text
-//! { "height": count, "width": count, "pixels": bytes, "names": [class, …], "told": index, "class": index,
+//! { "height": count, "width": count, "pixels": bytes, "names": [class, …], "predicted": index, "class": index,
 //!   "shares": [number, …], "probabilities": bool, "gradients": signed bytes, "scale": number }
 //! ```
 //!
@@ -78,7 +78,7 @@ pub(in crate::studio) fn drawn(
     let share = |image: &Tensor| shares_of(loss, &outputs_of(image)).slice(&[s(0), s(class as isize)]);
     let (gradients, scale) = signed(&grad(share)(&image).to_f64_vec()?);
     Ok(json!({
-        "height": height, "width": width, "pixels": levels(pixels, (0.0, 1.0)), "names": names, "told": told, "class": class,
+        "height": height, "width": width, "pixels": levels(pixels, (0.0, 1.0)), "names": names, "predicted": told, "class": class,
         "shares": list(&shares(loss, &outputs)), "probabilities": are_probabilities(loss),
         "gradients": gradients, "scale": scale,
     }))
@@ -123,7 +123,7 @@ mod tests {
                 let shown = answer["shares"][class].as_f64().expect("a share");
                 assert!((shown - wanted).abs() < 1e-5, "{loss:?}: {shown} and {wanted}");
             }
-            assert_eq!(answer["told"], answer["class"]);
+            assert_eq!(answer["predicted"], answer["class"]);
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         assert!(refused(&[0.0; 64], Some(10)).contains("no class 10"));
         assert!(drawn(&study, &study.start, &[0.0; 64], Some(9)).is_ok());
         let answer = drawn(&study, &spoiled(&study.start), &[1.0; 64], None).expect("what is told");
-        assert_eq!((answer["told"].as_u64(), read(&answer["gradients"])), (Some(0), vec![0; 64]));
+        assert_eq!((answer["predicted"].as_u64(), read(&answer["gradients"])), (Some(0), vec![0; 64]));
         let rows = suited("moons", |_| {});
         assert!(drawn(&rows, &rows.start, &[0.0, 0.0], None).unwrap_err().to_string().contains("images"));
     }

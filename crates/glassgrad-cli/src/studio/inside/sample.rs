@@ -4,9 +4,9 @@
 //! { "part": "training" or "test", "index": number, "all": count, "loss": number,
 //!   "row": { "names": [text, …], "values": [number, …], "inputs": [number, …], "gradients": [number, …], "all": count } or null,
 //!   "image": { "height": count, "width": count, "pixels": bytes, "gradients": signed bytes, "scale": number } or null,
-//!   "text": { "given": text, "wanted": text, "told": text } or null,
+//!   "text": { "given": text, "wanted": text, "predicted": text } or null,
 //!   "truth": { "class": index, "name": text } or { "numbers": [number, …], "names": [text, …] } or null,
-//!   "told": { "class": index, "name": text, "shares": [number, …], "names": [text, …], "probabilities": bool }
+//!   "predicted": { "class": index, "name": text, "shares": [number, …], "names": [text, …], "probabilities": bool }
 //!           or { "numbers": [number, …], "deviations": [number, …] or null } or null,
 //!   "layers": [{ "name": text, "shape": [extent, …], "all": count, "values": [number, …], "gradients": [number, …],
 //!                "cells": signed bytes, "scale": number, "gradient_cells": signed bytes, "gradient_scale": number,
@@ -87,7 +87,7 @@ pub(in crate::studio) fn sample(study: &Study, network: &Network, part: &str, in
         answer["text"] = json!({
             "given": written(&mut inputs.to_vec::<i64>()?.into_iter()),
             "wanted": written(&mut targets.to_vec::<i64>()?.into_iter()),
-            "told": written(&mut told_classes(&outputs, alphabet.len())),
+            "predicted": written(&mut told_classes(&outputs, alphabet.len())),
         });
     }
     Ok(answer)
@@ -129,17 +129,17 @@ fn truth_and_told(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut
             let class = targets.to_f64_vec()?.first().map_or(0, |class| *class as usize);
             let told = told_classes(outputs, names.len()).next().unwrap_or(0) as usize;
             answer["truth"] = json!({ "class": class, "name": names.get(class) });
-            answer["told"] = json!({ "class": told, "name": names.get(told), "shares": first(&shares(loss, outputs)),
+            answer["predicted"] = json!({ "class": told, "name": names.get(told), "shares": first(&shares(loss, outputs)),
                                      "names": &names[..names.len().min(MOST_NUMBERS)], "probabilities": are_probabilities(loss) });
         }
         Kind::Numbers { names, scale } => {
             let wanted = scale.invert(&targets.reshape([1, names.len()]).cast(DType::F64)).to_f64_vec()?;
             let told = Numbers::of(loss, scale, &Tensor::new(outputs, [1, outputs.len()]))?;
             answer["truth"] = json!({ "numbers": first(&wanted), "names": &names[..names.len().min(MOST_NUMBERS)] });
-            answer["told"] =
+            answer["predicted"] =
                 json!({ "numbers": first(&told.means), "deviations": told.deviations.map(|all| first(&all)) });
         }
-        Kind::Text { .. } => (answer["truth"], answer["told"]) = (Value::Null, Value::Null),
+        Kind::Text { .. } => (answer["truth"], answer["predicted"]) = (Value::Null, Value::Null),
     }
     Ok(())
 }
@@ -229,7 +229,7 @@ mod tests {
             let class = number(&answer["truth"]["class"]) as usize;
             let shares = outputs.softmax(-1).to_f64_vec().expect("probabilities");
             for (place, share) in shares.iter().enumerate() {
-                close(&answer["told"]["shares"][place], *share, tolerance);
+                close(&answer["predicted"]["shares"][place], *share, tolerance);
                 close(&answer["layers"][1]["gradients"][place], share - f64::from(u8::from(place == class)), tolerance);
             }
             close(&answer["loss"], -shares[class].ln(), tolerance);
@@ -295,11 +295,11 @@ mod tests {
     fn numbers_and_texts_are_told_in_their_own_way() {
         let study = suited("function", |settings| settings.loss = Loss::Normal);
         let answer = sample(&study, &study.start, "test", 0).expect("an example");
-        assert!(number(&answer["told"]["deviations"][0]) > 0.0 && answer["truth"]["numbers"][0].is_number());
+        assert!(number(&answer["predicted"]["deviations"][0]) > 0.0 && answer["truth"]["numbers"][0].is_number());
         let study = of_text(|_| {});
         let answer = sample(&study, &study.start, "test", 0).expect("an example");
         let text = |of: &str| answer["text"][of].as_str().expect("a text").chars().count();
-        assert_eq!((text("given"), text("wanted"), text("told")), (8, 8, 8));
+        assert_eq!((text("given"), text("wanted"), text("predicted")), (8, 8, 8));
         assert!(answer["row"].is_null() && answer["image"].is_null());
     }
 

@@ -45,7 +45,7 @@ pub(in crate::studio) fn weight(
     };
     let line = |(link, text): (&str, String)| json!({ "link": link, "math": mathml(&text), "text": text });
     let graph = step.graph()?.plan().ok();
-    let about = "inputs on the left, the next weight on the right; a gradient is the derivative of the next weight with respect to that number";
+    let about = "Inputs on the left, the next weight on the right; a gradient is the derivative of the next weight with respect to that number.";
     Ok(json!({
         "name": step.name,
         "path": path,

@@ -86,7 +86,12 @@ async fn catalogue(State(app): State<AppState>) -> Json<Value> {
 }
 
 async fn suited(State(app): State<AppState>, asked: api::Body<TrainRequest>) -> Response {
-    api::answered(app.workers, asked, |asked: &TrainRequest, _| Ok(json!({ "settings": asked.settings()? }))).await
+    let registry = Arc::clone(&app.registry);
+    api::answered(app.workers, asked, move |asked: &TrainRequest, cancel| {
+        let (settings, problem) = asked.fitted(&registry, cancel)?;
+        Ok(json!({ "settings": settings, "problem": problem }))
+    })
+    .await
 }
 
 async fn begin(State(app): State<AppState>, asked: api::Body<TrainRequest>) -> Response {
@@ -208,7 +213,7 @@ async fn ask<T: Send + 'static>(
     let busy = |told: &str| api::refused(StatusCode::SERVICE_UNAVAILABLE, told);
     match tokio::time::timeout(PATIENCE, receive).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err(busy("the run has ended, or stumbled over this question")),
+        Ok(Err(_)) => Err(busy("the run has ended, or failed on this request")),
         Err(_) => Err(busy("the question takes too long")),
     }
 }

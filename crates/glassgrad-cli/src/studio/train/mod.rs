@@ -1,9 +1,9 @@
 //! Networks that learn in the studio.
 //!
-//! - `asked` turns a question into an experiment, within limits;
+//! - `request` turns a request into an experiment, within limits;
 //! - `runner` is the thread of one run: it makes steps, obeys orders, and looks at the network as often as time allows;
-//! - `board` holds what there is to see of a run, the latest of each kind, for whoever is watching;
-//! - `registry` knows all runs, and frees those that nobody cares for;
+//! - `broadcast` holds the latest message of each kind for the pages that watch a run;
+//! - `registry` holds all runs, and deletes those that no page shows;
 //! - `curve` keeps a curve of any length in a few hundred points;
 //! - `handlers` and `stream` answer requests.
 

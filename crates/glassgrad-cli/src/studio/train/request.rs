@@ -1,7 +1,7 @@
 //! From a question to an experiment, within limits.
 
 use glassgrad::data::Dataset as _;
-use glassgrad::data::files::{Features, Reading};
+use glassgrad::data::files::{Features, Table};
 use glassgrad::tree::Tree as _;
 use serde::Deserialize;
 
@@ -65,6 +65,22 @@ impl TrainRequest {
         Ok(settings)
     }
 
+    /// The settings as a run would have them, and what is wrong with the table, if anything is.
+    pub(super) fn fitted(&self, registry: &Registry, cancel: &Cancel) -> Result<(Settings, Option<String>), Refusal> {
+        let mut settings = self.settings()?;
+        let Some(text) = &self.csv else { return Ok((settings, None)) };
+        let _parsing = registry.reserve(table_bytes(text)).map_err(Refusal::new)?;
+        let is_regression = read_table(text, &settings, cancel)
+            .and_then(|(table, target)| Ok(datasets::is_regression(&table, &target, &settings)?));
+        match is_regression {
+            Ok(is_regression) => {
+                self.options.fit_target(&mut settings, is_regression);
+                Ok((settings, None))
+            }
+            Err(refusal) => Ok((settings, Some(refusal.message()))),
+        }
+    }
+
     /// The experiment, ready to run, and the memory that is held for it.
     pub(super) fn study(&self, registry: &Registry, cancel: &Cancel) -> Result<(Study, Reserved), Refusal> {
         let mut settings = self.settings()?;
@@ -83,25 +99,34 @@ impl TrainRequest {
     }
 }
 
+/// The memory that reading a table takes.
+fn table_bytes(text: &str) -> u64 {
+    (text.len() as u64).saturating_mul(BYTES_PER_CHARACTER)
+}
+
+/// A table as the settings ask for it, and its target column.
+fn read_table(text: &str, settings: &Settings, cancel: &Cancel) -> Result<(Table, String), Refusal> {
+    let table = settings.reading().most_words(MOST_WORDS).parse(text).map_err(datasets::reading_failure)?;
+    cancel.check()?;
+    Ok(datasets::prepared(table, settings)?)
+}
+
 /// The task of a table. What it takes is computed from its text and its words, before anything is made of them.
 fn of_text(text: &str, settings: &Settings, registry: &Registry, cancel: &Cancel) -> Result<(Task, Reserved), Refusal> {
-    let table_bytes = (text.len() as u64).saturating_mul(BYTES_PER_CHARACTER);
-    let parsing = registry.reserve(table_bytes).map_err(Refusal::new)?;
-    let table = Reading::default().most_words(MOST_WORDS).parse(text).map_err(Failure::input)?;
-    cancel.check()?;
-    let target = settings.target().unwrap_or("-1");
-    let features = Features::of(&table, target).map_err(Failure::input)?;
+    let parsing = registry.reserve(table_bytes(text)).map_err(Refusal::new)?;
+    let (table, target) = read_table(text, settings, cancel)?;
+    let features = Features::of(&table, &target).map_err(Failure::input)?;
     let (rows, width) = (table.rows(), features.width());
     if width > MOST_FEATURES {
         return Err(Refusal::new(format!(
-            "the table has {width} features, a word counted as one each, and the studio takes {MOST_FEATURES}; leave out \
+            "the table has {width} features, a word counted as one each, and the studio takes {MOST_FEATURES}; drop \
              columns of words that are nearly all different, such as names"
         )));
     }
-    let needed = limits::example_bytes(rows, width).saturating_add(table_bytes);
+    let needed = limits::example_bytes(rows, width).saturating_add(table_bytes(text));
     drop(parsing);
     let reserved = registry.reserve(needed).map_err(Refusal::new)?;
-    Ok((datasets::of_table(table, settings)?, reserved))
+    Ok((datasets::of_table(&table, &target, settings)?, reserved))
 }
 
 /// The memory that loading data of a name takes: images of 28 × 28 pixels come by the ten thousand.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fixed: { "names": [name, …], "true": [[number for each example] for each name], "all": count }
-//! live:  { "told": [[number for each example] for each name], "deviation": the same or null }
+//! live:  { "predicted": [[number for each example] for each name], "deviation": the same or null }
 //! ```
 //!
 //! All numbers are in the units of the data; there are at most 300 examples and four names.
@@ -63,7 +63,7 @@ mod tests {
             let numbers = |list: &serde_json::Value| -> Vec<f64> {
                 list[0].as_array().expect("a list").iter().map(|number| number.as_f64().expect("a number")).collect()
             };
-            let (wanted, told) = (numbers(&fixed["true"]), numbers(&live["told"]));
+            let (wanted, told) = (numbers(&fixed["true"]), numbers(&live["predicted"]));
             let squares: f64 = wanted.iter().zip(&told).map(|(wanted, told)| (wanted - told).powi(2)).sum();
             let judged = Evaluator::new(&study.objective, &study.task.test).evaluate(&study.start).expect("a verdict");
             let Measure::Error { rmse, .. } = judged.score.measure else { panic!("an error") };

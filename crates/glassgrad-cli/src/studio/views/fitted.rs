@@ -3,7 +3,7 @@
 //! ```text
 //! fixed: { "feature": name, "names": [name, …], "x": [number, …],
 //!          "training": { "x": [number, …], "y": [[number, …] for each name], "all": count }, "test": the same }
-//! live:  { "told": [[number for each x] for each name], "deviation": [[number, …], …] or null }
+//! live:  { "predicted": [[number for each x] for each name], "deviation": [[number, …], …] or null }
 //! ```
 //!
 //! All numbers are in the units of the data; there are at most four names and 500 points of each part.
@@ -95,7 +95,7 @@ mod tests {
                     let shown = shown.as_f64().expect("a number");
                     assert!((shown - wanted).abs() <= 1e-4 * (1.0 + wanted.abs()), "{shown} and {wanted}");
                 };
-                close(&live["told"][0][place], told[0] * scale.deviation[0] + scale.mean[0]);
+                close(&live["predicted"][0][place], told[0] * scale.deviation[0] + scale.mean[0]);
                 match loss {
                     Loss::Normal => close(&live["deviation"][0][place], told[1].exp() * scale.deviation[0]),
                     _ => assert!(live["deviation"].is_null()),
@@ -110,6 +110,6 @@ mod tests {
     fn what_is_no_number_is_a_word() {
         let study = suited("function", |_| {});
         let (_, live) = live_and_fixed("fitted", &study, &spoiled(&study.start));
-        assert_eq!(live["told"][0][0], "NaN");
+        assert_eq!(live["predicted"][0][0], "NaN");
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! fixed: { "height": pixels, "width": pixels, "names": [class, …], "probabilities": whether shares are probabilities,
 //!          "examples": [{ "index": place in the test set, "class": index, "pixels": bytes }, …] }
-//! live:  { "told": [index for each example], "shares": [[number for each class] for each example] }
+//! live:  { "predicted": [index for each example], "shares": [[number for each class] for each example] }
 //! ```
 //!
 //! Pixels are row by row from the top left, 0 for the least ink of the shown images and 255 for the most. There are 20
@@ -70,7 +70,7 @@ impl Look for Images<'_> {
         let classes = self.names.len().max(1);
         let shares = |outputs: &[f64]| list(&shares(self.study.settings.loss, outputs));
         Ok(json!({
-            "told": told_classes(&outputs, classes).collect::<Vec<i64>>(),
+            "predicted": told_classes(&outputs, classes).collect::<Vec<i64>>(),
             "shares": outputs.chunks(classes).map(shares).collect::<Vec<Value>>(),
         }))
     }

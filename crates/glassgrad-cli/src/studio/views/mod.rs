@@ -92,6 +92,6 @@ impl<'s> Columns<'s> {
     fn told(&self, outputs: &Tensor) -> Result<Value, Error> {
         let told = Numbers::of(self.loss, self.scale, outputs)?;
         let deviations = told.deviations.map(|deviations| self.lists(&deviations));
-        Ok(json!({ "told": self.lists(&told.means), "deviation": deviations }))
+        Ok(json!({ "predicted": self.lists(&told.means), "deviation": deviations }))
     }
 }

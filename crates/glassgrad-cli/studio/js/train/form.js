@@ -2,6 +2,10 @@
 
 import { ask } from "../api.js";
 import { byId, h, options } from "../dom.js";
+import { explain } from "../glossary.js";
+
+// Settings of the data stay when another model is chosen.
+const KEPT = ["data", "model", "seed", "noise", "points", "function", "test", "target", "target_type", "drop", "missing", "delimiter", "decimal", "header"];
 
 export class Form {
   // Someone is told when something was chosen.
@@ -28,14 +32,16 @@ export class Form {
     const input = Array.isArray(kind)
       ? h("select", { id: `set-${name}` }, ...kind.map(([value, about]) => h("option", { value, title: about }, value)))
       : h("input", { id: `set-${name}`, class: "short", inputmode: kind === "number" ? "decimal" : null, autocomplete: "off", spellcheck: "false" });
-    const label = h("label", { title: help }, title, input);
+    const heading = h("span", {}, title);
+    const label = h("label", { title: help }, heading, input);
+    explain(heading, title);
     this.inputs.set(name, { input, kind, label, data, models });
     byId(more ? "train-more" : "train-fields").append(label);
     input.addEventListener("change", () => {
       this.given[name] = input.value;
       if (name === "model") {
         // What suits one model does not suit another.
-        this.given = Object.fromEntries(Object.entries(this.given).filter(([own]) => ["data", "model", "seed", "noise", "points"].includes(own)));
+        this.given = Object.fromEntries(Object.entries(this.given).filter(([own]) => KEPT.includes(own)));
       }
       this.suit();
     });
@@ -78,12 +84,12 @@ export class Form {
   // Asks what suits, and shows it where nothing was chosen.
   async suit() {
     if (this.data === "csv" && !this.csv) {
-      this.tell("Choose a CSV file with column names in its first line.");
+      this.tell("Choose a CSV file, preferably with column names in its first line.");
       return;
     }
     const answer = await ask("/api/train/settings", this.asked());
     if (answer === null) return;
-    this.tell(answer.error?.message || "");
+    this.tell(answer.error?.message || answer.problem || "");
     if (answer.error) return;
     const { settings } = answer;
     const own = this.data === "sparse-moons" ? "moons" : this.data;

@@ -16,12 +16,22 @@ export function ticks(low, high, about = 5) {
   return found;
 }
 
-// A number as short as it can be told.
+// A number with three significant digits.
 export function short(number) {
   if (typeof number !== "number") return String(number);
   const size = Math.abs(number);
   const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? number.toExponential(1).replace("e+", "e") : String(Number(number.toPrecision(3)));
   return text.replace("-", "−");
+}
+
+// The numbers of an axis, with as many digits as tell them apart.
+export function labels(values, digits) {
+  const one = (value) => {
+    const [rounded, size] = [Number(value.toPrecision(digits)), Math.abs(value)];
+    return (size !== 0 && (size < 1e-3 || size >= 1e5) ? rounded.toExponential().replace("e+", "e") : String(rounded)).replace("-", "−");
+  };
+  const texts = values.map(one);
+  return new Set(texts).size === texts.length || digits >= 9 ? texts : labels(values, digits + 1);
 }
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
@@ -33,21 +43,29 @@ function extent(lists) {
 }
 
 // curves: { name, colour, at, value, dashed }; dots: { at, value, colour }; bands: { at, low, high, colour }.
-export function plot({ label, across = "step", up = "", curves = [], dots = [], bands = [], log = false, zero = false }) {
+export function plot({ label, across = "step", up = "", curves = [], dots = [], bands = [], log: wantsLog = false, zero = false, ends = null, most = Infinity }) {
+  // A loss that is a log-density may be negative, where there is no logarithm.
+  const log = wantsLog && curves.every((one) => one.value.every((value) => !isNumber(value) || value > 0));
   const scaled = (value) => (log ? (isNumber(value) && value > 0 ? Math.log10(value) : null) : isNumber(value) ? value : null);
-  let [left, right] = extent([...curves, ...dots, ...bands].map((one) => one.at));
+  let [left, right] = extent([...curves, ...dots, ...bands].map((one) => one.at).concat(ends ? [ends] : []));
   if (left === right) right = left + 1;
   let [low, high] = extent([...curves.map((one) => one.value), ...dots.map((one) => one.value), ...bands.flatMap((one) => [one.low, one.high])].map((list) => list.map(scaled)));
   if (zero && !log) low = Math.min(low, 0);
-  if (high - low < 1e-12 * Math.max(1, Math.abs(high))) [low, high] = [low - 0.5, high + 0.5];
+  if (high - low < 1e-12 * Math.max(1, Math.abs(high))) [low, high] = [low - 0.5, Math.min(high + 0.5, Math.max(high, most))];
   const x = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const parts = [];
-  for (const tick of ticks(low, high)) {
+  const levels = ticks(low, high);
+  const names = log ? labels(levels.map((tick) => 10 ** tick), 2) : labels(levels, 6);
+  levels.forEach((tick, k) => {
     parts.push(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(tick), y2: y(tick) }));
-    parts.push(svg("text", { class: "tick", x: LEFT - 7, y: y(tick) + 4, "text-anchor": "end" }, short(log ? 10 ** tick : tick)));
-  }
-  for (const tick of ticks(left, right)) parts.push(svg("text", { class: "tick", x: x(tick), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle" }, short(tick)));
+    parts.push(svg("text", { class: "tick", x: LEFT - 7, y: y(tick) + 4, "text-anchor": "end" }, names[k]));
+  });
+  const places = ticks(left, right);
+  // A label at the right edge ends there, so that it is not clipped.
+  labels(places, 6).forEach((name, k) => parts.push(svg("text", {
+    class: "tick", x: x(places[k]), y: HEIGHT - BOTTOM + 18, "text-anchor": x(places[k]) + 4 * name.length > WIDTH ? "end" : "middle",
+  }, name)));
   parts.push(svg("text", { class: "axis", x: WIDTH - RIGHT, y: HEIGHT - 3, "text-anchor": "end" }, across));
   if (up) parts.push(svg("text", { class: "axis", x: LEFT + 4, y: TOP + 12 }, up));
   const path = (at, value) => {
@@ -67,6 +85,11 @@ export function plot({ label, across = "step", up = "", curves = [], dots = [], 
   }
   for (const { at, value, colour } of dots) for (let k = 0; k < at.length; k += 1) if (scaled(value[k]) !== null) parts.push(svg("circle", { class: `dot k${colour}`, cx: x(at[k]).toFixed(1), cy: y(scaled(value[k])).toFixed(1), r: 2.2 }));
   for (const { at, value, colour, dashed } of curves) parts.push(svg("path", { class: `line k${colour}${dashed ? " dashed" : ""}`, d: path(at, value) }));
+  // A curve of one point is a dot.
+  for (const { at, value, colour } of curves) if (value.filter((one) => scaled(one) !== null).length === 1) {
+    const k = value.findIndex((one) => scaled(one) !== null);
+    parts.push(svg("circle", { class: `dot k${colour}`, cx: x(at[k]).toFixed(1), cy: y(scaled(value[k])).toFixed(1), r: 3.5 }));
+  }
   return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label }, ...parts);
 }
 

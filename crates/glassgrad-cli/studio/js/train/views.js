@@ -2,7 +2,7 @@
 //
 // `fixed` is what was sent once, `seen` what is sent again and again. `choose` is called with what someone has clicked on.
 
-import { h, svg, table } from "../dom.js";
+import { counted, h, svg, table } from "../dom.js";
 import { bitmap, bytes, classes, grey, heat, repaint, signed } from "./paint.js";
 import { key, plot, short, ticks } from "./plot.js";
 
@@ -16,13 +16,13 @@ const percent = (part) => `${(100 * part).toFixed(part > 0.0995 ? 0 : 1)} %`;
 
 // The plane with its points. The canvas is kept, so that only colours change.
 export function boundary({ fixed, seen, kept, choose }) {
-  const [told, certainty] = [bytes(seen.class), bytes(seen.certainty)];
+  const [predicted, certainty] = [bytes(seen.class), bytes(seen.certainty)];
   if (kept.canvas) {
-    repaint(kept.canvas, classes(told, certainty));
+    repaint(kept.canvas, classes(predicted, certainty));
     return null;
   }
   const { across: [left, right], up: [low, high], places, names } = fixed;
-  kept.canvas = bitmap(places, places, classes(told, certainty), { class: "plane" });
+  kept.canvas = bitmap(places, places, classes(predicted, certainty), { class: "plane" });
   const [x, y] = [(value) => (1000 * (value - left)) / (right - left), (value) => (1000 * (high - value)) / (high - low)];
   const dot = (part, own, r) => own.x.map((value, k) => svg("circle", {
     class: `point ${part} k${own.class[k] % 10}`, cx: x(value).toFixed(1), cy: y(own.y[k]).toFixed(1), r, onclick: () => choose?.({ part, index: own.index[k] }),
@@ -35,20 +35,20 @@ export function boundary({ fixed, seen, kept, choose }) {
 }
 
 export function fitted({ fixed, seen }) {
-  const bands = seen.deviation ? seen.told.map((told, k) => ({ at: fixed.x, low: told.map((value, j) => value - seen.deviation[k][j]), high: told.map((value, j) => value + seen.deviation[k][j]), colour: k })) : [];
+  const bands = seen.deviation ? seen.predicted.map((predicted, k) => ({ at: fixed.x, low: predicted.map((value, j) => value - seen.deviation[k][j]), high: predicted.map((value, j) => value + seen.deviation[k][j]), colour: k + 1 })) : [];
   const dots = fixed.training.y.flatMap((y, k) => [{ at: fixed.training.x, value: y, colour: k }, { at: fixed.test.x, value: fixed.test.y[k], colour: 9 }]);
-  return h("figure", {}, key([[1, "prediction"], [0, "training"], [9, "test"]]),
-    plot({ label: "Prediction and examples", across: fixed.feature, up: fixed.names.join(", "), bands, dots, curves: seen.told.map((value, k) => ({ at: fixed.x, value, colour: k + 1 })) }));
+  return h("figure", {}, key([[1, seen.deviation ? "prediction ± standard deviation" : "prediction"], [0, "training"], [9, "test"]]),
+    plot({ label: "Prediction and examples", across: fixed.feature, up: fixed.names.join(", "), bands, dots, curves: seen.predicted.map((value, k) => ({ at: fixed.x, value, colour: k + 1 })) }));
 }
 
 export function images({ fixed, seen, choose }) {
   const one = (example, k) => {
-    const [told, shares] = [seen.told[k], seen.shares[k]];
-    const isRight = told === example.class;
-    const bars = h("ol", { class: "shares", "aria-hidden": "true" }, ...shares.map((share, place) => h("li", { class: place === told ? "told" : "" }, bar(share))));
+    const [predicted, shares] = [seen.predicted[k], seen.shares[k]];
+    const isRight = predicted === example.class;
+    const bars = h("ol", { class: "shares", "aria-hidden": "true" }, ...shares.map((share, place) => h("li", { class: place === predicted ? "predicted" : "" }, bar(share))));
     return h("button", { type: "button", class: `digit ${isRight ? "right" : "wrong"}`, onclick: () => choose?.({ part: "test", index: example.index }),
-      "aria-label": `Actual ${fixed.names[example.class]}, predicted ${fixed.names[told]}` },
-    bitmap(fixed.width, fixed.height, grey(bytes(example.pixels))), h("span", {}, `${fixed.names[told]} · ${percent(shares[told])}`), bars);
+      "aria-label": `Actual ${fixed.names[example.class]}, predicted ${fixed.names[predicted]}` },
+    bitmap(fixed.width, fixed.height, grey(bytes(example.pixels))), h("span", {}, `${fixed.names[predicted]} · ${percent(shares[predicted])}`), bars);
   };
   return h("figure", {}, h("div", { class: "digits" }, ...fixed.examples.map(one)),
     h("p", { class: "note" }, fixed.probabilities ? "Below each image: the predicted class with its probability, and bars for all classes." : "Below each image: the predicted class. This loss yields no probabilities; the bars are normalized scores."));
@@ -61,26 +61,26 @@ const bar = (share) => {
 };
 
 export function errors({ fixed, seen }) {
-  const dots = fixed.true.map((at, k) => ({ at, value: seen.told[k], colour: k }));
+  const dots = fixed.true.map((at, k) => ({ at, value: seen.predicted[k], colour: k }));
   const [low, high] = [Math.min(...fixed.true.flat()), Math.max(...fixed.true.flat())];
   return h("figure", {}, key(fixed.names.map((name, k) => [k, name])),
     plot({ label: "Predicted against actual", across: "actual", up: "predicted", dots, curves: [{ at: [low, high], value: [low, high], colour: 9, dashed: true }] }));
 }
 
 export function confusion({ fixed, seen }) {
-  const counts = new Map(seen.counts.map(([own, told, count]) => [`${own} ${told}`, count]));
+  const counts = new Map(seen.counts.map(([own, predicted, count]) => [`${own} ${predicted}`, count]));
   const most = Math.max(1, ...seen.counts.map(([, , count]) => count));
-  const cell = (own, told) => {
-    const count = counts.get(`${own} ${told}`) || 0;
-    const td = h("td", { class: own === told ? "n same" : "n other" }, count ? String(count) : "·");
+  const cell = (own, predicted) => {
+    const count = counts.get(`${own} ${predicted}`) || 0;
+    const td = h("td", { class: own === predicted ? "n same" : "n other" }, count ? String(count) : "·");
     td.style.setProperty("--part", String(count / most));
     return td;
   };
   const head = fixed.names.map((name) => h("th", { scope: "col" }, name));
-  return h("figure", {}, h("div", { class: "scroll", tabindex: "0" }, h("table", { class: "confusion" },
+  return h("figure", {}, h("div", { class: "scroll", tabindex: "0" }, h("table", { class: fixed.names.length > 6 ? "confusion many" : "confusion" },
     h("caption", {}, `${seen.right} of ${fixed.examples} correct`),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "actual \\ predicted"), ...head)),
-    h("tbody", {}, ...fixed.names.map((name, own) => h("tr", {}, h("th", { scope: "row" }, name), ...fixed.names.map((_, told) => cell(own, told))))))));
+    h("tbody", {}, ...fixed.names.map((name, own) => h("tr", {}, h("th", { scope: "row" }, name), ...fixed.names.map((_, predicted) => cell(own, predicted))))))));
 }
 
 export function weights({ seen, choose }) {
@@ -119,8 +119,8 @@ export function histograms({ seen }) {
   const bars = ({ low, high, counts, lost }, colour) => {
     const most = Math.max(1, ...counts);
     const columns = counts.map((count, k) => svg("rect", { class: `k${colour}`, x: 4 + (k * 192) / counts.length, width: 192 / counts.length - 1, y: 44 - (40 * count) / most, height: (40 * count) / most }));
-    const told = [svg("text", { class: "tick", x: 4, y: 57 }, short(low)), svg("text", { class: "tick", x: 196, y: 57, "text-anchor": "end" }, lost ? `${lost} not finite` : short(high))];
-    return svg("svg", { class: "histogram", viewBox: "0 0 200 60", "aria-hidden": "true" }, ...columns, ...told);
+    const predicted = [svg("text", { class: "tick", x: 2, y: 61 }, short(low)), svg("text", { class: "tick", x: 198, y: 61, "text-anchor": "end" }, lost ? `${lost} not finite` : short(high))];
+    return svg("svg", { class: "histogram", viewBox: "0 0 200 64", "aria-hidden": "true" }, ...columns, ...predicted);
   };
   const row = ({ path, numbers, gradients }) => [h("code", {}, path), bars(numbers, 0), bars(gradients, 1)];
   const depth = plot({
@@ -146,5 +146,5 @@ export function surface({ across, up, places, losses, path, off, random, example
     svg("circle", { class: "stop last", cx: x(last.x), cy: y(last.y), r: 14 }));
   const marks = ticks(0, 1, 4).map((part) => h("span", {}, short(10 ** (low + part * (high - low)))));
   return h("figure", {}, h("div", { class: "stack" }, canvas, drawn), h("div", { class: "scale" }, h("i"), h("div", {}, ...marks)),
-    h("p", { class: "note" }, `The loss of ${examples} examples on the plane through the initial weights (left), the current weights (large dot), and ${random ? "a random direction" : "the first principal direction of the path"}; the path is at most ${short(off)} off the plane.`));
+    h("p", { class: "note" }, `The loss of ${counted(examples, "example")} on the plane through the initial weights (left), the current weights (large dot), and ${random ? "a random direction" : "the first principal direction of the path"}; the path is at most ${short(off)} off the plane.`));
 }

@@ -1,5 +1,7 @@
 //! Oracles that compare ways to execute a program.
 
+use std::sync::OnceLock;
+
 use glassgrad::exec::{Isa, Target, with_isa, with_threads};
 use glassgrad::opt::passes::{PASSES, without};
 use glassgrad::runtime::Context;
@@ -111,6 +113,28 @@ pub(super) fn interpreter(case: &Case<'_>) -> Result<(), String> {
         let compiled = compile(|x: &Vec<Tensor>| case.results_at(&interpreter, x));
         let inputs = interpreter.inputs(case.program);
         case.compare(&compiled.call(&inputs).and_then(|results| planned(&results)))
+    })
+}
+
+/// The kernels of the CUDA executor, compiled for the host, define-by-run.
+pub(super) fn kernels(case: &Case<'_>) -> Result<(), String> {
+    let context = Context::open(Target::EmulatedCuda).map_err(|error| error.to_string())?;
+    context.run(|| case.compare(&planned(&case.results(INLINED))))
+}
+
+/// The first GPU: define-by-run, and compiled and run several times, so that recordings are replayed.
+pub(super) fn gpu(case: &Case<'_>) -> Result<(), String> {
+    static GPU: OnceLock<Result<Context, String>> = OnceLock::new();
+    let context = GPU.get_or_init(|| Context::open(Target::Cuda(0)).map_err(|error| error.to_string())).clone()?;
+    context.run(|| {
+        case.compare(&planned(&case.results(INLINED)))?;
+        let interpreter = Interpreter::new(INLINED);
+        let compiled = compile(|x: &Vec<Tensor>| case.results_at(&interpreter, x));
+        let inputs = interpreter.inputs(case.program);
+        for _ in 0..4 {
+            case.compare(&compiled.call(&inputs).and_then(|results| planned(&results)))?;
+        }
+        Ok(())
     })
 }
 

@@ -13,7 +13,7 @@ use glassgrad::{Tensor, grad};
 
 use super::compare::{Evaluated, Tolerances, disagreement};
 use super::interpret::{Interpreter, Mode};
-use super::program::Program;
+use super::program::{Data, Program};
 use crate::counters;
 use crate::random::Random;
 use crate::runner::panic_message;
@@ -30,6 +30,8 @@ pub struct Oracle {
     pub name: &'static str,
     /// What it checks, in a line.
     pub summary: &'static str,
+    /// It is called for one program of so many, or for none, but for every one if it is named.
+    pub every: u64,
     check: fn(&Case<'_>) -> Result<(), String>,
 }
 
@@ -38,35 +40,55 @@ pub const ORACLES: &[Oracle] = &[
     Oracle {
         name: "reference",
         summary: "planned programs against the reference executor",
+        every: 1,
         check: execution::reference,
     },
     Oracle {
         name: "order",
         summary: "results read one by one, with intermediate values held",
+        every: 1,
         check: execution::order,
     },
     Oracle {
         name: "compile",
         summary: "compiled against define-by-run, bit-equal without transforms",
+        every: 1,
         check: execution::compiled,
     },
-    Oracle { name: "threads", summary: "one thread against several, bit-equal", check: execution::threads },
-    Oracle { name: "passes", summary: "each optimisation pass disabled", check: execution::passes },
-    Oracle { name: "isa", summary: "every instruction set of this machine", check: execution::isa },
+    Oracle { name: "threads", summary: "one thread against several, bit-equal", every: 1, check: execution::threads },
+    Oracle { name: "passes", summary: "each optimisation pass disabled", every: 1, check: execution::passes },
+    Oracle { name: "isa", summary: "every instruction set of this machine", every: 1, check: execution::isa },
     Oracle {
         name: "interpreter",
         summary: "programs lowered for the reference executor, every access checked",
+        every: 1,
         check: execution::interpreter,
     },
     Oracle {
+        name: "kernels",
+        summary: "the kernels of the CUDA executor, compiled for the host; one program of sixteen",
+        every: 16,
+        check: execution::kernels,
+    },
+    Oracle { name: "gpu", summary: "the first GPU; only if it is named", every: 0, check: execution::gpu },
+    Oracle {
         name: "structure",
         summary: "loops, maps and checkpoints against their definition",
+        every: 1,
         check: execution::structure,
     },
     Oracle {
-        name: "adjoint", summary: "⟨w, Jv⟩ = ⟨Jᵀw, v⟩ between jvp and vjp", check: derivatives::adjoint
+        name: "adjoint",
+        summary: "⟨w, Jv⟩ = ⟨Jᵀw, v⟩ between jvp and vjp",
+        every: 1,
+        check: derivatives::adjoint,
     },
-    Oracle { name: "differences", summary: "gradients against finite differences", check: derivatives::differences },
+    Oracle {
+        name: "differences",
+        summary: "gradients against finite differences",
+        every: 1,
+        check: derivatives::differences,
+    },
 ];
 
 /// The names of all oracles.
@@ -78,6 +100,8 @@ pub const NAMES: &[&str] = &[
     "passes",
     "isa",
     "interpreter",
+    "kernels",
+    "gpu",
     "structure",
     "adjoint",
     "differences",
@@ -229,7 +253,11 @@ impl<'p> Case<'p> {
             .map(|run| by_reference(&self.results(Mode { noise: Some(run), inlined: true, ..Mode::default() })))
             .collect();
         counters::add("tolerances", "programs whose tolerances were measured", 1);
-        self.expected().as_ref().map_or_else(|_| Tolerances::default(), |values| Tolerances::new(values, &perturbed))
+        let size = |data: &Data| data.shape.iter().product::<usize>();
+        let mut terms = self.program.inputs.iter().map(size).max().unwrap_or(0);
+        self.program.each(&mut |instruction| terms = terms.max(instruction.data.as_ref().map_or(0, size)));
+        let tolerances = |values: &Vec<Array>| Tolerances::new(values, &perturbed).for_sums(values, terms);
+        self.expected().as_ref().map_or_else(|_| Tolerances::default(), tolerances)
     }
 }
 

@@ -52,7 +52,7 @@ impl Idx {
     /// ```
     /// use glassgrad::data::files::Idx;
     /// let error = Idx::from_bytes(&[0, 0, 8, 1, 0, 0, 0, 9, 5, 0, 4]).unwrap_err();
-    /// assert_eq!(error.message(), "the header tells of [9], that is 9 elements, and 3 follow behind byte 8");
+    /// assert_eq!(error.message(), "the header declares [9], that is 9 elements, and 3 follow behind byte 8");
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Idx, Error> {
         if !is_compressed(bytes) {
@@ -64,7 +64,7 @@ impl Idx {
         let header = Header::read(&start)?;
         if header.end() > LARGEST_EXPANDED {
             let message = format!(
-                "the header tells of {} bytes, which {} compressed ones are expanded to; the limit is {LARGEST_EXPANDED}",
+                "the header declares {} bytes, which {} compressed ones are expanded to; the limit is {LARGEST_EXPANDED}",
                 header.end(),
                 bytes.len()
             );
@@ -124,12 +124,12 @@ impl Header {
             ));
         }
         if *kind != BYTES {
-            let error = Error::new("idx", format!("byte 2 tells of elements of the type {kind}"));
+            let error = Error::new("idx", format!("byte 2 declares elements of the type {kind}"));
             return Err(error.help("only bytes (the type 8) are read, as MNIST has them"));
         }
         let axes = usize::from(*axes);
         if axes == 0 || axes > MOST_AXES {
-            return refuse(format!("byte 3 tells of {axes} axes; there may be 1 to {MOST_AXES}"));
+            return refuse(format!("byte 3 declares {axes} axes; there may be 1 to {MOST_AXES}"));
         }
         let sizes: Vec<usize> =
             rest.as_chunks::<4>().0.iter().take(axes).map(|size| u32::from_be_bytes(*size) as usize).collect();
@@ -139,7 +139,7 @@ impl Header {
         let length = 4 + 4 * axes;
         match header_checks::elements(&sizes) {
             Some(elements) if elements < usize::MAX - length => Ok(Header { shape: sizes, length, elements }),
-            _ => refuse(format!("the header tells of more elements than any file has: {}", Shape::from(sizes))),
+            _ => refuse(format!("the header declares more elements than any file has: {}", Shape::from(sizes))),
         }
     }
 
@@ -156,7 +156,7 @@ impl Header {
         let (shape, start) = (Shape::from(self.shape.as_slice()), self.length);
         let there = if length > self.end() { "more follow".to_owned() } else { format!("{} follow", length - start) };
         let message =
-            format!("the header tells of {shape}, that is {} elements, and {there} behind byte {start}", self.elements);
+            format!("the header declares {shape}, that is {} elements, and {there} behind byte {start}", self.elements);
         Err(Error::new("idx", message))
     }
 }

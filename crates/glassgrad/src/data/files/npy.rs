@@ -44,7 +44,7 @@ pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
         let told = told.map_or("more than any file has".to_owned(), |bytes| format!("{bytes} bytes"));
         let (shape, there) = (Shape::from(shape), elements.len());
         return Err(refuse(format!(
-            "the header tells of {shape}, that is {told}, and {there} follow behind byte {start}"
+            "the header declares {shape}, that is {told}, and {there} follow behind byte {start}"
         )));
     }
     let buffer = kind.buffer(elements);
@@ -62,7 +62,7 @@ fn header(bytes: &[u8]) -> Result<(Header, &[u8]), Error> {
     let (length, rest) = match version[0] {
         1 => rest.split_first_chunk::<2>().map(|(length, rest)| (u64::from(u16::from_le_bytes(*length)), rest)),
         2 | 3 => rest.split_first_chunk::<4>().map(|(length, rest)| (u64::from(u32::from_le_bytes(*length)), rest)),
-        other => return Err(refuse(format!("byte 6 tells of version {other}; 1 to 3 are read"))),
+        other => return Err(refuse(format!("byte 6 declares version {other}; 1 to 3 are read"))),
     }
     .ok_or_else(cut)?;
     let length = usize::try_from(length).ok().filter(|length| *length <= rest.len()).ok_or_else(cut)?;

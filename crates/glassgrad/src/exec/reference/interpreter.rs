@@ -122,25 +122,11 @@ impl Bytes {
     }
 
     pub(super) fn encode(buffer: &Buffer) -> Bytes {
-        Bytes(match buffer {
-            Buffer::F32(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::F64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::I64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::Bool(elements) => elements.iter().map(|x| u8::from(*x)).collect(),
-        })
+        Bytes(buffer.to_bytes())
     }
 
     pub(super) fn decode(&self, dtype: DType, length: usize) -> Buffer {
-        fn words<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
-            bytes.as_chunks::<N>().0.iter().map(|word| of(*word)).collect()
-        }
-        let bytes = &self.0[..length * dtype.bytes()];
-        match dtype {
-            DType::F32 => Buffer::F32(words(bytes, f32::from_ne_bytes)),
-            DType::F64 => Buffer::F64(words(bytes, f64::from_ne_bytes)),
-            DType::I64 => Buffer::I64(words(bytes, i64::from_ne_bytes)),
-            DType::Bool => Buffer::Bool(bytes.iter().map(|byte| *byte != 0).collect()),
-        }
+        Buffer::from_bytes(dtype, &self.0[..length * dtype.bytes()])
     }
 
     fn get(&self, dtype: DType, byte: usize) -> Scalar {
@@ -336,27 +322,13 @@ impl Frame {
     }
 
     fn call(&mut self, call: &Call, origin: Origin<'_>) -> Result<(), Error> {
-        let op = match &call.kind {
-            CallKind::ReadView(view) => Op::ReadView(view.clone()),
-            CallKind::ScatterView(view) => Op::ScatterView(view.clone()),
-            CallKind::Concatenate(axis) => Op::Concatenate(*axis),
-            CallKind::Gather(axis) => Op::Gather(*axis),
-            CallKind::ScatterAdd(axis) => Op::ScatterAdd(*axis),
-            CallKind::OneHot(operation) => Op::OneHot(operation),
-            CallKind::ArgMax(axis) => Op::ArgMax(*axis),
-            CallKind::ArgSort { descending } => Op::ArgSort { descending: *descending },
-            CallKind::Draw(distribution) => Op::Draw(distribution.clone()),
-            CallKind::Host(custom) => Op::Custom(custom.clone()),
-        };
         let mut inputs = Vec::new();
         for (access, shape) in &call.inputs {
             let bytes = self.array(access, 0, shape.elements());
             inputs.push(Array::new(shape.clone(), bytes.decode(access.dtype, shape.elements())));
         }
-        let (access, shape) = &call.output;
-        let task = Task { op: &op, shape, dtype: access.dtype, origin: origin(call.source) };
-        let made = perform(&task, &inputs)?;
-        self.write(access, 0, &Bytes::encode(made.buffer()));
+        let made = perform_call(call, &inputs, origin(call.source))?;
+        self.write(&call.output.0, 0, &Bytes::encode(made.buffer()));
         Ok(())
     }
 
@@ -443,6 +415,24 @@ impl Frame {
         }
         Ok(times)
     }
+}
+
+/// A call by the definition of its operation.
+pub(crate) fn perform_call(call: &Call, inputs: &[Array], origin: &'static Location<'static>) -> Result<Array, Error> {
+    let op = match &call.kind {
+        CallKind::ReadView(view) => Op::ReadView(view.clone()),
+        CallKind::ScatterView(view) => Op::ScatterView(view.clone()),
+        CallKind::Concatenate(axis) => Op::Concatenate(*axis),
+        CallKind::Gather(axis) => Op::Gather(*axis),
+        CallKind::ScatterAdd(axis) => Op::ScatterAdd(*axis),
+        CallKind::OneHot(operation) => Op::OneHot(operation),
+        CallKind::ArgMax(axis) => Op::ArgMax(*axis),
+        CallKind::ArgSort { descending } => Op::ArgSort { descending: *descending },
+        CallKind::Draw(distribution) => Op::Draw(distribution.clone()),
+        CallKind::Host(custom) => Op::Custom(custom.clone()),
+    };
+    let (access, shape) = &call.output;
+    perform(&Task { op: &op, shape, dtype: access.dtype, origin }, inputs)
 }
 
 /// All values of the register that an instruction defines; `rows` tells the row of each element.

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 pub(crate) use self::definitions::{argsort, compute, parts_of};
 use self::interpreter::Bytes;
+#[cfg(feature = "cuda")]
+pub(crate) use self::interpreter::perform_call;
 use super::{Executable, Executor, Input, Output, Results, Target, Times, check_bindings};
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;

@@ -7,6 +7,7 @@ use glassgrad_linalg::Matrix;
 use super::batched::{MatrixOperation, epsilon, square, square_size};
 use super::factor::symmetric_eigen;
 use super::matrices::{above, as_column, as_row, diagonal, only_row, reciprocal_where, rows, symmetric_part};
+use super::solve::Triangle;
 use crate::expr::{Axes, Rule, Tensor};
 
 const NAME: &str = "eigh";
@@ -84,5 +85,22 @@ impl Tensor {
             Ok(_) => unpacked(&Packed.on(&[&symmetric_part(self)], origin)),
             Err(failed) => (failed.clone(), failed),
         }
+    }
+
+    /// The eigenvalues, ascending, of the symmetric matrix whose lower or upper triangle `self` has; nothing else is
+    /// read. [`Tensor::eigh`] takes the symmetric part instead.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::linalg::Triangle};
+    /// let a = Tensor::from([[2.0, 99.0], [1.0, 2.0]]);
+    /// assert_eq!(a.eigvalsh(Triangle::lower()).to_string(), "[1, 3]");
+    /// ```
+    #[track_caller]
+    pub fn eigvalsh(&self, triangle: Triangle) -> Tensor {
+        let symmetric = match triangle.is_upper() {
+            true => self.triu(0) + self.triu(1).transpose(),
+            false => self.tril(0) + self.tril(-1).transpose(),
+        };
+        symmetric.eigh().0.composed_as("eigvalsh", &[self])
     }
 }

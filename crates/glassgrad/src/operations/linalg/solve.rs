@@ -157,6 +157,11 @@ impl Triangle {
         Triangle { unit: true, ..self }
     }
 
+    /// Whether the elements above the diagonal are read, and not those below.
+    pub(super) fn is_upper(self) -> bool {
+        self.upper
+    }
+
     /// The elements of a matrix that are read, and zeros elsewhere.
     #[track_caller]
     fn of(self, matrix: &Tensor) -> Tensor {
@@ -253,6 +258,20 @@ impl Tensor {
     pub fn solve(&self, b: &Tensor) -> Tensor {
         let origin = Location::caller();
         for_vector_or_matrix(b, |b| Solve { name: "solve" }.on(&[self, b], origin))
+    }
+
+    /// [`Tensor::solve`] for stacks of vectors: of matrices `[.., n, n]` and vectors `[.., n]`, whose leading axes
+    /// broadcast.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let matrices = Tensor::from([[[2.0, 0.0], [0.0, 4.0]], [[1.0, 0.0], [0.0, 5.0]]]);
+    /// let vectors = Tensor::from([[2.0, 4.0], [3.0, 10.0]]);
+    /// assert_eq!(matrices.solve_vectors(&vectors).to_string(), "[[1, 1],\n [3, 2]]");
+    /// ```
+    #[track_caller]
+    pub fn solve_vectors(&self, b: &Tensor) -> Tensor {
+        self.solve(&b.unsqueeze(-1)).squeeze(-1).composed_as("solve_vectors", &[self, b])
     }
 
     /// The x with t·x = b for a triangle t of `self`, of which nothing else is read. A zero on its diagonal is an

@@ -90,8 +90,8 @@ pub fn verify(graph: &Graph) -> Result<(), Illegal> {
 fn word(op: &Op) -> String {
     match op {
         Op::Map(_) => "map".to_owned(),
-        Op::ReadView(_) => "read".to_owned(),
-        Op::ScatterView(_) => "spread".to_owned(),
+        Op::ReadView(_) => "view".to_owned(),
+        Op::ScatterView(_) => "scatter_view".to_owned(),
         other => other.describe(),
     }
 }

@@ -1,8 +1,9 @@
-//! The thread of one run: it makes steps, obeys orders, and looks at the network as often as time allows.
+//! The thread of one run: it makes steps, executes commands, evaluates the test set and computes views as the `budget` allows.
 //!
-//! Looking takes at most [`SHARE`] of the time that steps take, so that a run is hardly slower for being watched; when it
-//! waits, because someone has paused it or wants it slow, looking costs nothing and is done at once.
+//! Views and evaluation take a few percent of the time of the steps, so that a watched run is hardly slower; while it is paused or
+//! waits at a limited speed, they cost nothing and are computed at once.
 
+mod budget;
 mod publish;
 mod speed;
 
@@ -25,12 +26,12 @@ use crate::experiment::history::{EpochRecord, History};
 use crate::experiment::network::Network;
 use crate::experiment::objective::{Evaluator, Score};
 use crate::experiment::recipe;
+use crate::experiment::settings::{in_flags, in_form};
 use crate::experiment::study::Study;
 use crate::studio::views::Look;
+use budget::Budget;
 use speed::Speed;
 
-/// The part of the time of the steps that may be spent on looking.
-const SHARE: f64 = 0.03;
 /// Between two looks of the same kind.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
 /// Between two messages about the state: sixty a second.
@@ -134,9 +135,7 @@ fn work(study: &Study, board: &Broadcast, orders: &Receiver<Order>, pace: Pace, 
             rate: study.settings.lr,
             losses: Curve::new(),
             history: History::default(),
-            trained: Duration::ZERO,
-            looked: Duration::ZERO,
-            rested: Duration::ZERO,
+            budget: Budget::default(),
             epoch_began: Duration::ZERO,
             speed: Speed::new(),
         },
@@ -189,25 +188,17 @@ struct Record<'r> {
     rate: f64,
     losses: Curve,
     history: History,
-    /// The time spent on steps, on evaluation and views, and on waiting for the next step at a limited speed.
-    trained: Duration,
-    looked: Duration,
-    rested: Duration,
+    budget: Budget,
     /// The time of steps when this epoch began.
     epoch_began: Duration,
     speed: Speed,
 }
 
 impl Record<'_> {
-    /// Whether evaluation is within its share of the time; half of the idle time may be used for it too.
-    fn has_time_to_look(&self) -> bool {
-        self.looked.as_secs_f64() < SHARE * self.trained.as_secs_f64() + 0.5 * self.rested.as_secs_f64()
-    }
-
     fn score(&mut self, network: &Network) -> Result<Score, Error> {
         let begin = Instant::now();
         let score = self.evaluator.evaluate(network)?.score;
-        self.looked += begin.elapsed();
+        self.budget.evaluated += begin.elapsed();
         Ok(score)
     }
 }
@@ -222,9 +213,9 @@ impl Observer<Network> for Record<'_> {
 
     /// Records an epoch; the test set is evaluated if there is time for it.
     fn epoch(&mut self, epoch: &Epoch<'_, Network>) -> Result<Flow, Error> {
-        let test = if self.has_time_to_look() { Some(self.score(epoch.parameters)?) } else { None };
-        let seconds = self.trained.saturating_sub(self.epoch_began).as_secs_f64();
-        self.epoch_began = self.trained;
+        let test = if self.budget.allows_evaluation() { Some(self.score(epoch.parameters)?) } else { None };
+        let seconds = self.budget.trained.saturating_sub(self.epoch_began).as_secs_f64();
+        self.epoch_began = self.budget.trained;
         let number = epoch.number + 1;
         let seen = EpochRecord { epoch: number, loss: epoch.loss, rate: self.rate, test, sizes: Vec::new(), seconds };
         self.history.epochs.push(seen);
@@ -264,9 +255,10 @@ impl<'r> Run<'r> {
                 self.obey(order)?;
             }
             let begin = Instant::now();
-            let (before, looked) = (self.phase, self.record.looked);
+            let (before, looked) = (self.phase, self.record.budget.looked());
             self.step()?;
-            self.record.trained += begin.elapsed().saturating_sub(self.record.looked - looked);
+            let looked = self.record.budget.looked() - looked;
+            self.record.budget.trained += begin.elapsed().saturating_sub(looked);
             if before != self.phase {
                 // It has come to an end: whatever there is to see is looked at once more.
                 self.look_at_all()?;
@@ -276,14 +268,14 @@ impl<'r> Run<'r> {
             if begin.duration_since(self.posted) >= between {
                 self.post_state();
             }
-            if self.record.has_time_to_look() {
+            if self.record.budget.allows_view() {
                 self.look_at_one()?;
             }
             // A step is due so long after the one before it.
             let due = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace.clamp(0.1, 1e9)));
             let rest = due.saturating_sub(begin.elapsed());
             if rest > Duration::ZERO {
-                self.record.rested += rest;
+                self.record.budget.rested += rest;
                 if rest > BETWEEN_STATES {
                     self.post_state();
                 }
@@ -348,7 +340,7 @@ impl<'r> Run<'r> {
             }
             Err(trouble) => {
                 self.phase = Phase::Failed;
-                let message = trouble.to_string();
+                let message = in_form(&in_flags(&trouble.to_string()));
                 if let TrainError::NotFinite { explanation, last_good, step, steps_before, .. } = trouble {
                     let origin = explanation.as_ref().map(|found| found.to_string());
                     self.trouble =
@@ -405,7 +397,7 @@ impl<'r> Run<'r> {
         let begin = Instant::now();
         self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
         (looking.step, looking.at) = (Some(steps), Instant::now());
-        self.record.looked += begin.elapsed();
+        self.record.budget.viewed += begin.elapsed();
         Ok(())
     }
 

@@ -116,7 +116,7 @@ pub(super) fn decide(columns: &[Commas], names: &[&str], are_sure: bool) -> Resu
             return refuse(place, cell, &rest, "write all numbers of a column the same way");
         }
         if let (false, Some(cell)) = (is_shown, &column.ambiguous) {
-            let help = "write it without the comma, as 1234 or 1.234; in Rust, Reading::decimal_comma(true) decides";
+            let help = "write it without the comma, as 1234 or 1.234, or state that commas are decimal (Reading::decimal_comma)";
             return refuse(place, cell, "may have a decimal comma or one that groups thousands", help);
         }
     }

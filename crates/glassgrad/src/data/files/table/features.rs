@@ -131,12 +131,15 @@ fn encoded(
     let column = &table.columns[place];
     let refuse = |message: String, help: &str| Err(table.error_at(row, place, message).help(help));
     if column.is_missing(row) {
-        return refuse("the value is missing".to_owned(), "drop such rows, or fill them with the means of the columns");
+        return refuse(
+            "the value is missing".to_owned(),
+            "drop rows with missing values, or fill them with the means of the columns",
+        );
     }
     match (column, known) {
         (Column::Numbers(numbers), None) if numbers[row].is_infinite() => refuse(
             "the value is not finite".to_owned(),
-            "drop the row, or leave the cell empty and fill what is missing",
+            "remove the row, or leave the cell empty and treat it as missing",
         ),
         (Column::Numbers(numbers), None) => Ok((0, numbers[row])),
         (Column::Words { .. }, None) => {
@@ -181,13 +184,15 @@ impl Table {
             let numbers = self.numbers(target)?;
             if let Some(row) = numbers.iter().position(|number| !number.is_finite()) {
                 let what = if numbers[row].is_nan() { "missing" } else { "not finite" };
-                let error = self.error_at(row, place, format!("the value to be learnt is {what}"));
-                return Err(error.help("drop the rows in which something is missing"));
+                let error = self.error_at(row, place, format!("the target is {what}"));
+                return Err(error.help("drop such rows"));
             }
             let values = Tensor::new(&numbers, [self.rows(), 1]);
             Labelled::numbers(inputs, values, vec![self.names[place].clone()])?
         };
-        let title = format!("{} rows, {} from {} features", self.rows(), self.names[place], features.width());
+        let (rows, width) = (self.rows(), features.width());
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let title = format!("{rows} row{}, {} from {width} feature{}", plural(rows), self.names[place], plural(width));
         Ok(Source { name: name.to_owned(), title, feature_names: features.names(), examples, test: None })
     }
 

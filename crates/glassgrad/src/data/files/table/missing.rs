@@ -1,4 +1,4 @@
-//! What is missing from a table, and what can be done about it.
+//! Missing values of a table, and columns to drop.
 
 use super::{Column, Table};
 use crate::error::Error;
@@ -24,13 +24,53 @@ impl Table {
     /// assert_eq!(table.without_missing().unwrap().to_csv(), "a,b\n3,x\n");
     /// ```
     pub fn without_missing(&self) -> Result<Table, Error> {
-        let is_whole = |row: &usize| !self.columns.iter().any(|column| column.is_missing(*row));
-        let rows: Vec<usize> = (0..self.rows()).filter(is_whole).collect();
+        let every: Vec<usize> = (0..self.columns.len()).collect();
+        self.complete_in(&every)
+    }
+
+    /// The rows in which some columns have a value; other columns may have gaps. There must be one such row.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Table;
+    /// let table = Table::parse("a,b\n1,?\n,y\n3,x\n").unwrap();
+    /// assert_eq!(table.without_missing_in(&["b"]).unwrap().to_csv(), "a,b\n,y\n3,x\n");
+    /// ```
+    pub fn without_missing_in(&self, columns: &[&str]) -> Result<Table, Error> {
+        let places: Vec<usize> = columns.iter().map(|column| self.place(column)).collect::<Result<_, _>>()?;
+        self.complete_in(&places)
+    }
+
+    fn complete_in(&self, places: &[usize]) -> Result<Table, Error> {
+        let is_complete = |row: &usize| !places.iter().any(|place| self.columns[*place].is_missing(*row));
+        let rows: Vec<usize> = (0..self.rows()).filter(is_complete).collect();
         if rows.is_empty() {
-            let error = self.error(format!("something is missing in every one of the {} rows", self.rows()));
-            return Err(error.help("fill what is missing with the means of the columns, or leave out a column"));
+            let error = self.error(format!("a value is missing in every one of the {} rows", self.rows()));
+            return Err(error.help("fill missing values with the means of the columns, or drop a column"));
         }
         Ok(self.picked(&rows))
+    }
+
+    /// The table without some columns, by name or number.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Table;
+    /// let table = Table::parse("id,size,price\n1,54,210\n2,71,265\n").unwrap();
+    /// assert_eq!(table.without_columns(&["id"]).unwrap().names(), ["size", "price"]);
+    /// assert!(table.without_columns(&["colour"]).unwrap_err().to_string().contains("there is no column \"colour\""));
+    /// assert!(table.without_columns(&["0", "1", "2"]).unwrap_err().to_string().contains("no column would be left"));
+    /// ```
+    pub fn without_columns(&self, columns: &[&str]) -> Result<Table, Error> {
+        let dropped: Vec<usize> = columns.iter().map(|column| self.place(column)).collect::<Result<_, _>>()?;
+        let kept = || (0..self.columns.len()).filter(|place| !dropped.contains(place));
+        if kept().next().is_none() && !dropped.is_empty() {
+            return Err(self.error("no column would be left".to_owned()).help("drop fewer columns"));
+        }
+        Ok(Table {
+            names: kept().map(|place| self.names[place].clone()).collect(),
+            columns: kept().map(|place| self.columns[place].clone()).collect(),
+            origin: self.origin.clone(),
+            lines: self.lines.clone(),
+        })
     }
 
     /// Some rows, in their order.
@@ -61,7 +101,7 @@ impl Table {
             let Some(row) = (0..column.len()).find(|row| column.is_missing(*row)) else { return Ok(column.clone()) };
             let refuse = |message: &str| {
                 let error = self.error_at(row, place, message.to_owned());
-                Err(error.help("drop the rows in which something is missing, or leave out the column"))
+                Err(error.help("drop the rows with missing values, or drop the column"))
             };
             let Column::Numbers(numbers) = column else { return refuse("a word is missing, and words have no mean") };
             let there: Vec<f64> = numbers.iter().copied().filter(|number| !number.is_nan()).collect();
@@ -74,5 +114,23 @@ impl Table {
         };
         let columns = self.columns.iter().enumerate().map(filled).collect::<Result<_, _>>()?;
         Ok(Table { columns, ..self.clone() })
+    }
+
+    /// The table with a number in place of every missing value of one column, such as the mean of the data that a network was
+    /// trained on.
+    ///
+    /// ```
+    /// use glassgrad::data::files::Table;
+    /// let table = Table::parse("a,b\n1,x\n,y\n3,x\n").unwrap();
+    /// assert_eq!(table.filled("a", 5.0).unwrap().numbers("a").unwrap(), [1.0, 5.0, 3.0]);
+    /// assert!(table.filled("b", 5.0).unwrap_err().to_string().contains("column \"b\": \"x\" is not a number"));
+    /// ```
+    pub fn filled(&self, column: &str, value: f64) -> Result<Table, Error> {
+        let place = self.place(column)?;
+        let numbers = self.numbers(column)?;
+        let fill = |number: f64| if number.is_nan() { value } else { number };
+        let mut table = self.clone();
+        table.columns[place] = Column::Numbers(numbers.into_iter().map(fill).collect());
+        Ok(table)
     }
 }

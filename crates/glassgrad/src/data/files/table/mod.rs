@@ -331,7 +331,7 @@ impl Table {
         let place = self.place(column)?;
         let missing = |row: usize| {
             let error = self.error_at(row, place, "the class is missing".to_owned());
-            error.help("drop the rows in which something is missing")
+            error.help("drop rows with missing values")
         };
         match &self.columns[place] {
             Column::Words { indices, words } => {
@@ -344,7 +344,7 @@ impl Table {
                     None if number.is_nan() => Err(missing(row)),
                     None => {
                         let error = self.error_at(row, place, format!("{number} is not a class"));
-                        Err(error.help("classes are words or whole numbers; measurements are learnt by regression"))
+                        Err(error.help("classes are words or whole numbers; measurements are regression targets"))
                     }
                 };
                 let numbers: Vec<i64> = numbers.iter().enumerate().map(whole).collect::<Result<_, _>>()?;

@@ -337,7 +337,7 @@ impl Rows<'_> {
     fn with_classes(&self, found: &Found, words: Vec<String>) -> Result<Table, Error> {
         let (told, rows) = (&found.first[0], found.count - 1);
         if told.parse() != Ok(rows) {
-            return Err(Error::new("table", format!("line {} tells of {told} rows, and there are {rows}", found.line)));
+            return Err(Error::new("table", format!("line {} declares {told} rows, and there are {rows}", found.line)));
         }
         let width = found.are_numbers.len();
         let mut names: Vec<String> = (0..width - 1).map(|place| format!("f{place}")).collect();

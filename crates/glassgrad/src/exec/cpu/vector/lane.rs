@@ -46,8 +46,12 @@ macro_rules! lanes {
                 Lane(if NEAR { $module::near_exp::<FUSED>(self.0) } else { $module::exp::<FUSED>(self.0) })
             }
             #[inline(always)]
-            fn through_f64(self, function: impl FnOnce(f64) -> f64) -> Self {
-                Lane(self.0.through_f64(function))
+            fn polygamma(self, order: i32) -> Self {
+                Lane(Float::polygamma(self.0, order))
+            }
+            #[inline(always)]
+            fn sinc_derivative(self, order: i32) -> Self {
+                Lane(Float::sinc_derivative(self.0, order))
             }
             #[inline(always)]
             fn powi(self, exponent: i32) -> Self {

@@ -1,0 +1,40 @@
+//! `--device`: where programs run.
+
+use clap::Args;
+use glassgrad::exec::{Target, gpus};
+use glassgrad::runtime::Context;
+
+use crate::failure::Failure;
+
+/// The device of a command.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct DeviceChoice {
+    /// Where to compute: cpu, cuda, or cuda:N for GPU number N (see `glassgrad device`)
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = target)]
+    pub(crate) device: Target,
+}
+
+fn target(text: &str) -> Result<Target, String> {
+    let number = text.strip_prefix("cuda:").map(str::parse::<usize>);
+    match (text, number) {
+        ("cpu", _) => Ok(Target::Cpu),
+        ("cuda", _) => Ok(Target::Cuda(0)),
+        (_, Some(Ok(number))) => Ok(Target::Cuda(number)),
+        _ => Err("there are cpu, cuda and cuda:N, such as cuda:1".to_owned()),
+    }
+}
+
+impl DeviceChoice {
+    /// Calls a function whose programs run on the device.
+    pub(crate) fn run<R>(&self, function: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+        if self.device == Target::Cpu {
+            return function();
+        }
+        Context::open(self.device).map_err(Failure::input)?.run(function)
+    }
+}
+
+/// The GPUs of this machine as text, or why none can be used.
+pub(crate) fn described() -> Result<Vec<String>, String> {
+    gpus().map(|gpus| gpus.iter().map(ToString::to_string).collect()).map_err(|error| error.to_string())
+}

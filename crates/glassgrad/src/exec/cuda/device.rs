@@ -1,0 +1,115 @@
+//! What the plan needs of a device: memory, copies, kernels. A GPU is one, and the host behind the emulation another.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::product::Product;
+
+/// An address in the memory of a device.
+pub(super) type Address = u64;
+
+/// The kernels of a module, ready to be launched.
+pub(super) trait Loaded: Send + Sync {
+    /// Starts a kernel on a grid of blocks, after everything that was started before.
+    fn launch(&self, kernel: usize, grid: [u32; 3], threads: u32, arguments: &[Address]) -> Result<(), String>;
+}
+
+/// What was recorded, to be run again and again.
+pub(super) trait Recording: Send + Sync {
+    /// Runs it, after everything that was started before.
+    fn replay(&self) -> Result<(), String>;
+}
+
+/// A device. Whatever is started runs in the order in which it was started.
+pub(super) trait Device: Send + Sync + fmt::Debug {
+    /// Reserves memory.
+    fn allocate(&self, bytes: usize) -> Result<Address, String>;
+
+    /// Gives memory back, after everything that was started.
+    fn release(&self, address: Address, bytes: usize);
+
+    /// Copies from the host.
+    fn write(&self, to: Address, from: &[u8]) -> Result<(), String>;
+
+    /// Copies to the host, and waits for it.
+    fn read(&self, from: Address, to: &mut [u8]) -> Result<(), String>;
+
+    /// Copies within the device.
+    fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), String>;
+
+    /// Sets bytes to zero.
+    fn clear(&self, at: Address, bytes: usize) -> Result<(), String>;
+
+    /// Waits for everything that was started.
+    fn synchronise(&self) -> Result<(), String>;
+
+    /// Whether a product of matrices is faster by [`Device::multiply`] than by a kernel of our own.
+    fn multiplies(&self, product: &Product) -> bool;
+
+    /// Multiplies matrices by a library: the addresses of both factors and of the result.
+    fn multiply(&self, product: &Product, places: [Address; 3]) -> Result<(), String>;
+
+    /// Records what is started from now on instead of running it; false if the device cannot.
+    fn record(&self) -> Result<bool, String> {
+        Ok(false)
+    }
+
+    /// Ends a recording.
+    fn recorded(&self) -> Result<Arc<dyn Recording>, String> {
+        unreachable!("a device without recordings")
+    }
+
+    /// Keeps other threads from starting anything meanwhile: a recording would take it in.
+    fn exclusive(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
+        None
+    }
+
+    /// Compiles the kernels of a module.
+    fn load(&self, module: &super::source::Module) -> Result<Arc<dyn Loaded>, String>;
+}
+
+/// Memory of a device, given back when nothing uses it any more.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    device: Arc<dyn Device>,
+    pub(super) address: Address,
+    pub(super) bytes: usize,
+}
+
+impl Allocation {
+    pub(super) fn new(device: &Arc<dyn Device>, bytes: usize) -> Result<Allocation, String> {
+        // Nothing has an address too, so that kernels without elements need no special case.
+        let address = device.allocate(bytes.max(1))?;
+        Ok(Allocation { device: Arc::clone(device), address, bytes })
+    }
+
+    pub(super) fn of(device: &Arc<dyn Device>, from: &[u8]) -> Result<Allocation, String> {
+        let allocation = Allocation::new(device, from.len())?;
+        device.write(allocation.address, from)?;
+        Ok(allocation)
+    }
+
+    pub(super) fn download(&self) -> Result<Vec<u8>, String> {
+        let mut bytes = vec![0; self.bytes];
+        self.device.read(self.address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Other memory with the same bytes.
+    pub(super) fn duplicate(&self) -> Result<Allocation, String> {
+        let copy = Allocation::new(&self.device, self.bytes)?;
+        self.device.copy(copy.address, self.address, self.bytes)?;
+        Ok(copy)
+    }
+
+    /// Whether the memory belongs to a device.
+    pub(super) fn is_on(&self, device: &Arc<dyn Device>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        self.device.release(self.address, self.bytes.max(1));
+    }
+}

@@ -1,0 +1,326 @@
+//! The plan: what is launched for each step of a program, in order.
+
+use super::product::{self, Product};
+use super::source::{self, Kernel, Module};
+use crate::error::Error;
+use crate::opt::memory::aligned;
+use crate::opt::program::{
+    Access, Call, Contraction, Loop, Memory, Program, Reduction, ReverseScan, ScanLoop, Step, Store, bytes_of,
+};
+
+/// The most blocks of a grid along each axis.
+const MOST_BLOCKS: [usize; 2] = [(1 << 31) - 1, (1 << 16) - 1];
+
+/// One thing that is started on the device.
+pub(super) enum Action {
+    Launch {
+        kernel: usize,
+        grid: [u32; 3],
+        threads: u32,
+        memories: Vec<Memory>,
+        report: Option<usize>,
+    },
+    /// Several launches as one block: its arguments are memory or places for reports.
+    Chain {
+        kernel: usize,
+        arguments: Vec<(Option<Memory>, Option<usize>)>,
+    },
+    /// A launch that is a part of a chain before it.
+    Joined,
+    /// A product of matrices by a library: the memory of its factors x and y, and of the result.
+    Multiply {
+        product: Box<Product>,
+        memories: [Memory; 3],
+    },
+    /// Sets bytes of some memory to zero, from its beginning.
+    Clear {
+        memory: Memory,
+        bytes: usize,
+    },
+    /// A call that runs on the host.
+    Host,
+    /// A scan loop, with the plan of its body, and where what nothing reads begins.
+    Scan {
+        body: Box<Actions>,
+        unread: usize,
+    },
+    /// A reverse sweep, with the plans of both directions, and where what nothing reads begins.
+    ReverseScan {
+        advance: Box<Actions>,
+        reverse: Box<Actions>,
+        unread: usize,
+    },
+}
+
+/// The actions of a program.
+#[derive(Default)]
+pub(super) struct Actions {
+    /// What each step starts.
+    pub(super) steps: Vec<Vec<Action>>,
+    /// Where the constants begin among those of the whole plan.
+    pub(super) first_constant: usize,
+}
+
+/// All that is decided for a program and those inside of it.
+pub(super) struct Planner<'d> {
+    /// Which products of matrices the library of the device runs.
+    pub(super) multiplies: &'d dyn Fn(&Product) -> bool,
+    pub(super) module: Module,
+    /// The bytes of memory for parts of reductions.
+    pub(super) scratch: usize,
+    /// The bytes of memory for stacked results that nothing reads.
+    pub(super) unread: usize,
+    /// The constants of all programs.
+    pub(super) constants: Vec<crate::array::Array>,
+    /// The calls that may find an index out of bounds: each has a place to report it. With each, whether it is of the program
+    /// itself, and not of one inside.
+    pub(super) reports: Vec<(Call, bool)>,
+    /// How many programs there are around the one that is planned.
+    depth: usize,
+}
+
+impl Actions {
+    /// Whether the device alone runs them, so that they can be recorded.
+    pub(super) fn are_on_device(&self) -> bool {
+        self.steps.iter().flatten().all(|action| match action {
+            Action::Launch { .. }
+            | Action::Chain { .. }
+            | Action::Joined
+            | Action::Multiply { .. }
+            | Action::Clear { .. } => true,
+            Action::Host => false,
+            Action::Scan { body, .. } => body.are_on_device(),
+            Action::ReverseScan { advance, reverse, .. } => advance.are_on_device() && reverse.are_on_device(),
+        })
+    }
+}
+
+impl Actions {
+    /// Calls a function with the number of every kernel that is launched.
+    pub(super) fn each_kernel(&mut self, visit: &mut dyn FnMut(&mut usize)) {
+        for action in self.steps.iter_mut().flatten() {
+            match action {
+                Action::Launch { kernel, .. } | Action::Chain { kernel, .. } => visit(kernel),
+                Action::Scan { body, .. } => body.each_kernel(visit),
+                Action::ReverseScan { advance, reverse, .. } => {
+                    advance.each_kernel(visit);
+                    reverse.each_kernel(visit);
+                }
+                Action::Joined | Action::Multiply { .. } | Action::Clear { .. } | Action::Host => {}
+            }
+        }
+    }
+}
+
+impl<'d> Planner<'d> {
+    pub(super) fn new(multiplies: &'d dyn Fn(&Product) -> bool) -> Planner<'d> {
+        Planner {
+            multiplies,
+            module: Module::default(),
+            scratch: 0,
+            unread: 0,
+            constants: Vec::new(),
+            reports: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// Plans a program.
+    pub(super) fn program(&mut self, program: &Program) -> Result<Actions, Error> {
+        self.depth += 1;
+        let first_constant = self.constants.len();
+        self.constants.extend(program.constants.iter().cloned());
+        let mut steps = Vec::with_capacity(program.steps.len());
+        for step in &program.steps {
+            let mut actions = Vec::new();
+            match step {
+                Step::Loop(fused) => self.fused(&mut actions, fused)?,
+                Step::Contract(product) => self.contraction(&mut actions, product)?,
+                Step::Call(call) => self.call(&mut actions, call)?,
+                Step::Scan(ScanLoop { body, outputs, carries, .. }) => {
+                    let unread = self.reserve(body, outputs, *carries);
+                    let body = Box::new(self.program(body)?);
+                    actions.push(Action::Scan { body, unread });
+                }
+                Step::ReverseScan(ReverseScan { advance, reverse, outputs, carries, .. }) => {
+                    let unread = self.reserve(reverse, outputs, *carries);
+                    let (advance, reverse) = (Box::new(self.program(advance)?), Box::new(self.program(reverse)?));
+                    actions.push(Action::ReverseScan { advance, reverse, unread });
+                }
+            }
+            steps.push(actions);
+        }
+        self.depth -= 1;
+        Ok(Actions { steps, first_constant })
+    }
+
+    /// Reserves memory for one entry of each stacked result that nothing reads.
+    fn reserve(&mut self, body: &Program, outputs: &[Option<Access>], carries: usize) -> usize {
+        let first = self.unread;
+        let unread = body.results.iter().zip(outputs).skip(carries).filter(|(_, output)| output.is_none());
+        self.unread += unread.map(|(result, _)| aligned(bytes_of(result))).sum::<usize>();
+        first
+    }
+
+    fn launch(
+        &mut self,
+        actions: &mut Vec<Action>,
+        kernel: Kernel,
+        memories: Vec<Memory>,
+        [x, y]: [usize; 2],
+    ) -> Result<(), Error> {
+        if x > MOST_BLOCKS[0] || y > MOST_BLOCKS[1] {
+            let message = format!("a step needs a grid of {x}×{y} blocks");
+            return Err(Error::new("cuda", message).help("compute in smaller batches"));
+        }
+        if x > 0 && y > 0 {
+            let threads = kernel.threads;
+            let grid = [x as u32, y as u32, 1];
+            let kernel = self.module.number(kernel);
+            actions.push(Action::Launch { kernel, grid, threads, memories, report: None });
+        }
+        Ok(())
+    }
+
+    fn fused(&mut self, actions: &mut Vec<Action>, fused: &Loop) -> Result<(), Error> {
+        let elements: usize = fused.extents.iter().product();
+        for store in &fused.stores {
+            let reached: usize = written(fused, store);
+            if let Some(all) = store.clear.filter(|all| *all != reached || elements == 0) {
+                let is_max = store.reduction == Some(Reduction::Max) && all > 0;
+                assert!(!is_max, "a maximum of nothing has no value, which was refused before");
+                actions.push(Action::Clear { memory: store.access.memory, bytes: all * store.access.dtype.bytes() });
+            }
+        }
+        if elements == 0 {
+            return Ok(());
+        }
+        let has_rows = fused.by_row.iter().any(|by_row| *by_row);
+        let mut fused = source::merged(fused);
+        if !has_rows {
+            // Reductions first: what is stored element by element may overwrite what they read.
+            for store in &fused.stores {
+                if let Some(reduction) = store.reduction {
+                    self.reduce_behind(actions, &fused, store, reduction, 0)?;
+                }
+            }
+            if fused.stores.iter().any(|store| store.reduction.is_none()) {
+                let (kernel, memories, blocks) = source::elementwise::kernel(&fused);
+                self.launch(actions, kernel, memories, [blocks, 1])?;
+            }
+            return Ok(());
+        }
+        // What is reduced over rows goes to scratch memory first.
+        let mut after = Vec::new();
+        let mut place = 0;
+        let (element_strides, row_strides) = (fused.element_strides(), fused.row_strides());
+        let extents = fused.extents.clone();
+        for store in &mut fused.stores {
+            let Some(reduction) = store.reduction.take() else { continue };
+            let by_row = fused.by_row[store.register];
+            let own = |axis: usize| if by_row && fused.along_rows[axis] { 1 } else { extents[axis] };
+            let extents: Vec<usize> = (0..extents.len()).map(own).collect();
+            let dtype = store.access.dtype;
+            let strides = if by_row { row_strides.clone() } else { element_strides.clone() };
+            let from = Access { memory: Memory::Tile, dtype, offset: (place / dtype.bytes()) as isize, strides };
+            place += aligned(extents.iter().product::<usize>() * dtype.bytes());
+            let to = Store { register: 0, reduction: Some(reduction), ..store.clone() };
+            after.push((
+                Loop {
+                    along_rows: vec![false; extents.len()],
+                    extents,
+                    loads: vec![from.clone()],
+                    code: Vec::new(),
+                    by_row: vec![false],
+                    stores: vec![to],
+                },
+                reduction,
+            ));
+            *store = Store { access: from, reduction: None, scale: 1.0, clear: None, ..store.clone() };
+        }
+        self.scratch = self.scratch.max(place);
+        let (kernel, memories, blocks) = source::rows::kernel(&fused);
+        self.launch(actions, kernel, memories, [blocks, 1])?;
+        for (reducing, reduction) in after {
+            let reducing = source::merged(&reducing);
+            self.reduce_behind(actions, &reducing, &reducing.stores[0], reduction, place)?;
+        }
+        Ok(())
+    }
+
+    /// Reduces along axes, with parts in scratch memory from a byte on.
+    fn reduce_behind(
+        &mut self,
+        actions: &mut Vec<Action>,
+        fused: &Loop,
+        store: &Store,
+        by: Reduction,
+        place: usize,
+    ) -> Result<(), Error> {
+        let reducing = source::reduction::kernel(fused, store, by, place / store.access.dtype.bytes());
+        self.launch(actions, reducing.kernel, reducing.memories, reducing.grid)?;
+        if let Some((second, bytes)) = reducing.second {
+            self.scratch = self.scratch.max(place + bytes);
+            self.reduce_behind(actions, &second, &second.stores[0], by, place + aligned(bytes))?;
+        }
+        Ok(())
+    }
+
+    fn contraction(&mut self, actions: &mut Vec<Action>, product: &Contraction) -> Result<(), Error> {
+        assert!(product.epilogue.is_none(), "programs for this target have no epilogues");
+        assert!(!product.accumulates && !product.symmetric, "programs for this target accumulate and mirror nothing");
+        let Contraction { batch, sums, rows, columns, inner, operands, .. } = product;
+        let outputs = batch.iter().chain([rows, columns]).map(|axis| axis.extent).product::<usize>();
+        let terms = sums.iter().chain([inner]).map(|axis| axis.extent).product::<usize>();
+        if let Some(all) = product.clear.filter(|all| *all != outputs) {
+            actions.push(Action::Clear { memory: operands[2].memory, bytes: all * operands[2].dtype.bytes() });
+        }
+        if outputs == 0 {
+            return Ok(());
+        }
+        if let Some(by_library) = product::product(product).filter(|product| terms > 0 && (self.multiplies)(product)) {
+            let [x, y] = [by_library.x_is, 1 - by_library.x_is];
+            let memories = [operands[x].memory, operands[y].memory, operands[2].memory];
+            actions.push(Action::Multiply { product: Box::new(by_library), memories });
+            return Ok(());
+        }
+        let tiled = source::contraction::kernel(product);
+        self.launch(actions, tiled.kernel, tiled.memories, tiled.grid)?;
+        if let Some((second, bytes)) = tiled.second {
+            self.scratch = self.scratch.max(bytes);
+            let second = source::merged(&second);
+            self.reduce_behind(actions, &second, &second.stores[0], Reduction::Sum, aligned(bytes))?;
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, actions: &mut Vec<Action>, call: &Call) -> Result<(), Error> {
+        if !source::call::is_native(call) {
+            actions.push(Action::Host);
+            return Ok(());
+        }
+        let mut reported = None;
+        for called in source::call::kernels(call) {
+            let before = actions.len();
+            self.launch(actions, called.kernel, called.memories, [called.blocks, 1])?;
+            if let (true, Some(Action::Launch { report, .. })) = (called.reports, actions.get_mut(before)) {
+                let number = *reported.get_or_insert_with(|| {
+                    self.reports.push((call.clone(), self.depth == 1));
+                    self.reports.len() - 1
+                });
+                *report = Some(number);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many places a store writes.
+fn written(fused: &Loop, store: &Store) -> usize {
+    let is_own = |axis: usize| {
+        let in_row = fused.by_row[store.register] && fused.along_rows.get(axis) == Some(&true);
+        !in_row && (store.access.strides[axis] != 0 || store.reduction.is_none())
+    };
+    let own = fused.extents.iter().enumerate().filter(|(axis, _)| is_own(*axis));
+    own.map(|(_, extent)| *extent).product()
+}

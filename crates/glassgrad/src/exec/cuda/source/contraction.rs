@@ -1,0 +1,200 @@
+//! Contractions in tiles: blocks stage parts of both factors in shared memory, threads keep a tile of the result in registers.
+//! Where there are few tiles and many terms, the terms are split into parts that a second kernel adds up in a fixed order.
+
+use super::instructions::scaled;
+use super::{Kernel, THREADS, Writer, type_of};
+use crate::dtype::DType;
+use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Reduction, Store};
+
+/// The terms that are staged at a time.
+const DEPTH: usize = 16;
+
+/// The threads along each side of a tile.
+const SIDE: usize = 16;
+
+/// The blocks that are enough for every GPU.
+const BLOCKS: usize = 264;
+
+/// The least terms of a part.
+const LEAST_TERMS: usize = 256;
+
+/// How a contraction is computed.
+pub(in crate::exec::cuda) struct Tiled {
+    pub(in crate::exec::cuda) kernel: Kernel,
+    pub(in crate::exec::cuda) memories: Vec<Memory>,
+    pub(in crate::exec::cuda) grid: [usize; 2],
+    /// If there are several parts: the loop that adds them up from scratch memory, and the bytes that they take.
+    pub(in crate::exec::cuda) second: Option<(Loop, usize)>,
+}
+
+fn count(axes: &[ContractionAxis]) -> usize {
+    axes.iter().map(|axis| axis.extent).product()
+}
+
+/// The elements that one thread computes along each side, for sides of these sizes.
+fn per_thread(rows: usize, columns: usize, dtype: DType) -> usize {
+    match rows.min(columns) {
+        _ if matches!(dtype, DType::I64 | DType::Bool) => 2,
+        0..=16 => 1,
+        17..=48 => 2,
+        _ => 4,
+    }
+}
+
+/// Writes `offset`: how far some axes move an operand, for indices that a row-major linear one stands for.
+fn offset(writer: &mut Writer, name: &str, linear: &str, axes: &[ContractionAxis], operand: usize) {
+    let index = writer.index;
+    let mut inner = 1;
+    let mut terms = Vec::new();
+    for (place, axis) in axes.iter().enumerate().rev() {
+        if axis.strides[operand] != 0 && axis.extent > 1 {
+            let divided = if inner == 1 { linear.to_owned() } else { format!("{linear} / ({index}){inner}") };
+            let reduced = if place == 0 { divided } else { format!("{divided} % ({index}){}", axis.extent) };
+            terms.push(format!("({reduced}) * ({index}){}", axis.strides[operand]));
+        }
+        inner *= axis.extent.max(1);
+    }
+    let sum = if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") };
+    writer.line(format!("const {index} {name} = {sum};"));
+}
+
+/// The kernel of a contraction. Parts go to scratch memory.
+pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
+    let Contraction { batch, sums, rows, columns, inner, operands, masked, .. } = product;
+    let dtype = operands[2].dtype;
+    let element = type_of(dtype);
+    let summed = [&sums[..], &[*inner]].concat();
+    let (m, n, terms, batches) = (rows.extent, columns.extent, count(&summed), count(batch));
+    let own = per_thread(m, n, dtype);
+    let tile = SIDE * own;
+    let tiles = [m.div_ceil(tile), n.div_ceil(tile)];
+    let blocks = tiles[0] * tiles[1] * batches;
+    let parts = match blocks < BLOCKS && terms >= 2 * LEAST_TERMS {
+        true => BLOCKS.div_ceil(blocks).min(terms / LEAST_TERMS),
+        false => 1,
+    };
+    // Sums of nothing are zero, and are written too.
+    let per_part = terms.div_ceil(parts).next_multiple_of(DEPTH).max(DEPTH);
+    let parts = terms.div_ceil(per_part).max(1);
+    let all = [&batch[..], &[*rows, *columns], &summed].concat();
+    let reach = (0..3).map(|operand| {
+        let far = all.iter().map(|axis| axis.strides[operand].unsigned_abs().saturating_mul(axis.extent));
+        far.fold(operands[operand].offset.unsigned_abs(), usize::saturating_add)
+    });
+    let outputs = batches * m * n;
+    let mut writer = Writer::new(reach.fold(outputs.saturating_mul(parts).max(terms), usize::max));
+    let index = writer.index;
+    let arguments = [writer.argument(operands[0].memory), writer.argument(operands[1].memory)];
+    let line = tile + 1;
+    writer.shared(element, "staged", 2 * DEPTH * line, dtype.bytes());
+    writer.line(format!("{element} (*as)[{line}] = ({element} (*)[{line}])staged, (*bs)[{line}] = as + {DEPTH};"));
+    writer.line(format!("const int tx = threadIdx.x % {SIDE}, ty = threadIdx.x / {SIDE};"));
+    writer.line(format!("const {index} block = blockIdx.x;"));
+    writer.line(format!("const {index} column0 = block % {} * {tile};", tiles[1]));
+    writer.line(format!("const {index} row0 = block / {} % {} * {tile};", tiles[1], tiles[0]));
+    writer.line(format!("const {index} batch = block / {};", tiles[0] * tiles[1]));
+    offset(&mut writer, "a_batch", "batch", batch, 0);
+    offset(&mut writer, "b_batch", "batch", batch, 1);
+    let factor = |k: usize| format!("((const {element} *)a{} + {})", arguments[k], operands[k].offset);
+    writer.line(format!("const {element} *a = {} + a_batch;", factor(0)));
+    writer.line(format!("const {element} *b = {} + b_batch;", factor(1)));
+    writer.line(format!("{element} sum[{own}][{own}] = {{}};"));
+    writer.line(format!("const {index} first = ({index})blockIdx.y * {per_part};"));
+    writer.line(format!("const {index} last = first + {per_part} < {terms} ? first + {per_part} : ({index}){terms};"));
+    writer.line(format!("for ({index} k0 = first; k0 < last; k0 += {DEPTH}) {{"));
+    for (operand, (staged, from, line, axis)) in
+        [("as", "a", "row0", rows), ("bs", "b", "column0", columns)].into_iter().enumerate()
+    {
+        // Neighbouring threads read neighbouring elements.
+        let along_terms = inner.strides[operand].unsigned_abs() == 1 && axis.strides[operand].unsigned_abs() != 1;
+        writer.line(format!("for (int s = threadIdx.x; s < {}; s += {THREADS}) {{", DEPTH * tile));
+        match along_terms {
+            true => writer.line(format!("const int k = s % {DEPTH}, l = s / {DEPTH};")),
+            false => writer.line(format!("const int k = s / {tile}, l = s % {tile};")),
+        }
+        writer.line(format!("const {index} term = k0 + k, place = {line} + l;"));
+        offset(&mut writer, "moved", "term", &summed, operand);
+        writer.line(format!(
+            "{staged}[k][l] = term < last && place < {} ? {from}[moved + place * ({index}){}] : ({element})0;",
+            axis.extent, axis.strides[operand]
+        ));
+        writer.line("}");
+    }
+    writer.line("__syncthreads();");
+    writer.line("#pragma unroll");
+    writer.line(format!("for (int k = 0; k < {DEPTH}; k++) {{"));
+    writer.line(format!("{element} x[{own}], y[{own}];"));
+    writer.line("#pragma unroll");
+    writer.line(format!(
+        "for (int u = 0; u < {own}; u++) {{ x[u] = as[k][ty + u * {SIDE}]; y[u] = bs[k][tx + u * {SIDE}]; }}"
+    ));
+    writer.line("#pragma unroll");
+    writer.line(format!("for (int u = 0; u < {own}; u++)"));
+    writer.line("#pragma unroll");
+    writer.line(format!("for (int v = 0; v < {own}; v++) {{"));
+    let conditions: Vec<&str> =
+        [(masked[0], "x[u] != 0"), (masked[1], "y[v] != 0")].iter().filter(|own| own.0).map(|own| own.1).collect();
+    if !conditions.is_empty() {
+        writer.line(format!("if ({})", conditions.join(" && ")));
+    }
+    match dtype {
+        DType::F32 | DType::F64 => writer.line("sum[u][v] = fma(x[u], y[v], sum[u][v]);"),
+        DType::I64 | DType::Bool => writer.line("sum[u][v] = gg_plus(sum[u][v], gg_times(x[u], y[v]));"),
+    }
+    writer.line("}");
+    writer.line("}");
+    writer.line("__syncthreads();");
+    writer.line("}");
+    offset(&mut writer, "c_batch", "batch", batch, 2);
+    writer.line(format!("for (int u = 0; u < {own}; u++) for (int v = 0; v < {own}; v++) {{"));
+    writer.line(format!("const {index} row = row0 + ty + u * {SIDE}, column = column0 + tx + v * {SIDE};"));
+    writer.line(format!("if (row >= {m} || column >= {n}) continue;"));
+    let second = if parts == 1 {
+        let to = writer.argument(operands[2].memory);
+        writer.line(format!(
+            "(({element} *)a{to})[c_batch + row * ({index}){} + column * ({index}){} + {}] = {};",
+            rows.strides[2],
+            columns.strides[2],
+            operands[2].offset,
+            scaled(dtype, "sum[u][v]", product.coefficient)
+        ));
+        None
+    } else {
+        let to = writer.argument(Memory::Tile);
+        writer.line(format!(
+            "(({element} *)a{to})[(({index})blockIdx.y * {batches} + batch) * {} + row * {n} + column] = sum[u][v];",
+            m * n
+        ));
+        Some((parts_added_up(product, parts), parts * outputs * dtype.bytes()))
+    };
+    writer.line("}");
+    let (kernel, memories) = writer.kernel(THREADS, true);
+    Tiled { kernel, memories, grid: [blocks, parts], second }
+}
+
+/// The loop that adds up parts, each of which is a whole row-major result.
+fn parts_added_up(product: &Contraction, parts: usize) -> Loop {
+    let Contraction { batch, rows, columns, operands, coefficient, .. } = product;
+    let kept = [&batch[..], &[*rows, *columns]].concat();
+    let extents: Vec<usize> = std::iter::once(parts).chain(kept.iter().map(|axis| axis.extent)).collect();
+    let mut from = vec![1; extents.len()];
+    for axis in (0..extents.len() - 1).rev() {
+        from[axis] = from[axis + 1] * extents[axis + 1] as isize;
+    }
+    let dtype = operands[2].dtype;
+    let to = std::iter::once(0).chain(kept.iter().map(|axis| axis.strides[2])).collect();
+    Loop {
+        by_row: vec![false],
+        along_rows: vec![false; extents.len()],
+        extents,
+        loads: vec![Access { memory: Memory::Tile, dtype, offset: 0, strides: from }],
+        code: Vec::new(),
+        stores: vec![Store {
+            register: 0,
+            access: Access { strides: to, ..operands[2].clone() },
+            reduction: Some(Reduction::Sum),
+            scale: *coefficient,
+            clear: None,
+        }],
+    }
+}

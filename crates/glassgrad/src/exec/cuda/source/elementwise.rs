@@ -1,0 +1,51 @@
+//! Fused loops whose stores are element by element.
+
+use super::{Kernel, THREADS, Writer, reach_of, type_of};
+use crate::opt::program::{Loop, Memory};
+
+/// From this many elements on each thread computes several, whose loads overlap.
+const MANY: usize = 1 << 20;
+
+/// The elements of a thread of a large loop.
+const SEVERAL: usize = 4;
+
+/// The kernel for the stores of a loop that reduce nothing, with the blocks of its grid.
+pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize) {
+    let elements: usize = fused.extents.iter().product();
+    let several = if elements >= MANY { SEVERAL } else { 1 };
+    let mut writer = Writer::new(reach_of(fused));
+    let axes: Vec<usize> = (0..fused.extents.len()).collect();
+    let index = writer.index;
+    let stores: Vec<_> = fused.stores.iter().filter(|store| store.reduction.is_none()).collect();
+    let mut kept: Vec<usize> = stores.iter().map(|store| store.register).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    for register in &kept {
+        writer.line(format!("{} s{register}[{several}];", type_of(fused.dtype(*register))));
+    }
+    let each = several * THREADS as usize;
+    // All loads of a thread stand before its first store, so that they overlap, and so that a loop may overwrite what it
+    // reads.
+    let head = |writer: &mut Writer| {
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
+        let first = format!("({index})blockIdx.x * {each} + u * {THREADS} + threadIdx.x");
+        writer.line(format!("const {index} i = {first};"));
+        writer.line(format!("if (i >= ({index}){elements}) break;"));
+        writer.indices("i", &axes, &fused.extents);
+    };
+    head(&mut writer);
+    writer.registers_for(fused, &kept);
+    for register in &kept {
+        writer.line(format!("s{register}[u] = r{register};"));
+    }
+    writer.line("}");
+    head(&mut writer);
+    for store in &stores {
+        let place = writer.element(&store.access);
+        writer.line(format!("{place} = s{}[u];", store.register));
+    }
+    writer.line("}");
+    let (kernel, memories) = writer.kernel(THREADS, false);
+    (kernel, memories, elements.div_ceil(each))
+}

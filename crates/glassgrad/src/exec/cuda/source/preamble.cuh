@@ -1,0 +1,256 @@
+// What generated kernels are written in: element types, numbers with the methods that the operation table uses, conversions
+// and random bits. The same text is compiled for a GPU and, behind the shim of the emulation, for the host.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define GG_INLINE static __device__ __forceinline__
+#define GG_SHARED(type, name, length) __shared__ type name[length]
+
+// The index of a block that another block stands in for.
+struct GgBlock { u32 x, y; };
+
+GG_INLINE double gg_f64_from_bits(u64 bits) { return __longlong_as_double((long long)bits); }
+#define GG_INFINITY gg_f64_from_bits(0x7FF0000000000000ULL)
+#define GG_NAN gg_f64_from_bits(0x7FF8000000000000ULL)
+
+static constexpr double PI = 3.14159265358979323846264338327950288;
+static constexpr double LN_2 = 0.693147180559945309417232121458176568;
+static constexpr double LN_10 = 2.30258509299404568401799145468436421;
+static constexpr double FRAC_1_SQRT_2 = 0.707106781186547524400844362104849039;
+static constexpr double FRAC_2_SQRT_PI = 1.12837916709551257389615890312154517;
+static constexpr double SQRT_2_OVER_PI = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+
+// Special functions of the table that no mathematics library has, in double precision.
+
+static __device__ double gg_factorial(int n) {
+    double product = 1.0;
+    for (int k = 2; k <= n; k++) product *= k;
+    return product;
+}
+
+GG_INLINE double gg_powi(double x, int exponent) {
+    double power = 1.0;
+    for (u32 n = exponent < 0 ? 0u - (u32)exponent : (u32)exponent; n; n /= 2) {
+        if (n & 1) power *= x;
+        x *= x;
+    }
+    return exponent < 0 ? 1.0 / power : power;
+}
+
+GG_INLINE float gg_powi(float x, int exponent) {
+    float power = 1.0f;
+    for (u32 n = exponent < 0 ? 0u - (u32)exponent : (u32)exponent; n; n /= 2) {
+        if (n & 1) power *= x;
+        x *= x;
+    }
+    return exponent < 0 ? 1.0f / power : power;
+}
+
+static __device__ double gg_polygamma_positive(int order, double x) {
+    // Bernoulli numbers over factorials: the coefficients of the asymptotic series.
+    const double coefficients[10] = {
+        1.0 / 12.0, -1.0 / 720.0, 1.0 / 30240.0, -1.0 / 1209600.0, 1.0 / 47900160.0, -691.0 / 1307674368000.0,
+        1.0 / 74724249600.0, -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0,
+        -174611.0 / 802857662698291200000.0};
+    const double sign = order % 2 == 0 ? 1.0 : -1.0, factorial = gg_factorial(order);
+    // The recurrence moves the argument to where the series holds.
+    double sum = 0.0;
+    while (x < 15.0 + order) {
+        sum -= sign * factorial / gg_powi(x, order + 1);
+        x += 1.0;
+    }
+    const double inverse_square = 1.0 / (x * x);
+    if (order == 0) {
+        double series = 0.0, scaled = 1.0;
+        for (int index = 0; index < 10; index++) {
+            const double k = index + 1.0;
+            scaled *= index == 0 ? inverse_square : (2.0 * k - 1.0) * (2.0 * k - 2.0) * inverse_square;
+            series += coefficients[index] * scaled;
+        }
+        return sum + (log(x) - 0.5 / x - series);
+    }
+    const double power = gg_powi(x, -order);
+    double scaled = gg_factorial(order - 1) * power;
+    double series = scaled + 0.5 * factorial * power / x;
+    for (int index = 0; index < 10; index++) {
+        const double k = index + 1.0;
+        scaled *= (2.0 * k + order - 1.0) * (2.0 * k + order - 2.0) * inverse_square;
+        series += coefficients[index] * scaled;
+    }
+    return sum + (order % 2 == 0 ? -series : series);
+}
+
+static __device__ double gg_polygamma(int order, double x) {
+    if (order < 0 || x != x) return GG_NAN;
+    if (x > 0.0) {
+        if (x == GG_INFINITY) return order == 0 ? x : 0.0;
+        return gg_polygamma_positive(order, x);
+    }
+    if (x == floor(x)) return order % 2 == 1 ? GG_INFINITY : GG_NAN;
+    // Reflection. The derivatives of the cotangent are polynomials in it; orders beyond the table's highest are not exact.
+    double polynomial[34] = {0.0, 1.0};
+    int length = 2;
+    for (int step = 0; step < order && length < 34; step++) {
+        double derivative[34] = {};
+        for (int degree = 1; degree < length; degree++) {
+            derivative[degree - 1] -= degree * polynomial[degree];
+            derivative[degree + 1] -= degree * polynomial[degree];
+        }
+        length++;
+        for (int degree = 0; degree < length; degree++) polynomial[degree] = derivative[degree];
+    }
+    if (order > 32) return GG_NAN;
+    const double cotangent = 1.0 / tan(PI * (x - floor(x)));
+    double derivative = 0.0;
+    for (int degree = length - 1; degree >= 0; degree--) derivative = derivative * cotangent + polynomial[degree];
+    const double sign = order % 2 == 0 ? 1.0 : -1.0;
+    return sign * gg_polygamma_positive(order, 1.0 - x) - gg_powi(PI, order + 1) * derivative;
+}
+
+static __device__ double gg_sinc_derivative(int order, double x) {
+    if (order < 0) return GG_NAN;
+    if (x == GG_INFINITY || x == -GG_INFINITY) return 0.0;
+    const double u = PI * x;
+    double value;
+    if (fabs(u) < (order > 3 ? (double)order : 3.0)) {
+        const int first = (order + 1) / 2;
+        double power = (first % 2 == 0 ? 1.0 : -1.0) * gg_powi(u, 2 * first - order);
+        value = 0.0;
+        for (int k = first; k < first + 40 + order; k++) {
+            const double term = power / (2 * k + 1);
+            value += term;
+            if (fabs(term) <= 2.220446049250313e-18 * fabs(value)) break;
+            const double degree = 2 * k - order;
+            power *= -u * u / ((degree + 1.0) * (degree + 2.0));
+        }
+    } else {
+        const double sine = sin(u), cosine = cos(u);
+        const double shifted[4] = {sine, cosine, -sine, -cosine};
+        value = sine / u;
+        for (int n = 1; n <= order; n++) value = (shifted[n % 4] - n * value) / u;
+    }
+    return gg_powi(PI, order) * value;
+}
+
+// A machine number with the methods by which the rows of the operation table are written.
+template <class T> struct Number {
+    T v;
+#define GG_METHOD(name, function) __device__ Number name() const { return {(T)function(v)}; }
+    GG_METHOD(sqrt, ::sqrt) GG_METHOD(cbrt, ::cbrt) GG_METHOD(exp, ::exp) GG_METHOD(exp2, ::exp2)
+    GG_METHOD(expm1, ::expm1) GG_METHOD(ln, ::log) GG_METHOD(log2, ::log2) GG_METHOD(log10, ::log10)
+    GG_METHOD(log1p, ::log1p) GG_METHOD(sin, ::sin) GG_METHOD(cos, ::cos) GG_METHOD(tan, ::tan)
+    GG_METHOD(asin, ::asin) GG_METHOD(acos, ::acos) GG_METHOD(atan, ::atan) GG_METHOD(sinh, ::sinh)
+    GG_METHOD(cosh, ::cosh) GG_METHOD(tanh, ::tanh) GG_METHOD(asinh, ::asinh) GG_METHOD(acosh, ::acosh)
+    GG_METHOD(atanh, ::atanh) GG_METHOD(abs, ::fabs) GG_METHOD(floor, ::floor) GG_METHOD(ceil, ::ceil)
+    GG_METHOD(round, ::round)
+#undef GG_METHOD
+    // In double precision also for 32-bit numbers, as on the host.
+    __device__ Number erf() const { return {(T)::erf((double)v)}; }
+    __device__ Number erfc() const { return {(T)::erfc((double)v)}; }
+    __device__ Number lgamma() const { return {(T)::lgamma((double)v)}; }
+    __device__ Number polygamma(int order) const { return {(T)gg_polygamma(order, (double)v)}; }
+    __device__ Number sinc_derivative(int order) const { return {(T)gg_sinc_derivative(order, (double)v)}; }
+    __device__ Number powi(int exponent) const { return {gg_powi(v, exponent)}; }
+    __device__ Number powf(Number exponent) const { return {(T)::pow(v, exponent.v)}; }
+    __device__ Number atan2(Number other) const { return {(T)::atan2(v, other.v)}; }
+    __device__ Number hypot(Number other) const { return {(T)::hypot(v, other.v)}; }
+    __device__ Number operator-() const { return {-v}; }
+    __device__ Number operator+(Number other) const { return {v + other.v}; }
+    __device__ Number operator-(Number other) const { return {v - other.v}; }
+    __device__ Number operator*(Number other) const { return {v * other.v}; }
+    __device__ Number operator/(Number other) const { return {v / other.v}; }
+    __device__ Number operator%(Number other) const { return {(T)::fmod(v, other.v)}; }
+    __device__ bool operator>(Number other) const { return v > other.v; }
+    __device__ bool operator<(Number other) const { return v < other.v; }
+    __device__ bool operator>=(Number other) const { return v >= other.v; }
+    __device__ bool operator<=(Number other) const { return v <= other.v; }
+};
+
+// The literals of a row.
+template <class T> struct Literal {
+    __device__ Number<T> operator()(double value) const { return {(T)value}; }
+};
+
+template <class N> GG_INLINE N choose(bool condition, N taken, N otherwise) { return condition ? taken : otherwise; }
+
+// The larger of two numbers; NaN propagates.
+template <class N> GG_INLINE N larger(N a, N b) { return a > b ? a : (a <= b ? b : a + b); }
+
+template <class T> GG_INLINE Number<T> sigmoid(Number<T> x) {
+    Literal<T> c;
+    const Number<T> e = (-x.abs()).exp();
+    return choose(x >= c(0.0), c(1.0), e) / (c(1.0) + e);
+}
+
+template <class T> GG_INLINE Number<T> softplus(Number<T> x) {
+    return larger(x, Literal<T>()(0.0)) + (-x.abs()).exp().log1p();
+}
+
+template <class T> GG_INLINE Number<T> normal_distribution(Number<T> x) {
+    Literal<T> c;
+    return c(0.5) * (c(-FRAC_1_SQRT_2) * x).erfc();
+}
+
+template <class T> GG_INLINE Number<T> sign(Number<T> x) {
+    Literal<T> c;
+    return choose(x > c(0.0), c(1.0), choose(x < c(0.0), c(-1.0), x));
+}
+
+// Conversions as on the host: integers saturate, and NaN becomes zero.
+GG_INLINE i64 gg_integer(double x) {
+    if (x != x) return 0;
+    if (x >= 9223372036854775808.0) return 0x7FFFFFFFFFFFFFFFLL;
+    if (x <= -9223372036854775808.0) return -0x7FFFFFFFFFFFFFFFLL - 1;
+    return (i64)x;
+}
+
+// Reductions: the first argument is what was reduced so far.
+GG_INLINE float gg_plus(float a, float b) { return a + b; }
+GG_INLINE double gg_plus(double a, double b) { return a + b; }
+GG_INLINE i64 gg_plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
+GG_INLINE u8 gg_plus(u8 a, u8 b) { return a | b; }
+GG_INLINE float gg_times(float a, float b) { return a * b; }
+GG_INLINE double gg_times(double a, double b) { return a * b; }
+GG_INLINE i64 gg_times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+GG_INLINE u8 gg_times(u8 a, u8 b) { return a & b; }
+template <class T> GG_INLINE T gg_max(T a, T b) { return a != a ? a : (b != b || b > a ? b : a); }
+
+// Philox 4x32 with ten rounds: the counter-based generator of the library, with the same bits.
+struct GgBits { u32 a, b, c, d; };
+
+GG_INLINE GgBits gg_philox(u64 key, u32 c0, u32 c1, u32 c2, u32 c3) {
+    u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        const u64 p0 = (u64)0xD2511F53u * c0, p1 = (u64)0xCD9E8D57u * c2;
+        const u32 n0 = (u32)(p1 >> 32) ^ c1 ^ k0, n2 = (u32)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (u32)p1;
+        c3 = (u32)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return {c0, c1, c2, c3};
+}
+
+GG_INLINE double gg_unit(u32 low, u32 high) {
+    return (double)(((u64)low | (u64)high << 32) >> 11) * 1.1102230246251565e-16;
+}
+
+GG_INLINE double gg_uniform(u64 key, u64 index) {
+    const GgBits bits = gg_philox(key, (u32)index, (u32)(index >> 32), 0, 0);
+    return gg_unit(bits.a, bits.b);
+}
+
+GG_INLINE double gg_normal(u64 key, u64 index) {
+    const GgBits bits = gg_philox(key, (u32)index, (u32)(index >> 32), 1, 0);
+    return sqrt(-2.0 * log(1.0 - gg_unit(bits.a, bits.b))) * cos(2.0 * PI * gg_unit(bits.c, bits.d));
+}
+
+GG_INLINE u64 gg_fold(u64 key, u64 number) {
+    const GgBits bits = gg_philox(key, (u32)number, (u32)(number >> 32), 0, 0x80000000u);
+    return (u64)bits.a | (u64)bits.b << 32;
+}

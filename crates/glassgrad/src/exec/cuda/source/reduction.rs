@@ -1,0 +1,111 @@
+//! Stores of fused loops that reduce along axes: each block reduces a part in a fixed order, and where there are several
+//! parts a second kernel reduces these, so that results are the same in every run.
+
+use super::instructions::{identity, reduced, scaled};
+use super::{Kernel, THREADS, Writer, reach_of, type_of};
+use crate::opt::program::{Access, Loop, Memory, Reduction, Store};
+
+/// The blocks that are enough for every GPU.
+const BLOCKS: usize = 528;
+
+/// The least elements that a thread reduces before parts are made.
+const PER_THREAD: usize = 16;
+
+/// How a store that reduces is computed.
+pub(in crate::exec::cuda) struct Reducing {
+    pub(in crate::exec::cuda) kernel: Kernel,
+    pub(in crate::exec::cuda) memories: Vec<Memory>,
+    pub(in crate::exec::cuda) grid: [usize; 2],
+    /// If there are several parts: the loop that reduces them from scratch memory, and the bytes that they take.
+    pub(in crate::exec::cuda) second: Option<(Loop, usize)>,
+}
+
+/// The kernel for one store of a loop. Parts go to scratch memory, from an element on.
+pub(in crate::exec::cuda) fn kernel(fused: &Loop, store: &Store, reduction: Reduction, scratch: usize) -> Reducing {
+    let dtype = store.access.dtype;
+    let (kept, summed): (Vec<usize>, Vec<usize>) =
+        (0..fused.extents.len()).partition(|axis| store.access.strides[*axis] != 0);
+    let size = |axes: &[usize]| axes.iter().map(|axis| fused.extents[*axis]).product::<usize>();
+    let (outputs, inputs) = (size(&kept), size(&summed));
+    let threads = THREADS as usize;
+    let kept_inside = fused.extents.len().checked_sub(1).is_some_and(|last| kept.contains(&last));
+    // Neighbouring threads read neighbouring elements.
+    let (across, along) = if kept_inside {
+        let across = outputs.next_power_of_two().min(32);
+        (across, threads / across)
+    } else {
+        let along = inputs.next_power_of_two().min(threads);
+        (threads / along, along)
+    };
+    let blocks = outputs.div_ceil(across);
+    let parts = match blocks < BLOCKS / 2 && inputs > along * PER_THREAD {
+        true => inputs.div_ceil(along * PER_THREAD).min(BLOCKS.div_ceil(blocks)),
+        false => 1,
+    };
+    let mut writer = Writer::new(reach_of(fused).max(outputs.saturating_mul(parts)));
+    let (index, element) = (writer.index, type_of(dtype));
+    let (kx, rx) = if kept_inside {
+        (format!("threadIdx.x % {across}"), format!("threadIdx.x / {across}"))
+    } else {
+        (format!("threadIdx.x / {along}"), format!("threadIdx.x % {along}"))
+    };
+    writer.shared(element, "shared", threads, dtype.bytes());
+    writer.line(format!("const int kx = {kx}, rx = {rx};"));
+    writer.line(format!("const {index} o = ({index})blockIdx.x * {across} + kx;"));
+    writer.line(format!("{element} sum = {};", identity(reduction, dtype)));
+    writer.line(format!("if (o < ({index}){outputs}) {{"));
+    writer.indices("o", &kept, &fused.extents);
+    let step = along * parts;
+    writer.line(format!("for ({index} i = ({index})blockIdx.y * {along} + rx; i < ({index}){inputs}; i += {step}) {{"));
+    writer.indices("i", &summed, &fused.extents);
+    writer.registers_for(fused, &[store.register]);
+    writer.line(format!("sum = {};", reduced(reduction, "sum", &format!("r{}", store.register))));
+    writer.line("}");
+    writer.line("}");
+    writer.line(format!("shared[rx * {across} + kx] = sum;"));
+    writer.line(format!("for (int s = {}; s > 0; s /= 2) {{", along / 2));
+    writer.line("__syncthreads();");
+    let (a, b) = (format!("shared[rx * {across} + kx]"), format!("shared[(rx + s) * {across} + kx]"));
+    writer.line(format!("if (rx < s) {a} = {};", reduced(reduction, &a, &b)));
+    writer.line("}");
+    writer.line(format!("if (rx == 0 && o < ({index}){outputs}) {{"));
+    writer.indices("o", &kept, &fused.extents);
+    let second = if parts == 1 {
+        let place = writer.element(&store.access);
+        writer.line(format!("{place} = {};", scaled(dtype, "shared[kx]", store.scale)));
+        None
+    } else {
+        let argument = writer.argument(Memory::Tile);
+        writer
+            .line(format!("(({element} *)a{argument})[{scratch} + ({index})blockIdx.y * {outputs} + o] = shared[kx];"));
+        // The parts as a loop: one more axis in front of those that are kept.
+        let mut rows: Vec<isize> = Vec::new();
+        let mut next = 1;
+        for axis in kept.iter().rev() {
+            rows.push(next);
+            next *= fused.extents[*axis] as isize;
+        }
+        rows.push(outputs as isize);
+        rows.reverse();
+        let own = kept.iter().map(|axis| store.access.strides[*axis]);
+        let strides = std::iter::once(0).chain(own).collect();
+        let looped = Loop {
+            extents: std::iter::once(parts).chain(kept.iter().map(|axis| fused.extents[*axis])).collect(),
+            loads: vec![Access { memory: Memory::Tile, dtype, offset: scratch as isize, strides: rows }],
+            code: Vec::new(),
+            by_row: vec![false],
+            along_rows: vec![false; kept.len() + 1],
+            stores: vec![Store {
+                register: 0,
+                access: Access { strides, ..store.access.clone() },
+                reduction: Some(reduction),
+                scale: store.scale,
+                clear: None,
+            }],
+        };
+        Some((looped, parts * outputs * dtype.bytes()))
+    };
+    writer.line("}");
+    let (kernel, memories) = writer.kernel(THREADS, true);
+    Reducing { kernel, memories, grid: [blocks, parts], second }
+}
