@@ -341,20 +341,20 @@ def main():
     options = parser.parse_args()
     engines = [] if options.no_peers else options.engine or ["torch", "jax"]
     glassgrad = Glassgrad(options.glassgrad, options.device) if options.glassgrad else None
-    report = lambda text: print(text, file=sys.stderr, flush=True)
-    rows, all_times = [], {}
+    started = time.perf_counter()
+    report = lambda text: print(f"{time.perf_counter() - started:6.1f} s  {text}", file=sys.stderr, flush=True)
+    all_times = {}
+    print("| work | " + " | ".join(ENGINES) + " |\n|---|" + "--:|" * len(ENGINES), flush=True)
     for name in options.only or WORKLOADS:
         outcome = measure(name, glassgrad, options.rounds, engines, report)
         all_times[name] = outcome
-        rows.append([WORKLOADS[name], *(shown(outcome.get(engine)) for engine in ENGINES)])
+        row = [WORKLOADS[name], *(shown(outcome.get(engine)) for engine in ENGINES)]
+        print("| " + " | ".join(row) + " |", flush=True)
         for engine, reason in outcome.items():
             if isinstance(reason, str):
                 report(f"{name}: {engine}: {reason}")
-    print("| work | " + " | ".join(ENGINES) + " |\n|---|" + "--:|" * len(ENGINES))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    if options.json:
-        options.json.write_text(json.dumps(all_times, indent=1))
+        if options.json:
+            options.json.write_text(json.dumps(all_times, indent=1))
     if glassgrad is not None:
         glassgrad.process.kill()
 

@@ -1,4 +1,4 @@
-//! LoadMode values.
+//! Reads: what computes values when someone asks for them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,12 +19,18 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn eval(&self) -> Result<Array, Error> {
-        let value = match known(self) {
-            Some(value) => value,
-            None => evaluate(&[self])?.remove(0),
-        };
+        let value = self.resident()?;
         value.download().map_err(|message| Error::new("read", message).at(std::panic::Location::caller()))?;
         Ok(value)
+    }
+
+    /// The value where it was computed, perhaps in the memory of a device.
+    #[track_caller]
+    fn resident(&self) -> Result<Array, Error> {
+        match known(self) {
+            Some(value) => Ok(value),
+            None => Ok(evaluate(&[self])?.remove(0)),
+        }
     }
 
     /// Computes the value by definition, one element at a time: the judge of every faster way.
@@ -135,7 +141,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn detach(&self) -> Result<Tensor, Error> {
-        self.eval().map(Tensor::leaf)
+        self.resident().map(Tensor::leaf)
     }
 }
 

@@ -1,7 +1,7 @@
-//! What is computed when a value is read, what is kept, and what is let go of.
+//! Scheduling of reads: which nodes are evaluated, which values are kept, and when inputs are released.
 //!
-//! LoadMode computes the roots that were asked for, and keeps their values and those of all nodes to which
-//! someone holds a handle. A node that was computed and has no live variable behind it lets go of its
+//! A read evaluates the roots that were asked for, and keeps their values and those of all nodes to which
+//! someone holds a handle. An evaluated node without a live variable behind it releases its
 //! inputs; one that has keeps them, so that it can still be differentiated. A variable is live as long as
 //! someone holds a handle to it, be it the user or a transform in progress.
 

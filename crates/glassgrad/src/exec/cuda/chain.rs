@@ -1,98 +1,164 @@
-//! Chains: consecutive small launches become one kernel of one block.
+//! Chains: consecutive small launches become one kernel of one thread-block cluster, and so does a whole scan loop whose body is
+//! made of them.
 
 use std::collections::HashMap;
 
-use super::plan::{Action, Actions, Planner};
+use super::plan::{Action, Actions, Argument, Chained, Planner};
 use super::source::{Kernel, Link, THREADS};
-use crate::opt::program::Memory;
+use crate::opt::program::{Memory, Program, Step};
 
-/// The most blocks of one launch in a chain.
-const MOST_BLOCKS: u32 = 8;
+/// The most blocks of one launch in a chain, for each block of the cluster: a block runs them one after another.
+const MOST_BLOCKS: u32 = 2;
+
+/// The same in the body of a loop, which saves a launch in every iteration.
+const MOST_LOOPED_BLOCKS: u32 = 4;
+
+/// The most blocks of one launch in a chain of one block.
+const MOST_OF_ONE: u32 = 8;
 
 /// The most arguments of a kernel.
 const MOST_ARGUMENTS: usize = 64;
 
-/// What stands for an argument: memory, or a place for a report.
-type Argument = (Option<Memory>, Option<usize>);
-
-/// Joins small launches of a plan and of the plans inside of it.
-pub(super) fn chain(planner: &mut Planner<'_>, actions: &mut Actions) {
-    join(planner, actions);
+/// Joins small launches of a plan and of the plans inside of it, for clusters of this many blocks.
+pub(super) fn chain(planner: &mut Planner<'_>, program: &Program, actions: &mut Actions, cluster: u32) {
+    Chaining { planner, cluster }.join(program, actions, true);
     let mut is_launched = vec![false; planner.module.len()];
     actions.each_kernel(&mut |kernel| is_launched[*kernel] = true);
     let numbers = planner.module.keep(&is_launched);
     actions.each_kernel(&mut |kernel| *kernel = numbers[*kernel]);
 }
 
-fn join(planner: &mut Planner<'_>, actions: &mut Actions) {
-    // Across the steps: a chain stands with the first of them.
-    let mut open: Vec<(usize, usize)> = Vec::new();
-    for step in 0..actions.steps.len() {
-        for place in 0..actions.steps[step].len() {
-            match &mut actions.steps[step][place] {
-                Action::Launch { kernel, grid, .. } => {
-                    let is_small =
-                        grid[0] * grid[1] <= MOST_BLOCKS && planner.module.kernel(*kernel).threads == THREADS;
-                    if is_small {
-                        open.push((step, place));
-                        continue;
-                    }
-                }
-                Action::Scan { body, .. } => join(planner, body),
-                Action::ReverseScan { advance, reverse, .. } => {
-                    join(planner, advance);
-                    join(planner, reverse);
-                }
-                Action::Multiply { .. }
-                | Action::Clear { .. }
-                | Action::Host
-                | Action::Chain { .. }
-                | Action::Joined => {}
-            }
-            close(planner, actions, &mut open);
-        }
-    }
-    close(planner, actions, &mut open);
+/// The arguments of a chain so far, each once.
+#[derive(Default)]
+struct Arguments {
+    list: Vec<Argument>,
+    numbers: HashMap<Argument, usize>,
 }
 
-/// Makes one kernel of the launches at some places.
-fn close(planner: &mut Planner<'_>, actions: &mut Actions, open: &mut Vec<(usize, usize)>) {
-    let places = std::mem::take(open);
-    let mut rest = &places[..];
-    while rest.len() > 1 {
-        let mut arguments: Vec<Argument> = Vec::new();
-        let mut numbers: HashMap<Argument, usize> = HashMap::new();
-        let mut links = Vec::new();
-        for (step, place) in rest {
-            let Action::Launch { kernel, grid, memories, report, .. } = &actions.steps[*step][*place] else {
-                unreachable!("a place of a launch");
-            };
-            let own =
-                memories.iter().map(|memory| (Some(*memory), None)).chain(report.map(|number| (None, Some(number))));
-            let own: Vec<Argument> = own.collect();
-            let new = own.iter().filter(|argument| !numbers.contains_key(*argument)).count();
-            if arguments.len() + new > MOST_ARGUMENTS {
-                break;
+impl Arguments {
+    fn number(&mut self, argument: Argument) -> usize {
+        *self.numbers.entry(argument).or_insert_with(|| {
+            self.list.push(argument);
+            self.list.len() - 1
+        })
+    }
+}
+
+struct Chaining<'p, 'd> {
+    planner: &'p mut Planner<'d>,
+    cluster: u32,
+}
+
+impl Chaining<'_, '_> {
+    fn most(&self, for_each: u32) -> u32 {
+        if self.cluster > 1 { for_each * self.cluster } else { MOST_OF_ONE }
+    }
+
+    fn is_small(&self, action: &Action, most: u32) -> bool {
+        match action {
+            Action::Launch { kernel, grid, .. } => {
+                grid[0].saturating_mul(grid[1]) <= most && self.planner.module.kernel(*kernel).threads == THREADS
             }
-            let numbered = own.iter().map(|argument| {
-                *numbers.entry(*argument).or_insert_with(|| {
-                    arguments.push(*argument);
-                    arguments.len() - 1
-                })
-            });
-            links.push(Link { kernel: planner.module.kernel(*kernel), grid: *grid, arguments: numbered.collect() });
+            Action::Chain(_)
+            | Action::Joined
+            | Action::Multiply { .. }
+            | Action::Clear { .. }
+            | Action::Host
+            | Action::Scan { .. }
+            | Action::ReverseScan { .. } => false,
         }
-        let count = links.len();
-        if count > 1 {
-            let joined = Kernel::chain(&links, arguments.len());
-            let kernel = planner.module.number(joined);
-            let chained = Action::Chain { kernel, arguments };
-            for (step, place) in &rest[1..count] {
-                actions.steps[*step][*place] = Action::Joined;
+    }
+
+    fn join(&mut self, program: &Program, actions: &mut Actions, is_outermost: bool) {
+        // Across the steps: a chain stands with the first of them.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        for step in 0..actions.steps.len() {
+            for place in 0..actions.steps[step].len() {
+                if self.is_small(&actions.steps[step][place], self.most(MOST_BLOCKS)) {
+                    open.push((step, place));
+                    continue;
+                }
+                match (&mut actions.steps[step][place], &program.steps[step]) {
+                    (Action::Scan { body, looped, .. }, Step::Scan(scan)) => {
+                        *looped = self.looped(body, scan.length);
+                        if looped.is_none() {
+                            self.join(&scan.body, body, false);
+                        }
+                    }
+                    (Action::ReverseScan { advance, reverse, .. }, Step::ReverseScan(sweep)) => {
+                        self.join(&sweep.advance, advance, false);
+                        self.join(&sweep.reverse, reverse, false);
+                    }
+                    _ => {}
+                }
+                self.close(actions, &mut open, is_outermost);
             }
-            let (step, place) = rest[0];
-            actions.steps[step][place] = chained;
         }
-        rest = &rest[count.max(1)..];
+        self.close(actions, &mut open, is_outermost);
+    }
+
+    /// A scan loop as one kernel, if its body consists of small launches.
+    fn looped(&mut self, body: &Actions, length: usize) -> Option<Chained> {
+        let most = self.most(MOST_LOOPED_BLOCKS);
+        let all = || body.steps.iter().flatten();
+        if all().next().is_none() || !all().all(|action| self.is_small(action, most)) {
+            return None;
+        }
+        let mut arguments = Arguments::default();
+        let links: Vec<Link<'_>> = all().map(|action| self.link(action, None, &mut arguments)).collect();
+        if arguments.list.len() > MOST_ARGUMENTS {
+            return None;
+        }
+        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.cluster);
+        let kernel = self.planner.module.number(kernel);
+        Some(Chained { kernel, blocks: self.cluster, arguments: arguments.list })
+    }
+
+    /// A launch as a link of a chain. Scratch memory is that of its step, if the step has its own.
+    fn link(&self, action: &Action, step: Option<usize>, arguments: &mut Arguments) -> Link<'_> {
+        let Action::Launch { kernel, grid, memories, report, .. } = action else {
+            unreachable!("a place of a launch");
+        };
+        let of_memory = |memory: &Memory| match (memory, step) {
+            (Memory::Tile, Some(step)) => Argument::Scratch(step),
+            _ => Argument::Memory(*memory),
+        };
+        let own = memories.iter().map(of_memory).chain(report.map(Argument::Report));
+        Link {
+            kernel: self.planner.module.kernel(*kernel),
+            grid: *grid,
+            arguments: own.map(|argument| arguments.number(argument)).collect(),
+        }
+    }
+
+    /// Makes one kernel of the launches at some places.
+    fn close(&mut self, actions: &mut Actions, open: &mut Vec<(usize, usize)>, is_outermost: bool) {
+        let places = std::mem::take(open);
+        let mut rest = &places[..];
+        while rest.len() > 1 {
+            let mut arguments = Arguments::default();
+            let mut links = Vec::new();
+            for (step, place) in rest {
+                let mut with = Arguments { list: arguments.list.clone(), numbers: arguments.numbers.clone() };
+                let link = self.link(&actions.steps[*step][*place], is_outermost.then_some(*step), &mut with);
+                if with.list.len() > MOST_ARGUMENTS {
+                    break;
+                }
+                arguments = with;
+                links.push(link);
+            }
+            let count = links.len();
+            if count > 1 {
+                let joined = Kernel::chain(&links, arguments.list.len(), None, self.cluster);
+                let kernel = self.planner.module.number(joined);
+                let chained = Chained { kernel, blocks: self.cluster, arguments: arguments.list };
+                for (step, place) in &rest[1..count] {
+                    actions.steps[*step][*place] = Action::Joined;
+                }
+                let (step, place) = rest[0];
+                actions.steps[step][place] = Action::Chain(chained);
+            }
+            rest = &rest[count.max(1)..];
+        }
     }
 }

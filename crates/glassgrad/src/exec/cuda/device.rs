@@ -1,7 +1,8 @@
 //! What the plan needs of a device: memory, copies, kernels. A GPU is one, and the host behind the emulation another.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use super::product::Product;
 
@@ -13,6 +14,10 @@ pub(super) trait Loaded: Send + Sync {
     /// Starts a kernel on a grid of blocks, after everything that was started before.
     fn launch(&self, kernel: usize, grid: [u32; 3], threads: u32, arguments: &[Address]) -> Result<(), String>;
 }
+
+/// A point in the work of a lane that others can wait for.
+#[derive(Debug)]
+pub(super) struct Mark(pub(super) u64);
 
 /// What was recorded, to be run again and again.
 pub(super) trait Recording: Send + Sync {
@@ -49,6 +54,31 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
     /// Multiplies matrices by a library: the addresses of both factors and of the result.
     fn multiply(&self, product: &Product, places: [Address; 3]) -> Result<(), String>;
 
+    /// How many lanes work can be recorded on: queues that run side by side.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Whatever is started from now on is started on this lane. Lane 0 is the one for everything outside of recordings.
+    fn enter_lane(&self, lane: usize) -> Result<(), String> {
+        unreachable!("lane {lane} of a device that has one")
+    }
+
+    /// Marks what was started on the current lane so far.
+    fn mark(&self) -> Result<Mark, String> {
+        unreachable!("a mark on a device with one lane")
+    }
+
+    /// What is started on the current lane from now on waits for a mark.
+    fn wait_for(&self, mark: &Mark) -> Result<(), String> {
+        unreachable!("a wait for {mark:?} on a device with one lane")
+    }
+
+    /// The blocks that can wait for each other in one launch (a thread-block cluster).
+    fn cluster(&self) -> u32 {
+        1
+    }
+
     /// Records what is started from now on instead of running it; false if the device cannot.
     fn record(&self) -> Result<bool, String> {
         Ok(false)
@@ -60,12 +90,24 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
     }
 
     /// Keeps other threads from starting anything meanwhile: a recording would take it in.
-    fn exclusive(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
+    fn exclusive(&self) -> Option<Turn<'_>> {
         None
     }
 
     /// Compiles the kernels of a module.
     fn load(&self, module: &super::source::Module) -> Result<Arc<dyn Loaded>, String>;
+}
+
+/// The right of a thread to start work, until it is dropped.
+pub(super) struct Turn<'t> {
+    pub(super) owner: &'t Mutex<Option<ThreadId>>,
+    pub(super) _guard: MutexGuard<'t, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// Memory of a device, given back when nothing uses it any more.

@@ -117,9 +117,8 @@ impl Emulation {
             self.checked(places[operand].wrapping_add_signed(byte as i64), size_of::<E>()).map(<*mut u8>::cast::<E>)
         };
         for (offsets, adds) in &product.calls {
-            for (batch, i, j) in
-                (0..product.batch).flat_map(|b| (0..n).flat_map(move |i| (0..m).map(move |j| (b, i, j))))
-            {
+            let all = (0..product.batch).flat_map(|b| (0..n).flat_map(move |i| (0..m).map(move |j| (b, i, j))));
+            for (batch, i, j) in all.filter(|(_, i, j)| !product.is_triangle || i >= j) {
                 let mut sum = 0.0;
                 for term in 0..k {
                     let x = place(0, offsets[0] + at(&product.x, i, term, batch))?;

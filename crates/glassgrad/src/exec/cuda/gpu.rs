@@ -1,23 +1,27 @@
 //! GPUs by the CUDA driver: memory, copies, kernels compiled by NVRTC. The libraries are loaded at run time.
 #![allow(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use cudarc::cublas::sys as cublas;
 use cudarc::driver::{result as driver, sys};
 use cudarc::nvrtc::{result as nvrtc, sys as nvrtc_sys};
 
-use super::device::{Address, Device, Loaded, Recording};
+use super::device::{Address, Device, Loaded, Mark, Recording, Turn};
 use super::product::{Matrix, Product};
 use super::source::Module;
 use crate::dtype::DType;
 use crate::error::Error;
+
+/// The blocks of a cluster: the most that every GPU with clusters has.
+const CLUSTER: u32 = 8;
 
 /// The threads that compile kernels at a time, at most.
 const COMPILERS: usize = 8;
@@ -103,16 +107,21 @@ pub(super) fn open(number: usize) -> Result<Arc<dyn Device>, Error> {
     let context = unsafe { driver::primary_ctx::retain(device) }.map_err(failed)?;
     // SAFETY: the context was just retained.
     unsafe { driver::ctx::set_current(context) }.map_err(failed)?;
-    let stream = driver::stream::create(driver::stream::StreamKind::NonBlocking).map_err(failed)?;
-    let products = Products::open(stream);
+    let mut lanes = Vec::with_capacity(LANES);
+    for _ in 0..LANES {
+        let stream = driver::stream::create(driver::stream::StreamKind::NonBlocking).map_err(failed)?;
+        lanes.push(Lane { stream: Handle(stream.cast()), products: Products::open(stream) });
+    }
     Ok(Arc::new(OpenGpu {
         gpu,
         context: Handle(context.cast()),
-        stream: Handle(stream.cast()),
+        lanes: lanes.into(),
+        lane: Arc::default(),
+        marks: Mutex::default(),
         free: Mutex::default(),
         kernels: Mutex::default(),
-        products,
         turn: Mutex::default(),
+        owner: Mutex::default(),
     }))
 }
 
@@ -125,19 +134,34 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// A GPU with its context and its one stream: whatever is started runs in order.
+/// The streams of a GPU. What runs outside of recordings is on the first, in order.
+const LANES: usize = 4;
+
+/// A stream, with a handle of the library of matrix products if that is installed. Handles have working memory of their own, so
+/// that products on several streams give the same bits in every run.
+struct Lane {
+    stream: Handle,
+    products: Option<Products>,
+}
+
+/// A GPU with its context and its streams.
 struct OpenGpu {
     gpu: Gpu,
     context: Handle,
-    stream: Handle,
-    /// Memory that is given back and reserved from the driver, by size.
-    free: Mutex<HashMap<usize, Vec<Address>>>,
+    lanes: Arc<[Lane]>,
+    /// The lane that work is started on.
+    lane: Arc<AtomicUsize>,
+    /// The events of the recording that is made.
+    marks: Mutex<Vec<Handle>>,
+    /// Memory that is given back and reserved from the driver, by size. The lowest address is taken first, so that a loop uses
+    /// the same addresses again and its recordings fit.
+    free: Mutex<HashMap<usize, BTreeSet<Address>>>,
     /// Kernels by the hash of their text.
     kernels: Mutex<HashMap<u128, Handle>>,
-    /// The library of matrix products, if it is installed.
-    products: Option<Products>,
-    /// Whose turn it is to start something.
+    /// Held while a program is started.
     turn: Mutex<()>,
+    /// The thread that holds it.
+    owner: Mutex<Option<ThreadId>>,
 }
 
 /// The library of matrix products.
@@ -148,8 +172,11 @@ struct Products {
 /// Products of fewer multiplications are faster in kernels of our own: a call of the library costs more than they do.
 const LEAST_MULTIPLICATIONS: usize = 1 << 14;
 
-/// The working memory of the library.
-const WORKSPACE: usize = 64 << 20;
+/// Products that take several calls of the library are left to it if each has this many multiplications.
+const LEAST_OF_SEVERAL: usize = 1 << 24;
+
+/// The working memory of a handle of the library.
+const WORKSPACE: usize = 32 << 20;
 
 impl Products {
     fn open(stream: sys::CUstream) -> Option<Products> {
@@ -167,6 +194,58 @@ impl Products {
             Some(Products { handle: Handle(handle.cast()) })
         }
     }
+}
+
+/// The lower triangle of a product that is its own transpose.
+fn triangle(products: &Products, product: &Product, places: [Address; 3], alpha: [u64; 2]) -> Result<(), String> {
+    let [n, _, k] = product.sizes.map(|size| size as i32);
+    let [(offsets, _)] = &product.calls[..] else { unreachable!("a triangle of several products") };
+    let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
+    let fill = cublas::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+    let direction = match product.x.transposed {
+        true => cublas::cublasOperation_t::CUBLAS_OP_T,
+        false => cublas::cublasOperation_t::CUBLAS_OP_N,
+    };
+    let [x, y, result] = [&product.x, &product.y, &product.result].map(|matrix| matrix.leading as i32);
+    let (handle, zero) = (products.handle.0.cast(), [0_u64; 2]);
+    // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type, of which
+    // zero is all bits zero.
+    let status = unsafe {
+        match product.dtype {
+            DType::F32 => cublas::cublasSsyrkx(
+                handle,
+                fill,
+                direction,
+                n,
+                k,
+                alpha.as_ptr().cast(),
+                place(0) as *const f32,
+                x,
+                place(1) as *const f32,
+                y,
+                zero.as_ptr().cast(),
+                place(2) as *mut f32,
+                result,
+            ),
+            DType::F64 => cublas::cublasDsyrkx(
+                handle,
+                fill,
+                direction,
+                n,
+                k,
+                alpha.as_ptr().cast(),
+                place(0) as *const f64,
+                x,
+                place(1) as *const f64,
+                y,
+                zero.as_ptr().cast(),
+                place(2) as *mut f64,
+                result,
+            ),
+            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
+        }
+    };
+    status.result().map_err(|error| format!("a symmetric product of matrices failed: {error:?}"))
 }
 
 /// A run of a program as a graph of the driver.
@@ -227,12 +306,24 @@ impl OpenGpu {
         unsafe { driver::ctx::set_current(self.context.0.cast()) }.map_err(|error| error.to_string())
     }
 
-    fn stream(&self) -> sys::CUstream {
-        self.stream.0.cast()
+    /// For a copy: waits until no other thread starts a program, whose recording would take the copy in.
+    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        let is_own = *self.owner.lock().unwrap_or_else(PoisonError::into_inner) == Some(std::thread::current().id());
+        (!is_own).then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn free(&self) -> MutexGuard<'_, HashMap<usize, Vec<Address>>> {
+    fn stream(&self) -> sys::CUstream {
+        self.lanes[self.lane.load(Ordering::Relaxed)].stream.0.cast()
+    }
+
+    fn free(&self) -> MutexGuard<'_, HashMap<usize, BTreeSet<Address>>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the current lane.
+    fn finish(&self) -> Result<(), String> {
+        // SAFETY: the stream lives as long as the process.
+        unsafe { driver::stream::synchronize(self.stream()) }.map_err(|error| error.to_string())
     }
 
     /// A kernel as machine code: from the cache on disk, or compiled.
@@ -342,7 +433,7 @@ pub(super) fn compiled(text: &str, architecture: &str) -> Result<Vec<u8>, String
 impl Device for OpenGpu {
     fn allocate(&self, bytes: usize) -> Result<Address, String> {
         let size = size_class(bytes);
-        if let Some(address) = self.free().get_mut(&size).and_then(Vec::pop) {
+        if let Some(address) = self.free().get_mut(&size).and_then(BTreeSet::pop_first) {
             return Ok(address);
         }
         self.enter()?;
@@ -366,23 +457,26 @@ impl Device for OpenGpu {
 
     fn release(&self, address: Address, bytes: usize) {
         // Whoever takes it next uses it after everything that was started.
-        self.free().entry(size_class(bytes)).or_default().push(address);
+        self.free().entry(size_class(bytes)).or_default().insert(address);
     }
 
     fn write(&self, to: Address, from: &[u8]) -> Result<(), String> {
+        let _turn = self.turn();
         self.enter()?;
         // SAFETY: the plan reserved the bytes. From pageable memory the driver has copied the source when it returns.
         unsafe { driver::memcpy_htod_async(to, from, self.stream()) }.map_err(|error| error.to_string())
     }
 
     fn read(&self, from: Address, to: &mut [u8]) -> Result<(), String> {
+        let _turn = self.turn();
         self.enter()?;
         // SAFETY: the plan reserved the bytes, and the stream is waited for before anyone reads the target.
         unsafe { driver::memcpy_dtoh_async(to, from, self.stream()) }.map_err(|error| error.to_string())?;
-        self.synchronise()
+        self.finish()
     }
 
     fn copy(&self, to: Address, from: Address, bytes: usize) -> Result<(), String> {
+        let _turn = self.turn();
         self.enter()?;
         // SAFETY: the plan reserved the bytes of both.
         unsafe { driver::memcpy_dtod_async(to, from, bytes, self.stream()) }.map_err(|error| error.to_string())
@@ -398,17 +492,19 @@ impl Device for OpenGpu {
     }
 
     fn synchronise(&self) -> Result<(), String> {
+        let _turn = self.turn();
         self.enter()?;
-        // SAFETY: the stream lives as long as the process.
-        unsafe { driver::stream::synchronize(self.stream()) }.map_err(|error| error.to_string())
+        self.finish()
     }
 
     fn multiplies(&self, product: &Product) -> bool {
-        self.products.is_some() && product.multiplications() >= LEAST_MULTIPLICATIONS
+        let several = product.calls.len() > 1 && product.multiplications() / product.calls.len() < LEAST_OF_SEVERAL;
+        self.lanes[0].products.is_some() && product.multiplications() >= LEAST_MULTIPLICATIONS && !several
     }
 
     fn multiply(&self, product: &Product, places: [Address; 3]) -> Result<(), String> {
-        let Some(products) = &self.products else { unreachable!("a product without a library") };
+        let lane = &self.lanes[self.lane.load(Ordering::Relaxed)];
+        let Some(products) = &lane.products else { unreachable!("a product without a library") };
         self.enter()?;
         let (kind, compute) = match product.dtype {
             DType::F32 => (cublas::cudaDataType::CUDA_R_32F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
@@ -424,6 +520,9 @@ impl Device for OpenGpu {
         };
         let [n, m, k] = product.sizes.map(|size| size as i32);
         let alpha = number(product.coefficient);
+        if product.is_triangle {
+            return triangle(products, product, places, alpha);
+        }
         for (offsets, adds) in &product.calls {
             let beta = number(if *adds { 1.0 } else { 0.0 });
             let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
@@ -460,6 +559,37 @@ impl Device for OpenGpu {
         Ok(())
     }
 
+    fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn enter_lane(&self, lane: usize) -> Result<(), String> {
+        assert!(lane < self.lanes.len(), "lane {lane} of {}", self.lanes.len());
+        self.lane.store(lane, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn mark(&self) -> Result<Mark, String> {
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING;
+        let event = driver::event::create(flags).map_err(|error| error.to_string())?;
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Handle(event.cast()));
+        // SAFETY: the event was just created, and is destroyed when the recording has ended; the stream lives as long as the
+        // process.
+        unsafe { driver::event::record(event, self.stream()) }.map_err(|error| error.to_string())?;
+        Ok(Mark(event as u64))
+    }
+
+    fn wait_for(&self, mark: &Mark) -> Result<(), String> {
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: events live until the recording has ended, and marks are made and used within one.
+        unsafe { driver::stream::wait_event(self.stream(), mark.0 as sys::CUevent, flags) }
+            .map_err(|error| error.to_string())
+    }
+
+    fn cluster(&self) -> u32 {
+        if self.gpu.capability.0 >= 9 { CLUSTER } else { 1 }
+    }
+
     fn record(&self) -> Result<bool, String> {
         self.enter()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -470,16 +600,23 @@ impl Device for OpenGpu {
 
     fn recorded(&self) -> Result<Arc<dyn Recording>, String> {
         // SAFETY: a recording was begun on this stream.
-        let graph = unsafe { driver::stream::end_capture(self.stream()) }.map_err(|error| error.to_string())?;
+        let graph = unsafe { driver::stream::end_capture(self.stream()) }.map_err(|error| error.to_string());
+        for event in self.marks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // SAFETY: the event was created for this recording, which has ended.
+            let _ = unsafe { driver::event::destroy(event.0.cast()) };
+        }
+        let graph = graph?;
         // SAFETY: the graph was just recorded.
         let instance = unsafe { driver::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) };
         let instance = instance.map_err(|error| error.to_string())?;
         let (graph, instance) = (Handle(graph.cast()), Handle(instance.cast()));
-        Ok(Arc::new(Graph { context: self.context, stream: self.stream, graph, instance }))
+        Ok(Arc::new(Graph { context: self.context, stream: self.lanes[0].stream, graph, instance }))
     }
 
-    fn exclusive(&self) -> Option<MutexGuard<'_, ()>> {
-        Some(self.turn.lock().unwrap_or_else(PoisonError::into_inner))
+    fn exclusive(&self) -> Option<Turn<'_>> {
+        let guard = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current().id());
+        Some(Turn { owner: &self.owner, _guard: guard })
     }
 
     fn load(&self, module: &Module) -> Result<Arc<dyn Loaded>, String> {
@@ -503,14 +640,20 @@ impl Device for OpenGpu {
         });
         let functions = functions.into_inner().unwrap_or_else(PoisonError::into_inner);
         let functions = functions.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Arc::new(Functions { context: self.context, stream: self.stream, functions }))
+        Ok(Arc::new(Functions {
+            context: self.context,
+            lanes: Arc::clone(&self.lanes),
+            lane: Arc::clone(&self.lane),
+            functions,
+        }))
     }
 }
 
 /// The kernels of a program.
 struct Functions {
     context: Handle,
-    stream: Handle,
+    lanes: Arc<[Lane]>,
+    lane: Arc<AtomicUsize>,
     functions: Vec<Handle>,
 }
 
@@ -522,7 +665,8 @@ impl Loaded for Functions {
         // memory that holds what the verified program accesses.
         unsafe {
             driver::ctx::set_current(self.context.0.cast()).map_err(|error| error.to_string())?;
-            let (function, stream) = (self.functions[kernel].0.cast(), self.stream.0.cast());
+            let stream = self.lanes[self.lane.load(Ordering::Relaxed)].stream.0.cast();
+            let function = self.functions[kernel].0.cast();
             driver::launch_kernel(function, (x, y, z), (threads, 1, 1), 0, stream, &mut pointers)
         }
         .map_err(|error| error.to_string())

@@ -8,6 +8,7 @@ mod chain;
 mod device;
 mod emulation;
 mod gpu;
+mod lanes;
 mod plan;
 mod product;
 mod run;
@@ -41,7 +42,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     row_elements: source::rows::ROW_ELEMENTS,
     epilogue: None,
     accumulation: false,
-    symmetric: false,
+    symmetric: true,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
 
@@ -134,7 +135,7 @@ impl Executor for Cuda {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
         let mut planner = Planner::new(&multiplies);
         let mut actions = planner.program(&program)?;
-        chain::chain(&mut planner, &mut actions);
+        chain::chain(&mut planner, &program, &mut actions, self.device.cluster());
         let Planner { module, scratch, unread, constants, reports, .. } = planner;
         let kernels = self.device.load(&module).map_err(failed)?;
         let constants = constants
@@ -218,17 +219,18 @@ impl Prepared {
             None => {
                 let is_recorded =
                     !is_timed && self.comes_again(addresses.clone()) && self.device.record().map_err(failed)?;
-                let times = machine.begin(&self.program, &self.actions, (inputs, results, arena.address));
+                let memory = (inputs, results, arena.address);
                 if is_recorded {
+                    let started = machine.begin_on_lanes(&self.program, &self.actions, memory);
                     // A recording ends also if the run failed.
                     let recording = self.device.recorded().map_err(failed);
-                    times?;
+                    started?;
                     let recording = recording?;
                     recording.replay().map_err(failed)?;
                     self.keep(&addresses, recording);
                     Times::new()
                 } else {
-                    times?
+                    machine.begin(&self.program, &self.actions, memory)?
                 }
             }
         };

@@ -1,5 +1,7 @@
 //! The plan: what is launched for each step of a program, in order.
 
+use std::ops::Range;
+
 use super::product::{self, Product};
 use super::source::{self, Kernel, Module};
 use crate::error::Error;
@@ -11,6 +13,9 @@ use crate::opt::program::{
 /// The most blocks of a grid along each axis.
 const MOST_BLOCKS: [usize; 2] = [(1 << 31) - 1, (1 << 16) - 1];
 
+/// The most multiplications of a product in the body of a loop that is not left to the library.
+const MOST_LOOPED: usize = 1 << 21;
+
 /// One thing that is started on the device.
 pub(super) enum Action {
     Launch {
@@ -20,11 +25,8 @@ pub(super) enum Action {
         memories: Vec<Memory>,
         report: Option<usize>,
     },
-    /// Several launches as one block: its arguments are memory or places for reports.
-    Chain {
-        kernel: usize,
-        arguments: Vec<(Option<Memory>, Option<usize>)>,
-    },
+    /// Several launches as one kernel of one cluster.
+    Chain(Chained),
     /// A launch that is a part of a chain before it.
     Joined,
     /// A product of matrices by a library: the memory of its factors x and y, and of the result.
@@ -43,6 +45,8 @@ pub(super) enum Action {
     Scan {
         body: Box<Actions>,
         unread: usize,
+        /// The whole loop as one kernel, if its body is small enough for that.
+        looped: Option<Chained>,
     },
     /// A reverse sweep, with the plans of both directions, and where what nothing reads begins.
     ReverseScan {
@@ -52,6 +56,24 @@ pub(super) enum Action {
     },
 }
 
+/// A kernel that stands for several launches.
+pub(super) struct Chained {
+    pub(super) kernel: usize,
+    /// The blocks of its cluster.
+    pub(super) blocks: u32,
+    pub(super) arguments: Vec<Argument>,
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Argument {
+    Memory(Memory),
+    /// The scratch memory of a step.
+    Scratch(usize),
+    /// The place for the report of this number.
+    Report(usize),
+}
+
 /// The actions of a program.
 #[derive(Default)]
 pub(super) struct Actions {
@@ -59,7 +81,12 @@ pub(super) struct Actions {
     pub(super) steps: Vec<Vec<Action>>,
     /// Where the constants begin among those of the whole plan.
     pub(super) first_constant: usize,
+    /// The scratch memory of each step, in bytes; empty for programs inside of others, which use that of their step.
+    pub(super) scratch: Vec<Range<usize>>,
 }
+
+/// Steps have scratch memory of their own up to this many bytes in all, so that they can run side by side.
+const SCRATCH: usize = 64 << 20;
 
 /// All that is decided for a program and those inside of it.
 pub(super) struct Planner<'d> {
@@ -84,7 +111,7 @@ impl Actions {
     pub(super) fn are_on_device(&self) -> bool {
         self.steps.iter().flatten().all(|action| match action {
             Action::Launch { .. }
-            | Action::Chain { .. }
+            | Action::Chain(_)
             | Action::Joined
             | Action::Multiply { .. }
             | Action::Clear { .. } => true,
@@ -100,8 +127,11 @@ impl Actions {
     pub(super) fn each_kernel(&mut self, visit: &mut dyn FnMut(&mut usize)) {
         for action in self.steps.iter_mut().flatten() {
             match action {
-                Action::Launch { kernel, .. } | Action::Chain { kernel, .. } => visit(kernel),
-                Action::Scan { body, .. } => body.each_kernel(visit),
+                Action::Launch { kernel, .. } | Action::Chain(Chained { kernel, .. }) => visit(kernel),
+                Action::Scan { body, looped, .. } => {
+                    looped.iter_mut().for_each(|looped| visit(&mut looped.kernel));
+                    body.each_kernel(visit);
+                }
                 Action::ReverseScan { advance, reverse, .. } => {
                     advance.each_kernel(visit);
                     reverse.each_kernel(visit);
@@ -131,6 +161,7 @@ impl<'d> Planner<'d> {
         let first_constant = self.constants.len();
         self.constants.extend(program.constants.iter().cloned());
         let mut steps = Vec::with_capacity(program.steps.len());
+        let mut needs = Vec::new();
         for step in &program.steps {
             let mut actions = Vec::new();
             match step {
@@ -140,7 +171,7 @@ impl<'d> Planner<'d> {
                 Step::Scan(ScanLoop { body, outputs, carries, .. }) => {
                     let unread = self.reserve(body, outputs, *carries);
                     let body = Box::new(self.program(body)?);
-                    actions.push(Action::Scan { body, unread });
+                    actions.push(Action::Scan { body, unread, looped: None });
                 }
                 Step::ReverseScan(ReverseScan { advance, reverse, outputs, carries, .. }) => {
                     let unread = self.reserve(reverse, outputs, *carries);
@@ -149,9 +180,14 @@ impl<'d> Planner<'d> {
                 }
             }
             steps.push(actions);
+            if self.depth == 1 {
+                needs.push(std::mem::take(&mut self.scratch));
+            }
         }
         self.depth -= 1;
-        Ok(Actions { steps, first_constant })
+        let scratch = in_turn(&needs);
+        self.scratch = scratch.iter().map(|bytes| bytes.end).fold(self.scratch, usize::max);
+        Ok(Actions { steps, first_constant, scratch })
     }
 
     /// Reserves memory for one entry of each stacked result that nothing reads.
@@ -268,7 +304,7 @@ impl<'d> Planner<'d> {
 
     fn contraction(&mut self, actions: &mut Vec<Action>, product: &Contraction) -> Result<(), Error> {
         assert!(product.epilogue.is_none(), "programs for this target have no epilogues");
-        assert!(!product.accumulates && !product.symmetric, "programs for this target accumulate and mirror nothing");
+        assert!(!product.accumulates, "programs for this target accumulate nothing");
         let Contraction { batch, sums, rows, columns, inner, operands, .. } = product;
         let outputs = batch.iter().chain([rows, columns]).map(|axis| axis.extent).product::<usize>();
         let terms = sums.iter().chain([inner]).map(|axis| axis.extent).product::<usize>();
@@ -278,10 +314,20 @@ impl<'d> Planner<'d> {
         if outputs == 0 {
             return Ok(());
         }
-        if let Some(by_library) = product::product(product).filter(|product| terms > 0 && (self.multiplies)(product)) {
+        // In the body of a loop a kernel of our own can become part of one kernel for all iterations.
+        let is_looped = self.depth > 1 && outputs.saturating_mul(terms) <= MOST_LOOPED;
+        let by_library =
+            product::product(product).filter(|product| terms > 0 && !is_looped && (self.multiplies)(product));
+        if let Some(by_library) = by_library {
             let [x, y] = [by_library.x_is, 1 - by_library.x_is];
             let memories = [operands[x].memory, operands[y].memory, operands[2].memory];
+            let (size, leading) = (by_library.sizes[0], by_library.result.leading);
+            let is_triangle = by_library.is_triangle;
             actions.push(Action::Multiply { product: Box::new(by_library), memories });
+            if is_triangle {
+                let (kernel, memories, blocks) = source::mirror::kernel(&operands[2], size, leading);
+                self.launch(actions, kernel, memories, [blocks, 1])?;
+            }
             return Ok(());
         }
         let tiled = source::contraction::kernel(product);
@@ -313,6 +359,19 @@ impl<'d> Planner<'d> {
         }
         Ok(())
     }
+}
+
+/// Scratch memory for steps that need this many bytes each: one behind another, and from the beginning again at the limit.
+fn in_turn(needs: &[usize]) -> Vec<Range<usize>> {
+    let most = needs.iter().copied().map(aligned).max().unwrap_or(0).max(SCRATCH);
+    let mut next = 0;
+    let place = |need: &usize| {
+        let bytes = aligned(*need);
+        let start = if next + bytes > most { 0 } else { next };
+        next = start + bytes;
+        start..start + bytes
+    };
+    needs.iter().map(place).collect()
 }
 
 /// How many places a store writes.

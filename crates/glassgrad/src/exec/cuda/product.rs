@@ -31,6 +31,8 @@ pub(super) struct Product {
     pub(super) calls: Vec<([isize; 3], bool)>,
     /// Which factor of the contraction x is; y is the other.
     pub(super) x_is: usize,
+    /// Whether the result is its own transpose, and only its lower triangle is computed.
+    pub(super) is_triangle: bool,
 }
 
 impl Product {
@@ -110,6 +112,8 @@ pub(super) fn product(contraction: &Contraction) -> Option<Product> {
     };
     let fits = [columns.extent, rows.extent, inner.extent, own.extent].iter().all(|size| *size < i32::MAX as usize);
     let calls: Vec<([isize; 3], bool)> = calls.collect();
+    // Libraries have triangles of products whose factors are stored alike: both with their terms along columns, or both across.
+    let is_triangle = contraction.symmetric && calls.len() == 1 && own.extent == 1 && x.0 != y.0;
     fits.then(|| Product {
         dtype,
         sizes: [columns.extent, rows.extent, inner.extent],
@@ -120,5 +124,6 @@ pub(super) fn product(contraction: &Contraction) -> Option<Product> {
         coefficient: *coefficient,
         calls,
         x_is,
+        is_triangle,
     })
 }

@@ -1,12 +1,14 @@
 //! Runs plans: addresses of memory are filled in, kernels are launched one after another.
 
+use std::ops::Range;
 use std::panic::Location;
 use std::time::Instant;
 
 use smallvec::SmallVec;
 
 use super::device::{Address, Device, Loaded};
-use super::plan::{Action, Actions};
+use super::lanes;
+use super::plan::{Action, Actions, Argument, Chained};
 use super::source::THREADS;
 use crate::array::{Array, Buffer};
 use crate::error::Error;
@@ -40,6 +42,10 @@ struct Frame<'f> {
     results: &'f [Address],
     arena: Address,
     first_constant: usize,
+    /// The scratch memory of each step, if the steps have their own.
+    scratch: &'f [Range<usize>],
+    /// The beginning of the scratch memory of the current step.
+    tile: Address,
 }
 
 fn failed(message: String) -> Error {
@@ -53,7 +59,15 @@ impl Machine<'_> {
             Memory::Constant(number) => self.constants[frame.first_constant + number],
             Memory::Result(number) => frame.results[number],
             Memory::Arena(byte) => frame.arena + byte as Address,
-            Memory::Tile => self.scratch,
+            Memory::Tile => frame.tile,
+        }
+    }
+
+    fn argument(&self, frame: &Frame<'_>, argument: Argument) -> Address {
+        match argument {
+            Argument::Memory(memory) => self.base(frame, memory),
+            Argument::Scratch(step) => self.scratch + frame.scratch[step].start as Address,
+            Argument::Report(number) => self.reports + (number * REPORT) as Address,
         }
     }
 
@@ -69,24 +83,80 @@ impl Machine<'_> {
         memory: (&[Address], &[Address], Address),
     ) -> Result<Times, Error> {
         self.device.clear(self.reports, self.report_bytes).map_err(failed)?;
-        self.run(program, actions, memory)
+        self.run(program, actions, memory, self.scratch)
     }
 
-    /// Starts a program, perhaps one inside of another.
-    fn run(
+    /// Starts a whole program in a recording, with steps that are independent of each other side by side.
+    pub(super) fn begin_on_lanes(
         &self,
         program: &Program,
         actions: &Actions,
         (inputs, results, arena): (&[Address], &[Address], Address),
-    ) -> Result<Times, Error> {
-        let frame = Frame { inputs, results, arena, first_constant: actions.first_constant };
-        let mut times = Times::new();
-        for (step, own) in program.steps.iter().zip(&actions.steps) {
-            let started = Instant::now();
-            let mut inside = Vec::new();
-            for action in own {
-                self.act(program, &frame, step, action, &mut inside)?;
+    ) -> Result<(), Error> {
+        let lanes = self.device.lanes();
+        if lanes == 1 {
+            return self.begin(program, actions, (inputs, results, arena)).map(drop);
+        }
+        let units = lanes::units(program, actions);
+        let resolved = lanes::Resolved { program, inputs, results, arena, scratch: self.scratch };
+        let placed = lanes::place(&resolved.dependencies(&units), lanes);
+        self.device.clear(self.reports, self.report_bytes).map_err(failed)?;
+        let start = self.device.mark().map_err(failed)?;
+        let mut marks = Vec::with_capacity(units.len());
+        let mut is_used = vec![false; lanes];
+        let started = units.iter().zip(&placed).try_for_each(|(unit, own)| {
+            self.device.enter_lane(own.lane)?;
+            if !std::mem::replace(&mut is_used[own.lane], true) {
+                self.device.wait_for(&start)?;
             }
+            own.waits.iter().try_for_each(|earlier| self.device.wait_for(&marks[*earlier]))?;
+            for step in unit.steps.clone() {
+                let frame = self.frame(actions, (inputs, results, arena), step, self.scratch);
+                self.step(program, actions, &frame, step).map_err(|error| error.to_string())?;
+            }
+            marks.push(self.device.mark()?);
+            Ok(())
+        });
+        // The recording ends where it began, after everything else.
+        self.device.enter_lane(0).map_err(failed)?;
+        started.map_err(failed)?;
+        let last = |lane: usize| placed.iter().rposition(|own| own.lane == lane);
+        (1..lanes).filter_map(last).try_for_each(|unit| self.device.wait_for(&marks[unit])).map_err(failed)
+    }
+
+    fn frame<'f>(
+        &self,
+        actions: &'f Actions,
+        (inputs, results, arena): (&'f [Address], &'f [Address], Address),
+        step: usize,
+        tile: Address,
+    ) -> Frame<'f> {
+        let own = actions.scratch.get(step).map_or(0, |bytes| bytes.start);
+        let (first_constant, scratch) = (actions.first_constant, &actions.scratch[..]);
+        Frame { inputs, results, arena, first_constant, scratch, tile: tile + own as Address }
+    }
+
+    /// Starts the actions of a step; returns the times of what is inside of it.
+    fn step(&self, program: &Program, actions: &Actions, frame: &Frame<'_>, step: usize) -> Result<Vec<Times>, Error> {
+        let mut inside = Vec::new();
+        for action in &actions.steps[step] {
+            self.act(program, frame, &program.steps[step], action, &mut inside)?;
+        }
+        Ok(inside)
+    }
+
+    /// Starts a program, perhaps one inside of another, whose scratch memory begins here.
+    fn run(
+        &self,
+        program: &Program,
+        actions: &Actions,
+        memory: (&[Address], &[Address], Address),
+        tile: Address,
+    ) -> Result<Times, Error> {
+        let mut times = Times::new();
+        for step in 0..program.steps.len() {
+            let started = Instant::now();
+            let inside = self.step(program, actions, &self.frame(actions, memory, step, tile), step)?;
             if self.is_timed {
                 self.device.synchronise().map_err(failed)?;
                 times.push(Timed { seconds: started.elapsed().as_secs_f64(), inside });
@@ -110,16 +180,10 @@ impl Machine<'_> {
                 arguments.extend(report.map(|number| self.reports + (number * REPORT) as Address));
                 self.kernels.launch(*kernel, *grid, *threads, &arguments).map_err(failed)
             }
-            (Action::Chain { kernel, arguments }, _) => {
-                let arguments: SmallVec<[Address; 64]> = arguments
-                    .iter()
-                    .map(|argument| match argument {
-                        (Some(memory), _) => self.base(frame, *memory),
-                        (None, Some(report)) => self.reports + (report * REPORT) as Address,
-                        (None, None) => unreachable!("an argument that is neither memory nor a report"),
-                    })
-                    .collect();
-                self.kernels.launch(*kernel, [1, 1, 1], THREADS, &arguments).map_err(failed)
+            (Action::Chain(Chained { kernel, blocks, arguments }), _) => {
+                let arguments: SmallVec<[Address; 64]> =
+                    arguments.iter().map(|argument| self.argument(frame, *argument)).collect();
+                self.kernels.launch(*kernel, [*blocks, 1, 1], THREADS, &arguments).map_err(failed)
             }
             (Action::Joined, _) => Ok(()),
             (Action::Multiply { product, memories }, _) => {
@@ -130,8 +194,8 @@ impl Machine<'_> {
                 self.device.clear(self.base(frame, *memory), *bytes).map_err(failed)
             }
             (Action::Host, Step::Call(call)) => self.host(frame, call),
-            (Action::Scan { body, unread, .. }, Step::Scan(scan)) => {
-                inside.push(self.scan(frame, scan, body, *unread)?);
+            (Action::Scan { body, unread, looped }, Step::Scan(scan)) => {
+                inside.push(self.scan(frame, scan, (body, looped.as_ref()), *unread)?);
                 Ok(())
             }
             (Action::ReverseScan { advance, reverse, unread, .. }, Step::ReverseScan(sweep)) => {
@@ -168,7 +232,13 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn scan(&self, frame: &Frame<'_>, scan: &ScanLoop, plan: &Actions, unread: usize) -> Result<Times, Error> {
+    fn scan(
+        &self,
+        frame: &Frame<'_>,
+        scan: &ScanLoop,
+        (plan, looped): (&Actions, Option<&Chained>),
+        unread: usize,
+    ) -> Result<Times, Error> {
         let ScanLoop { body, carries, sequences, length, .. } = scan;
         let arena = self.base(frame, scan.scratch);
         let mut places = Places(arena + aligned(body.arena) as Address);
@@ -179,22 +249,48 @@ impl Machine<'_> {
         let given: Vec<Address> = scan.inputs.iter().map(|access| self.at(frame, access)).collect();
         self.copy_all(&body.inputs[..*carries], &given, &homes[0])?;
         let (mut inputs, mut results) = (given.clone(), self.unread_places(body, *carries, &scan.outputs, unread));
-        let mut times = Times::new();
-        for step in 0..*length {
-            let entry = if scan.reversed { length - 1 - step } else { step };
+        // The addresses of an iteration; beyond the last one they are only computed.
+        let enter = |inputs: &mut [Address], results: &mut [Address], step: usize| {
+            let entry = if scan.reversed { *length as i64 - 1 - step as i64 } else { step as i64 };
             inputs[..*carries].copy_from_slice(&homes[step % 2]);
             results[..*carries].copy_from_slice(&homes[(step + 1) % 2]);
             for sequence in *carries..carries + sequences {
                 let access = &scan.inputs[sequence];
                 let apart = access.strides.first().copied().unwrap_or(0) * access.dtype.bytes() as isize;
-                inputs[sequence] = given[sequence].wrapping_add_signed((entry as isize * apart) as i64);
+                inputs[sequence] = given[sequence].wrapping_add_signed(entry * apart as i64);
             }
             for (number, output) in scan.outputs.iter().enumerate().skip(*carries) {
                 if let Some(access) = output {
-                    results[number] = self.at(frame, access) + (entry * bytes_of(&body.results[number])) as Address;
+                    let moved = entry * bytes_of(&body.results[number]) as i64;
+                    results[number] = self.at(frame, access).wrapping_add_signed(moved);
                 }
             }
-            times = self.run(body, plan, (&inputs, &results, arena))?;
+        };
+        let mut times = Times::new();
+        // Where steps are timed, those of the body are too.
+        match looped.filter(|_| !self.is_timed) {
+            Some(Chained { kernel, blocks, arguments }) => {
+                let mut addresses: [Vec<Address>; 3] = Default::default();
+                for (step, own) in addresses.iter_mut().enumerate() {
+                    enter(&mut inputs, &mut results, step);
+                    let body_frame = self.frame(plan, (&inputs, &results, arena), 0, frame.tile);
+                    own.extend(arguments.iter().map(|argument| self.argument(&body_frame, *argument)));
+                }
+                // Addresses are linear in the iteration, but for carries, which alternate between two.
+                let given = (0..arguments.len()).flat_map(|k| {
+                    let [even, odd, next] = [addresses[0][k], addresses[1][k], addresses[2][k]];
+                    let apart = (next.wrapping_sub(even) as i64) / 2;
+                    [even, odd.wrapping_add_signed(-apart), apart as Address]
+                });
+                let given: SmallVec<[Address; 64]> = given.collect();
+                self.kernels.launch(*kernel, [*blocks, 1, 1], THREADS, &given).map_err(failed)?;
+            }
+            None => {
+                for step in 0..*length {
+                    enter(&mut inputs, &mut results, step);
+                    times = self.run(body, plan, (&inputs, &results, arena), frame.tile)?;
+                }
+            }
         }
         for (carry, output) in scan.outputs[..*carries].iter().enumerate() {
             if let Some(access) = output {
@@ -250,7 +346,7 @@ impl Machine<'_> {
                 revolve::Action::Advance { from, to } => {
                     for step in from..to {
                         enter(&mut inputs, step);
-                        times[0] = self.run(advance, advance_plan, (&inputs, &homes[home], arena))?;
+                        times[0] = self.run(advance, advance_plan, (&inputs, &homes[home], arena), frame.tile)?;
                         inputs[..*states].copy_from_slice(&homes[home]);
                         home = 1 - home;
                     }
@@ -264,7 +360,7 @@ impl Machine<'_> {
                             results[number] = self.at(frame, access) + entry;
                         }
                     }
-                    times[1] = self.run(reverse, reverse_plan, (&inputs, &results, arena))?;
+                    times[1] = self.run(reverse, reverse_plan, (&inputs, &results, arena), frame.tile)?;
                     inputs[*states..states + carries].copy_from_slice(&back_homes[back_home]);
                     back_home = 1 - back_home;
                 }

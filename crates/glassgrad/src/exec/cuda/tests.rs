@@ -106,6 +106,24 @@ fn kernels_compile_for_several_architectures() {
     for program in programs {
         planner.program(&program).expect("a plan");
     }
+    // Small launches in a row, and a loop of them, as one cluster.
+    let small = Context::new(Target::Reference).run(|| {
+        let x = Tensor::ones([50, 8]);
+        let looped =
+            crate::scan(|carry: &Tensor, entry: &Tensor| ((carry + entry).tanh(), carry.sum()), &Tensor::ones([8]), &x);
+        [looped.1.program().expect("a program"), x.transpose().matmul(&x).exp().sum().program().expect("a program")]
+    });
+    for program in small {
+        let mut clustered = super::plan::Planner::new(&|_| false);
+        let mut actions = clustered.program(&program).expect("a plan");
+        super::chain::chain(&mut clustered, &program, &mut actions, 8);
+        let texts: Vec<String> = (0..clustered.module.len()).map(|number| clustered.module.cuda(number)).collect();
+        assert!(texts.iter().any(|text| text.contains("__cluster_dims__(8")), "no chain");
+        for text in texts {
+            let code = super::gpu::compiled(&text, "--gpu-architecture=sm_90");
+            assert!(code.is_ok(), "{code:?}\n{text}");
+        }
+    }
     let module = planner.module;
     assert!(module.len() > 100);
     for number in 0..module.len() {

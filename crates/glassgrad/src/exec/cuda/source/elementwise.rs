@@ -9,10 +9,17 @@ const MANY: usize = 1 << 20;
 /// The elements of a thread of a large loop.
 const SEVERAL: usize = 4;
 
+/// Loops with more loads than this compute fewer elements in a thread, so that registers suffice.
+const MOST_LOADS: usize = 8;
+
 /// The kernel for the stores of a loop that reduce nothing, with the blocks of its grid.
 pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize) {
     let elements: usize = fused.extents.iter().product();
-    let several = if elements >= MANY { SEVERAL } else { 1 };
+    let several = match elements {
+        0..MANY => 1,
+        _ if fused.loads.len() > MOST_LOADS => SEVERAL / 2,
+        _ => SEVERAL,
+    };
     let mut writer = Writer::new(reach_of(fused));
     let axes: Vec<usize> = (0..fused.extents.len()).collect();
     let index = writer.index;
@@ -20,27 +27,47 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
     let mut kept: Vec<usize> = stores.iter().map(|store| store.register).collect();
     kept.sort_unstable();
     kept.dedup();
+    let needed = fused.needed(&kept);
+    let loads: Vec<usize> = (0..fused.loads.len()).filter(|load| needed[*load]).collect();
+    for register in &loads {
+        writer.line(format!("{} l{register}[{several}];", type_of(fused.dtype(*register))));
+    }
     for register in &kept {
         writer.line(format!("{} s{register}[{several}];", type_of(fused.dtype(*register))));
     }
     let each = several * THREADS as usize;
-    // All loads of a thread stand before its first store, so that they overlap, and so that a loop may overwrite what it
-    // reads.
-    let head = |writer: &mut Writer| {
+    // All loads of a thread stand before its arithmetic, so that they overlap, and before its first store, since a loop may
+    // overwrite what it reads. Beyond the last element it is loaded again, and not stored.
+    let head = |writer: &mut Writer, last: &str| {
         writer.line("#pragma unroll");
         writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
-        let first = format!("({index})blockIdx.x * {each} + u * {THREADS} + threadIdx.x");
-        writer.line(format!("const {index} i = {first};"));
-        writer.line(format!("if (i >= ({index}){elements}) break;"));
+        writer.line(format!("const {index} own = ({index})blockIdx.x * {each} + u * {THREADS} + threadIdx.x;"));
+        writer.line(last);
         writer.indices("i", &axes, &fused.extents);
     };
-    head(&mut writer);
-    writer.registers_for(fused, &kept);
+    let is_whole = elements.is_multiple_of(each);
+    let clamped = match is_whole {
+        true => format!("const {index} i = own;"),
+        false => format!("const {index} i = own < ({index}){elements} ? own : ({index}){};", elements - 1),
+    };
+    head(&mut writer, &clamped);
+    for register in &loads {
+        let element = writer.element(&fused.loads[*register]);
+        writer.line(format!("l{register}[u] = {element};"));
+    }
+    writer.line("}");
+    writer.line("#pragma unroll");
+    writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
+    writer.computed(fused, &needed, &|load| format!("l{load}[u]"));
     for register in &kept {
         writer.line(format!("s{register}[u] = r{register};"));
     }
     writer.line("}");
-    head(&mut writer);
+    let guard = match is_whole {
+        true => clamped,
+        false => format!("if (own >= ({index}){elements}) break;\n    const {index} i = own;"),
+    };
+    head(&mut writer, &guard);
     for store in &stores {
         let place = writer.element(&store.access);
         writer.line(format!("{place} = s{}[u];", store.register));

@@ -4,7 +4,7 @@ use super::{Writer, type_of};
 use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::Operation;
-use crate::opt::program::{Instruction, Loop, Reduction};
+use crate::opt::program::{Access, Instruction, Loop, Reduction};
 
 /// A number of an element type.
 pub(super) fn literal(dtype: DType, number: f64) -> String {
@@ -93,19 +93,34 @@ impl Writer {
 
     /// Loads and computes the registers that a register depends on, itself included, for one element.
     pub(super) fn registers_for(&mut self, fused: &Loop, wanted: &[usize]) {
-        let mut needed = vec![false; fused.loads.len() + fused.code.len()];
-        wanted.iter().for_each(|register| needed[*register] = true);
-        for place in (0..fused.code.len()).rev() {
-            if needed[fused.loads.len() + place] {
-                fused.code[place].0.operands().for_each(|operand| needed[operand] = true);
-            }
-        }
+        let needed = fused.needed(wanted);
+        let written = |(load, needed): (&Access, &bool)| if *needed { self.element(load) } else { String::new() };
+        let loads: Vec<String> = fused.loads.iter().zip(&needed).map(written).collect();
+        self.computed(fused, &needed, &|load| loads[load].clone());
+    }
+
+    /// Computes the registers that are needed for one element, from the text of its loads.
+    pub(super) fn computed(&mut self, fused: &Loop, needed: &[bool], load: &dyn Fn(usize) -> String) {
         for register in (0..needed.len()).filter(|register| needed[*register]) {
             let value = match register.checked_sub(fused.loads.len()) {
-                None => self.element(&fused.loads[register]),
+                None => load(register),
                 Some(place) => self.instruction(fused, place, &|operand| format!("r{operand}")),
             };
             self.line(format!("const {} r{register} = {value};", type_of(fused.dtype(register))));
         }
+    }
+}
+
+impl Loop {
+    /// For each register, whether some depend on it, themselves included.
+    pub(super) fn needed(&self, wanted: &[usize]) -> Vec<bool> {
+        let mut needed = vec![false; self.loads.len() + self.code.len()];
+        wanted.iter().for_each(|register| needed[*register] = true);
+        for place in (0..self.code.len()).rev() {
+            if needed[self.loads.len() + place] {
+                self.code[place].0.operands().for_each(|operand| needed[operand] = true);
+            }
+        }
+        needed
     }
 }

@@ -8,6 +8,7 @@ pub(super) mod call;
 pub(super) mod contraction;
 pub(super) mod elementwise;
 pub(super) mod instructions;
+pub(super) mod mirror;
 pub(super) mod reduction;
 pub(super) mod rows;
 
@@ -33,6 +34,8 @@ pub(super) struct Kernel {
     pub(super) operations: BTreeSet<&'static str>,
     /// The bytes of shared memory of a block.
     pub(super) shared: usize,
+    /// The blocks of a cluster, which wait for each other.
+    pub(super) cluster: u32,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
     pub(super) parts: Vec<Part>,
 }
@@ -94,9 +97,16 @@ impl Module {
     pub(super) fn cuda(&self, number: usize) -> String {
         let kernel = &self.kernels[number];
         let mut text = include_str!("preamble.cuh").to_owned();
+        if kernel.cluster > 1 {
+            text.push_str(include_str!("cluster.cuh"));
+        }
         kernel.operations.iter().for_each(|name| text.push_str(&function_of(name)));
         kernel.functions(&mut text, 0);
-        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) kernel", kernel.threads);
+        let cluster = match kernel.cluster {
+            1 => String::new(),
+            blocks => format!("__cluster_dims__({blocks}, 1, 1) "),
+        };
+        let head = format!("extern \"C\" __global__ void {cluster}__launch_bounds__({}) kernel", kernel.threads);
         let _ = writeln!(text, "{head}({}) {{\n{}}}\n", kernel.parameters(), kernel.main(0));
         text
     }
@@ -142,22 +152,43 @@ impl Kernel {
         parameters(self.arguments)
     }
 
-    /// Several kernels as one: one block runs the blocks of all of them, one after another. Small programs cost less that way
-    /// than their launches do.
-    pub(super) fn chain(links: &[Link<'_>], arguments: usize) -> Kernel {
+    /// Several kernels as one: the blocks of a cluster share the blocks of each of them, one kernel after another. Small programs
+    /// cost less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
+    /// even and in odd iterations, and how far they move from one iteration to the next.
+    pub(super) fn chain(links: &[Link<'_>], arguments: usize, length: Option<usize>, cluster: u32) -> Kernel {
         let mut body = String::new();
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
         let words = shared.div_ceil(8).max(1);
         let _ = writeln!(body, "    __shared__ double common[{words}];");
+        let (rank, barrier) = if cluster > 1 { ("gg_rank()", "gg_barrier();") } else { ("0u", "__syncthreads();") };
+        let _ = writeln!(body, "    const u32 rank = {rank};");
+        if let Some(length) = length {
+            let _ = writeln!(body, "    for (i64 step = 0; step < {length}; step++) {{");
+            for k in 0..arguments {
+                let [even, odd, apart] = [3 * k, 3 * k + 1, 3 * k + 2];
+                let _ = writeln!(body, "    char *const c{k} = (step & 1 ? a{odd} : a{even}) + step * (i64)a{apart};");
+            }
+        }
+        let name = if length.is_some() { "c" } else { "a" };
         for (number, link) in links.iter().enumerate() {
-            let given: String = link.arguments.iter().map(|argument| format!("a{argument}, ")).collect();
+            let given: String = link.arguments.iter().map(|argument| format!("{name}{argument}, ")).collect();
             let [x, y, _] = link.grid;
+            // Shared memory of one block is used again by the next.
+            let between = if link.kernel.barriers { " __syncthreads();" } else { "" };
             let _ = write!(
                 body,
-                "    for (u32 y = 0; y < {y}; y++) for (u32 x = 0; x < {x}; x++) {{\n        \
-                 part_NUMBER_{number}({given}GgBlock{{x, y}}, (char *)common);\n        __syncthreads();\n    }}\n"
+                "    for (u32 b = rank; b < {}u; b += {cluster}u) {{\n        \
+                 part_NUMBER_{number}({given}GgBlock{{b % {x}u, b / {x}u}}, (char *)common);{between}\n    }}\n    {barrier}\n",
+                x * y
             );
         }
+        let arguments = match length {
+            Some(_) => {
+                body.push_str("    }\n");
+                3 * arguments
+            }
+            None => arguments,
+        };
         let parts = links.iter().map(|link| Part { body: link.kernel.body.clone(), arguments: link.kernel.arguments });
         Kernel {
             body,
@@ -167,6 +198,7 @@ impl Kernel {
             operations: links.iter().flat_map(|link| link.kernel.operations.iter().copied()).collect(),
             shared,
             parts: parts.collect(),
+            cluster,
         }
     }
 
@@ -289,7 +321,16 @@ impl Writer {
     pub(super) fn kernel(self, threads: u32, barriers: bool) -> (Kernel, Vec<Memory>) {
         let Writer { text, memories, operations, shared, .. } = self;
         (
-            Kernel { body: text, arguments: memories.len(), threads, barriers, operations, shared, parts: Vec::new() },
+            Kernel {
+                body: text,
+                arguments: memories.len(),
+                threads,
+                barriers,
+                operations,
+                shared,
+                cluster: 1,
+                parts: Vec::new(),
+            },
             memories,
         )
     }

@@ -56,6 +56,8 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, store: &Store, reduction: Redu
     writer.line(format!("if (o < ({index}){outputs}) {{"));
     writer.indices("o", &kept, &fused.extents);
     let step = along * parts;
+    // Several loads at a time; the order of the sum stays that of the loop.
+    writer.line("#pragma unroll 4");
     writer.line(format!("for ({index} i = ({index})blockIdx.y * {along} + rx; i < ({index}){inputs}; i += {step}) {{"));
     writer.indices("i", &summed, &fused.extents);
     writer.registers_for(fused, &[store.register]);
