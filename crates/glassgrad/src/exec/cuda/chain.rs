@@ -4,24 +4,24 @@
 use std::collections::HashMap;
 
 use super::plan::{Action, Actions, Argument, Chained, Planner};
-use super::source::{Kernel, Link, THREADS};
+use super::source::{ChainShape, Kernel, Link, THREADS};
 use crate::opt::program::{Memory, Program, Step};
 
-/// The most blocks of one launch in a chain, for each block of the cluster: a block runs them one after another.
-const MOST_BLOCKS: u32 = 2;
+/// The most blocks of one launch in a chain, for each that runs at the same time: the others follow one after another.
+const MOST_ROUNDS: u32 = 1;
 
 /// The same in the body of a loop, which saves a launch in every iteration.
-const MOST_LOOPED_BLOCKS: u32 = 4;
+const MOST_LOOPED_ROUNDS: u32 = 2;
 
-/// The most blocks of one launch in a chain of one block.
-const MOST_OF_ONE: u32 = 8;
+/// The most blocks of one launch in any chain.
+const ALWAYS: u32 = 8;
 
 /// The most arguments of a kernel.
 const MOST_ARGUMENTS: usize = 64;
 
-/// Joins small launches of a plan and of the plans inside of it, for clusters of this many blocks.
-pub(super) fn chain(planner: &mut Planner<'_>, program: &Program, actions: &mut Actions, cluster: u32) {
-    Chaining { planner, cluster }.join(program, actions, true);
+/// Joins small launches of a plan and of the plans inside of it, in chains of this shape.
+pub(super) fn chain(planner: &mut Planner<'_>, program: &Program, actions: &mut Actions, shape: ChainShape) {
+    Chaining { planner, shape }.join(program, actions, true);
     let mut is_launched = vec![false; planner.module.len()];
     actions.each_kernel(&mut |kernel| is_launched[*kernel] = true);
     let numbers = planner.module.keep(&is_launched);
@@ -46,12 +46,12 @@ impl Arguments {
 
 struct Chaining<'p, 'd> {
     planner: &'p mut Planner<'d>,
-    cluster: u32,
+    shape: ChainShape,
 }
 
 impl Chaining<'_, '_> {
-    fn most(&self, for_each: u32) -> u32 {
-        if self.cluster > 1 { for_each * self.cluster } else { MOST_OF_ONE }
+    fn most(&self, rounds: u32) -> u32 {
+        (rounds * self.shape.blocks()).max(ALWAYS)
     }
 
     fn is_small(&self, action: &Action, most: u32) -> bool {
@@ -74,7 +74,7 @@ impl Chaining<'_, '_> {
         let mut open: Vec<(usize, usize)> = Vec::new();
         for step in 0..actions.steps.len() {
             for place in 0..actions.steps[step].len() {
-                if self.is_small(&actions.steps[step][place], self.most(MOST_BLOCKS)) {
+                if self.is_small(&actions.steps[step][place], self.most(MOST_ROUNDS)) {
                     open.push((step, place));
                     continue;
                 }
@@ -99,7 +99,7 @@ impl Chaining<'_, '_> {
 
     /// A scan loop as one kernel, if its body consists of small launches.
     fn looped(&mut self, body: &Actions, length: usize) -> Option<Chained> {
-        let most = self.most(MOST_LOOPED_BLOCKS);
+        let most = self.most(MOST_LOOPED_ROUNDS);
         let all = || body.steps.iter().flatten();
         if all().next().is_none() || !all().all(|action| self.is_small(action, most)) {
             return None;
@@ -109,9 +109,13 @@ impl Chaining<'_, '_> {
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
-        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.cluster);
-        let kernel = self.planner.module.number(kernel);
-        Some(Chained { kernel, blocks: self.cluster, arguments: arguments.list })
+        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.shape);
+        Some(self.chained(kernel, arguments))
+    }
+
+    fn chained(&mut self, kernel: Kernel, arguments: Arguments) -> Chained {
+        let (blocks, threads) = (kernel.cluster, kernel.threads);
+        Chained { kernel: self.planner.module.number(kernel), blocks, threads, arguments: arguments.list }
     }
 
     /// A launch as a link of a chain. Scratch memory is that of its step, if the step has its own.
@@ -149,9 +153,8 @@ impl Chaining<'_, '_> {
             }
             let count = links.len();
             if count > 1 {
-                let joined = Kernel::chain(&links, arguments.list.len(), None, self.cluster);
-                let kernel = self.planner.module.number(joined);
-                let chained = Chained { kernel, blocks: self.cluster, arguments: arguments.list };
+                let joined = Kernel::chain(&links, arguments.list.len(), None, self.shape);
+                let chained = self.chained(joined, arguments);
                 for (step, place) in &rest[1..count] {
                     actions.steps[*step][*place] = Action::Joined;
                 }

@@ -16,12 +16,15 @@ use cudarc::nvrtc::{result as nvrtc, sys as nvrtc_sys};
 
 use super::device::{Address, Device, Loaded, Mark, Recording, Turn};
 use super::product::{Matrix, Product};
-use super::source::Module;
+use super::source::{ChainShape, Module};
 use crate::dtype::DType;
 use crate::error::Error;
 
 /// The blocks of a cluster: the most that every GPU with clusters has.
 const CLUSTER: u32 = 8;
+
+/// The groups of threads in a block of a chain: as many as a block can have.
+const GROUPS: u32 = 4;
 
 /// The threads that compile kernels at a time, at most.
 const COMPILERS: usize = 8;
@@ -586,8 +589,8 @@ impl Device for OpenGpu {
             .map_err(|error| error.to_string())
     }
 
-    fn cluster(&self) -> u32 {
-        if self.gpu.capability.0 >= 9 { CLUSTER } else { 1 }
+    fn chain_shape(&self) -> ChainShape {
+        ChainShape { cluster: if self.gpu.capability.0 >= 9 { CLUSTER } else { 1 }, groups: GROUPS }
     }
 
     fn record(&self) -> Result<bool, String> {

@@ -61,6 +61,8 @@ pub(super) struct Chained {
     pub(super) kernel: usize,
     /// The blocks of its cluster.
     pub(super) blocks: u32,
+    /// The threads of each.
+    pub(super) threads: u32,
     pub(super) arguments: Vec<Argument>,
 }
 

@@ -108,17 +108,21 @@ fn kernels_compile_for_several_architectures() {
     }
     // Small launches in a row, and a loop of them, as one cluster.
     let small = Context::new(Target::Reference).run(|| {
-        let x = Tensor::ones([50, 8]);
-        let looped =
-            crate::scan(|carry: &Tensor, entry: &Tensor| ((carry + entry).tanh(), carry.sum()), &Tensor::ones([8]), &x);
+        let x = Tensor::linspace(0.0_f32, 1.0, 50 * 4000).reshape([50, 4000]);
+        let looped = crate::scan(
+            |carry: &Tensor, entry: &Tensor| ((carry + entry).tanh(), carry.sum()),
+            &Tensor::ones([4000]),
+            &x,
+        );
         [looped.1.program().expect("a program"), x.transpose().matmul(&x).exp().sum().program().expect("a program")]
     });
     for program in small {
+        let shape = super::source::ChainShape { cluster: 8, groups: 4 };
         let mut clustered = super::plan::Planner::new(&|_| false);
         let mut actions = clustered.program(&program).expect("a plan");
-        super::chain::chain(&mut clustered, &program, &mut actions, 8);
+        super::chain::chain(&mut clustered, &program, &mut actions, shape);
         let texts: Vec<String> = (0..clustered.module.len()).map(|number| clustered.module.cuda(number)).collect();
-        assert!(texts.iter().any(|text| text.contains("__cluster_dims__(8")), "no chain");
+        assert!(texts.iter().any(|text| text.contains("gg_group_barrier(group)")), "no chain");
         for text in texts {
             let code = super::gpu::compiled(&text, "--gpu-architecture=sm_90");
             assert!(code.is_ok(), "{code:?}\n{text}");

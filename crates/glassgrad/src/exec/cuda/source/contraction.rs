@@ -6,8 +6,11 @@ use super::{Kernel, THREADS, Writer, type_of};
 use crate::dtype::DType;
 use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Reduction, Store};
 
-/// The terms that are staged at a time.
-const DEPTH: usize = 16;
+/// The terms that are staged at a time, for tiles in which a thread computes this many elements along each side: small tiles leave
+/// room for more, and each stage waits for memory once.
+fn depth(per_thread: usize) -> usize {
+    if per_thread <= 2 { 32 } else { 16 }
+}
 
 /// The threads along each side of a tile.
 const SIDE: usize = 16;
@@ -66,6 +69,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     let summed = [&sums[..], &[*inner]].concat();
     let (m, n, terms, batches) = (rows.extent, columns.extent, count(&summed), count(batch));
     let own = per_thread(m, n, dtype);
+    let depth = depth(own);
     let tile = SIDE * own;
     let tiles = [m.div_ceil(tile), n.div_ceil(tile)];
     let blocks = tiles[0] * tiles[1] * batches;
@@ -74,7 +78,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
         false => 1,
     };
     // Sums of nothing are zero, and are written too.
-    let per_part = terms.div_ceil(parts).next_multiple_of(DEPTH).max(DEPTH);
+    let per_part = terms.div_ceil(parts).next_multiple_of(depth).max(depth);
     let parts = terms.div_ceil(per_part).max(1);
     let all = [&batch[..], &[*rows, *columns], &summed].concat();
     let reach = (0..3).map(|operand| {
@@ -86,8 +90,8 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     let index = writer.index;
     let arguments = [writer.argument(operands[0].memory), writer.argument(operands[1].memory)];
     let line = tile + 1;
-    writer.shared(element, "staged", 2 * DEPTH * line, dtype.bytes());
-    writer.line(format!("{element} (*as)[{line}] = ({element} (*)[{line}])staged, (*bs)[{line}] = as + {DEPTH};"));
+    writer.shared(element, "staged", 2 * depth * line, dtype.bytes());
+    writer.line(format!("{element} (*as)[{line}] = ({element} (*)[{line}])staged, (*bs)[{line}] = as + {depth};"));
     writer.line(format!("const int tx = threadIdx.x % {SIDE}, ty = threadIdx.x / {SIDE};"));
     writer.line(format!("const {index} block = blockIdx.x;"));
     writer.line(format!("const {index} column0 = block % {} * {tile};", tiles[1]));
@@ -101,15 +105,15 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     writer.line(format!("{element} sum[{own}][{own}] = {{}};"));
     writer.line(format!("const {index} first = ({index})blockIdx.y * {per_part};"));
     writer.line(format!("const {index} last = first + {per_part} < {terms} ? first + {per_part} : ({index}){terms};"));
-    writer.line(format!("for ({index} k0 = first; k0 < last; k0 += {DEPTH}) {{"));
+    writer.line(format!("for ({index} k0 = first; k0 < last; k0 += {depth}) {{"));
     for (operand, (staged, from, line, axis)) in
         [("as", "a", "row0", rows), ("bs", "b", "column0", columns)].into_iter().enumerate()
     {
         // Neighbouring threads read neighbouring elements.
         let along_terms = inner.strides[operand].unsigned_abs() == 1 && axis.strides[operand].unsigned_abs() != 1;
-        writer.line(format!("for (int s = threadIdx.x; s < {}; s += {THREADS}) {{", DEPTH * tile));
+        writer.line(format!("for (int s = threadIdx.x; s < {}; s += {THREADS}) {{", depth * tile));
         match along_terms {
-            true => writer.line(format!("const int k = s % {DEPTH}, l = s / {DEPTH};")),
+            true => writer.line(format!("const int k = s % {depth}, l = s / {depth};")),
             false => writer.line(format!("const int k = s / {tile}, l = s % {tile};")),
         }
         writer.line(format!("const {index} term = k0 + k, place = {line} + l;"));
@@ -122,7 +126,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     }
     writer.line("__syncthreads();");
     writer.line("#pragma unroll");
-    writer.line(format!("for (int k = 0; k < {DEPTH}; k++) {{"));
+    writer.line(format!("for (int k = 0; k < {depth}; k++) {{"));
     writer.line(format!("{element} x[{own}], y[{own}];"));
     writer.line("#pragma unroll");
     writer.line(format!(

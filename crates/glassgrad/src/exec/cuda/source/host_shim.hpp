@@ -27,8 +27,8 @@ using std::atan; using std::sinh; using std::cosh; using std::tanh; using std::a
 using std::fabs; using std::floor; using std::ceil; using std::round; using std::pow; using std::atan2; using std::hypot;
 using std::fmod; using std::fma;
 
-struct GgThread { ucontext_t context; std::vector<char> stack; bool done; };
-static std::vector<GgThread> gg_threads;
+struct GgCoroutine { ucontext_t context; std::vector<char> stack; bool done; };
+static std::vector<GgCoroutine> gg_threads;
 static ucontext_t gg_scheduler;
 static unsigned gg_current;
 static void (*gg_body)(void **);
@@ -51,7 +51,7 @@ static void gg_run_block(void (*body)(void **), void **arguments, bool barriers)
     gg_arguments = arguments;
     if (gg_threads.size() < blockDim.x) gg_threads.resize(blockDim.x);
     for (unsigned t = 0; t < blockDim.x; t++) {
-        GgThread &thread = gg_threads[t];
+        GgCoroutine &thread = gg_threads[t];
         if (thread.stack.empty()) thread.stack.resize(1 << 16);
         thread.done = false;
         getcontext(&thread.context);

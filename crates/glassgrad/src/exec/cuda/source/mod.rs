@@ -36,6 +36,8 @@ pub(super) struct Kernel {
     pub(super) shared: usize,
     /// The blocks of a cluster, which wait for each other.
     pub(super) cluster: u32,
+    /// The groups of threads in a block, each of which stands in for a block.
+    groups: u32,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
     pub(super) parts: Vec<Part>,
 }
@@ -97,8 +99,8 @@ impl Module {
     pub(super) fn cuda(&self, number: usize) -> String {
         let kernel = &self.kernels[number];
         let mut text = include_str!("preamble.cuh").to_owned();
-        if kernel.cluster > 1 {
-            text.push_str(include_str!("cluster.cuh"));
+        if kernel.cluster > 1 || kernel.groups > 1 {
+            text.push_str(include_str!("chain.cuh"));
         }
         kernel.operations.iter().for_each(|name| text.push_str(&function_of(name)));
         kernel.functions(&mut text, 0);
@@ -140,6 +142,34 @@ fn parameters(arguments: usize) -> String {
     parameters.join(", ")
 }
 
+/// What stands in for the blocks of the kernels of a chain: blocks of a cluster, and groups of threads in each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChainShape {
+    pub(super) cluster: u32,
+    pub(super) groups: u32,
+}
+
+/// The shared memory of a block, in bytes.
+const SHARED: usize = 48 << 10;
+
+impl ChainShape {
+    /// The blocks that run at the same time.
+    pub(super) fn blocks(self) -> u32 {
+        self.cluster * self.groups
+    }
+
+    /// The shape for some links with this much shared memory for each group: no cluster where one block will do, since the
+    /// barrier of a cluster takes longer.
+    fn for_links(self, links: &[Link<'_>], shared: usize) -> ChainShape {
+        let mut groups = self.groups;
+        while groups > 1 && groups as usize * shared > SHARED {
+            groups /= 2;
+        }
+        let most = links.iter().map(|link| link.grid[0] * link.grid[1]).max().unwrap_or(1);
+        ChainShape { cluster: if most <= 2 * groups { 1 } else { self.cluster }, groups }
+    }
+}
+
 /// One kernel of a chain: the kernel, the blocks of its grid, and which argument of the chain each of its own is.
 pub(super) struct Link<'k> {
     pub(super) kernel: &'k Kernel,
@@ -155,13 +185,16 @@ impl Kernel {
     /// Several kernels as one: the blocks of a cluster share the blocks of each of them, one kernel after another. Small programs
     /// cost less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
     /// even and in odd iterations, and how far they move from one iteration to the next.
-    pub(super) fn chain(links: &[Link<'_>], arguments: usize, length: Option<usize>, cluster: u32) -> Kernel {
+    pub(super) fn chain(links: &[Link<'_>], arguments: usize, length: Option<usize>, shape: ChainShape) -> Kernel {
         let mut body = String::new();
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
         let words = shared.div_ceil(8).max(1);
-        let _ = writeln!(body, "    __shared__ double common[{words}];");
+        let ChainShape { cluster, groups } = shape.for_links(links, 8 * words);
+        let _ = writeln!(body, "    __shared__ double common[{}];", words * groups as usize);
         let (rank, barrier) = if cluster > 1 { ("gg_rank()", "gg_barrier();") } else { ("0u", "__syncthreads();") };
-        let _ = writeln!(body, "    const u32 rank = {rank};");
+        let _ = writeln!(body, "    const u32 group = threadIdx.x / {THREADS}u, rank = {rank} * {groups}u + group;");
+        let _ = writeln!(body, "    const GgThread own = {{threadIdx.x % {THREADS}u}};");
+        let sync = if groups > 1 { "gg_group_barrier(group);" } else { "__syncthreads();" };
         if let Some(length) = length {
             let _ = writeln!(body, "    for (i64 step = 0; step < {length}; step++) {{");
             for k in 0..arguments {
@@ -174,12 +207,14 @@ impl Kernel {
             let given: String = link.arguments.iter().map(|argument| format!("{name}{argument}, ")).collect();
             let [x, y, _] = link.grid;
             // Shared memory of one block is used again by the next.
-            let between = if link.kernel.barriers { " __syncthreads();" } else { "" };
+            let between = if link.kernel.barriers { sync } else { "" };
             let _ = write!(
                 body,
-                "    for (u32 b = rank; b < {}u; b += {cluster}u) {{\n        \
-                 part_NUMBER_{number}({given}GgBlock{{b % {x}u, b / {x}u}}, (char *)common);{between}\n    }}\n    {barrier}\n",
-                x * y
+                "    for (u32 b = rank; b < {}u; b += {}u) {{\n        \
+                 part_NUMBER_{number}({given}GgBlock{{b % {x}u, b / {x}u}}, own, group, (char *)(common + group * {words}));\n        \
+                 {between}\n    }}\n    {barrier}\n",
+                x * y,
+                cluster * groups,
             );
         }
         let arguments = match length {
@@ -193,12 +228,13 @@ impl Kernel {
         Kernel {
             body,
             arguments,
-            threads: THREADS,
+            threads: THREADS * groups,
             barriers: true,
             operations: links.iter().flat_map(|link| link.kernel.operations.iter().copied()).collect(),
             shared,
             parts: parts.collect(),
             cluster,
+            groups,
         }
     }
 
@@ -207,17 +243,21 @@ impl Kernel {
         if self.parts.is_empty() {
             return;
         }
-        text.push_str("#define blockIdx gg_block\n#undef GG_SHARED\n");
+        text.push_str("#define blockIdx gg_block\n#define threadIdx gg_thread\n#undef GG_SHARED\n");
+        if self.groups > 1 {
+            text.push_str("#define __syncthreads() gg_group_barrier(gg_group)\n");
+        }
         text.push_str("#define GG_SHARED(type, name, length) type *name = (type *)gg_common\n");
         for (part, Part { body, arguments }) in self.parts.iter().enumerate() {
             let separator = if *arguments == 0 { "" } else { ", " };
             let _ = writeln!(
                 text,
-                "static __device__ void part_{number}_{part}({}{separator}GgBlock gg_block, char *gg_common) {{\n{body}}}\n",
+                "static __device__ void part_{number}_{part}({}{separator}GgBlock gg_block, GgThread gg_thread, u32 gg_group, \
+                 char *gg_common) {{\n{body}}}\n",
                 parameters(*arguments)
             );
         }
-        text.push_str("#undef blockIdx\n#undef GG_SHARED\n");
+        text.push_str("#undef blockIdx\n#undef threadIdx\n#undef GG_SHARED\n#undef __syncthreads\n");
         text.push_str("#define GG_SHARED(type, name, length) __shared__ type name[length]\n");
     }
 
@@ -329,6 +369,7 @@ impl Writer {
                 operations,
                 shared,
                 cluster: 1,
+                groups: 1,
                 parts: Vec::new(),
             },
             memories,

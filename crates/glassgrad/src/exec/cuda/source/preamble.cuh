@@ -12,6 +12,9 @@ typedef long long i64;
 // The index of a block that another block stands in for.
 struct GgBlock { u32 x, y; };
 
+// The index of a thread among those that stand in for a block.
+struct GgThread { u32 x; };
+
 GG_INLINE double gg_f64_from_bits(u64 bits) { return __longlong_as_double((long long)bits); }
 #define GG_INFINITY gg_f64_from_bits(0x7FF0000000000000ULL)
 #define GG_NAN gg_f64_from_bits(0x7FF8000000000000ULL)
