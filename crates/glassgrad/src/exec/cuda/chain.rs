@@ -1,27 +1,22 @@
-//! Chains: consecutive small launches become one kernel of one thread-block cluster, and so does a whole scan loop whose body is
+//! Chains: consecutive small launches become one kernel of one block, and so does a whole scan loop whose body is
 //! made of them.
 
 use std::collections::HashMap;
 
 use super::plan::{Action, Actions, Argument, Chained, Planner};
-use super::source::{ChainShape, Kernel, Link, THREADS};
+use super::source::{Kernel, Link, THREADS};
 use crate::opt::program::{Memory, Program, Step};
 
-/// The most blocks of one launch in a chain, for each that runs at the same time: the others follow one after another.
-const MOST_ROUNDS: u32 = 1;
-
-/// The same in the body of a loop, which saves a launch in every iteration.
-const MOST_LOOPED_ROUNDS: u32 = 2;
-
-/// The most blocks of one launch in any chain.
-const ALWAYS: u32 = 8;
+/// The most blocks of one launch in a chain. More of them are faster on several multiprocessors, and a cluster of blocks is not: its
+/// barriers take as long as launches.
+const MOST_BLOCKS: u32 = 8;
 
 /// The most arguments of a kernel.
 const MOST_ARGUMENTS: usize = 64;
 
-/// Joins small launches of a plan and of the plans inside of it, in chains of this shape.
-pub(super) fn chain(planner: &mut Planner<'_>, program: &Program, actions: &mut Actions, shape: ChainShape) {
-    Chaining { planner, shape }.join(program, actions, true);
+/// Joins small launches of a plan and of the plans inside of it, in blocks of this many groups of threads.
+pub(super) fn chain(planner: &mut Planner<'_>, program: &Program, actions: &mut Actions, groups: u32) {
+    Chaining { planner, groups }.join(program, actions, true);
     let mut is_launched = vec![false; planner.module.len()];
     actions.each_kernel(&mut |kernel| is_launched[*kernel] = true);
     let numbers = planner.module.keep(&is_launched);
@@ -46,18 +41,14 @@ impl Arguments {
 
 struct Chaining<'p, 'd> {
     planner: &'p mut Planner<'d>,
-    shape: ChainShape,
+    groups: u32,
 }
 
 impl Chaining<'_, '_> {
-    fn most(&self, rounds: u32) -> u32 {
-        (rounds * self.shape.blocks()).max(ALWAYS)
-    }
-
-    fn is_small(&self, action: &Action, most: u32) -> bool {
+    fn is_small(&self, action: &Action) -> bool {
         match action {
             Action::Launch { kernel, grid, .. } => {
-                grid[0].saturating_mul(grid[1]) <= most && self.planner.module.kernel(*kernel).threads == THREADS
+                grid[0].saturating_mul(grid[1]) <= MOST_BLOCKS && self.planner.module.kernel(*kernel).threads == THREADS
             }
             Action::Chain(_)
             | Action::Joined
@@ -74,7 +65,7 @@ impl Chaining<'_, '_> {
         let mut open: Vec<(usize, usize)> = Vec::new();
         for step in 0..actions.steps.len() {
             for place in 0..actions.steps[step].len() {
-                if self.is_small(&actions.steps[step][place], self.most(MOST_ROUNDS)) {
+                if self.is_small(&actions.steps[step][place]) {
                     open.push((step, place));
                     continue;
                 }
@@ -99,9 +90,8 @@ impl Chaining<'_, '_> {
 
     /// A scan loop as one kernel, if its body consists of small launches.
     fn looped(&mut self, body: &Actions, length: usize) -> Option<Chained> {
-        let most = self.most(MOST_LOOPED_ROUNDS);
         let all = || body.steps.iter().flatten();
-        if all().next().is_none() || !all().all(|action| self.is_small(action, most)) {
+        if all().next().is_none() || !all().all(|action| self.is_small(action)) {
             return None;
         }
         let mut arguments = Arguments::default();
@@ -109,13 +99,13 @@ impl Chaining<'_, '_> {
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
-        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.shape);
+        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.groups);
         Some(self.chained(kernel, arguments))
     }
 
     fn chained(&mut self, kernel: Kernel, arguments: Arguments) -> Chained {
-        let (blocks, threads) = (kernel.cluster, kernel.threads);
-        Chained { kernel: self.planner.module.number(kernel), blocks, threads, arguments: arguments.list }
+        let threads = kernel.threads;
+        Chained { kernel: self.planner.module.number(kernel), threads, arguments: arguments.list }
     }
 
     /// A launch as a link of a chain. Scratch memory is that of its step, if the step has its own.
@@ -153,7 +143,7 @@ impl Chaining<'_, '_> {
             }
             let count = links.len();
             if count > 1 {
-                let joined = Kernel::chain(&links, arguments.list.len(), None, self.shape);
+                let joined = Kernel::chain(&links, arguments.list.len(), None, self.groups);
                 let chained = self.chained(joined, arguments);
                 for (step, place) in &rest[1..count] {
                     actions.steps[*step][*place] = Action::Joined;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use super::product::Product;
-use super::source::ChainShape;
 
 /// An address in the memory of a device.
 pub(super) type Address = u64;
@@ -75,9 +74,9 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         unreachable!("a wait for {mark:?} on a device with one lane")
     }
 
-    /// What can stand in for the blocks of several kernels in one launch.
-    fn chain_shape(&self) -> ChainShape {
-        ChainShape { cluster: 1, groups: 1 }
+    /// The groups of threads in a block that can stand in for the blocks of small kernels.
+    fn groups(&self) -> u32 {
+        1
     }
 
     /// Records what is started from now on instead of running it; false if the device cannot.

@@ -16,12 +16,9 @@ use cudarc::nvrtc::{result as nvrtc, sys as nvrtc_sys};
 
 use super::device::{Address, Device, Loaded, Mark, Recording, Turn};
 use super::product::{Matrix, Product};
-use super::source::{ChainShape, Module};
+use super::source::Module;
 use crate::dtype::DType;
 use crate::error::Error;
-
-/// The blocks of a cluster: the most that every GPU with clusters has.
-const CLUSTER: u32 = 8;
 
 /// The groups of threads in a block of a chain: as many as a block can have.
 const GROUPS: u32 = 4;
@@ -526,7 +523,36 @@ impl Device for OpenGpu {
         if product.is_triangle {
             return triangle(products, product, places, alpha);
         }
-        for (offsets, adds) in &product.calls {
+        for (offsets, adds) in product.calls.iter().filter(|_| product.batch == 1) {
+            let beta = number(if *adds { 1.0 } else { 0.0 });
+            let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
+            // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type.
+            let status = unsafe {
+                cublas::cublasGemmEx(
+                    products.handle.0.cast(),
+                    direction(&product.x),
+                    direction(&product.y),
+                    n,
+                    m,
+                    k,
+                    alpha.as_ptr().cast(),
+                    place(0) as *const c_void,
+                    kind,
+                    product.x.leading as i32,
+                    place(1) as *const c_void,
+                    kind,
+                    product.y.leading as i32,
+                    beta.as_ptr().cast(),
+                    place(2) as *mut c_void,
+                    kind,
+                    product.result.leading as i32,
+                    compute,
+                    cublas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
+                )
+            };
+            status.result().map_err(|error| format!("a product of matrices failed: {error:?}"))?;
+        }
+        for (offsets, adds) in product.calls.iter().filter(|_| product.batch != 1) {
             let beta = number(if *adds { 1.0 } else { 0.0 });
             let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
             // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type.
@@ -589,8 +615,8 @@ impl Device for OpenGpu {
             .map_err(|error| error.to_string())
     }
 
-    fn chain_shape(&self) -> ChainShape {
-        ChainShape { cluster: if self.gpu.capability.0 >= 9 { CLUSTER } else { 1 }, groups: GROUPS }
+    fn groups(&self) -> u32 {
+        GROUPS
     }
 
     fn record(&self) -> Result<bool, String> {

@@ -135,7 +135,7 @@ impl Executor for Cuda {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
         let mut planner = Planner::new(&multiplies);
         let mut actions = planner.program(&program)?;
-        chain::chain(&mut planner, &program, &mut actions, self.device.chain_shape());
+        chain::chain(&mut planner, &program, &mut actions, self.device.groups());
         let Planner { module, scratch, unread, constants, reports, .. } = planner;
         let kernels = self.device.load(&module).map_err(failed)?;
         let constants = constants

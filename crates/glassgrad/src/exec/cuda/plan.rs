@@ -25,7 +25,7 @@ pub(super) enum Action {
         memories: Vec<Memory>,
         report: Option<usize>,
     },
-    /// Several launches as one kernel of one cluster.
+    /// Several launches as one kernel of one block.
     Chain(Chained),
     /// A launch that is a part of a chain before it.
     Joined,
@@ -59,9 +59,6 @@ pub(super) enum Action {
 /// A kernel that stands for several launches.
 pub(super) struct Chained {
     pub(super) kernel: usize,
-    /// The blocks of its cluster.
-    pub(super) blocks: u32,
-    /// The threads of each.
     pub(super) threads: u32,
     pub(super) arguments: Vec<Argument>,
 }

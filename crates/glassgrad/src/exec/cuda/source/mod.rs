@@ -34,8 +34,6 @@ pub(super) struct Kernel {
     pub(super) operations: BTreeSet<&'static str>,
     /// The bytes of shared memory of a block.
     pub(super) shared: usize,
-    /// The blocks of a cluster, which wait for each other.
-    pub(super) cluster: u32,
     /// The groups of threads in a block, each of which stands in for a block.
     groups: u32,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
@@ -99,16 +97,13 @@ impl Module {
     pub(super) fn cuda(&self, number: usize) -> String {
         let kernel = &self.kernels[number];
         let mut text = include_str!("preamble.cuh").to_owned();
-        if kernel.cluster > 1 || kernel.groups > 1 {
-            text.push_str(include_str!("chain.cuh"));
+        if kernel.groups > 1 {
+            text.push_str("// Waits for the threads of a group.\nGG_INLINE void gg_group_barrier(u32 group) { ");
+            let _ = writeln!(text, "asm volatile(\"bar.sync %0, {THREADS};\" ::\"r\"(group + 1) : \"memory\"); }}");
         }
         kernel.operations.iter().for_each(|name| text.push_str(&function_of(name)));
         kernel.functions(&mut text, 0);
-        let cluster = match kernel.cluster {
-            1 => String::new(),
-            blocks => format!("__cluster_dims__({blocks}, 1, 1) "),
-        };
-        let head = format!("extern \"C\" __global__ void {cluster}__launch_bounds__({}) kernel", kernel.threads);
+        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) kernel", kernel.threads);
         let _ = writeln!(text, "{head}({}) {{\n{}}}\n", kernel.parameters(), kernel.main(0));
         text
     }
@@ -142,33 +137,8 @@ fn parameters(arguments: usize) -> String {
     parameters.join(", ")
 }
 
-/// What stands in for the blocks of the kernels of a chain: blocks of a cluster, and groups of threads in each of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChainShape {
-    pub(super) cluster: u32,
-    pub(super) groups: u32,
-}
-
 /// The shared memory of a block, in bytes.
 const SHARED: usize = 48 << 10;
-
-impl ChainShape {
-    /// The blocks that run at the same time.
-    pub(super) fn blocks(self) -> u32 {
-        self.cluster * self.groups
-    }
-
-    /// The shape for some links with this much shared memory for each group: no cluster where one block will do, since the
-    /// barrier of a cluster takes longer.
-    fn for_links(self, links: &[Link<'_>], shared: usize) -> ChainShape {
-        let mut groups = self.groups;
-        while groups > 1 && groups as usize * shared > SHARED {
-            groups /= 2;
-        }
-        let most = links.iter().map(|link| link.grid[0] * link.grid[1]).max().unwrap_or(1);
-        ChainShape { cluster: if most <= 2 * groups { 1 } else { self.cluster }, groups }
-    }
-}
 
 /// One kernel of a chain: the kernel, the blocks of its grid, and which argument of the chain each of its own is.
 pub(super) struct Link<'k> {
@@ -182,17 +152,16 @@ impl Kernel {
         parameters(self.arguments)
     }
 
-    /// Several kernels as one: the blocks of a cluster share the blocks of each of them, one kernel after another. Small programs
-    /// cost less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
+    /// Several kernels as one block: groups of its threads stand in for their blocks, one kernel after another. Small programs cost
+    /// less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
     /// even and in odd iterations, and how far they move from one iteration to the next.
-    pub(super) fn chain(links: &[Link<'_>], arguments: usize, length: Option<usize>, shape: ChainShape) -> Kernel {
+    pub(super) fn chain(links: &[Link<'_>], arguments: usize, length: Option<usize>, groups: u32) -> Kernel {
         let mut body = String::new();
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
         let words = shared.div_ceil(8).max(1);
-        let ChainShape { cluster, groups } = shape.for_links(links, 8 * words);
+        let groups = (1..=groups).rev().find(|groups| 8 * words * *groups as usize <= SHARED).unwrap_or(1);
         let _ = writeln!(body, "    __shared__ double common[{}];", words * groups as usize);
-        let (rank, barrier) = if cluster > 1 { ("gg_rank()", "gg_barrier();") } else { ("0u", "__syncthreads();") };
-        let _ = writeln!(body, "    const u32 group = threadIdx.x / {THREADS}u, rank = {rank} * {groups}u + group;");
+        let _ = writeln!(body, "    const u32 group = threadIdx.x / {THREADS}u;");
         let _ = writeln!(body, "    const GgThread own = {{threadIdx.x % {THREADS}u}};");
         let sync = if groups > 1 { "gg_group_barrier(group);" } else { "__syncthreads();" };
         if let Some(length) = length {
@@ -210,11 +179,11 @@ impl Kernel {
             let between = if link.kernel.barriers { sync } else { "" };
             let _ = write!(
                 body,
-                "    for (u32 b = rank; b < {}u; b += {}u) {{\n        \
+                "    for (u32 b = group; b < {}u; b += {}u) {{\n        \
                  part_NUMBER_{number}({given}GgBlock{{b % {x}u, b / {x}u}}, own, group, (char *)(common + group * {words}));\n        \
-                 {between}\n    }}\n    {barrier}\n",
+                 {between}\n    }}\n    __syncthreads();\n",
                 x * y,
-                cluster * groups,
+                groups,
             );
         }
         let arguments = match length {
@@ -233,7 +202,6 @@ impl Kernel {
             operations: links.iter().flat_map(|link| link.kernel.operations.iter().copied()).collect(),
             shared,
             parts: parts.collect(),
-            cluster,
             groups,
         }
     }
@@ -368,7 +336,6 @@ impl Writer {
                 barriers,
                 operations,
                 shared,
-                cluster: 1,
                 groups: 1,
                 parts: Vec::new(),
             },
