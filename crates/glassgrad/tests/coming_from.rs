@@ -301,7 +301,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         Tensor::concatenate(&[&x, &y], 0);
         Tensor::stack(&[&x, &y], 0);
         x.split(&[1, 2], 1);
-        x.chunk(2, 0);
+        x.array_split(2, 0);
         x.tile(&[2, 1]);
         x.repeat(2, 1);
         x.roll(1, 1);
@@ -318,7 +318,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         x.slice(&[s(..), s(-1)]);
         x.slice(&[s(..), s(..).step(2)]);
         x.slice(&[Index::Rest, Index::NewAxis]);
-        x.gather(&i, 1);
+        x.take(&i, 1);
         a.index_at(&[&i, &i]);
         a.embedding(&i);
         x.take_along(&x.argsort(1), 1);

@@ -12,6 +12,7 @@ mod custom;
 mod golden_operations;
 mod linalg;
 mod not_supported;
+mod promotion;
 mod solve_soundness;
 mod soundness;
 mod strict;

@@ -13,7 +13,6 @@ use super::forward::pushforward;
 use super::reverse::pullback;
 use super::within::Budget;
 use crate::dtype::DType;
-use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::{Op, Pass, ProvenanceScope, Tensor};
 use crate::shape::Shape;
@@ -26,6 +25,12 @@ use crate::tree::{Path, Tree, checked_map};
 /// let halved = |x: &Tensor| -> Result<Tensor, Error> { Ok(x.square() / x.item()?.signum()) };
 /// assert_eq!(grad(halved)(&Tensor::from(-3.0)).item().unwrap(), 6.0);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a function that is transformed cannot return `{Self}`",
+    label = "neither a tree of tensors nor a `Result` with one",
+    note = "return a `Tensor`, or tuples, arrays, vectors and structs of tensors, or a `Result` with one of them and a `glassgrad::error::Error`",
+    note = "end the closure without a semicolon"
+)]
 pub trait Outcome {
     /// The tree.
     type Tree: Tree;
@@ -98,7 +103,7 @@ pub(super) fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) 
 }
 
 /// A tree of fresh variables, or one that failed if `x` is not a sound tree.
-fn as_variables<X: Tree>(x: &X) -> X {
+pub(super) fn as_variables<X: Tree>(x: &X) -> X {
     match checked_map("differentiate", x, Tensor::wrapped) {
         Ok((variables, _)) => variables,
         Err(error) => failed_like(x, &error),
@@ -319,44 +324,6 @@ pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
     let result = function(&variables);
     let value = result.clone();
     (value, move |direction| push_tree(&variables, &result, direction))
-}
-
-/// The Jacobian of a function of one tensor, by one sweep with the unit tensor as its seed: the axes of the
-/// result, followed by those of the argument.
-///
-/// ```
-/// use glassgrad::{Tensor, jacobian};
-/// let j = jacobian(|x: &Tensor| x.square())(&Tensor::from([1.0, 2.0]));
-/// assert_eq!(j.to_string(), "[[2, 0],\n [0, 4]]");
-/// ```
-pub fn jacobian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
-    move |x| {
-        let traced = trace(&function, x);
-        let result = &traced.result;
-        if let Some(error) = result.error() {
-            return Tensor::failed(&error.clone());
-        }
-        if !result.is_float() {
-            let message = format!("the function must return floating-point numbers, not {}", result.dtype());
-            return Tensor::refused_at(Error::new("jacobian", message), &[result], result.origin());
-        }
-        let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
-        let lead = result.shape().to_vec();
-        let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
-        let found = pullback(&[(result, seed)], &[&traced.variables], &lead).remove(0);
-        found.unwrap_or_else(|| Tensor::full(result.shape().followed_by(x.shape()), 0.0, x.dtype()))
-    }
-}
-
-/// The Hessian of a function of one tensor that returns one number: the axes of the argument, twice.
-///
-/// ```
-/// use glassgrad::{Tensor, hessian};
-/// let h = hessian(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0, 2.0]));
-/// assert_eq!(h.to_string(), "[[ 6,  0],\n [ 0, 12]]");
-/// ```
-pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
-    jacobian(grad(function))
 }
 
 /// The product of the Hessian with a direction, without the Hessian.

@@ -100,7 +100,7 @@ pub(crate) fn rows() -> Vec<Row> {
     }
     // Shapes.
     rows! { all;
-        (q) q.reshape_infer(&[-1, 4]);
+        (q) q.reshape([-1, 4]);
         (q) q.flatten_axes(1, -1);
         (q) q.unflatten(2, &[2, 2]);
         (q) q.move_axes(&[0, 1], &[-1, 0]);
