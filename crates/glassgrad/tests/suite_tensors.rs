@@ -4,9 +4,11 @@
 #![allow(clippy::duplicate_mod)]
 
 mod array_operations;
+mod attention;
 mod coming_from;
 mod composed_operations;
 mod contract;
+mod control;
 mod convolution;
 mod custom;
 mod golden_operations;
@@ -15,6 +17,7 @@ mod not_supported;
 mod promotion;
 mod solve_soundness;
 mod soundness;
+mod sparse;
 mod strict;
 mod tensor_errors;
 mod tensor_operations;

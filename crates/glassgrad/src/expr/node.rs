@@ -467,8 +467,8 @@ impl Tensor {
     ///
     /// ```
     /// use glassgrad::Tensor;
-    /// let x = Tensor::from([1.0]).named("x") + Tensor::from([1.0_f32]).named("y");
-    /// assert!(x.eval().unwrap_err().to_string().contains("operands: x f64[1], y f32[1]"));
+    /// let x = Tensor::from([1.0]).named("x").matmul(&Tensor::from([1.0_f32, 2.0]).named("y"));
+    /// assert!(x.eval().unwrap_err().to_string().contains("operands: x f64[1], y f32[2]"));
     /// ```
     pub fn named(self, name: &str) -> Tensor {
         let _ = self.0.name.set(name.into());
