@@ -15,7 +15,9 @@ use glassgrad::nn::{GroupNorm, InstanceNorm, Layer, PRelu, RmsNorm};
 use glassgrad::operations::Complex;
 #[cfg(feature = "linalg")]
 use glassgrad::operations::linalg::Triangle;
-use glassgrad::operations::{Convolution, Interpolation, Padding, Pooling, Quantile, Reduction};
+use glassgrad::operations::{
+    Attention, Convolution, Interpolation, Padding, Pooling, Quantile, Reduction, SparseMatrix,
+};
 
 /// An expression, its letters, and the function of them that it is.
 pub(crate) type Row = (&'static str, &'static str, fn(&[Tensor]) -> Tensor);
@@ -227,6 +229,15 @@ pub(crate) fn rows() -> Vec<Row> {
         (t u) Bernoulli { logits: t.clone() }.kl_divergence(&Bernoulli { logits: u.clone() });
         (t u) Categorical { logits: t.clone() }.kl_divergence(&Categorical { logits: u.clone() });
         (t u) Poisson { log_rate: t.clone() }.kl_divergence(&Poisson { log_rate: u.clone() });
+    }
+    // Attention, ellipses, sparse matrices.
+    rows! { all;
+        (q) q.scaled_dot_product_attention(&q, &q, &Attention::default());
+        (q) q.scaled_dot_product_attention(&q, &q, &Attention::default().causal());
+        (q) q.scaled_dot_product_attention(&q.slice(&[s(..1)]), &q.slice(&[s(..1)]), &Attention::default());
+        (q) Tensor::einsum("...ij->...ji", [&q]);
+        (b q) Tensor::einsum("...ij,ik", [&q, &b]);
+        (b t) SparseMatrix::from_coo(&[0, 1, 1], &[2, 0, 2], t.slice(&[s(0)]), [2, 3]).matmul(&b);
     }
     // Special functions.
     rows! { all;
