@@ -11,6 +11,7 @@ mod contract;
 mod control;
 mod convolution;
 mod custom;
+mod error_messages;
 mod first_programs;
 mod golden_operations;
 mod linalg;

@@ -4,7 +4,7 @@
 
 use super::forward::pushforward;
 use super::reverse::pullback;
-use super::transforms::{Outcome, Traced, as_variables, failed_like, grad, trace};
+use super::transforms::{Outcome, Traced, as_variables, failed_like, grad_as, trace};
 use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::{Pass, ProvenanceScope, Tensor};
@@ -76,7 +76,7 @@ pub fn jacfwd<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) ->
 /// assert_eq!(h.to_string(), "[[ 6,  0],\n [ 0, 12]]");
 /// ```
 pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
-    reverse(grad(function), "hessian")
+    reverse(grad_as(function, "hessian"), "hessian")
 }
 
 /// The Hessian of a function of a tree that returns one number, by blocks: for each leaf, under its path, a tree with the
@@ -91,7 +91,7 @@ pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> im
 /// assert_eq!((aa.to_string(), ab.to_string()), ("[[10,  0],\n [ 0, 10]]".into(), "[2, 4]".into()));
 /// ```
 pub fn hessian_blocks<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> Vec<(Path, X)> {
-    let gradient = grad(function);
+    let gradient = grad_as(function, "hessian_blocks");
     move |x| {
         let variables = as_variables(x);
         let block = |leaf: &Tensor| match no_jacobian(leaf, "hessian_blocks") {
@@ -113,7 +113,7 @@ pub fn hessian_blocks<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
 /// assert_eq!(vmap(laplacian(f))(&Tensor::from([[1.0, 2.0], [0.0, 1.0]])).to_string(), "[24,  8]");
 /// ```
 pub fn laplacian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
-    trace_of_jacobian(grad(function), "laplacian")
+    trace_of_jacobian(grad_as(function, "laplacian"), "laplacian")
 }
 
 /// The divergence of a vector field, whose result has the shape of its argument: the trace of its Jacobian.
