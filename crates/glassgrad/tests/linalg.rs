@@ -85,6 +85,14 @@ fn singular_parts(a: &Tensor) -> Tensor {
     flat(&[&s, &(&u * s.square().recip()).matmul(&vt), &u.square(), &vt.square()])
 }
 
+/// Functions of the eigenvectors of a general matrix that do not depend on their phases.
+fn eigen_parts(a: &Tensor) -> Tensor {
+    let (values, vectors) = a.eig();
+    let first = vectors.slice(&[s(0)]).conj();
+    let relative = &vectors * &first;
+    flat(&[&values.re, &values.im, &vectors.abs_square(), &relative.re, &relative.im])
+}
+
 fn cases() -> Vec<Case> {
     let (a, b, vector) = (steady(1, &[3, 3]), normal(2, &[3, 2]), normal(3, &[3]));
     let right = |b: Tensor| move |a: &Tensor| a.solve(&b.cast(a.dtype()));
@@ -104,6 +112,11 @@ fn cases() -> Vec<Case> {
         case("eigh", [3, 3], |a| {
             let (values, vectors) = a.eigh();
             flat(&[&values, &vectors.square(), &(&vectors * values.sin()).matmul(&vectors.transpose())])
+        }),
+        case("eig with real values", [3, 3], |a| eigen_parts(&(a * Tensor::from([1.0, 2.0, 4.0]).cast(a.dtype())))),
+        case("eig with a pair", [3, 3], |a| {
+            let turn = Tensor::from([[0.0, -6.0, 0.0], [6.0, 0.0, 0.0], [0.0, 0.0, 0.0]]);
+            eigen_parts(&(a + turn.cast(a.dtype())))
         }),
         case("lstsq", [4, 2], |a| a.lstsq(&normal(4, &[4]).cast(a.dtype()))),
         case("lstsq by right-hand side", [4, 2], |b| steady(5, &[4, 3]).cast(b.dtype()).lstsq(b)),
@@ -658,6 +671,23 @@ fn what_is_no_matrix_is_refused() {
     {
         assert!(later.eval().expect_err("it must fail").to_string().starts_with("inv: "));
     }
+}
+
+#[test]
+fn general_eigenvalues_meet_their_definition() {
+    let a = normal(1, &[2, 6, 6]);
+    let (values, vectors) = a.eig();
+    let left = (a.matmul(&vectors.re), a.matmul(&vectors.im));
+    let right = &vectors * glassgrad::operations::Complex::new(values.re.unsqueeze(-2), values.im.unsqueeze(-2));
+    assert_close("real parts", &left.0, &right.re);
+    assert_close("imaginary parts", &left.1, &right.im);
+    assert_close("trace", &values.re.sum_over(-1), &Tensor::einsum("bii->b", [&a]));
+    assert_error(&normal(1, &[2, 3]).eigvals().re, "eig: it needs square matrices, not 2 rows by 3 columns");
+    // Without a basis of eigenvectors there are values, and no derivative.
+    let shear = Tensor::from([[1.0, 1.0], [0.0, 1.0]]);
+    assert_eq!(numbers(&shear.eigvals().re), [1.0, 1.0]);
+    let slope = numbers(&grad(|a: &Tensor| a.eigvals().re.square().sum())(&shear));
+    assert!(slope.iter().all(|number| number.is_nan()), "{slope:?}");
 }
 
 #[test]

@@ -202,6 +202,8 @@ pub(crate) fn rows() -> Vec<Row> {
         (b) (&b + b.transpose()).eigvalsh(Triangle::lower());
         (b) (&b + b.transpose()).eigvalsh(Triangle::upper());
         (a b t) Tensor::stack(&[&b, &a], 0).solve_vectors(&t);
+        (b) b.eigvals().abs().sum();
+        (b) b.eig().1.abs_square().matmul(&b.eigvals().re);
         (b) b.sqrtm();
         (b) b.logm();
         (a t v) MultivariateNormal::new(&v, &a).log_probability(&t);
