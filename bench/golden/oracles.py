@@ -81,6 +81,15 @@ def sqrtm_jax(a):
     return x
 
 
+def attention(q, k, v, causal=False):
+    """Scaled dot-product attention of [heads, places, width]; fewer heads of keys are shared by groups."""
+    k, v = (jnp.repeat(x, q.shape[0] // x.shape[0], axis=0) for x in (k, v))
+    scores = q @ jnp.swapaxes(k, 1, 2) / jnp.sqrt(q.shape[-1])
+    if causal:
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[1:], bool)), scores, -jnp.inf)
+    return jax.nn.softmax(scores, axis=-1) @ v
+
+
 def pair(z):
     """Real and imaginary part along a new first axis."""
     return jnp.stack([z.real, z.imag])
@@ -131,4 +140,5 @@ TORCH = {
     "kl": distributions.kl_divergence,
 } | {name: getattr(distributions, name) for name in NAMES}
 JAX = {"huber": huber, "ctc": ctc, "cosine": cosine, "rotary": rotary_jax, "sqrtm": sqrtm_jax, "logm": logm_jax, "pair": pair}
+JAX |= {"attention": attention}
 JAX |= {"bessel_j": bessel_j, "bessel_i": bessel_i, "beta_logpdf": beta_logpdf, "kl_gamma": kl_gamma, "kl_dirichlet": kl_dirichlet}

@@ -11,6 +11,8 @@ import torch.nn.functional as nnf
 
 jax.config.update("jax_enable_x64", True)
 torch.set_default_dtype(torch.float64)
+# The fused kernel of attention has no second derivative, the plain formula has.
+torch.backends.cuda.enable_flash_sdp(False)
 torch.set_num_threads(1)
 
 # What the peers spell differently: the name here, in JAX, in PyTorch.

@@ -218,9 +218,9 @@ fn training_part(seed: u64) -> (Tensor, Tensor) {
     let cells: Vec<f64> =
         table.lines().skip(1).flat_map(|line| line.split(',').map(|cell| cell.parse().expect("a number"))).collect();
     let order: Vec<i64> = Key::new(seed).fold(0).permutation(150)[..120].iter().map(|row| *row as i64).collect();
-    let rows = Tensor::new(&cells, [150, 5]).gather(&Tensor::from(order), 0);
-    let features = rows.gather(&Tensor::from([0_i64, 1, 2, 3]), 1);
-    let classes = rows.gather(&Tensor::from(4_i64), 1).cast(DType::I64);
+    let rows = Tensor::new(&cells, [150, 5]).take(&Tensor::from(order), 0);
+    let features = rows.take(&Tensor::from([0_i64, 1, 2, 3]), 1);
+    let classes = rows.take(&Tensor::from(4_i64), 1).cast(DType::I64);
     ((&features - features.mean_over(0)) / features.std_over(0), classes)
 }
 

@@ -1,4 +1,5 @@
-//! Dense factorisations of `f64` matrices: LU, Cholesky, QR, symmetric eigenvalues, SVD, and triangular systems.
+//! Dense factorisations of `f64` matrices: LU, Cholesky, QR, symmetric and general eigenvalues, SVD, and triangular
+//! systems.
 //!
 //! The crate is what `glassgrad::operations::linalg` computes with. It has no generic code and no complex numbers, so that
 //! it builds in seconds. Everything runs on the calling thread, and results are the same bits at every instruction-set
@@ -26,6 +27,7 @@ mod lu;
 mod matrix;
 mod qr;
 mod rotations;
+mod schur;
 mod simd;
 mod svd;
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub use eigen::symmetric_eigen;
 pub use lu::Lu;
 pub use matrix::Matrix;
 pub use qr::orthonormal_columns;
+pub use schur::{Schur, general_eigen};
 pub use svd::Svd;
 pub use triangular::{Triangle, solve_triangular};
 

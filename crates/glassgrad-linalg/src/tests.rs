@@ -309,3 +309,60 @@ fn what_is_not_finite_ends() {
     assert_eq!(symmetric_eigen(&a).err(), Some(NoConvergence));
     assert_eq!(Svd::of(&a).err(), Some(NoConvergence));
 }
+
+/// The factors of the real Schur form, and a·v = v·λ for the vectors.
+fn assert_general_eigen(a: &Matrix, conditioned: f64) {
+    let n = a.rows();
+    let norm = a.max_norm() * (n as f64).sqrt().max(1.0);
+    let form = Schur::of(a).expect("it converges");
+    assert_orthonormal(&form.z);
+    let product = form.z.product(&form.t).product(&form.z.transposed());
+    assert!(distance(&product, a) <= bound(n, norm), "{} {}", distance(&product, a), bound(n, norm));
+    for i in 0..n {
+        for j in 0..i {
+            let is_beside = j + 1 == i && (j == 0 || form.t[(j, j - 1)] == 0.0);
+            assert!(form.t[(i, j)] == 0.0 || is_beside, "row {i} and column {j} of {n}");
+        }
+    }
+    let (values, re, im) = general_eigen(a).expect("it converges");
+    for (k, (value_re, value_im)) in values.iter().enumerate() {
+        let (re, im): (Vec<f64>, Vec<f64>) = (re.column(k).collect(), im.column(k).collect());
+        let length: f64 = re.iter().zip(&im).map(|(re, im)| re * re + im * im).sum();
+        assert!((length - 1.0).abs() < bound(n, 1.0));
+        for i in 0..n {
+            let row = |v: &[f64]| -> f64 { (0..n).map(|j| a[(i, j)] * v[j]).sum() };
+            let error =
+                (row(&re) - value_re * re[i] + value_im * im[i]).hypot(row(&im) - value_re * im[i] - value_im * re[i]);
+            assert!(error <= conditioned * bound(n, norm), "{error} of {} in value {k} of {n}", bound(n, norm));
+        }
+    }
+    assert!(values.is_sorted_by(|a, b| a.0 <= b.0));
+}
+
+#[test]
+fn general_eigenvalues_and_vectors_meet_their_definition() {
+    let mut numbers = Numbers(11);
+    for n in SIZES {
+        let a = numbers.matrix(n, n);
+        assert_general_eigen(&a, 1.0);
+        assert_general_eigen(&scaled(&a, 1e150), 1.0);
+        assert_general_eigen(&scaled(&a, 1e-150), 1.0);
+        assert_general_eigen(&numbers.symmetric(n), 1.0);
+    }
+    // Permutations, whose values lie on a circle, nilpotent and triangular matrices, and repeated pairs.
+    assert_general_eigen(&Matrix::from_fn(7, 7, |i, j| f64::from(u8::from((i + 1) % 7 == j))), 1.0);
+    assert_general_eigen(&Matrix::from_fn(5, 5, |i, j| f64::from(u8::from(i + 1 == j))), 1.0);
+    assert_general_eigen(&Matrix::from_fn(6, 6, |i, j| if j >= i { (i + 2 * j) as f64 } else { 0.0 }), 1.0);
+    assert_general_eigen(&Matrix::zeros(4, 4), 1.0);
+    let turn = [[0.0, -1.0], [1.0, 0.0]];
+    assert_general_eigen(&Matrix::from_fn(4, 4, |i, j| if i / 2 == j / 2 { turn[i % 2][j % 2] } else { 0.0 }), 1.0);
+    assert_eq!(general_eigen(&Matrix::full(2, 2, f64::NAN)).unwrap_err(), NoConvergence);
+    // A pair is conjugate to the bit.
+    let (values, re, im) = general_eigen(&numbers.matrix(9, 9)).expect("it converges");
+    for k in 0..8 {
+        if values[k].1 > 0.0 {
+            assert_eq!(values[k + 1], (values[k].0, -values[k].1));
+            assert!(re.column(k).eq(re.column(k + 1)) && im.column(k).eq(im.column(k + 1).map(|im| -im)));
+        }
+    }
+}

@@ -47,7 +47,7 @@ fn cross([a, b, c]: &[Tensor; 3], [x, y, z]: &[Tensor; 3]) -> [Tensor; 3] {
 ///
 /// A turn is p + 2(a×p + a×(a×p))/(1 + a·a), where a is its axis times the tangent of half its angle: no sine, no root.
 fn seen(scene: &Scene, camera: &Tensor, point: &Tensor) -> Tensor {
-    let (pose, place) = (scene.cameras.gather(camera, 0), scene.points.gather(point, 0));
+    let (pose, place) = (scene.cameras.take(camera, 0), scene.points.take(point, 0));
     let (axis, shift, place) = (columns::<3>(&pose, 0), columns::<3>(&pose, 3), columns::<3>(&place, 0));
     let once = cross(&axis, &place);
     let twice = cross(&axis, &once);

@@ -32,6 +32,45 @@ impl DType {
         matches!(self, DType::F32 | DType::F64)
     }
 
+    /// The type of an operation on elements of two types: the later one of bool, i64, f32 and f64. Integers beside
+    /// floating-point numbers take on their type, whatever its width, as in PyTorch and JAX.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!(DType::F32.promote(DType::F64), DType::F64);
+    /// assert_eq!(DType::I64.promote(DType::F32), DType::F32);
+    /// ```
+    pub fn promote(self, other: DType) -> DType {
+        let rank = |dtype: DType| match dtype {
+            DType::Bool => 0,
+            DType::I64 => 1,
+            DType::F32 => 2,
+            DType::F64 => 3,
+        };
+        if rank(self) < rank(other) { other } else { self }
+    }
+
+    /// The type of the results of a function that is defined for floating-point numbers: this type if it is one, and
+    /// otherwise the default.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!((DType::F64.to_float(), DType::I64.to_float()), (DType::F64, DType::F32));
+    /// ```
+    pub fn to_float(self) -> DType {
+        if self.is_float() { self } else { DType::default() }
+    }
+
+    /// The type of numbers: this one, and integers for truth values.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!((DType::F32.to_number(), DType::Bool.to_number()), (DType::F32, DType::I64));
+    /// ```
+    pub fn to_number(self) -> DType {
+        if self == DType::Bool { DType::I64 } else { self }
+    }
+
     /// The bytes of one element in memory.
     ///
     /// ```

@@ -50,8 +50,8 @@ pub struct Einsum {
 ///
 /// ```
 /// use glassgrad::einsum::Einsum;
-/// let error = Einsum::parse("i", &[&[2]]).unwrap_err();
-/// assert!(error.to_string().contains("an arrow is missing"));
+/// let error = Einsum::parse("i->j", &[&[2]]).unwrap_err();
+/// assert!(error.to_string().contains("label 'j' of the output is in no operand"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EinsumError(pub String);
@@ -62,11 +62,100 @@ impl fmt::Display for EinsumError {
     }
 }
 
+/// What stands for axes without labels.
+const ELLIPSIS: &str = "...";
+
+/// The axes that the ellipsis stands for, of all operands together. Their labels are the first ones.
+struct Ellipsis {
+    shape: Shape,
+}
+
+impl Ellipsis {
+    fn of(inputs: &[&str], shapes: &[&[usize]]) -> Result<Ellipsis, String> {
+        let mut common = Shape::scalar();
+        for (names, shape) in inputs.iter().zip(shapes) {
+            let Some((before, after)) = names.split_once(ELLIPSIS) else { continue };
+            let (start, behind) = (before.chars().count(), after.chars().count());
+            // Operands with too few axes are reported with their labels.
+            let Some(axes) = shape.get(start..shape.len().saturating_sub(behind)) else { continue };
+            let axes = Shape::from(axes);
+            common = match common.broadcast(&axes) {
+                Some(common) => common,
+                None => return Err(format!("the axes {common} and {axes} of the ellipsis do not broadcast together")),
+            };
+        }
+        Ok(Ellipsis { shape: common })
+    }
+
+    /// The labels of an operand's axes under the ellipsis; an axis that is stretched has a label of its own, of size 1.
+    fn labels(&self, axes: &[usize], extents: &mut Vec<usize>) -> Vec<Label> {
+        let missing = self.shape.rank() - axes.len();
+        let label = |(axis, size): (usize, &usize)| {
+            if *size == self.shape[missing + axis] {
+                return missing + axis;
+            }
+            extents.push(*size);
+            extents.len() - 1
+        };
+        axes.iter().enumerate().map(label).collect()
+    }
+}
+
+/// The output of a notation without an arrow: the ellipsis, and then the labels that occur once, in alphabetical order.
+fn implicit_output(inputs: &str) -> String {
+    let mut counts: BTreeMap<char, usize> = BTreeMap::new();
+    for name in inputs.chars().filter(|name| name.is_alphabetic()) {
+        *counts.entry(name).or_default() += 1;
+    }
+    let once = counts.into_iter().filter(|(_, count)| *count == 1).map(|(name, _)| name);
+    let ellipsis = if inputs.contains(ELLIPSIS) { ELLIPSIS } else { "" };
+    ellipsis.chars().chain(once).collect()
+}
+
+/// The labels of a part of the output; one that no operand has gets the size behind its equals sign.
+fn output_labels(
+    names: &str,
+    labels: &mut BTreeMap<char, Label>,
+    extents: &mut Vec<usize>,
+) -> Result<Vec<Label>, String> {
+    let mut result = Vec::new();
+    let mut names = names.chars().peekable();
+    while let Some(name) = names.next() {
+        if !name.is_alphabetic() {
+            return Err(format!("'{name}' is no label; labels are letters"));
+        }
+        let mut size = String::new();
+        if names.next_if_eq(&'=').is_some() {
+            while let Some(digit) = names.next_if(char::is_ascii_digit) {
+                size.push(digit);
+            }
+        }
+        let label = match (labels.get(&name), size.parse::<usize>()) {
+            (Some(label), Ok(size)) if extents[*label] != size => {
+                return Err(format!("label '{name}' has size {} and size {size}", extents[*label]));
+            }
+            (Some(label), _) => *label,
+            (None, Ok(size)) => {
+                extents.push(size);
+                labels.insert(name, extents.len() - 1);
+                extents.len() - 1
+            }
+            (None, Err(_)) => {
+                return Err(format!("label '{name}' of the output is in no operand; give its size: {name}=3"));
+            }
+        };
+        result.push(label);
+    }
+    Ok(result)
+}
+
 impl Einsum {
     /// Reads a notation such as `ij,jk->ik` for operands of these shapes.
     ///
     /// A label of the output that no operand has needs a size, given after an equals sign: `i->ij=3`
-    /// repeats a vector in three columns.
+    /// repeats a vector in three columns. An ellipsis `...` stands for the axes that have no label; those of all operands
+    /// broadcast together. Without an arrow, the output has the axes of the ellipsis and then the labels that occur once,
+    /// in alphabetical order.
     ///
     /// ```
     /// use glassgrad::einsum::Einsum;
@@ -78,65 +167,65 @@ impl Einsum {
     pub fn parse(notation: &str, shapes: &[&[usize]]) -> Result<Einsum, EinsumError> {
         let error = |message: String| Err(EinsumError(format!("\"{notation}\": {message}")));
         let compact: String = notation.chars().filter(|character| !character.is_whitespace()).collect();
-        let Some((inputs, output)) = compact.split_once("->") else {
-            return error("an arrow is missing; write for example \"ij,jk->ik\"".to_owned());
+        let (inputs, output) = match compact.split_once("->") {
+            Some((inputs, output)) => (inputs, output.to_owned()),
+            None => (&compact[..], implicit_output(&compact)),
         };
         let inputs: Vec<&str> =
             if inputs.is_empty() && shapes.is_empty() { Vec::new() } else { inputs.split(',').collect() };
         if inputs.len() != shapes.len() {
             return error(format!("it names {} operands, but there are {}", inputs.len(), shapes.len()));
         }
+        let ellipsis = match Ellipsis::of(&inputs, shapes) {
+            Ok(ellipsis) => ellipsis,
+            Err(message) => return error(message),
+        };
         let mut labels: BTreeMap<char, Label> = BTreeMap::new();
-        let mut extents: Vec<usize> = Vec::new();
+        let mut extents: Vec<usize> = ellipsis.shape.to_vec();
         let mut operands = Vec::new();
         for (number, (names, shape)) in inputs.iter().zip(shapes).enumerate() {
-            if names.chars().count() != shape.len() {
+            let (before, after) = names.split_once(ELLIPSIS).unwrap_or((names, ""));
+            let unnamed = shape.len().checked_sub(before.chars().count() + after.chars().count());
+            let Some(unnamed) = unnamed.filter(|unnamed| names.contains(ELLIPSIS) || *unnamed == 0) else {
                 let shape = Shape::from(*shape);
                 return error(format!("operand {} has the labels \"{names}\", but the shape {shape}", number + 1));
-            }
+            };
+            let start = before.chars().count();
             let mut operand = Vec::new();
-            for (name, size) in names.chars().zip(*shape) {
+            let named = before.chars().zip(0..).chain(after.chars().zip(start + unnamed..));
+            for (name, axis) in named {
+                let size = shape[axis];
                 if !name.is_alphabetic() {
                     return error(format!("'{name}' is no label; labels are letters"));
                 }
                 let label = *labels.entry(name).or_insert_with(|| {
-                    extents.push(*size);
+                    extents.push(size);
                     extents.len() - 1
                 });
-                if extents[label] != *size {
+                if extents[label] != size {
                     return error(format!("label '{name}' has size {} and size {size}", extents[label]));
                 }
                 operand.push(label);
             }
+            let stretched = ellipsis.labels(&shape[start..start + unnamed], &mut extents);
+            operand.splice(start..start, stretched);
             operands.push(operand);
         }
+        let (before, after) = output.split_once(ELLIPSIS).unwrap_or((&output, ""));
+        if !output.contains(ELLIPSIS) && ellipsis.shape.rank() > 0 {
+            return error(
+                "the output lacks the axes of the ellipsis; write \"...\" in it, or sum over labels".to_owned(),
+            );
+        }
         let mut result = Vec::new();
-        let mut names = output.chars().peekable();
-        while let Some(name) = names.next() {
-            if !name.is_alphabetic() {
-                return error(format!("'{name}' is no label; labels are letters"));
+        for (part, names) in [before, after].into_iter().enumerate() {
+            if part == 1 {
+                result.extend(0..ellipsis.shape.rank());
             }
-            let mut size = String::new();
-            if names.next_if_eq(&'=').is_some() {
-                while let Some(digit) = names.next_if(char::is_ascii_digit) {
-                    size.push(digit);
-                }
+            match output_labels(names, &mut labels, &mut extents) {
+                Ok(found) => result.extend(found),
+                Err(message) => return error(message),
             }
-            let label = match (labels.get(&name), size.parse::<usize>()) {
-                (Some(label), Ok(size)) if extents[*label] != size => {
-                    return error(format!("label '{name}' has size {} and size {size}", extents[*label]));
-                }
-                (Some(label), _) => *label,
-                (None, Ok(size)) => {
-                    extents.push(size);
-                    labels.insert(name, extents.len() - 1);
-                    extents.len() - 1
-                }
-                (None, Err(_)) => {
-                    return error(format!("label '{name}' of the output is in no operand; give its size: {name}=3"));
-                }
-            };
-            result.push(label);
         }
         Ok(Einsum::new(operands, result, extents))
     }

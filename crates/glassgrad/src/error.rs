@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// let error = (Tensor::zeros([2, 3]).matmul(&Tensor::ones([4, 5]))).eval().unwrap_err();
 /// assert_eq!((error.operation(), error.message()), ("matmul", "3 columns meet 4 rows"));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Error(Arc<Details>);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -143,6 +143,19 @@ impl fmt::Display for Error {
             write!(formatter, "\n  help: {help}")?;
         }
         Ok(())
+    }
+}
+
+/// What `unwrap` prints: the same text as [`Display`](fmt::Display), on lines of its own.
+///
+/// ```
+/// use glassgrad::error::Error;
+/// let error = Error::new("lookup", "no such word");
+/// assert_eq!(format!("{error:?}"), error.to_string());
+/// ```
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
     }
 }
 

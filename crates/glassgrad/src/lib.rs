@@ -22,6 +22,27 @@
 //! assert_eq!(step.call(&x).unwrap().shape().to_string(), "[3]");
 //! ```
 //!
+//! # Element types
+//!
+//! `Tensor::from` keeps the type of the elements it is given, and literals of Rust are `f64`; `zeros`, `ones`, `eye`, random draws
+//! and layers are `f32`, the default. Mixed types promote: bool < i64 < f32 < f64. Numbers beside a tensor take its type, functions of
+//! floating-point numbers make `f32` of integers, and a gradient has the type of what it belongs to. Nothing is narrowed but by
+//! [`cast`](Tensor::cast), which is also a method of layers and other trees.
+//!
+//! ```
+//! use glassgrad::prelude::*;
+//! use glassgrad::nn::Linear;
+//!
+//! let layer = Linear::new(Key::new(1), 3, 2);            // f32
+//! let x = Tensor::from([[1.0, 2.0, 3.0]]);               // f64, because the literals are
+//! assert_eq!(layer.apply(&x).dtype(), DType::F64);
+//! let gradient = grad(|layer: &Linear| layer.apply(&x).square().sum())(&layer);
+//! assert_eq!(gradient.weight.dtype(), DType::F32);
+//! assert_eq!((Tensor::ones(3) * 2.0).dtype(), DType::F32);
+//! assert_eq!((Tensor::from([1, 2, 3]) / 2).to_string(), "[0.5,   1, 1.5]");
+//! assert_eq!(layer.cast(DType::F64).weight.dtype(), DType::F64);
+//! ```
+//!
 //! # A layer and a training run
 //!
 //! A layer is a struct of tensors; `#[derive(Tree)]` gives its gradient and its optimizer state the same shape and the same names.
@@ -74,6 +95,9 @@
 //! let series = derivatives(|x| x.pow(x), 1.0_f64, 4);
 //! assert!(series.iter().zip([1.0, 1.0, 2.0, 3.0, 8.0]).all(|(d, exact)| (d - exact).abs() < 1e-12));
 //! ```
+//!
+//! A literal in a generic function is `c(2.0)`, as in `c::<T>(2.0) * x` and `x * c(2.0)`: `2.0 * x` would need `f64: Mul<T>` for every `T`, which
+//! the orphan rule does not allow, and `x * 2.0` needs `f32: Mul<f64>`, which neither Rust nor this crate can add. For tensors both work.
 //!
 //! # Modules
 //!
@@ -176,16 +200,33 @@ pub mod certify;
 #[cfg(all(feature = "glass", feature = "save"))]
 pub mod train;
 
-/// What most programs import: the traits of numbers, and the literal helper.
+/// What most programs import: tensors and their transforms, trees, element types, slices, random keys, and the traits of
+/// numbers.
+///
+/// ```
+/// use glassgrad::prelude::*;
+/// let x = Tensor::normal(Key::new(1), [3, 2]);
+/// let gradient = grad(|x: &Tensor| x.slice(&[s(0)]).square().sum())(&x);
+/// assert_eq!(gradient.dtype(), DType::F32);
+/// ```
 pub mod prelude {
     pub use crate::algebra::{Literal, c};
+    pub use crate::compile::{compile, jit};
+    pub use crate::diff::{grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, scan, value_and_grad, vjp, vmap};
+    pub use crate::dtype::DType;
+    pub use crate::expr::{Axes, Keys, Tensor, s};
+    pub use crate::nn::Layer;
     pub use crate::ops::{Algebra, Real};
+    pub use crate::rng::Key;
+    pub use crate::tree::Tree;
+    pub use glassgrad_derive::Tree;
 }
 
 pub use algebra::{Literal, c};
-pub use compile::compile;
+pub use compile::{compile, jit};
 pub use diff::{
-    Within, checkpoint, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, scan, value_and_grad, vjp, vmap,
+    Within, checkpoint, cond, fori_loop, grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, linearize, no_grad, scan,
+    scan_length, value_and_grad, vjp, vmap, while_loop, while_loop_up_to,
 };
 pub use expr::Tensor;
 pub use glassgrad_derive::Tree;

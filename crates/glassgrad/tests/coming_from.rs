@@ -11,7 +11,7 @@ mod page;
 use closeness::{agree, size_of_all};
 use glassgrad::array::{Array, Buffer};
 use glassgrad::certify::certify_tensors;
-use glassgrad::diff::vmap_axes;
+use glassgrad::diff::{laplacian, vmap_axes};
 use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::expr::{Axes, CustomOp, Index, Rule, s};
@@ -25,7 +25,10 @@ use glassgrad::rng::Key;
 use glassgrad::shape::Shape;
 use glassgrad::tree::Tree;
 use glassgrad::view::Window;
-use glassgrad::{Tensor, grad, hessian, hvp, jacobian, jvp, linearize, no_grad, scan, value_and_grad, vjp, vmap};
+use glassgrad::{
+    Tensor, cond, grad, hessian, hvp, jacfwd, jacobian, jacrev, jit, jvp, linearize, no_grad, scan, value_and_grad,
+    vjp, vmap,
+};
 use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../docs/coming-from.md");
@@ -301,7 +304,15 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         Tensor::concatenate(&[&x, &y], 0);
         Tensor::stack(&[&x, &y], 0);
         x.split(&[1, 2], 1);
-        x.chunk(2, 0);
+        x.array_split(2, 0);
+        x.chunk(2, 1);
+        x.reshape([-1, 2]);
+        x.take(&i, -1);
+        &i / 2;
+        &i * x.slice(&[s(..), s(..2)]);
+        &m * &x;
+        m.sum();
+        m.cast(DType::F64).mean();
         x.tile(&[2, 1]);
         x.repeat(2, 1);
         x.roll(1, 1);
@@ -318,7 +329,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         x.slice(&[s(..), s(-1)]);
         x.slice(&[s(..), s(..).step(2)]);
         x.slice(&[Index::Rest, Index::NewAxis]);
-        x.gather(&i, 1);
+        x.take(&i, 1);
         a.index_at(&[&i, &i]);
         a.embedding(&i);
         x.take_along(&x.argsort(1), 1);
@@ -416,6 +427,11 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         jvp(g, &v, &v);
         linearize(g, &v).1(&v);
         jacobian(g)(&v);
+        jacrev(g)(&v);
+        jacfwd(g)(&v);
+        laplacian(f)(&v);
+        cond(&v.sum().gt(0.0), Tensor::sin, Tensor::cos, &v);
+        jit(f)(&v);
         hessian(f)(&v);
         hvp(f, &v, &v);
         vmap(f)(&x);

@@ -66,8 +66,8 @@ fn contractions() {
 fn data_movement_and_random_numbers() {
     let context = emulated();
     let indices = || Tensor::from([2_i64, 0, -1, 2]);
-    assert_same(&context, 0.0, || ramp(&[5, 3]).gather(&indices(), 0));
-    assert_same(&context, 1e-14, || grad(|x: &Tensor| x.gather(&indices(), 0).square().sum())(&ramp(&[5, 3])));
+    assert_same(&context, 0.0, || ramp(&[5, 3]).take(&indices(), 0));
+    assert_same(&context, 1e-14, || grad(|x: &Tensor| x.take(&indices(), 0).square().sum())(&ramp(&[5, 3])));
     assert_same(&context, 0.0, || ramp(&[4, 6]).argsort(1));
     assert_same(&context, 0.0, || ramp(&[4, 6]).argmax(0));
     assert_same(&context, 0.0, || Tensor::uniform(Key::new(7), [1000]));
@@ -98,7 +98,7 @@ fn windows_and_their_transposes() {
 fn errors_are_those_of_the_cpu() {
     let bad = || Tensor::from([[0_i64, 1], [7, 2]]).one_hot(3, DType::F64).eval().unwrap_err().to_string();
     assert_eq!(emulated().run(bad), bad());
-    let outside = || ramp(&[3]).gather(&Tensor::from([0_i64, 5]), 0).eval().unwrap_err().to_string();
+    let outside = || ramp(&[3]).take(&Tensor::from([0_i64, 5]), 0).eval().unwrap_err().to_string();
     assert_eq!(emulated().run(outside), outside());
 }
 
@@ -106,7 +106,7 @@ fn errors_are_those_of_the_cpu() {
 fn an_update_that_fails_keeps_its_state() {
     emulated().run(|| {
         let step = compile(|(state, index): &(Tensor, Tensor)| {
-            let picked = state.gather(&(index + 0), 0);
+            let picked = state.take(&(index + 0), 0);
             (state * 2.0 + picked.sum(), picked)
         });
         let mut state = Tensor::from([1.0, 2.0]);

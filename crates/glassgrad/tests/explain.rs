@@ -275,7 +275,7 @@ fn whatever_can_be_computed_can_be_explained() {
         ("one number", Tensor::from(2.0).square()),
         ("truth values", nan.gt(0.5).not()),
         ("integers", Tensor::from([1_i64, 2, 3]) + Tensor::from([3_i64, 2, 1])),
-        ("what works on whole arrays", normal(3, &[9]).gather(&Tensor::from([1_i64, 8, 8]), 0).sin()),
+        ("what works on whole arrays", normal(3, &[9]).take(&Tensor::from([1_i64, 8, 8]), 0).sin()),
         ("many axes", normal(4, &[2, 1, 2, 1, 2, 1, 2]).permute(&[6, 5, 4, 3, 2, 1, 0]).sum_over([0, 2])),
     ];
     for (what, tensor) in cases {
@@ -321,7 +321,7 @@ fn what_cannot_be_computed_says_so() {
     let failed = Tensor::from([1.0, 2.0]) + Tensor::from([1.0, 2.0, 3.0]);
     assert_eq!(failed.explain().map(|_| ()).unwrap_err().to_string(), failed.eval().unwrap_err().to_string());
     // A place that is not there is found when steps run, and told with the user's line.
-    let outside = Tensor::from([1.0, 2.0]).gather(&Tensor::from([5_i64]), 0);
+    let outside = Tensor::from([1.0, 2.0]).take(&Tensor::from([5_i64]), 0);
     let error = outside.explain().map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("explain.rs"), "{error}");
 }

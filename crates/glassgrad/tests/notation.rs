@@ -11,7 +11,7 @@ fn method(text: &str, tensors: &[(&str, Tensor)]) -> Tensor {
         "y.inner(&x)" => get("y").inner(get("x")),
         "a.matmul(&b)" => get("A").matmul(get("B")),
         "y * x" => get("y") * get("x"),
-        "a * x.expand(1)" => get("A") * get("x").expand(1),
+        "a * x.unsqueeze(1)" => get("A") * get("x").unsqueeze(1),
         other => panic!("the page has a row that this test does not know: {other}"),
     }
 }

@@ -227,7 +227,7 @@ fn empty_axes_and_results_that_do_not_depend() {
     })(&problem);
     assert_eq!((slopes.0.shape().to_vec(), numbers(&slopes.1)), (vec![0, 3], vec![1.0, 1.0]));
     // Integers get zeros, and a function of nothing has results all the same.
-    let gather = checkpoint(|(x, places): &(Tensor, Tensor)| x.gather(places, 0));
+    let gather = checkpoint(|(x, places): &(Tensor, Tensor)| x.take(places, 0));
     let slopes = grad(|p: &(Tensor, Tensor)| gather(p).sum())(&(Tensor::from([1.0, 2.0]), Tensor::from([1_i64, 1])));
     assert_eq!((numbers(&slopes.0), numbers(&slopes.1)), (vec![0.0, 2.0], vec![0.0, 0.0]));
 }
@@ -236,7 +236,7 @@ fn empty_axes_and_results_that_do_not_depend() {
 fn failures_inside_name_the_line() {
     let places = Tensor::from([5_i64]);
     let line = line!() + 1;
-    let anew = checkpoint(|x: &Tensor| x.sin().gather(&places, 0).exp());
+    let anew = checkpoint(|x: &Tensor| x.sin().take(&places, 0).exp());
     let x = Tensor::from([1.0, 2.0]);
     let slope = grad(|x: &Tensor| anew(x).sum())(&x);
     for error in [anew(&x).eval().unwrap_err(), slope.eval().unwrap_err()] {
@@ -548,9 +548,8 @@ fn failures_inside_of_a_sweep_name_the_line() {
     let sequence = (normal(33, &[length, 2]), Tensor::new(&vec![0_i64; length], length));
     let line = line!() + 3;
     let loss = |weight: &Tensor, first: i64| {
-        let step = |s: &Tensor, (x, k): &(Tensor, Tensor)| {
-            ((s * weight + x).sin() + s.gather(&(k.reshape([1]) + first), 0), ())
-        };
+        let step =
+            |s: &Tensor, (x, k): &(Tensor, Tensor)| ((s * weight + x).sin() + s.take(&(k.reshape([1]) + first), 0), ());
         scan(step, &Tensor::zeros([2]).cast(weight.dtype()), &sequence).0.sum()
     };
     let weight = normal(34, &[2]);

@@ -148,10 +148,10 @@ fn zeros_that_win() {
 fn moves() {
     let x = numbers(&[4, 6], 0.3);
     let places = whole(&[3, 0, 3]);
-    let gathered = x.gather(&places, 0);
+    let gathered = x.take(&places, 0);
     let spread = gathered.scatter_add(&places, 0, 4);
     assert_defined(&[gathered, spread, x.pad(&[(1, 0), (0, 2)]), x.sort(1), x.cumsum(0)]);
-    assert_defined(&[grad(|x: &Tensor| x.sort(1).gather(&whole(&[1, 1]), 0).square().sum())(&x)]);
+    assert_defined(&[grad(|x: &Tensor| x.sort(1).take(&whole(&[1, 1]), 0).square().sum())(&x)]);
 }
 
 #[test]

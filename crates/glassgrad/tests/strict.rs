@@ -219,10 +219,6 @@ fn numbers_that_a_type_does_not_have_are_errors() {
     let whole = Tensor::from([1_i64, 2]);
     for number in [0.5, f64::NAN, f64::INFINITY, 1e300, -1e300, 9.3e18] {
         for tensor in [
-            &whole + number,
-            whole.equal(number),
-            whole.lt(number),
-            whole.clip(number, 3.0),
             Tensor::full(2, number, DType::I64),
             whole.full_like(number),
             whole.pad_with(&[(1, 1)], number),

@@ -260,7 +260,7 @@ fn many_doublings_saturate_the_count_of_waiting_nodes() {
 fn a_failure_behind_a_long_chain_stays_cheap() {
     let _alone = alone();
     // Trying again at every later node would take 5·10⁹ steps.
-    let bad = Tensor::from([1.0, 2.0]).gather(&Tensor::from([7_i64]), 0);
+    let bad = Tensor::from([1.0, 2.0]).take(&Tensor::from([7_i64]), 0);
     let y = (0..100_000).fold(bad, |y, _| y + 1.0);
     let error = y.to_f64_vec().expect_err("an index out of range");
     assert_eq!(error.operation(), "gather");

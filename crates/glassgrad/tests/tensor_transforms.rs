@@ -144,7 +144,7 @@ fn every_mode_agrees_on_functions_of_linear_algebra() {
         ("moments", &|x| Tensor::stack(&[&x.mean(), &x.var(), &x.std(), &x.norm(), &x.logsumexp()], 0)),
         ("the largest", &|x| x.max() * x.min() * x),
         ("pieces", &|x| Tensor::concatenate(&[&x.slice(&[s(..).step(-2)]), &x.exp(), &x.pad(&[(1, 0)])], 0)),
-        ("gathers", &|x| x.gather(&Tensor::new(&[3_i64, 0, 0, 1], [2, 2]), 0) * matrix(x)),
+        ("gathers", &|x| x.take(&Tensor::new(&[3_i64, 0, 0, 1], [2, 2]), 0) * matrix(x)),
         ("scatters", &|x| x.square().scatter_add(&Tensor::from([1_i64, 0, 1, 1]), 0, 3)),
         ("a choice", &|x| x.gt(0.5).choose(&x.powi(3), &x.cos())),
         ("diagonals", &|x| x.diag().matmul(&constant).diag() * matrix(x).trace()),
@@ -402,10 +402,10 @@ fn a_batch_is_a_loop() {
         ("norm", &|x| x.norm().reshape([1])),
         ("largest", &|x| x.max() + x.argmax(0).cast(DType::F64) * x),
         ("one_hot", &|x| x.argmax(0).one_hot(3, DType::F64) * x),
-        ("gather", &|x| x.gather(&indices, 0)),
-        ("gather by its own places", &|x| constant.gather(&x.argmax(0), 0)),
+        ("gather", &|x| x.take(&indices, 0)),
+        ("gather by its own places", &|x| constant.take(&x.argmax(0), 0)),
         ("gather from itself by its own places", &|x| {
-            x.outer(x).gather(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0)], 0), 1)
+            x.outer(x).take(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0)], 0), 1)
         }),
         ("scatter", &|x| x.scatter_add(&indices, 0, 4)),
         ("scatter by its own places", &|x| {
@@ -428,7 +428,7 @@ fn a_batch_is_a_loop() {
         ("Hessian", &|x| hessian(|x: &Tensor| constant.matmul(x).sin().sum())(x)),
         ("tangent", &|x| jvp(|x: &Tensor| constant.matmul(x).sin(), x, x).1),
         ("gradient of the largest", &|x| grad(Tensor::max)(x)),
-        ("gradient through a gather", &|x| grad(|x: &Tensor| x.gather(&x.argmax(0), 0).square())(x)),
+        ("gradient through a gather", &|x| grad(|x: &Tensor| x.take(&x.argmax(0), 0).square())(x)),
     ];
     functions.iter().for_each(|(name, f)| assert_batched(name, *f));
 }
@@ -503,7 +503,7 @@ fn every_example_of_a_batch_can_have_its_own_key() {
     let walk = |sum: &Tensor, key: &Keys| (sum + Tensor::normal(key, [2]), sum + Tensor::normal(key, [2]));
     let (last, _) = scan(walk, &Tensor::zeros([2]), &Keys::from(key).split(3));
     let by_hand: Tensor = (0..3).map(|k| Tensor::normal(key.fold(k), [2])).sum();
-    same("scan", &last.expand(0), &[by_hand]);
+    same("scan", &last.unsqueeze(0), &[by_hand]);
     let shared = vmap(|x: &Tensor| x + Tensor::normal(key, [3]))(&x);
     same("shared", &shared, &(0..4).map(|k| row(k) + Tensor::normal(key, [3])).collect::<Vec<_>>());
     // No keys at all.
@@ -515,13 +515,13 @@ fn every_example_of_a_batch_can_have_its_own_key() {
 fn batches_of_trees_and_of_closures() {
     // Table and places both have the axis.
     let (table, places) = (normal(1, &[4, 3, 2]), Tensor::new(&[0_i64, 2, 1, 1, 2, 2, 0, 1], [4, 2]));
-    let read = |x: &(Tensor, Tensor)| x.0.gather(&x.1, 0);
+    let read = |x: &(Tensor, Tensor)| x.0.take(&x.1, 0);
     let found = vmap(read)(&(table.clone(), places.clone()));
-    let each: Vec<Tensor> = (0..4).map(|k| table.slice(&[s(k)]).gather(&places.slice(&[s(k)]), 0)).collect();
+    let each: Vec<Tensor> = (0..4).map(|k| table.slice(&[s(k)]).take(&places.slice(&[s(k)]), 0)).collect();
     assert_tensors("gather", &found, &Tensor::stack(&each.iter().collect::<Vec<_>>(), 0));
     let slope = grad(|table: &Tensor| vmap(read)(&(table.clone(), places.clone())).square().sum())(&table);
     let by_hand = |table: &Tensor| {
-        (0..4).map(|k| table.slice(&[s(k)]).gather(&places.slice(&[s(k)]), 0).square().sum()).sum::<Tensor>()
+        (0..4).map(|k| table.slice(&[s(k)]).take(&places.slice(&[s(k)]), 0).square().sum()).sum::<Tensor>()
     };
     assert_tensors("gradient through a batched gather", &slope, &grad(by_hand)(&table));
     // A batched function closes over a variable that an outer transform differentiates by.
@@ -536,7 +536,7 @@ fn batches_of_trees_and_of_closures() {
     assert_tensors("nested closures", &grid, &x.matmul(&x.transpose()));
     // An index from the end is that of the example's own table, and one beyond it reads no other's.
     let pairs = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
-    let one = |x: &(Tensor, Tensor)| x.0.gather(&x.1, 0);
+    let one = |x: &(Tensor, Tensor)| x.0.take(&x.1, 0);
     assert_eq!(numbers(&vmap(one)(&(pairs.clone(), Tensor::from([0_i64, -1])))), [1.0, 4.0]);
     assert!(vmap(one)(&(pairs.clone(), Tensor::from([2_i64, 0]))).eval().is_err());
     assert!(vmap(one)(&(pairs.clone(), Tensor::from([0_i64, -3]))).eval().is_err());
@@ -600,7 +600,7 @@ fn integers_and_truth_values_get_zeros() {
     let arguments = (vector(&[1.0, 2.0, 3.0]), (Tensor::from([2_i64, 0]), Tensor::from([true, false, true])));
     type Arguments = (Tensor, (Tensor, Tensor));
     let f = |x: &Arguments| {
-        let taken = x.0.gather(&x.1.0, 0) * x.1.0.cast(DType::F64);
+        let taken = x.0.take(&x.1.0, 0) * x.1.0.cast(DType::F64);
         taken.square().sum() + x.1.1.choose(&x.0, &x.0.zeros_like()).sum() + x.1.1.cast(DType::F64).sum()
     };
     let slopes = grad(f)(&arguments);
@@ -751,8 +751,8 @@ fn running_products(x: &Tensor) -> Vec<Tensor> {
 /// that are smaller, and for those equal ones that stand before it.
 fn sorted(x: &Tensor) -> Tensor {
     let places = Tensor::arange(x.shape()[0] as i64);
-    let earlier = x.expand(1).equal(x.expand(0)).and(&places.expand(1).gt(places.expand(0)));
-    let waits = x.expand(1).gt(x.expand(0)).or(&earlier);
+    let earlier = x.unsqueeze(1).equal(x.unsqueeze(0)).and(&places.unsqueeze(1).gt(places.unsqueeze(0)));
+    let waits = x.unsqueeze(1).gt(x.unsqueeze(0)).or(&earlier);
     x.scatter_add(&waits.cast(DType::I64).sum_over(1), 0, x.shape()[0])
 }
 

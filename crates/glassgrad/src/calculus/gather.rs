@@ -93,7 +93,7 @@ pub(super) fn contracted(
     for Picked { indices, places, axis } in &plain {
         for operand in &mut operands {
             while let Some(place) = operand.labels.iter().position(|label| label == axis) {
-                operand.tensor = operand.tensor.gather(indices, place);
+                operand.tensor = operand.tensor.take(indices, place);
                 operand.labels.splice(place..=place, places.iter().copied());
             }
         }
@@ -135,7 +135,7 @@ fn composed(term: &Term, factors: &[Tensor]) -> Vec<Picked> {
                     continue;
                 }
                 if let Some(place) = found[other].places.iter().position(|label| *label == axis) {
-                    found[other].indices = found[other].indices.gather(&indices, place);
+                    found[other].indices = found[other].indices.take(&indices, place);
                     found[other].places.splice(place..=place, places.iter().copied());
                 }
             }

@@ -92,12 +92,12 @@ fn read_at_places(algebra: &mut Algebra, term: &mut Term, gather: Id, axis: Labe
                 // Integers picked by integers are integers again.
                 Some(inner) if !last => {
                     let size = algebra.shape(node)[algebra.shape(node).rank() - 1];
-                    let picked = algebra.tensors(&[inner])[0].gather(&indices_tensor, slot);
+                    let picked = algebra.tensors(&[inner])[0].take(&indices_tensor, slot);
                     let picked = algebra.given(&picked);
                     algebra.gather(picked, size, dtype)
                 }
                 _ => {
-                    let picked = algebra.tensors(&[node])[0].gather(&indices_tensor, slot);
+                    let picked = algebra.tensors(&[node])[0].take(&indices_tensor, slot);
                     algebra.given(&picked)
                 }
             };

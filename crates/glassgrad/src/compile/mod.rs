@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::plan::{Plan, Source, output, publish, sources, unknown};
 use crate::array::Array;
-use crate::diff::Outcome;
+use crate::diff::{Fallible, Outcome};
 use crate::error::Error;
 use crate::exec::{self, Input, Output};
 use crate::expr::Tensor;
@@ -47,6 +47,22 @@ use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 /// ```
 pub fn compile<X: Tree, R: Outcome, F: Fn(&X) -> R>(function: F) -> Compiled<F, R::Tree> {
     Compiled { function, plans: Mutex::default() }
+}
+
+/// A compiled function that is called like any other, as `jit` of JAX. An error is in the tensors of the result, where
+/// [`Compiled::call`] returns it.
+///
+/// ```
+/// use glassgrad::{Tensor, grad, jit};
+/// let slope = jit(grad(|x: &Tensor| x.powi(3).sum()));
+/// assert_eq!(slope(&Tensor::from([1.0, 2.0])).to_string(), "[ 3, 12]");
+/// ```
+pub fn jit<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
+    let compiled = compile(function);
+    move |x| match compiled.call(x) {
+        Ok(result) => result,
+        Err(error) => (compiled.function)(x).outcome().map(|_| Tensor::failed(&error)),
+    }
 }
 
 /// A compiled function, see [`compile`].

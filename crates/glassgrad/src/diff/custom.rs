@@ -96,6 +96,10 @@ impl Signature {
         if found.error().is_some() || (found.shape() == shape && found.dtype() == *dtype) {
             return found;
         }
+        // Constants of more precision in a rule promote; a (co)tangent keeps the type of its primal.
+        if found.shape() == shape && (found.dtype(), *dtype) == (DType::F64, DType::F32) {
+            return found.cast(*dtype);
+        }
         let message = format!("{what}, {dtype}{shape}, {}{}", found.dtype(), found.shape());
         Tensor::refused_at(Error::new(custom.0.name(), message), &[], origin)
     }

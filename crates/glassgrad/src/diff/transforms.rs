@@ -6,6 +6,7 @@
 //! Failures travel inside the tensors, so transforms return trees and not results.
 
 use std::collections::HashMap;
+use std::panic::Location;
 
 use super::batch::{batched, move_axis};
 use super::budget::Problem;
@@ -13,7 +14,6 @@ use super::forward::pushforward;
 use super::reverse::pullback;
 use super::within::Budget;
 use crate::dtype::DType;
-use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::expr::{Op, Pass, ProvenanceScope, Tensor};
 use crate::shape::Shape;
@@ -26,6 +26,12 @@ use crate::tree::{Path, Tree, checked_map};
 /// let halved = |x: &Tensor| -> Result<Tensor, Error> { Ok(x.square() / x.item()?.signum()) };
 /// assert_eq!(grad(halved)(&Tensor::from(-3.0)).item().unwrap(), 6.0);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "a function that is transformed cannot return `{Self}`",
+    label = "neither a tree of tensors nor a `Result` with one",
+    note = "return a `Tensor`, or tuples, arrays, vectors and structs of tensors, or a `Result` with one of them and a `glassgrad::error::Error`",
+    note = "end the closure without a semicolon"
+)]
 pub trait Outcome {
     /// The tree.
     type Tree: Tree;
@@ -85,6 +91,9 @@ impl<T: Fallible, const N: usize> Fallible for [T; N] {
     }
 }
 
+/// The line that a transform was called on; a function that a transform returns does not know where it is called.
+type Origin = &'static Location<'static>;
+
 /// A function's arguments as fresh variables, and what it made of them.
 pub(super) struct Traced<X, Y> {
     pub(super) variables: X,
@@ -98,7 +107,7 @@ pub(super) fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) 
 }
 
 /// A tree of fresh variables, or one that failed if `x` is not a sound tree.
-fn as_variables<X: Tree>(x: &X) -> X {
+pub(super) fn as_variables<X: Tree>(x: &X) -> X {
     match checked_map("differentiate", x, Tensor::wrapped) {
         Ok((variables, _)) => variables,
         Err(error) => failed_like(x, &error),
@@ -169,12 +178,20 @@ fn gradient_within<X: Tree>(
 /// assert_eq!(curvature(&Tensor::from(0.5)).item().unwrap(), -0.5_f64.sin());
 /// ```
 pub fn grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> X {
+    grad_as(function, "grad")
+}
+
+/// [`grad`] under the name of the transform that the user called.
+pub(super) fn grad_as<X: Tree, R: Outcome<Tree = Tensor>>(
+    function: impl Fn(&X) -> R,
+    operation: &'static str,
+) -> impl Fn(&X) -> X {
     move |x| {
         let budget = Budget::take();
         let Traced { variables, result } = trace(&function, x);
         match budget {
-            Some(budget) => gradient_within(&budget, &result, &variables, x, false, "grad").1,
-            None => gradient_of(&result, &variables, "grad"),
+            Some(budget) => gradient_within(&budget, &result, &variables, x, false, operation).1,
+            None => gradient_of(&result, &variables, operation),
         }
     }
 }
@@ -228,6 +245,7 @@ pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> i
 /// assert_eq!(y.to_string(), "[1, 4, 9]");
 /// assert_eq!(pullback(&Tensor::from([1.0, 10.0, 100.0])).to_string(), "[  2,  40, 600]");
 /// ```
+#[track_caller]
 pub fn vjp<X: Tree, R: Outcome, F: FnOnce(&X) -> R>(
     function: F,
     x: &X,
@@ -235,17 +253,18 @@ pub fn vjp<X: Tree, R: Outcome, F: FnOnce(&X) -> R>(
 where
     R::Tree: Clone,
 {
+    let origin = Location::caller();
     let traced = trace(function, x);
     let value = traced.result.clone();
-    (value, move |cotangent: &R::Tree| pull_tree(&traced.variables, &traced.result, cotangent))
+    (value, move |cotangent: &R::Tree| pull_tree(&traced.variables, &traced.result, cotangent, origin))
 }
 
-fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
+fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y, origin: Origin) -> X {
     let (results, seeds) = (result.flatten(), cotangent.flatten());
     if let Some(error) = results.iter().chain(&seeds).find_map(Tensor::error) {
         return failed_like(variables, &error.clone());
     }
-    if let Some(error) = unlike("vjp", "cotangent", result, cotangent) {
+    if let Some(error) = unlike("vjp", "cotangent", result, cotangent, origin) {
         return failed_like(variables, &error);
     }
     let outputs: Vec<(&Tensor, Tensor)> = results.iter().zip(seeds).filter(|(y, _)| y.is_float()).collect();
@@ -256,15 +275,11 @@ fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y) -> X {
 }
 
 /// What is wrong with a direction whose leaves differ from those of its tree in their paths, shapes or types.
-fn unlike<T: Tree>(operation: &str, name: &str, tree: &T, direction: &T) -> Option<Error> {
+fn unlike<T: Tree>(operation: &str, name: &str, tree: &T, direction: &T, origin: Origin) -> Option<Error> {
     let (leaves, directions) = (tree.leaves(), direction.leaves());
     if leaves.len() != directions.len() {
         let message = format!("a {name} must have {} leaves, not {}", leaves.len(), directions.len());
-        let error = Error::new(operation, message);
-        return Some(match directions.first().or(leaves.first()) {
-            Some((_, leaf)) => error.at(leaf.origin()),
-            None => error,
-        });
+        return Some(Error::new(operation, message).at(origin));
     }
     let differ = |((path, leaf), (other, direction)): &(&(Path, Tensor), &(Path, Tensor))| {
         path != other || leaf.shape() != direction.shape() || leaf.dtype() != direction.dtype()
@@ -275,7 +290,7 @@ fn unlike<T: Tree>(operation: &str, name: &str, tree: &T, direction: &T) -> Opti
     } else {
         format!("a {name} must have a leaf {:?} where it has {:?}", path.to_string(), other.to_string())
     };
-    Some(Error::new(operation, message).with_operands(vec![direction.describe()]).at(direction.origin()))
+    Some(Error::new(operation, message).with_operands(vec![direction.describe()]).at(origin))
 }
 
 /// The value of a function and its derivative along a direction.
@@ -285,18 +300,19 @@ fn unlike<T: Tree>(operation: &str, name: &str, tree: &T, direction: &T) -> Opti
 /// let (y, dy) = jvp(|x: &Tensor| x.square(), &Tensor::from([1.0, 2.0]), &Tensor::from([1.0, 10.0]));
 /// assert_eq!((y.to_string(), dy.to_string()), ("[1, 4]".into(), "[ 2, 40]".into()));
 /// ```
+#[track_caller]
 pub fn jvp<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X, direction: &X) -> (R::Tree, R::Tree) {
     let traced = trace(function, x);
-    let tangent = push_tree(&traced.variables, &traced.result, direction);
+    let tangent = push_tree(&traced.variables, &traced.result, direction, Location::caller());
     (traced.result, tangent)
 }
 
-fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X) -> Y {
+fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X, origin: Origin) -> Y {
     let (leaves, tangents, results) = (variables.flatten(), direction.flatten(), result.flatten());
     if let Some(error) = results.iter().chain(&tangents).find_map(Tensor::error) {
         return failed_like(result, &error.clone());
     }
-    if let Some(error) = unlike("jvp", "tangent", variables, direction) {
+    if let Some(error) = unlike("jvp", "tangent", variables, direction, origin) {
         return failed_like(result, &error);
     }
     let moved: Vec<(&Tensor, Tensor)> = leaves.iter().zip(tangents).filter(|(leaf, _)| leaf.is_float()).collect();
@@ -311,6 +327,7 @@ fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X) -> Y {
 /// let (y, slope) = linearize(|x: &Tensor| x.square(), &Tensor::from([1.0, 3.0]));
 /// assert_eq!((y.to_string(), slope(&Tensor::from([10.0, 1.0])).to_string()), ("[1, 9]".into(), "[20,  6]".into()));
 /// ```
+#[track_caller]
 pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
     function: F,
     x: &X,
@@ -318,45 +335,8 @@ pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
     let variables = as_variables(x);
     let result = function(&variables);
     let value = result.clone();
-    (value, move |direction| push_tree(&variables, &result, direction))
-}
-
-/// The Jacobian of a function of one tensor, by one sweep with the unit tensor as its seed: the axes of the
-/// result, followed by those of the argument.
-///
-/// ```
-/// use glassgrad::{Tensor, jacobian};
-/// let j = jacobian(|x: &Tensor| x.square())(&Tensor::from([1.0, 2.0]));
-/// assert_eq!(j.to_string(), "[[2, 0],\n [0, 4]]");
-/// ```
-pub fn jacobian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
-    move |x| {
-        let traced = trace(&function, x);
-        let result = &traced.result;
-        if let Some(error) = result.error() {
-            return Tensor::failed(&error.clone());
-        }
-        if !result.is_float() {
-            let message = format!("the function must return floating-point numbers, not {}", result.dtype());
-            return Tensor::refused_at(Error::new("jacobian", message), &[result], result.origin());
-        }
-        let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
-        let lead = result.shape().to_vec();
-        let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
-        let found = pullback(&[(result, seed)], &[&traced.variables], &lead).remove(0);
-        found.unwrap_or_else(|| Tensor::full(result.shape().followed_by(x.shape()), 0.0, x.dtype()))
-    }
-}
-
-/// The Hessian of a function of one tensor that returns one number: the axes of the argument, twice.
-///
-/// ```
-/// use glassgrad::{Tensor, hessian};
-/// let h = hessian(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0, 2.0]));
-/// assert_eq!(h.to_string(), "[[ 6,  0],\n [ 0, 12]]");
-/// ```
-pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> impl Fn(&Tensor) -> Tensor {
-    jacobian(grad(function))
+    let origin = Location::caller();
+    (value, move |direction| push_tree(&variables, &result, direction, origin))
 }
 
 /// The product of the Hessian with a direction, without the Hessian.
@@ -367,6 +347,7 @@ pub fn hessian<R: Outcome<Tree = Tensor>>(function: impl Fn(&Tensor) -> R) -> im
 /// let product = hvp(|x: &Tensor| x.powi(3).sum(), &Tensor::from([1.0, 2.0]), &Tensor::from([1.0, 10.0]));
 /// assert_eq!(product.to_string(), "[  6, 120]");
 /// ```
+#[track_caller]
 pub fn hvp<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R, x: &X, direction: &X) -> X {
     jvp(grad(function), x, direction).1
 }
@@ -379,6 +360,7 @@ pub fn hvp<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R, x: &X
 /// let per_example = vmap(grad(|row: &Tensor| row.square().sum()));
 /// assert_eq!(per_example(&x).to_string(), "[[2, 4],\n [6, 8]]");
 /// ```
+#[track_caller]
 pub fn vmap<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
     vmap_axes(function, 0, 0)
 }
@@ -391,11 +373,13 @@ pub fn vmap<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R
 /// let columns = Tensor::from([[1.0, 2.0], [3.0, 4.0]]);
 /// assert_eq!(vmap_axes(|x: &Tensor| x.sum(), 1, 0)(&columns).to_string(), "[4, 6]");
 /// ```
+#[track_caller]
 pub fn vmap_axes<X: Tree, R: Outcome>(
     function: impl Fn(&X) -> R,
     axis: usize,
     out_axis: usize,
 ) -> impl Fn(&X) -> R::Tree {
+    let origin = Location::caller();
     move |x| {
         let leaves = x.flatten();
         let size = leaves.iter().find(|leaf| leaf.rank() > axis).map_or(0, |leaf| leaf.shape()[axis]);
@@ -417,7 +401,7 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
         }
         if let Some(leaf) = uneven {
             let message = format!("axis {axis} must have the same size in every argument; one has {size}");
-            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]).at(leaf.origin());
+            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]).at(origin);
             return failed_like(&result, &error);
         }
         let results = result.flatten();

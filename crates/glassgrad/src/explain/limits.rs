@@ -351,7 +351,7 @@ mod tests {
                 of_size(&|size| square(size, dtype) + 1.0),
                 of_size(&|size| square(size, dtype).sum_over(0)),
                 of_size(&|size| square(size.min(300), dtype).matmul(&square(size.min(300), dtype))),
-                of_size(&|size| square(size, dtype).gather(&Tensor::from([0_i64, 0]), 0)),
+                of_size(&|size| square(size, dtype).take(&Tensor::from([0_i64, 0]), 0)),
             ];
             for times in times {
                 assert!(times.iter().all(|time| *time > 0.0 && time.is_finite()), "{times:?}");
@@ -370,6 +370,6 @@ mod tests {
         let (cheap, dear) = (least(&many(&|y| y.square())), least(&many(&|y| y.sin())));
         assert_eq!((cheap.1, dear.1), (Bound::Arithmetic, Bound::Transcendental));
         assert!(cheap.0 > 0.0 && dear.0 > cheap.0);
-        assert_eq!(least(&x.gather(&Tensor::from([1_i64, 2]), 0)).1, Bound::Memory);
+        assert_eq!(least(&x.take(&Tensor::from([1_i64, 2]), 0)).1, Bound::Memory);
     }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::axes::{Axes, Axis};
 use super::memo::{self, Request};
 use super::node::{Inputs, Logic, Op, Tensor};
+use super::sizes::Sizes;
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -21,7 +23,7 @@ use crate::view::View;
 /// Tensors stretched to their common shape; those that have it are borrowed.
 pub(crate) type Aligned<'t> = SmallVec<[Cow<'t, Tensor>; 3]>;
 
-fn references<'a>(aligned: &'a Aligned<'_>) -> SmallVec<[&'a Tensor; 3]> {
+pub(crate) fn references<'a>(aligned: &'a Aligned<'_>) -> SmallVec<[&'a Tensor; 3]> {
     aligned.iter().map(|tensor| &**tensor).collect()
 }
 
@@ -125,8 +127,9 @@ impl Tensor {
         let Some(dtype) = operands.first().map(|operand| operand.dtype()) else {
             return Tensor::unbound(einsum, DType::F32);
         };
-        if let Some(other) = operands.iter().find(|operand| operand.dtype() != dtype) {
-            return Tensor::mixed(name, operands, dtype, other.dtype());
+        if operands.iter().any(|operand| operand.dtype() != dtype) {
+            let promoted = Tensor::cast_all(operands, Tensor::common_type(operands));
+            return Tensor::contract_as(name, einsum, &references(&promoted));
         }
         if dtype == DType::Bool {
             let error = Error::new(name, "truth values are no numbers");
@@ -142,21 +145,6 @@ impl Tensor {
         let einsum = einsum.into();
         let shape = einsum.output_shape();
         Tensor::make(Op::Einsum(einsum), Inputs::new(), shape, dtype, None, Location::caller())
-    }
-
-    #[track_caller]
-    pub(crate) fn mixed(operation: &str, operands: &[&Tensor], first: DType, second: DType) -> Tensor {
-        let error = Error::new(operation, format!("the element types {first} and {second} do not mix"));
-        // Casting to the type with more values loses nothing: a mask becomes numbers, never the other way round.
-        let rank = |dtype: &DType| match dtype {
-            DType::Bool => 0,
-            DType::I64 => 1,
-            DType::F32 => 2,
-            DType::F64 => 3,
-        };
-        let [narrow, wide] = if rank(&first) < rank(&second) { [first, second] } else { [second, first] };
-        let help = format!("cast the operand of type {narrow} with .cast(DType::{wide:?})");
-        Tensor::refused(error.help(help), operands)
     }
 
     /// The tensor stretched to a shape by the rules of broadcasting.
@@ -222,12 +210,9 @@ impl Tensor {
             Err(failed) => return failed,
         };
         let dtype = aligned[0].dtype();
-        if let Some(other) = aligned.iter().find(|input| input.dtype() != dtype) {
-            return Tensor::mixed(name, inputs, dtype, other.dtype());
-        }
-        if !dtype.is_float() {
-            let error = Error::new(name, format!("it is defined for floating-point numbers, not for {dtype}"));
-            return Tensor::refused(error.help("cast first, for example with .cast(DType::F32)"), inputs);
+        if !dtype.is_float() || aligned.iter().any(|input| input.dtype() != dtype) {
+            let promoted = Tensor::cast_all(inputs, Tensor::common_type(inputs).to_float());
+            return Tensor::map_formula(name, formula, &references(&promoted));
         }
         let shape = aligned[0].shape().clone();
         Tensor::node(Op::Map(formula), &references(&aligned), shape, dtype)
@@ -236,13 +221,19 @@ impl Tensor {
     /// A row of the table with one argument, and its parameter.
     #[track_caller]
     pub(crate) fn unary(&self, operation: Operation, parameter: f64) -> Tensor {
-        Tensor::map_formula(operation.name(), memo::row(operation, parameter), &[self])
+        match self.integer_row(operation) {
+            Some(result) => result,
+            None => Tensor::map_formula(operation.name(), memo::row(operation, parameter), &[self]),
+        }
     }
 
     /// A row of the table with two arguments.
     #[track_caller]
     pub(crate) fn binary(&self, operation: Operation, other: &Tensor) -> Tensor {
-        Tensor::map_formula(operation.name(), memo::row(operation, 0.0), &[self, other])
+        match self.integer_row_of_two(operation, other) {
+            Some(result) => result,
+            None => Tensor::map_formula(operation.name(), memo::row(operation, 0.0), &[self, other]),
+        }
     }
 
     /// The sum of tensors, broadcast together.
@@ -253,8 +244,10 @@ impl Tensor {
             Err(failed) => return failed,
         };
         let dtype = aligned[0].dtype();
-        if let Some(other) = aligned.iter().find(|tensor| tensor.dtype() != dtype) {
-            return Tensor::mixed(name, tensors, dtype, other.dtype());
+        if aligned.iter().any(|tensor| tensor.dtype() != dtype) {
+            // Cast and then broadcast: the transposes add up in the wider type.
+            let promoted = Tensor::cast_all(tensors, Tensor::common_type(tensors));
+            return Tensor::add_all(name, &references(&promoted));
         }
         if dtype == DType::Bool {
             return Tensor::refused(
@@ -325,23 +318,28 @@ impl Tensor {
         Tensor::node(Op::Cast, &[self], self.shape().clone(), dtype)
     }
 
-    /// The same elements in another shape.
+    /// The same elements in another shape, of which one size may be -1: it follows from the others. Sizes of different
+    /// types are a tuple.
     ///
     /// ```
     /// use glassgrad::Tensor;
     /// let x = Tensor::arange(6.0_f64).reshape([2, 3]);
     /// assert_eq!(x.to_string(), "[[0, 1, 2],\n [3, 4, 5]]");
+    /// assert_eq!(x.reshape([-1, 2]).shape().to_string(), "[3, 2]");
+    /// assert_eq!(x.reshape((x.shape()[0], -1)).shape().to_string(), "[2, 3]");
     /// assert!(x.reshape([4]).item().unwrap_err().to_string().starts_with("reshape: 6 elements do not fill the shape [4]"));
     /// ```
     #[track_caller]
-    pub fn reshape(&self, shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
-        if self.error().is_some() || *self.shape() == shape {
+    pub fn reshape(&self, sizes: impl Into<Sizes>) -> Tensor {
+        if self.error().is_some() {
             return self.clone();
         }
-        if self.shape().elements() != shape.elements() {
-            let message = format!("{} elements do not fill the shape {shape}", self.shape().elements());
-            return Tensor::refused(Error::new("reshape", message), &[self]);
+        let shape = match sizes.into().resolve(self.shape().elements()) {
+            Ok(shape) => shape,
+            Err(message) => return Tensor::refused(Error::new("reshape", message), &[self]),
+        };
+        if *self.shape() == shape {
+            return self.clone();
         }
         Tensor::node(Op::Reshape, &[self], shape, self.dtype())
     }
@@ -385,17 +383,23 @@ impl Tensor {
     /// assert_eq!(Tensor::concatenate(&[&a, &b], 0).to_string(), "[1, 2, 3]");
     /// ```
     #[track_caller]
-    pub fn concatenate(tensors: &[&Tensor], axis: usize) -> Tensor {
+    pub fn concatenate(tensors: impl IntoIterator<Item = impl AsRef<Tensor>>, axis: impl Into<Axis>) -> Tensor {
+        let list: Vec<_> = tensors.into_iter().collect();
+        Tensor::concatenate_list(&list.iter().map(AsRef::as_ref).collect::<Vec<_>>(), axis.into())
+    }
+
+    #[track_caller]
+    fn concatenate_list(tensors: &[&Tensor], axis: Axis) -> Tensor {
         let Some(first) = tensors.first() else {
             return Tensor::refused(Error::new("concatenate", "there is nothing to join"), &[]);
         };
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return (*failed).clone();
         }
-        if axis >= first.rank() {
-            let message = format!("there is no axis {axis} in the shape {}", first.shape());
+        let Some(axis) = axis.from_front(first.rank()) else {
+            let message = format!("there is no axis {} in the shape {}", axis.0, first.shape());
             return Tensor::refused(Error::new("concatenate", message), tensors);
-        }
+        };
         let others = |tensor: &Tensor| -> Vec<usize> {
             tensor.shape().iter().enumerate().filter(|(k, _)| *k != axis).map(|(_, size)| *size).collect()
         };
@@ -405,8 +409,9 @@ impl Tensor {
             let message = format!("the shapes {} and {} differ beside axis {axis}", first.shape(), other.shape());
             return Tensor::refused(Error::new("concatenate", message), tensors);
         }
-        if let Some(other) = tensors.iter().find(|tensor| tensor.dtype() != first.dtype()) {
-            return Tensor::mixed("concatenate", tensors, first.dtype(), other.dtype());
+        if tensors.iter().any(|tensor| tensor.dtype() != first.dtype()) {
+            let promoted = Tensor::cast_all(tensors, Tensor::common_type(tensors));
+            return Tensor::concatenate_list(&references(&promoted), axis.into());
         }
         if tensors.len() == 1 {
             return (*first).clone();
@@ -416,30 +421,31 @@ impl Tensor {
         Tensor::node(Op::Concatenate(axis), tensors, shape.into(), first.dtype())
     }
 
-    /// Entries along an axis by a tensor of indices, whose axes take the place of that axis.
+    /// Entries along an axis by a tensor of indices, whose axes take the place of that axis: `take` in NumPy and JAX,
+    /// and for a vector of indices `index_select` in PyTorch. What PyTorch calls `gather` is [`Tensor::take_along`].
     ///
     /// ```
     /// use glassgrad::Tensor;
     /// let table = Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]);
-    /// let rows = table.gather(&Tensor::from([2_i64, 0]), 0);
+    /// let rows = table.take(&Tensor::from([2_i64, 0]), 0);
     /// assert_eq!(rows.to_string(), "[[5, 6],\n [1, 2]]");
     /// ```
     #[track_caller]
-    pub fn gather(&self, indices: &Tensor, axis: usize) -> Tensor {
-        self.gather_at(indices, axis, Location::caller())
+    pub fn take(&self, indices: &Tensor, axis: impl Into<Axis>) -> Tensor {
+        match self.axis_from_front("take", axis) {
+            Ok(axis) => self.gather_at(indices, axis, Location::caller()),
+            Err(failed) => failed,
+        }
     }
 
     pub(crate) fn gather_at(&self, indices: &Tensor, axis: usize, origin: &'static Location<'static>) -> Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
-        if axis >= self.rank() {
-            let message = format!("there is no axis {axis} in the shape {}", self.shape());
-            return Tensor::refused_at(Error::new("gather", message), &[self, indices], origin);
-        }
         if indices.dtype() != DType::I64 {
             let message = format!("indices must be i64, not {}", indices.dtype());
-            return Tensor::refused_at(Error::new("gather", message), &[self, indices], origin);
+            let error = Error::new("take", message).help("cast them with .cast(DType::I64)");
+            return Tensor::refused_at(error, &[self, indices], origin);
         }
         let shape: Vec<usize> = self.shape()[..axis]
             .iter()
@@ -450,7 +456,7 @@ impl Tensor {
         Tensor::node_at(Op::Gather(axis), &[self, indices], shape.into(), self.dtype(), origin)
     }
 
-    /// The transpose of [`Tensor::gather`]: adds these entries up along an axis of `size` places, where
+    /// The transpose of [`Tensor::take`]: adds these entries up along an axis of `size` places, where
     /// the indices say.
     ///
     /// ```
@@ -459,8 +465,15 @@ impl Tensor {
     /// assert_eq!(counts.to_string(), "[1, 0, 2, 0]");
     /// ```
     #[track_caller]
-    pub fn scatter_add(&self, indices: &Tensor, axis: usize, size: usize) -> Tensor {
-        self.scatter_add_at(indices, axis, size, Location::caller())
+    pub fn scatter_add(&self, indices: &Tensor, axis: impl Into<Axis>, size: usize) -> Tensor {
+        match axis.into() {
+            // Where indices without axes put a number, a new axis arises, also behind the last one.
+            Axis(axis) if axis >= 0 => self.scatter_add_at(indices, axis as usize, size, Location::caller()),
+            axis => match self.axis_from_front("scatter_add", axis) {
+                Ok(axis) => self.scatter_add_at(indices, axis, size, Location::caller()),
+                Err(failed) => failed,
+            },
+        }
     }
 
     pub(crate) fn scatter_add_at(
@@ -495,18 +508,12 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 2.0, 3.0]).flip(&[0]).to_string(), "[3, 2, 1]");
     /// ```
     #[track_caller]
-    pub fn flip(&self, axes: &[usize]) -> Tensor {
-        if self.error().is_some() || axes.is_empty() {
-            return self.clone();
-        }
-        if let Some(axis) = axes.iter().find(|axis| **axis >= self.rank()) {
-            let message = format!("there is no axis {axis} in the shape {}", self.shape());
-            return Tensor::refused(Error::new("flip", message), &[self]);
-        }
-        if let Some(place) = (1..axes.len()).find(|place| axes[..*place].contains(&axes[*place])) {
-            let message = format!("axis {} of the shape {} is named twice", axes[place], self.shape());
-            return Tensor::refused(Error::new("flip", message), &[self]);
-        }
+    pub fn flip(&self, axes: impl Into<Axes>) -> Tensor {
+        let axes = match self.resolved("flip", &axes.into()) {
+            Ok(axes) if axes.is_empty() => return self.clone(),
+            Ok(axes) => axes,
+            Err(failed) => return failed,
+        };
         let along: Vec<(isize, isize, usize)> = (self.shape().iter().enumerate())
             .map(|(axis, size)| if axes.contains(&axis) { (*size as isize - 1, -1, *size) } else { (0, 1, *size) })
             .collect();
@@ -526,8 +533,13 @@ impl Tensor {
             Ok(aligned) => aligned,
             Err(failed) => return failed,
         };
-        if aligned[0].dtype() != aligned[1].dtype() {
-            return Tensor::mixed("compare", &[self, other], self.dtype(), other.dtype());
+        if self.dtype() != other.dtype() {
+            // No result has this type, so that integers and floating-point numbers meet where both are exact.
+            let dtype = match (self.is_float(), other.is_float()) {
+                (true, true) | (false, false) => self.dtype().promote(other.dtype()),
+                (true, false) | (false, true) => DType::F64,
+            };
+            return self.cast(dtype).compare(relation, &other.cast(dtype));
         }
         let shape = aligned[0].shape().clone();
         Tensor::node(Op::Compare(relation), &references(&aligned), shape, DType::Bool)
@@ -566,8 +578,9 @@ impl Tensor {
             let message = format!("the condition must be truth values, not {}", self.dtype());
             return Tensor::refused(Error::new("choose", message), &[self, taken, otherwise]);
         }
-        if aligned[1].dtype() != aligned[2].dtype() {
-            return Tensor::mixed("choose", &[self, taken, otherwise], taken.dtype(), otherwise.dtype());
+        if taken.dtype() != otherwise.dtype() {
+            let promoted = Tensor::cast_all(&[taken, otherwise], taken.dtype().promote(otherwise.dtype()));
+            return self.choose(&promoted[0], &promoted[1]);
         }
         let (shape, dtype) = (aligned[1].shape().clone(), aligned[1].dtype());
         Tensor::node(Op::Select, &references(&aligned), shape, dtype)

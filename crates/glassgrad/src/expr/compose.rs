@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::axes::{Axes, Axis};
 use super::create::IntoTensor;
 use super::memo::{self, Request};
 use super::node::Tensor;
@@ -11,83 +12,6 @@ use crate::einsum::{Einsum, Label};
 use crate::error::Error;
 use crate::shape::Shape;
 use crate::view::View;
-
-/// The axes that a reduction runs over, and whether they stay with size 1. Negative ones count from the end.
-///
-/// ```
-/// use glassgrad::{Tensor, expr::Axes};
-/// let x = Tensor::ones([2, 3, 4]);
-/// assert_eq!(x.sum_over([0, -1]).to_string(), "[8, 8, 8]");
-/// assert_eq!(x.mean_over(Axes::from(2).keep()).shape().to_string(), "[2, 3, 1]");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axes {
-    axes: Vec<isize>,
-    keep: bool,
-}
-
-impl Axes {
-    /// The same axes, which stay with size 1.
-    ///
-    /// ```
-    /// use glassgrad::{Tensor, expr::Axes};
-    /// let x = Tensor::from([[1.0, 2.0], [3.0, 5.0]]);
-    /// assert_eq!(x.max_over(Axes::from(1).keep()).shape().to_string(), "[2, 1]");
-    /// ```
-    pub fn keep(mut self) -> Axes {
-        self.keep = true;
-        self
-    }
-
-    /// The axes counted from the front, ascending.
-    fn resolve(&self, operation: &str, tensor: &Tensor) -> Result<Vec<usize>, Error> {
-        let rank = tensor.rank() as isize;
-        let mut resolved = Vec::new();
-        for axis in &self.axes {
-            let from_front = if *axis < 0 { axis + rank } else { *axis };
-            if !(0..rank).contains(&from_front) {
-                return Err(Error::new(operation, format!("there is no axis {axis} in the shape {}", tensor.shape())));
-            }
-            if resolved.contains(&(from_front as usize)) {
-                let message = format!("axis {axis} of the shape {} is named twice", tensor.shape());
-                return Err(Error::new(operation, message));
-            }
-            resolved.push(from_front as usize);
-        }
-        resolved.sort_unstable();
-        Ok(resolved)
-    }
-}
-
-impl From<isize> for Axes {
-    fn from(axis: isize) -> Axes {
-        Axes { axes: vec![axis], keep: false }
-    }
-}
-
-impl From<i32> for Axes {
-    fn from(axis: i32) -> Axes {
-        Axes::from(axis as isize)
-    }
-}
-
-impl From<usize> for Axes {
-    fn from(axis: usize) -> Axes {
-        Axes::from(axis as isize)
-    }
-}
-
-impl<const N: usize> From<[isize; N]> for Axes {
-    fn from(axes: [isize; N]) -> Axes {
-        Axes { axes: axes.to_vec(), keep: false }
-    }
-}
-
-impl From<&[isize]> for Axes {
-    fn from(axes: &[isize]) -> Axes {
-        Axes { axes: axes.to_vec(), keep: false }
-    }
-}
 
 /// The shape with some axes of size 1, or without them.
 fn reduced(shape: &Shape, axes: &[usize], keep: bool) -> Shape {
@@ -104,14 +28,25 @@ impl Tensor {
         if self.error().is_some() {
             return Err(self.clone());
         }
+        let mut resolved = self.each_axis(operation, axes)?;
+        resolved.sort_unstable();
+        Ok(resolved)
+    }
+
+    /// Axes counted from the front in the order in which they are named, none of them twice, or the failure.
+    #[track_caller]
+    pub(crate) fn each_axis(&self, operation: &str, axes: &Axes) -> Result<Vec<usize>, Tensor> {
+        if self.error().is_some() {
+            return Err(self.clone());
+        }
         let origin = std::panic::Location::caller();
         axes.resolve(operation, self).map_err(|error| Tensor::refused_at(error, &[self], origin))
     }
 
     /// One axis counted from the front, or the failure.
     #[track_caller]
-    pub(crate) fn axis_from_front(&self, operation: &str, axis: isize) -> Result<usize, Tensor> {
-        Ok(self.resolved(operation, &Axes::from(axis))?[0])
+    pub(crate) fn axis_from_front(&self, operation: &str, axis: impl Into<Axis>) -> Result<usize, Tensor> {
+        Ok(self.resolved(operation, &Axes::from(axis.into()))?[0])
     }
 
     /// Puts the axes that a reduction ran over back with size 1, if they are kept.
@@ -120,7 +55,7 @@ impl Tensor {
         if result.error().is_some() {
             return result.clone();
         }
-        result.reshape(reduced(self.shape(), resolved, axes.keep))
+        result.reshape(reduced(self.shape(), resolved, axes.are_kept()))
     }
 
     /// How many elements a reduction over these axes makes one of.
@@ -130,7 +65,7 @@ impl Tensor {
 
     /// All axes.
     pub(crate) fn all_axes(&self) -> Axes {
-        Axes { axes: (0..self.rank() as isize).collect(), keep: false }
+        Axes::all(self.rank())
     }
 
     /// The sum of all elements.
@@ -160,7 +95,9 @@ impl Tensor {
             Ok(resolved) => {
                 let einsum =
                     memo::product(Request::Sum, &[self.shape(), &resolved], || Einsum::sum(self.shape(), &resolved));
-                let sum = Tensor::contract_as("sum", einsum, &[self]);
+                // The sum of truth values is how many hold.
+                let counted = if self.dtype() == DType::Bool { self.cast(DType::I64) } else { self.clone() };
+                let sum = Tensor::contract_as("sum", einsum, &[&counted]);
                 self.put_back(&sum, &axes, &resolved)
             }
             Err(failed) => failed,
@@ -190,11 +127,7 @@ impl Tensor {
     pub fn mean_over(&self, axes: impl Into<Axes>) -> Tensor {
         let axes = axes.into();
         match self.resolved("mean", &axes) {
-            Ok(_) if !self.is_float() => {
-                let message = format!("it is defined for floating-point numbers, not for {}", self.dtype());
-                let error = Error::new("mean", message).help("cast first, for example with .cast(DType::F32)");
-                Tensor::refused(error, &[self])
-            }
+            Ok(_) if !self.is_float() => self.cast(DType::default()).mean_over(axes),
             Ok(resolved) => {
                 let einsum = Einsum::sum(self.shape(), &resolved);
                 let mean = match self.count(&resolved) {
@@ -451,7 +384,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([900.0, 900.0]).softmax(0).to_string(), "[0.5, 0.5]");
     /// ```
     #[track_caller]
-    pub fn softmax(&self, axis: isize) -> Tensor {
+    pub fn softmax(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let axes = Axes::from(axis).keep();
         let weights = (self - self.shift_over(axes.clone())).exp();
         (&weights / weights.sum_over(axes)).reported_as("softmax", &[self])
@@ -464,7 +398,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([0.0, -800.0]).log_softmax(-1).to_string(), "[   0, -800]");
     /// ```
     #[track_caller]
-    pub fn log_softmax(&self, axis: isize) -> Tensor {
+    pub fn log_softmax(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let axes = Axes::from(axis).keep();
         let shifted = self - self.shift_over(axes.clone());
         (&shifted - shifted.exp().sum_over(axes).ln()).reported_as("log_softmax", &[self])
@@ -484,10 +419,12 @@ impl Tensor {
     /// let v = Tensor::from([5.0, 6.0]);
     /// assert_eq!(Tensor::einsum("i->ii", &[&v]).to_string(), "[[5, 0],\n [0, 6]]"); // diagonal matrix
     /// assert_eq!(Tensor::einsum("i->ij=3", &[&v]).to_string(), "[[5, 5, 5],\n [6, 6, 6]]"); // broadcast
+    /// assert_eq!(Tensor::einsum("...ij->...ji", [Tensor::ones([4, 2, 3])]).shape().to_string(), "[4, 3, 2]"); // other axes
     /// ```
     #[track_caller]
-    pub fn einsum(notation: &str, operands: &[&Tensor]) -> Tensor {
-        Tensor::einsum_as("einsum", notation, operands)
+    pub fn einsum(notation: &str, operands: impl IntoIterator<Item = impl AsRef<Tensor>>) -> Tensor {
+        let list: Vec<_> = operands.into_iter().collect();
+        Tensor::einsum_as("einsum", notation, &list.iter().map(AsRef::as_ref).collect::<Vec<_>>())
     }
 
     /// [`Tensor::einsum`] under the name that the user knows it by.
@@ -698,24 +635,23 @@ impl Tensor {
     /// ```
     /// use glassgrad::Tensor;
     /// let x = Tensor::zeros([2, 3, 4]);
-    /// assert_eq!(x.permute(&[2, 0, 1]).shape().to_string(), "[4, 2, 3]");
+    /// assert_eq!(x.permute([-1, 0, 1]).shape().to_string(), "[4, 2, 3]");
     /// ```
     #[track_caller]
-    pub fn permute(&self, order: &[usize]) -> Tensor {
-        if self.error().is_some() {
-            return self.clone();
-        }
-        let mut sorted = order.to_vec();
-        sorted.sort_unstable();
-        if !sorted.iter().copied().eq(0..self.rank()) {
+    pub fn permute(&self, order: impl Into<Axes>) -> Tensor {
+        let order = match self.each_axis("permute", &order.into()) {
+            Ok(order) => order,
+            Err(failed) => return failed,
+        };
+        if order.len() != self.rank() {
             let message = format!("{order:?} is no order of the axes of the shape {}", self.shape());
             return Tensor::refused(Error::new("permute", message), &[self]);
         }
         if self.dtype() == DType::Bool {
-            return self.cast(DType::I64).permute(order).cast(DType::Bool);
+            return self.cast(DType::I64).permute(&order).cast(DType::Bool);
         }
         let turned =
-            memo::product(Request::Permute, &[self.shape(), order], || Einsum::permutation(self.shape(), order));
+            memo::product(Request::Permute, &[self.shape(), &order], || Einsum::permutation(self.shape(), &order));
         Tensor::contract(turned, &[self])
     }
 
@@ -744,32 +680,37 @@ impl Tensor {
     /// assert_eq!(Tensor::stack(&[&a, &b], 1).to_string(), "[[1, 3],\n [2, 4]]");
     /// ```
     #[track_caller]
-    pub fn stack(tensors: &[&Tensor], axis: usize) -> Tensor {
-        let mut expanded = Vec::new();
-        for tensor in tensors {
-            expanded.push(tensor.expand(axis));
+    pub fn stack(tensors: impl IntoIterator<Item = impl AsRef<Tensor>>, axis: impl Into<Axis>) -> Tensor {
+        let list: Vec<_> = tensors.into_iter().collect();
+        let tensors: Vec<&Tensor> = list.iter().map(AsRef::as_ref).collect();
+        let axis = axis.into();
+        let mut unsqueezed = Vec::new();
+        for tensor in &tensors {
+            unsqueezed.push(tensor.unsqueeze(axis));
         }
-        Tensor::concatenate(&expanded.iter().collect::<Vec<_>>(), axis).reported_as("stack", tensors)
+        Tensor::concatenate(&unsqueezed, axis).reported_as("stack", &tensors)
     }
 
-    /// A new axis of size 1.
+    /// A new axis of size 1 at this place, which the result has then: `expand_dims` in NumPy and JAX.
     ///
     /// ```
     /// use glassgrad::Tensor;
     /// let x = Tensor::from([1.0, 2.0]);
-    /// assert_eq!((x.expand(1) - x.expand(0)).to_string(), "[[ 0, -1],\n [ 1,  0]]");
+    /// assert_eq!((x.unsqueeze(1) - x.unsqueeze(0)).to_string(), "[[ 0, -1],\n [ 1,  0]]");
+    /// assert_eq!(Tensor::zeros([2, 3]).unsqueeze(-1).shape().to_string(), "[2, 3, 1]");
     /// ```
     #[track_caller]
-    pub fn expand(&self, axis: usize) -> Tensor {
+    pub fn unsqueeze(&self, axis: impl Into<Axis>) -> Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        if axis > self.rank() {
-            let message = format!("the shape {} has no place for an axis {axis}", self.shape());
-            return Tensor::refused(Error::new("expand", message), &[self]);
-        }
+        let axis = axis.into();
+        let Some(place) = axis.from_front(self.rank() + 1) else {
+            let message = format!("the shape {} has no place for an axis {}", self.shape(), axis.0);
+            return Tensor::refused(Error::new("unsqueeze", message), &[self]);
+        };
         let mut shape = self.shape().to_vec();
-        shape.insert(axis, 1);
+        shape.insert(place, 1);
         self.reshape(shape)
     }
 
@@ -807,7 +748,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn literal(&self, number: impl IntoTensor) -> Tensor {
-        number.into_tensor(self)
+        number.into_values_of(self)
     }
 
     /// Whether the elements are floating-point numbers.

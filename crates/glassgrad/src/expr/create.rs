@@ -214,16 +214,32 @@ impl<E: Stored, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M
     }
 }
 
-/// What can stand beside a tensor in an operation: a tensor, or a number that takes its type.
+/// What can stand beside a tensor in an operation: a tensor, or a number of Rust. Numbers are weakly typed, as in JAX: they
+/// take the type of the tensor beside them, and only their kind counts. A floating-point number beside integers makes
+/// 32-bit floating-point numbers of them, and an integer beside truth values makes integers of them.
 ///
 /// ```
-/// use glassgrad::Tensor;
+/// use glassgrad::{Tensor, dtype::DType};
 /// let x = Tensor::from([1.0_f32, 2.0]);
 /// assert_eq!(x.pow(2).to_vec::<f32>().unwrap(), x.pow(Tensor::from(2.0_f32)).to_vec::<f32>().unwrap());
+/// assert_eq!((&x * 2.0).dtype(), DType::F32);
+/// assert_eq!((Tensor::from([1_i64, 2]) * 0.5).to_string(), "[0.5,   1]");
 /// ```
-pub trait IntoTensor {
-    /// The tensor itself, or the number in the element type of `beside`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot stand beside a tensor",
+    label = "neither a tensor nor a number",
+    note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64`, `u32`, `usize` and `bool`"
+)]
+pub trait IntoTensor: Sized {
+    /// The tensor itself, or the number in the element type of `beside` where that has numbers of its kind.
     fn into_tensor(self, beside: &Tensor) -> Tensor;
+
+    /// The tensor itself, or the number in the element type of `target`, which keeps it; an error where the type has no
+    /// such number.
+    #[track_caller]
+    fn into_values_of(self, target: &Tensor) -> Tensor {
+        self.into_tensor(target)
+    }
 }
 
 impl IntoTensor for &Tensor {
@@ -235,6 +251,13 @@ impl IntoTensor for &Tensor {
 impl IntoTensor for Tensor {
     fn into_tensor(self, _: &Tensor) -> Tensor {
         self
+    }
+}
+
+impl IntoTensor for bool {
+    #[track_caller]
+    fn into_tensor(self, beside: &Tensor) -> Tensor {
+        if beside.error().is_some() { beside.clone() } else { Tensor::from(self) }
     }
 }
 
@@ -285,7 +308,10 @@ macro_rules! integer_numbers {
             fn element(self, dtype: DType) -> Result<Buffer, String> {
                 match dtype {
                     DType::F32 | DType::F64 => Ok(Buffer::from_fn(dtype, 1, |_| self as f64)),
-                    DType::I64 => Ok(Buffer::I64(vec![i64::from(self)])),
+                    DType::I64 => match i64::try_from(self) {
+                        Ok(integer) => Ok(Buffer::I64(vec![integer])),
+                        Err(_) => Err(no_element(self, dtype)),
+                    },
                     DType::Bool if self == 0 || self == 1 => Ok(Buffer::Bool(vec![self == 1])),
                     DType::Bool => Err(no_element(self, dtype)),
                 }
@@ -293,25 +319,37 @@ macro_rules! integer_numbers {
         }
     )*};
 }
-integer_numbers!(i64, i32);
+integer_numbers!(i64, i32, u32, usize);
 
 macro_rules! numbers_beside_tensors {
-    ($($Number:ty),*) => {$(
+    ($kind:ident: $($Number:ty),*) => {$(
         impl IntoTensor for $Number {
             #[track_caller]
             fn into_tensor(self, beside: &Tensor) -> Tensor {
-                if beside.error().is_some() {
-                    return beside.clone();
-                }
-                match self.element(beside.dtype()) {
-                    Ok(element) => Tensor::leaf(Array::new(Shape::scalar(), element)),
-                    Err(message) => {
-                        let error = Error::new("literal", message).help("cast the tensor to floating point first");
-                        Tensor::refused(error, &[beside])
-                    }
-                }
+                number_of(self, beside.dtype().$kind(), beside)
+            }
+
+            #[track_caller]
+            fn into_values_of(self, target: &Tensor) -> Tensor {
+                number_of(self, target.dtype(), target)
             }
         }
     )*};
 }
-numbers_beside_tensors!(f64, f32, i64, i32);
+numbers_beside_tensors!(to_float: f64, f32);
+numbers_beside_tensors!(to_number: i64, i32, u32, usize);
+
+/// A number as a tensor of a type that follows from another tensor, whose failure is passed on.
+#[track_caller]
+fn number_of(number: impl Number, dtype: DType, beside: &Tensor) -> Tensor {
+    if beside.error().is_some() {
+        return beside.clone();
+    }
+    match number.element(dtype) {
+        Ok(element) => Tensor::leaf(Array::new(Shape::scalar(), element)),
+        Err(message) => {
+            let error = Error::new("literal", message).help("cast the tensor to floating point first");
+            Tensor::refused(error, &[beside])
+        }
+    }
+}

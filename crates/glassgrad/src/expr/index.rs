@@ -63,6 +63,12 @@ impl From<isize> for Index {
     }
 }
 
+impl From<usize> for Index {
+    fn from(place: usize) -> Index {
+        Index::At(bound(place))
+    }
+}
+
 impl From<i32> for Index {
     fn from(place: i32) -> Index {
         Index::At(place as isize)

@@ -7,12 +7,13 @@
 //! Choice and the largest element have rules of their own. Everything else is composed from these.
 //!
 //! - `node` is the graph itself: nodes, handles, and how they go;
-//! - `build` makes checked nodes, and failed ones where a check does not pass;
+//! - `build` makes checked nodes, and failed ones where a check does not pass; `promote` gives operands one element type;
 //! - `provenance` records the primal node that each derived node came from, `display` writes operations as text;
-//! - `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
+//! - `axes` and `sizes` are arguments, `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
 //!   Rust, `index` slices, `compose` the rest;
 //! - `remat` holds subgraphs that are rematerialised: units under differentiation.
 
+mod axes;
 mod build;
 mod compose;
 mod create;
@@ -22,12 +23,15 @@ mod index;
 mod memo;
 mod node;
 mod operators;
+mod promote;
 mod provenance;
 mod random;
 mod remat;
+mod sizes;
 mod walk;
 
-pub use compose::Axes;
+pub use axes::{Axes, Axis};
+pub(crate) use build::references;
 pub use create::{IntoTensor, Number};
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub(crate) use display::{Product, single_row};
@@ -40,4 +44,5 @@ pub use provenance::Pass;
 pub(crate) use provenance::ProvenanceScope;
 pub use random::{Distribution, Keys};
 pub use remat::{Region, Sweep};
+pub use sizes::{Size, Sizes};
 pub(crate) use walk::{inner_nodes, nodes_behind};

@@ -310,6 +310,19 @@ impl Drop for Node {
 /// ```
 pub struct Tensor(pub(crate) Arc<Node>);
 
+/// Lists of tensors are anything that iterates over tensors or references to them.
+///
+/// ```
+/// use glassgrad::Tensor;
+/// let rows: Vec<Tensor> = (0..3).map(|k| Tensor::from([f64::from(k)])).collect();
+/// assert_eq!(Tensor::concatenate(&rows, 0).to_string(), Tensor::concatenate([&rows[0], &rows[1], &rows[2]], 0).to_string());
+/// ```
+impl AsRef<Tensor> for Tensor {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+
 impl Tensor {
     /// A handle onto an existing node.
     pub(crate) fn onto(node: Arc<Node>) -> Tensor {
@@ -454,8 +467,8 @@ impl Tensor {
     ///
     /// ```
     /// use glassgrad::Tensor;
-    /// let x = Tensor::from([1.0]).named("x") + Tensor::from([1.0_f32]).named("y");
-    /// assert!(x.eval().unwrap_err().to_string().contains("operands: x f64[1], y f32[1]"));
+    /// let x = Tensor::from([1.0]).named("x").matmul(&Tensor::from([1.0_f32, 2.0]).named("y"));
+    /// assert!(x.eval().unwrap_err().to_string().contains("operands: x f64[1], y f32[2]"));
     /// ```
     pub fn named(self, name: &str) -> Tensor {
         let _ = self.0.name.set(name.into());

@@ -95,7 +95,10 @@ fn add(a: &Tensor, b: &Tensor) -> Tensor {
 
 #[track_caller]
 fn sub(a: &Tensor, b: &Tensor) -> Tensor {
-    Tensor::add_all("sub", &[a, &b.scaled(-1.0)])
+    match Tensor::promoted(&[a, b]) {
+        Ok(promoted) => Tensor::add_all("sub", &[&promoted[0], &promoted[1].scaled(-1.0)]).reported_as("sub", &[a, b]),
+        Err(failed) => failed,
+    }
 }
 
 #[track_caller]

@@ -8,7 +8,9 @@ use super::normalisation::LayerNorm;
 use crate::Tree;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
+use crate::operations::Attention;
 use crate::rng::Key;
+use crate::shape::Shape;
 
 /// Attention with several heads over sequences of `[…, places, width]`.
 ///
@@ -96,6 +98,90 @@ impl MultiHeadAttention {
     }
 }
 
+impl MultiHeadAttention {
+    /// An empty cache for sequences of at most `capacity` places, in a batch of this shape.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
+    /// let attention = MultiHeadAttention::new(Key::new(1), 4, 2).causal();
+    /// let x = Tensor::normal(Key::new(2), [3, 5, 4]); // 3 sequences of 5 places
+    /// let mut cache = attention.cache(3, 8);
+    /// let mut one_by_one = Vec::new();
+    /// for place in x.split(&[1; 5], 1) {
+    ///     let (y, next) = attention.apply_cached(&place, &cache);
+    ///     one_by_one.push(y);
+    ///     cache = next;
+    /// }
+    /// let apart = attention.apply(&x) - Tensor::concatenate(&one_by_one, 1);
+    /// assert!(apart.abs().max().item().unwrap() < 1e-6);
+    /// ```
+    #[track_caller]
+    pub fn cache(&self, batch: impl Into<Shape>, capacity: usize) -> KvCache {
+        let width = self.output.weight.shape().last().copied().unwrap_or(0);
+        let size = width.checked_div(self.heads).unwrap_or(0);
+        let shape = Shape::from(capacity).followed_by(&batch.into()).followed_by(&[self.heads, size]);
+        let empty = Tensor::full(shape, 0.0, self.input.weight.dtype());
+        KvCache { keys: empty.clone(), values: empty, length: Tensor::from(0_i64) }
+    }
+
+    /// Causal attention of new places `[.., places, width]` to themselves and to those in a cache, and the cache with them.
+    /// Every call with as many new places has the same shapes, so that a compiled function is planned once. Reading what
+    /// goes beyond the capacity of the cache is an error.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::MultiHeadAttention, rng::Key};
+    /// let attention = MultiHeadAttention::new(Key::new(1), 4, 2);
+    /// let (y, cache) = attention.apply_cached(&Tensor::ones([3, 4]), &attention.cache((), 8));
+    /// assert_eq!((y.shape().to_string(), cache.length.item().unwrap()), ("[3, 4]".into(), 3.0));
+    /// ```
+    #[track_caller]
+    pub fn apply_cached(&self, x: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
+        let [lead @ .., places, width] = &x.shape()[..] else { return (self.input.apply(x), cache.clone()) };
+        if self.heads == 0 || !width.is_multiple_of(self.heads) {
+            let message = format!("{} heads cannot share a width of {width} evenly", self.heads);
+            return (Tensor::refused(Error::new("apply_cached", message), &[x]), cache.clone());
+        }
+        let size = width / self.heads;
+        let all = self.input.apply(x).reshape([lead, &[*places, 3, self.heads, size]].concat());
+        let parts = all.split(&[1; 3], lead.len() + 1);
+        let [queries, keys, values] = [0, 1, 2].map(|part| parts[part].squeeze(lead.len() + 1));
+        let rows = Tensor::arange(*places as i64) + &cache.length;
+        let written = |held: &Tensor, new: &Tensor| held.with_at(&[&rows], new.move_axis(lead.len(), 0));
+        let cache = KvCache {
+            keys: written(&cache.keys, &keys),
+            values: written(&cache.values, &values),
+            length: &cache.length + *places,
+        };
+        let heads_first = |held: &Tensor| held.move_axis(0, -2);
+        let how = Attention::default().causal_from(&cache.length - *places);
+        let mixed = queries.swap_axes(-3, -2).scaled_dot_product_attention(
+            &heads_first(&cache.keys),
+            &heads_first(&cache.values),
+            &how,
+        );
+        let joined = mixed.swap_axes(-3, -2).reshape(x.shape());
+        (self.output.apply(&joined).reported_as("apply_cached", &[x, &cache.keys]), cache)
+    }
+}
+
+/// The keys and values of the places that attention has seen, and their number: what text generation carries from one
+/// place to the next, see [`MultiHeadAttention::cache`].
+///
+/// ```
+/// use glassgrad::{nn::MultiHeadAttention, rng::Key};
+/// let cache = MultiHeadAttention::new(Key::new(1), 16, 4).cache(2, 10);
+/// assert_eq!(cache.keys.shape().to_string(), "[10, 2, 4, 4]");
+/// ```
+#[derive(Clone, Debug, Tree)]
+pub struct KvCache {
+    /// Keys `[capacity, .., heads, size]`.
+    pub keys: Tensor,
+    /// Values, likewise.
+    pub values: Tensor,
+    /// How many places are filled, an integer.
+    pub length: Tensor,
+}
+
 /// Scores where a mask holds, and elsewhere a number so small that its share is 0.
 #[track_caller]
 fn hidden(scores: &Tensor, mask: &Tensor) -> Tensor {
@@ -150,6 +236,35 @@ impl TransformerBlock {
             linear: (linear(1, width, 4 * width), Activation::Gelu, linear(2, 4 * width, width)),
             dropout: Dropout::new(0.0),
         }
+    }
+
+    /// A place sees only itself and those before it.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::{Layer, TransformerBlock}, rng::Key};
+    /// let block = TransformerBlock::new(Key::new(1), 4, 2).causal();
+    /// let x = Tensor::normal(Key::new(2), [5, 4]);
+    /// let (first, all) = (block.apply(&x.slice(&[(..2).into()])), block.apply(&x).slice(&[(..2).into()]));
+    /// assert!((first - all).abs().max().item().unwrap() < 1e-6);
+    /// ```
+    pub fn causal(self) -> TransformerBlock {
+        TransformerBlock { attention: self.attention.causal(), ..self }
+    }
+
+    /// The block for new places of sequences whose earlier places are in a cache, see
+    /// [`MultiHeadAttention::apply_cached`].
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, nn::TransformerBlock, rng::Key};
+    /// let block = TransformerBlock::new(Key::new(1), 4, 2).causal();
+    /// let (y, _) = block.apply_cached(&Tensor::ones([1, 4]), &block.attention.cache((), 8));
+    /// assert_eq!(y.shape().to_string(), "[1, 4]");
+    /// ```
+    #[track_caller]
+    pub fn apply_cached(&self, x: &Tensor, cache: &KvCache) -> (Tensor, KvCache) {
+        let (attended, cache) = self.attention.apply_cached(&self.attention_norm.apply(x), cache);
+        let attended = x + attended;
+        (&attended + self.linear.apply(&self.linear_norm.apply(&attended)), cache)
     }
 
     #[track_caller]

@@ -29,7 +29,7 @@ mod recurrent;
 mod sparse;
 
 pub use activation::{Activation, PRelu};
-pub use attention::{MultiHeadAttention, TransformerBlock};
+pub use attention::{KvCache, MultiHeadAttention, TransformerBlock};
 pub use cells::{Gru, Lstm, Rnn};
 pub use convolution::{Conv, Conv1d, Conv2d, Conv3d};
 pub use embedding::Embedding;

@@ -52,7 +52,7 @@ impl SparseLinear {
 impl Layer for SparseLinear {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        let seen = x.gather(&self.indices, x.rank().saturating_sub(1));
+        let seen = x.take(&self.indices, x.rank().saturating_sub(1));
         (seen * &self.weight).sum_over(-1) + &self.bias
     }
 }

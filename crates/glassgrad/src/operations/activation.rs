@@ -1,7 +1,7 @@
 //! Activation functions that are compositions of rows of the table.
 
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Axis, Tensor};
 
 /// α and λ of the scaled exponential linear unit: with them, mean 0 and variance 1 are a fixed point.
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
@@ -115,7 +115,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 5.0, 0.0, 1000.0]).glu(0).to_string(), "[1.5,   5]");
     /// ```
     #[track_caller]
-    pub fn glu(&self, axis: isize) -> Tensor {
+    pub fn glu(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let along = match self.axis_from_front("glu", axis) {
             Ok(along) => along,
             Err(failed) => return failed,
@@ -136,7 +137,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([900.0, 900.0]).softmin(0).to_string(), "[0.5, 0.5]");
     /// ```
     #[track_caller]
-    pub fn softmin(&self, axis: isize) -> Tensor {
+    pub fn softmin(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         (-self).softmax(axis).composed_as("softmin", &[self])
     }
 }

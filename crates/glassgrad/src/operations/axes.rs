@@ -1,40 +1,9 @@
 //! Axes joined, divided and moved.
 
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Axes, Axis, Tensor};
 
 impl Tensor {
-    /// The same elements in another shape, in which one size may be -1: it follows from the others.
-    ///
-    /// ```
-    /// use glassgrad::Tensor;
-    /// assert_eq!(Tensor::zeros([2, 3, 4]).reshape_infer(&[-1, 4]).shape().to_string(), "[6, 4]");
-    /// ```
-    #[track_caller]
-    pub fn reshape_infer(&self, sizes: &[isize]) -> Tensor {
-        if self.error().is_some() {
-            return self.clone();
-        }
-        let known: usize =
-            sizes.iter().filter(|size| **size >= 0).fold(1, |all, size| all.saturating_mul(*size as usize));
-        let unknown = sizes.iter().filter(|size| **size < 0).count();
-        let elements = self.shape().elements();
-        let fail = if sizes.iter().any(|size| *size < -1) {
-            Some(format!("sizes are not negative, but for one that is -1: {sizes:?}"))
-        } else if unknown > 1 {
-            Some(format!("only one size can follow from the others: {sizes:?}"))
-        } else if unknown == 1 && (known == 0 || !elements.is_multiple_of(known)) {
-            Some(format!("no size in place of -1 makes {sizes:?} of {elements} elements"))
-        } else {
-            None
-        };
-        if let Some(message) = fail {
-            return Tensor::refused(Error::new("reshape_infer", message), &[self]);
-        }
-        let size = |size: &isize| if *size < 0 { elements / known } else { *size as usize };
-        self.reshape(sizes.iter().map(size).collect::<Vec<_>>()).composed_as("reshape_infer", &[self])
-    }
-
     /// The axes from one to another, both included, joined to one.
     ///
     /// ```
@@ -42,7 +11,8 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros([2, 3, 4]).flatten_axes(1, -1).shape().to_string(), "[2, 12]");
     /// ```
     #[track_caller]
-    pub fn flatten_axes(&self, first: isize, last: isize) -> Tensor {
+    pub fn flatten_axes(&self, first: impl Into<Axis>, last: impl Into<Axis>) -> Tensor {
+        let (Axis(first), Axis(last)) = (first.into(), last.into());
         let (first, last) =
             match (self.axis_from_front("flatten_axes", first), self.axis_from_front("flatten_axes", last)) {
                 (Ok(first), Ok(last)) => (first, last),
@@ -63,7 +33,8 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros([2, 12]).unflatten(1, &[3, 4]).shape().to_string(), "[2, 3, 4]");
     /// ```
     #[track_caller]
-    pub fn unflatten(&self, axis: isize, sizes: &[usize]) -> Tensor {
+    pub fn unflatten(&self, axis: impl Into<Axis>, sizes: &[usize]) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.axis_from_front("unflatten", axis) {
             Ok(axis) => {
                 let shape = [&self.shape()[..axis], sizes, &self.shape()[axis + 1..]].concat();
@@ -77,11 +48,11 @@ impl Tensor {
     ///
     /// ```
     /// use glassgrad::Tensor;
-    /// assert_eq!(Tensor::zeros([2, 3, 4]).move_axes(&[0, 1], &[-1, 0]).shape().to_string(), "[3, 4, 2]");
+    /// assert_eq!(Tensor::zeros([2, 3, 4]).move_axes([0, 1], [-1, 0]).shape().to_string(), "[3, 4, 2]");
     /// ```
     #[track_caller]
-    pub fn move_axes(&self, from: &[isize], to: &[isize]) -> Tensor {
-        let (from, to) = match (self.each_axis("move_axes", from), self.each_axis("move_axes", to)) {
+    pub fn move_axes(&self, from: impl Into<Axes>, to: impl Into<Axes>) -> Tensor {
+        let (from, to) = match (self.each_axis("move_axes", &from.into()), self.each_axis("move_axes", &to.into())) {
             (Ok(from), Ok(to)) => (from, to),
             (Err(failed), _) | (_, Err(failed)) => return failed,
         };

@@ -82,8 +82,8 @@ impl Complex {
         match Tensor::aligned("complex", &[&re, &im]) {
             Err(failed) => Complex { re: failed.clone(), im: failed },
             Ok(_) if re.dtype() != im.dtype() => {
-                let failed = Tensor::mixed("complex", &[&re, &im], re.dtype(), im.dtype());
-                Complex { re: failed.clone(), im: failed }
+                let dtype = re.dtype().promote(im.dtype());
+                Complex::new(re.cast(dtype), im.cast(dtype))
             }
             Ok(mut aligned) => {
                 let im = aligned.remove(1).into_owned();

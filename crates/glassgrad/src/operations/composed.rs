@@ -24,19 +24,15 @@ impl Tensor {
         }
     }
 
-    /// The failure of operands that are not floating-point numbers of one type.
+    /// The failure of operands that are not floating-point numbers.
     #[track_caller]
     pub(crate) fn not_float(name: &str, operands: &[&Tensor]) -> Option<Tensor> {
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return Some((*failed).clone());
         }
-        if let Some(other) = operands.iter().find(|operand| !operand.is_float()) {
-            let message = format!("it is defined for floating-point numbers, not for {}", other.dtype());
-            let error = Error::new(name, message).help("cast first, for example with .cast(DType::F32)");
-            return Some(Tensor::refused(error, operands));
-        }
-        let dtype = operands.first()?.dtype();
-        let other = operands.iter().find(|operand| operand.dtype() != dtype)?;
-        Some(Tensor::mixed(name, operands, dtype, other.dtype()))
+        let other = operands.iter().find(|operand| !operand.is_float())?;
+        let message = format!("it is defined for floating-point numbers, not for {}", other.dtype());
+        let error = Error::new(name, message).help("cast first, for example with .cast(DType::F32)");
+        Some(Tensor::refused(error, operands))
     }
 }

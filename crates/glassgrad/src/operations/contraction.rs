@@ -2,7 +2,7 @@
 
 use crate::einsum::Label;
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Axes, Axis, Tensor};
 
 impl Tensor {
     /// The sum of products over pairs of axes, `axes[k]` of this tensor with `other_axes[k]` of the other: the remaining
@@ -11,14 +11,15 @@ impl Tensor {
     /// ```
     /// use glassgrad::Tensor;
     /// let (a, b) = (Tensor::ones([2, 3, 4]), Tensor::ones([4, 3, 5]));
-    /// assert_eq!(a.tensordot(&b, &[1, 2], &[1, 0]).shape().to_string(), "[2, 5]");
+    /// assert_eq!(a.tensordot(&b, [1, 2], [1, 0]).shape().to_string(), "[2, 5]");
     /// ```
     #[track_caller]
-    pub fn tensordot(&self, other: &Tensor, axes: &[isize], other_axes: &[isize]) -> Tensor {
-        let (mine, theirs) = match (self.each_axis("tensordot", axes), other.each_axis("tensordot", other_axes)) {
-            (Ok(mine), Ok(theirs)) => (mine, theirs),
-            (Err(failed), _) | (_, Err(failed)) => return failed,
-        };
+    pub fn tensordot(&self, other: &Tensor, axes: impl Into<Axes>, other_axes: impl Into<Axes>) -> Tensor {
+        let (mine, theirs) =
+            match (self.each_axis("tensordot", &axes.into()), other.each_axis("tensordot", &other_axes.into())) {
+                (Ok(mine), Ok(theirs)) => (mine, theirs),
+                (Err(failed), _) | (_, Err(failed)) => return failed,
+            };
         if mine.len() != theirs.len() {
             let message = format!("{} axes of the first are paired with {} of the second", mine.len(), theirs.len());
             return Tensor::refused(Error::new("tensordot", message), &[self, other]);
@@ -68,7 +69,8 @@ impl Tensor {
     /// assert_eq!(x.trace_over(1, 0, 1).item().unwrap(), 8.0);
     /// ```
     #[track_caller]
-    pub fn trace_over(&self, offset: isize, first: isize, second: isize) -> Tensor {
+    pub fn trace_over(&self, offset: isize, first: impl Into<Axis>, second: impl Into<Axis>) -> Tensor {
+        let (Axis(first), Axis(second)) = (first.into(), second.into());
         self.diagonal_over(offset, first, second).sum_over(-1).composed_as("trace_over", &[self])
     }
 
@@ -79,8 +81,9 @@ impl Tensor {
     /// assert_eq!(Tensor::ones([2, 3, 4]).diagonal_over(0, 0, 2).shape().to_string(), "[3, 2]");
     /// ```
     #[track_caller]
-    pub fn diagonal_over(&self, offset: isize, first: isize, second: isize) -> Tensor {
-        match self.each_axis("diagonal_over", &[first, second]) {
+    pub fn diagonal_over(&self, offset: isize, first: impl Into<Axis>, second: impl Into<Axis>) -> Tensor {
+        let (Axis(first), Axis(second)) = (first.into(), second.into());
+        match self.each_axis("diagonal_over", &Axes::from([first, second])) {
             Ok(pair) => {
                 let others = (0..self.rank()).filter(|axis| !pair.contains(axis));
                 let order: Vec<usize> = others.chain(pair.iter().copied()).collect();
@@ -88,13 +91,5 @@ impl Tensor {
             }
             Err(failed) => failed,
         }
-    }
-
-    /// Axes counted from the front in the order in which they are named, none of them twice, or the failure.
-    #[track_caller]
-    pub(super) fn each_axis(&self, name: &str, axes: &[isize]) -> Result<Vec<usize>, Tensor> {
-        self.resolved(name, &axes.into())?;
-        let rank = self.rank() as isize;
-        Ok(axes.iter().map(|axis| (if *axis < 0 { axis + rank } else { *axis }) as usize).collect())
     }
 }

@@ -1,5 +1,7 @@
 //! Convolution: an einsum of windows and a kernel; and its transpose, an einsum that is folded.
 
+use std::borrow::Cow;
+
 use super::PerAxis;
 use super::window::window_view;
 use crate::error::Error;
@@ -269,8 +271,8 @@ impl Tensor {
 
 /// Signal and kernel of a convolution, whose channels are divided into groups.
 struct Operands<'t> {
-    signal: &'t Tensor,
-    kernel: &'t Tensor,
+    signal: Cow<'t, Tensor>,
+    kernel: Cow<'t, Tensor>,
     groups: usize,
     /// How many axes stand in front of the channels.
     lead: usize,
@@ -305,9 +307,6 @@ impl<'t> Operands<'t> {
                 kernel.shape()
             )));
         }
-        if signal.dtype() != kernel.dtype() {
-            return Err(refuse(format!("the element types {} and {} do not mix", signal.dtype(), kernel.dtype())));
-        }
         let lead = signal.rank() - N - 1;
         let channels = signal.shape()[lead];
         let first = kernel.shape()[0];
@@ -318,7 +317,9 @@ impl<'t> Operands<'t> {
                 kernel.shape()
             )));
         }
-        Ok(Operands { signal, kernel, groups, lead })
+        let mut promoted = Tensor::promoted(&[signal, kernel])?;
+        let kernel = promoted.remove(1);
+        Ok(Operands { signal: promoted.remove(0), kernel, groups, lead })
     }
 
     /// The signal as `[…, group, channel, places]`.

@@ -1,6 +1,6 @@
 //! Running sums, and what else is accumulated along an axis.
 
-use crate::expr::Tensor;
+use crate::expr::{Axis, Tensor};
 use crate::view::View;
 
 impl Tensor {
@@ -13,7 +13,8 @@ impl Tensor {
     /// assert_eq!(grad(|x: &Tensor| x.cumsum(0).sum())(&x).to_string(), "[3, 2, 1]");
     /// ```
     #[track_caller]
-    pub fn cumsum(&self, axis: isize) -> Tensor {
+    pub fn cumsum(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let axis = match self.axis_from_front("cumsum", axis) {
             Ok(axis) => axis,
             Err(failed) => return failed,
@@ -39,7 +40,8 @@ impl Tensor {
     /// assert_eq!(sums.to_vec::<f64>().unwrap(), [1000.0, 1000.0 + 2.0_f64.ln()]);
     /// ```
     #[track_caller]
-    pub fn logcumsumexp(&self, axis: isize) -> Tensor {
+    pub fn logcumsumexp(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         self.running("logcumsumexp", axis, |before, rest| before.logaddexp(rest))
     }
 

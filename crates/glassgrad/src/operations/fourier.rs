@@ -8,7 +8,7 @@ use super::Complex;
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, CustomOp, Rule, Tensor};
+use crate::expr::{Axes, Axis, CustomOp, Rule, Tensor};
 use crate::shape::Shape;
 
 /// Where the factor 1/n of a transform and its inverse stands.
@@ -38,7 +38,8 @@ impl Complex {
     /// assert_eq!(x.fft(0).to_string(), "[1+0i, 1+0i, 1+0i, 1+0i]");
     /// ```
     #[track_caller]
-    pub fn fft(&self, axis: isize) -> Complex {
+    pub fn fft(&self, axis: impl Into<Axis>) -> Complex {
+        let Axis(axis) = axis.into();
         self.fft_norm(axis, Norm::Backward)
     }
 
@@ -50,7 +51,8 @@ impl Complex {
     /// assert_eq!(x.fft(0).ifft(0).to_string(), "[1+0i, 2+0i]");
     /// ```
     #[track_caller]
-    pub fn ifft(&self, axis: isize) -> Complex {
+    pub fn ifft(&self, axis: impl Into<Axis>) -> Complex {
+        let Axis(axis) = axis.into();
         self.ifft_norm(axis, Norm::Backward)
     }
 
@@ -62,7 +64,8 @@ impl Complex {
     /// assert_eq!(x.fft_norm(0, Norm::Forward).to_string(), "[ 2+0i, -1+0i]");
     /// ```
     #[track_caller]
-    pub fn fft_norm(&self, axis: isize, norm: Norm) -> Complex {
+    pub fn fft_norm(&self, axis: impl Into<Axis>, norm: Norm) -> Complex {
+        let Axis(axis) = axis.into();
         self.transform("fft", axis, false, norm)
     }
 
@@ -74,7 +77,8 @@ impl Complex {
     /// assert_eq!(x.ifft_norm(0, Norm::Forward).to_string(), "[ 4+0i, -2+0i]");
     /// ```
     #[track_caller]
-    pub fn ifft_norm(&self, axis: isize, norm: Norm) -> Complex {
+    pub fn ifft_norm(&self, axis: impl Into<Axis>, norm: Norm) -> Complex {
+        let Axis(axis) = axis.into();
         self.transform("ifft", axis, true, norm)
     }
 
@@ -110,10 +114,10 @@ impl Complex {
     /// assert_eq!(x.fftn(&[0, 1, 2]).re.sum().item().unwrap(), 8.0);
     /// ```
     #[track_caller]
-    pub fn fftn(&self, axes: &[isize]) -> Complex {
+    pub fn fftn(&self, axes: impl Into<Axes>) -> Complex {
         let mut transformed = self.clone();
-        for axis in axes {
-            transformed = transformed.fft(*axis);
+        for axis in axes.into().iter() {
+            transformed = transformed.fft(axis);
         }
         transformed
     }
@@ -126,10 +130,10 @@ impl Complex {
     /// assert_eq!(x.fftn(&[0, 1]).ifftn(&[0, 1]).to_string(), "[[1+0i, 2+0i],\n [3+0i, 4+0i]]");
     /// ```
     #[track_caller]
-    pub fn ifftn(&self, axes: &[isize]) -> Complex {
+    pub fn ifftn(&self, axes: impl Into<Axes>) -> Complex {
         let mut transformed = self.clone();
-        for axis in axes {
-            transformed = transformed.ifft(*axis);
+        for axis in axes.into().iter() {
+            transformed = transformed.ifft(axis);
         }
         transformed
     }
@@ -141,7 +145,8 @@ impl Complex {
     /// assert_eq!(Tensor::from([1.0, 2.0, 3.0]).rfft(0).irfft(3, 0).to_string(), "[1, 2, 3]");
     /// ```
     #[track_caller]
-    pub fn irfft(&self, length: usize, axis: isize) -> Tensor {
+    pub fn irfft(&self, length: usize, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let along = match self.re.resolved("irfft", &Axes::from(axis)) {
             Ok(resolved) => resolved[0],
             Err(failed) => return failed,
@@ -174,7 +179,8 @@ impl Complex {
     /// assert_eq!(Complex::real(&Tensor::from([0.0, 1.0, 2.0])).fftshift(0).to_string(), "[2+0i, 0+0i, 1+0i]");
     /// ```
     #[track_caller]
-    pub fn fftshift(&self, axis: isize) -> Complex {
+    pub fn fftshift(&self, axis: impl Into<Axis>) -> Complex {
+        let Axis(axis) = axis.into();
         Complex { re: self.re.fftshift(axis), im: self.im.fftshift(axis) }
     }
 
@@ -185,7 +191,8 @@ impl Complex {
     /// assert_eq!(Complex::real(&Tensor::from([2.0, 0.0, 1.0])).ifftshift(0).to_string(), "[0+0i, 1+0i, 2+0i]");
     /// ```
     #[track_caller]
-    pub fn ifftshift(&self, axis: isize) -> Complex {
+    pub fn ifftshift(&self, axis: impl Into<Axis>) -> Complex {
+        let Axis(axis) = axis.into();
         Complex { re: self.re.ifftshift(axis), im: self.im.ifftshift(axis) }
     }
 
@@ -227,7 +234,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 4.0]).rfft(0).to_string(), "[10+0i, -2+2i, -2+0i]");
     /// ```
     #[track_caller]
-    pub fn rfft(&self, axis: isize) -> Complex {
+    pub fn rfft(&self, axis: impl Into<Axis>) -> Complex {
+        let Axis(axis) = axis.into();
         let along = match self.resolved("rfft", &Axes::from(axis)) {
             Ok(resolved) => resolved[0],
             Err(failed) => return Complex { re: failed.clone(), im: failed },
@@ -248,7 +256,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([0.0, 1.0, 2.0, -2.0, -1.0]).fftshift(0).to_string(), "[-2, -1,  0,  1,  2]");
     /// ```
     #[track_caller]
-    pub fn fftshift(&self, axis: isize) -> Tensor {
+    pub fn fftshift(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.resolved("fftshift", &Axes::from(axis)) {
             Ok(resolved) => self.roll((self.shape()[resolved[0]] / 2) as isize, axis),
             Err(failed) => failed,
@@ -262,7 +271,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([-2.0, -1.0, 0.0, 1.0, 2.0]).ifftshift(0).to_string(), "[ 0,  1,  2, -2, -1]");
     /// ```
     #[track_caller]
-    pub fn ifftshift(&self, axis: isize) -> Tensor {
+    pub fn ifftshift(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.resolved("ifftshift", &Axes::from(axis)) {
             Ok(resolved) => self.roll(-((self.shape()[resolved[0]] / 2) as isize), axis),
             Err(failed) => failed,

@@ -6,7 +6,7 @@
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, CustomOp, IntoTensor, Rule, Tensor};
+use crate::expr::{Axes, Axis, CustomOp, IntoTensor, Rule, Tensor};
 use crate::shape::Shape;
 
 impl Tensor {
@@ -22,7 +22,7 @@ impl Tensor {
     #[track_caller]
     pub fn index_at(&self, indices: &[&Tensor]) -> Tensor {
         match self.places("index_at", indices) {
-            Ok(places) => self.lined_up(indices.len()).gather(&places, 0),
+            Ok(places) => self.lined_up(indices.len()).take(&places, 0),
             Err(failed) => failed,
         }
     }
@@ -38,7 +38,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn with_at(&self, indices: &[&Tensor], values: impl IntoTensor) -> Tensor {
-        let (places, values) = match self.entries("with_at", indices, &values.into_tensor(self)) {
+        let (places, values) = match self.entries("with_at", indices, &values.into_values_of(self)) {
             Ok(entries) => entries,
             Err(failed) => return failed,
         };
@@ -55,7 +55,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn add_at(&self, indices: &[&Tensor], values: impl IntoTensor) -> Tensor {
-        match self.entries("add_at", indices, &values.into_tensor(self)) {
+        match self.entries("add_at", indices, &values.into_values_of(self)) {
             Ok((places, values)) => {
                 let sums = values.scatter_add(&places, 0, self.lined_up(indices.len()).shape()[0]);
                 self + sums.reshape(self.shape())
@@ -74,7 +74,7 @@ impl Tensor {
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Tensor {
         match self.places("embedding", &[indices]) {
-            Ok(places) => self.gather(&places, 0),
+            Ok(places) => self.take(&places, 0),
             Err(failed) => failed,
         }
     }
@@ -89,9 +89,10 @@ impl Tensor {
     /// assert_eq!(x.take_along(&columns, 1).to_string(), "[[3, 1],\n [5, 5]]");
     /// ```
     #[track_caller]
-    pub fn take_along(&self, indices: &Tensor, axis: isize) -> Tensor {
+    pub fn take_along(&self, indices: &Tensor, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.lines("take_along", indices, axis) {
-            Ok(lines) => lines.table.gather(&lines.places, 0).reshape(lines.shape).last_axis_to(lines.axis),
+            Ok(lines) => lines.table.take(&lines.places, 0).reshape(lines.shape).last_axis_to(lines.axis),
             Err(failed) => failed,
         }
     }
@@ -101,12 +102,13 @@ impl Tensor {
     /// ```
     /// use glassgrad::Tensor;
     /// let x = Tensor::from([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
-    /// let largest = x.argmax(1).expand(1);
+    /// let largest = x.argmax(1).unsqueeze(1);
     /// assert_eq!(x.put_along(&largest, 0.0, 1).to_string(), "[[1, 2, 0],\n [4, 5, 0]]");
     /// ```
     #[track_caller]
-    pub fn put_along(&self, indices: &Tensor, values: impl IntoTensor, axis: isize) -> Tensor {
-        match self.lines_and_values("put_along", indices, &values.into_tensor(self), axis) {
+    pub fn put_along(&self, indices: &Tensor, values: impl IntoTensor, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
+        match self.lines_and_values("put_along", indices, &values.into_values_of(self), axis) {
             Ok((lines, values)) => lines.whole(&lines.table.replaced(&lines.places, &values), self),
             Err(failed) => failed,
         }
@@ -121,8 +123,9 @@ impl Tensor {
     /// assert_eq!(counts.to_string(), "[[2, 0, 1],\n [0, 3, 0]]");
     /// ```
     #[track_caller]
-    pub fn add_along(&self, indices: &Tensor, values: impl IntoTensor, axis: isize) -> Tensor {
-        match self.lines_and_values("add_along", indices, &values.into_tensor(self), axis) {
+    pub fn add_along(&self, indices: &Tensor, values: impl IntoTensor, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
+        match self.lines_and_values("add_along", indices, &values.into_values_of(self), axis) {
             Ok((lines, values)) => {
                 let sums = values.scatter_add(&lines.places, 0, lines.table.shape()[0]);
                 self + lines.whole(&sums, self)
@@ -143,7 +146,7 @@ impl Tensor {
         let count = places.shape().elements();
         let new = values.reshape(Shape::from(count).followed_by(&self.shape()[1..]));
         let sources = Tensor::custom(Sources { size: self.shape()[0] }, &[&places.reshape(count)]);
-        Tensor::concatenate(&[&new, self], 0).gather(&sources, 0)
+        Tensor::concatenate(&[&new, self], 0).take(&sources, 0)
     }
 
     /// The places on the first axes taken as one, from indices of each, or the failure.
@@ -167,9 +170,7 @@ impl Tensor {
     #[track_caller]
     fn entries(&self, name: &'static str, indices: &[&Tensor], values: &Tensor) -> Result<(Tensor, Tensor), Tensor> {
         let places = self.places(name, indices)?;
-        if values.dtype() != self.dtype() && values.error().is_none() {
-            return Err(Tensor::mixed(name, &[self, values], self.dtype(), values.dtype()));
-        }
+        let values = values.fitted(name, self)?;
         let values = values.broadcast_to(places.shape().followed_by(&self.shape()[indices.len()..]));
         if values.error().is_some() { Err(values) } else { Ok((places, values)) }
     }
@@ -216,9 +217,7 @@ impl Tensor {
             let message = format!("the indices {} name places beside the shape {}", indices.shape(), self.shape());
             return Err(Tensor::refused(Error::new(name, message), &[self, indices]));
         }
-        if values.dtype() != self.dtype() && values.error().is_none() {
-            return Err(Tensor::mixed(name, &[self, values], self.dtype(), values.dtype()));
-        }
+        let values = values.fitted(name, self)?;
         let mut shape = lines.shape.to_vec();
         let count = shape.pop().unwrap_or(1);
         shape.insert(lines.axis, count);

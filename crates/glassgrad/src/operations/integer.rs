@@ -3,7 +3,7 @@
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{CustomOp, IntoTensor, Rule, Tensor};
+use crate::expr::{CustomOp, IntoTensor, Rule, Tensor, references};
 use crate::shape::Shape;
 
 use super::indexing::integers;
@@ -21,7 +21,7 @@ impl Tensor {
     #[track_caller]
     pub fn floor_divide(&self, divisor: impl IntoTensor) -> Tensor {
         let divisor = divisor.into_tensor(self);
-        if self.dtype() == DType::I64 || divisor.dtype() == DType::I64 {
+        if self.dtype().promote(divisor.dtype()) == DType::I64 {
             return self.integer_operation(Integer::FloorDivide, &divisor);
         }
         // Without the remainder the quotient is an integer but for its rounding.
@@ -41,7 +41,7 @@ impl Tensor {
     #[track_caller]
     pub fn remainder(&self, divisor: impl IntoTensor) -> Tensor {
         let divisor = divisor.into_tensor(self);
-        if self.dtype() == DType::I64 || divisor.dtype() == DType::I64 {
+        if self.dtype().promote(divisor.dtype()) == DType::I64 {
             return self.integer_operation(Integer::Remainder, &divisor);
         }
         let truncated = self % &divisor;
@@ -134,26 +134,24 @@ impl Tensor {
         if let Some(failed) = operands.into_iter().find(|operand| operand.error().is_some()) {
             return failed.clone();
         }
-        if self.dtype() != other.dtype() {
-            return Tensor::mixed(name, &operands, self.dtype(), other.dtype());
-        }
+        let dtype = Tensor::common_type(&operands);
         let aligned = match Tensor::aligned(name, &operands) {
             Ok(aligned) => aligned,
             Err(failed) => return failed,
         };
-        match self.dtype() {
-            DType::I64 => Tensor::custom(operation, &[&*aligned[0], &*aligned[1]]),
+        match dtype {
+            DType::I64 => Tensor::custom(operation, &references(&Tensor::cast_all(&references(&aligned), DType::I64))),
             DType::Bool if matches!(operation, Integer::And | Integer::Or | Integer::Xor) => {
-                let integers = |operand: &Tensor| operand.cast(DType::I64);
-                Tensor::custom(operation, &[&integers(&aligned[0]), &integers(&aligned[1])]).cast(DType::Bool)
+                let integers = Tensor::cast_all(&references(&aligned), DType::I64);
+                Tensor::custom(operation, &references(&integers)).cast(DType::Bool)
             }
-            _ => self.no_integers(name, other),
+            DType::Bool | DType::F32 | DType::F64 => self.no_integers(name, other),
         }
     }
 
     #[track_caller]
     fn no_integers(&self, name: &str, other: &Tensor) -> Tensor {
-        let message = format!("it is defined for integers, not for {}", self.dtype());
+        let message = format!("it is defined for integers, not for {}", self.dtype().promote(other.dtype()));
         let error = Error::new(name, message).help("cast first, for example with .cast(DType::I64)");
         Tensor::refused(error, &[self, other])
     }

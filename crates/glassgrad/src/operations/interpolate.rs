@@ -61,15 +61,9 @@ impl Tensor {
             );
             return Tensor::refused(Error::new("interp", message), &all);
         }
-        if let Some(other) = all.into_iter().find(|tensor| !tensor.is_float() || tensor.dtype() != self.dtype()) {
-            return match other.is_float() {
-                true => Tensor::mixed("interp", &all, self.dtype(), other.dtype()),
-                false => {
-                    let message = format!("it is defined for floating-point numbers, not for {}", other.dtype());
-                    let error = Error::new("interp", message).help("cast first, for example with .cast(DType::F64)");
-                    Tensor::refused(error, &all)
-                }
-            };
+        let dtype = Tensor::common_type(&all).to_float();
+        if all.into_iter().any(|tensor| tensor.dtype() != dtype) {
+            return self.cast(dtype).interp(&knots.cast(dtype), &values.cast(dtype));
         }
         let size = knots.shape()[0];
         let (first, last) = (values.part(0, 0, 1).reshape(()), values.part(0, size - 1, 1).reshape(()));
@@ -78,8 +72,8 @@ impl Tensor {
             return self.is_nan().choose(self, &first);
         }
         let segment = Tensor::custom(Segment, &[self, knots]);
-        let (left, right) = (knots.gather(&segment, 0), knots.gather(&(&segment + 1), 0));
-        let (below, above) = (values.gather(&segment, 0), values.gather(&(&segment + 1), 0));
+        let (left, right) = (knots.take(&segment, 0), knots.take(&(&segment + 1), 0));
+        let (below, above) = (values.take(&segment, 0), values.take(&(&segment + 1), 0));
         let share = (self - &left) / (right - &left);
         let between = (1.0 - &share) * below + share * above;
         let lowest = knots.part(0, 0, 1).reshape(());
@@ -142,11 +136,11 @@ impl Tensor {
         };
         let last = old.saturating_sub(1);
         let place = |k: usize, next: usize| ((position(k).floor() as usize).min(last) + next).min(last) as i64;
-        let below = self.gather(&Tensor::from((0..size).map(|k| place(k, 0)).collect::<Vec<_>>()), axis);
+        let below = self.take(&Tensor::from((0..size).map(|k| place(k, 0)).collect::<Vec<_>>()), axis);
         if method == Interpolation::Nearest || below.error().is_some() {
             return below;
         }
-        let above = self.gather(&Tensor::from((0..size).map(|k| place(k, 1)).collect::<Vec<_>>()), axis);
+        let above = self.take(&Tensor::from((0..size).map(|k| place(k, 1)).collect::<Vec<_>>()), axis);
         let mut along = vec![1; self.rank()];
         along[axis] = size;
         let share: Vec<f64> = (0..size).map(|k| (position(k) - place(k, 0) as f64).clamp(0.0, 1.0)).collect();

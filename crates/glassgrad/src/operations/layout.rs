@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Axes, Number, Tensor};
+use crate::expr::{Axes, Axis, Number, Tensor};
 use crate::shape::Shape;
 
 /// The most parts that a tensor is divided into, so that a slip of the pen is an error and not a crash.
@@ -29,7 +29,8 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros([2, 1, 3]).squeeze(1).shape().to_string(), "[2, 3]");
     /// ```
     #[track_caller]
-    pub fn squeeze(&self, axis: isize) -> Tensor {
+    pub fn squeeze(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.resolved("squeeze", &Axes::from(axis)) {
             Ok(resolved) if self.shape()[resolved[0]] != 1 => {
                 let message = format!("axis {axis} has size {}, not 1", self.shape()[resolved[0]]);
@@ -44,25 +45,6 @@ impl Tensor {
         }
     }
 
-    /// With a new axis of size 1, which counted in the result is this one.
-    ///
-    /// ```
-    /// use glassgrad::Tensor;
-    /// assert_eq!(Tensor::zeros([2, 3]).unsqueeze(-1).shape().to_string(), "[2, 3, 1]");
-    /// ```
-    #[track_caller]
-    pub fn unsqueeze(&self, axis: isize) -> Tensor {
-        if self.error().is_some() {
-            return self.clone();
-        }
-        let from_front = if axis < 0 { axis + self.rank() as isize + 1 } else { axis };
-        if !(0..=self.rank() as isize).contains(&from_front) {
-            let message = format!("the shape {} has no place for an axis {axis}", self.shape());
-            return Tensor::refused(Error::new("unsqueeze", message), &[self]);
-        }
-        self.expand(from_front as usize)
-    }
-
     /// Two axes exchanged.
     ///
     /// ```
@@ -70,7 +52,8 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros([2, 3, 4]).swap_axes(0, -1).shape().to_string(), "[4, 3, 2]");
     /// ```
     #[track_caller]
-    pub fn swap_axes(&self, first: isize, second: isize) -> Tensor {
+    pub fn swap_axes(&self, first: impl Into<Axis>, second: impl Into<Axis>) -> Tensor {
+        let (Axis(first), Axis(second)) = (first.into(), second.into());
         match self.both_axes("swap_axes", first, second) {
             Ok((first, second)) => {
                 let mut order: Vec<usize> = (0..self.rank()).collect();
@@ -88,7 +71,8 @@ impl Tensor {
     /// assert_eq!(Tensor::zeros([2, 3, 4]).move_axis(0, -1).shape().to_string(), "[3, 4, 2]");
     /// ```
     #[track_caller]
-    pub fn move_axis(&self, from: isize, to: isize) -> Tensor {
+    pub fn move_axis(&self, from: impl Into<Axis>, to: impl Into<Axis>) -> Tensor {
+        let (Axis(from), Axis(to)) = (from.into(), to.into());
         match self.both_axes("move_axis", from, to) {
             Ok((from, to)) => {
                 let mut order: Vec<usize> = (0..self.rank()).filter(|axis| *axis != from).collect();
@@ -115,7 +99,8 @@ impl Tensor {
     /// assert_eq!((parts[0].to_string(), parts[1].to_string()), ("[0, 1]".into(), "[2, 3, 4]".into()));
     /// ```
     #[track_caller]
-    pub fn split(&self, sizes: &[usize], axis: isize) -> Vec<Tensor> {
+    pub fn split(&self, sizes: &[usize], axis: impl Into<Axis>) -> Vec<Tensor> {
+        let Axis(axis) = axis.into();
         let axis = match self.resolved("split", &Axes::from(axis)) {
             Ok(resolved) => resolved[0],
             Err(failed) => return vec![failed; sizes.len()],
@@ -134,25 +119,58 @@ impl Tensor {
         parts
     }
 
-    /// So many parts along an axis, whose sizes differ by at most one; the larger ones come first.
+    /// `count` parts along an axis, whose sizes differ by at most one, the larger ones first: `array_split` in NumPy and JAX,
+    /// `tensor_split` in PyTorch.
     ///
     /// ```
     /// use glassgrad::Tensor;
-    /// let parts = Tensor::arange(5.0).chunk(2, 0);
-    /// assert_eq!((parts[0].to_string(), parts[1].to_string()), ("[0, 1, 2]".into(), "[3, 4]".into()));
+    /// let parts = Tensor::arange(5.0).array_split(3, 0);
+    /// let texts: Vec<String> = parts.iter().map(Tensor::to_string).collect();
+    /// assert_eq!(texts, ["[0, 1]", "[2, 3]", "[4]"]);
     /// ```
     #[track_caller]
-    pub fn chunk(&self, count: usize, axis: isize) -> Vec<Tensor> {
-        if count == 0 || count > MOST_PARTS {
-            let message = format!("there is no dividing into {count} parts, only into 1 to {MOST_PARTS}");
-            return vec![Tensor::refused(Error::new("chunk", message), &[self])];
-        }
-        let size = match self.resolved("chunk", &Axes::from(axis)) {
-            Ok(resolved) => self.shape()[resolved[0]],
-            Err(failed) => return vec![failed; count],
+    pub fn array_split(&self, count: usize, axis: impl Into<Axis>) -> Vec<Tensor> {
+        let axis = match self.divided("array_split", count, axis.into()) {
+            Ok(axis) => axis,
+            Err(failed) => return failed,
         };
+        let size = self.shape()[axis];
         let sizes: Vec<usize> = (0..count).map(|k| size / count + usize::from(k < size % count)).collect();
         self.split(&sizes, axis)
+    }
+
+    /// At most `count` parts along an axis, all of the same size but for the last, as in PyTorch: 5 places in 4 parts are
+    /// parts of 2, 2 and 1.
+    ///
+    /// ```
+    /// use glassgrad::Tensor;
+    /// let parts = Tensor::arange(5.0).chunk(4, 0);
+    /// let texts: Vec<String> = parts.iter().map(Tensor::to_string).collect();
+    /// assert_eq!(texts, ["[0, 1]", "[2, 3]", "[4]"]);
+    /// ```
+    #[track_caller]
+    pub fn chunk(&self, count: usize, axis: impl Into<Axis>) -> Vec<Tensor> {
+        let axis = match self.divided("chunk", count, axis.into()) {
+            Ok(axis) => axis,
+            Err(failed) => return failed,
+        };
+        let total = self.shape()[axis];
+        let size = total.div_ceil(count).max(1);
+        let sizes: Vec<usize> = (0..total.div_ceil(size).max(1)).map(|k| size.min(total - k * size)).collect();
+        self.split(&sizes, axis)
+    }
+
+    /// The axis that is divided into parts, or as many failures.
+    #[track_caller]
+    fn divided(&self, name: &str, count: usize, axis: Axis) -> Result<usize, Vec<Tensor>> {
+        if count == 0 || count > MOST_PARTS {
+            let message = format!("there is no dividing into {count} parts, only into 1 to {MOST_PARTS}");
+            return Err(vec![Tensor::refused(Error::new(name, message), &[self])]);
+        }
+        match self.axis_from_front(name, axis) {
+            Ok(axis) => Ok(axis),
+            Err(failed) => Err(vec![failed; count]),
+        }
     }
 
     /// The diagonals of the last two axes, `offset` places above the main one, or below if it is negative.
@@ -266,14 +284,15 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 2.0]).repeat(3, 0).to_string(), "[1, 1, 1, 2, 2, 2]");
     /// ```
     #[track_caller]
-    pub fn repeat(&self, count: usize, axis: isize) -> Tensor {
+    pub fn repeat(&self, count: usize, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.resolved("repeat", &Axes::from(axis)) {
             Ok(resolved) => {
                 let mut wide = self.shape().to_vec();
                 wide.insert(resolved[0] + 1, count);
                 let mut whole = self.shape().to_vec();
                 whole[resolved[0]] = whole[resolved[0]].saturating_mul(count);
-                self.expand(resolved[0] + 1).broadcast_to(wide).reshape(whole)
+                self.unsqueeze(resolved[0] + 1).broadcast_to(wide).reshape(whole)
             }
             Err(failed) => failed,
         }
@@ -286,7 +305,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 4.0]).roll(1, 0).to_string(), "[4, 1, 2, 3]");
     /// ```
     #[track_caller]
-    pub fn roll(&self, shift: isize, axis: isize) -> Tensor {
+    pub fn roll(&self, shift: isize, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let axis = match self.resolved("roll", &Axes::from(axis)) {
             Ok(resolved) => resolved[0],
             Err(failed) => return failed,
@@ -307,7 +327,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 4.0, 9.0, 16.0]).diff(0).to_string(), "[3, 5, 7]");
     /// ```
     #[track_caller]
-    pub fn diff(&self, axis: isize) -> Tensor {
+    pub fn diff(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.resolved("diff", &Axes::from(axis)) {
             Ok(resolved) => {
                 let less = self.shape()[resolved[0]].saturating_sub(1);
@@ -331,14 +352,16 @@ impl Tensor {
     /// assert_eq!(grid[1].to_string(), "[[3, 4, 5],\n [3, 4, 5]]");
     /// ```
     #[track_caller]
-    pub fn meshgrid(vectors: &[&Tensor]) -> Vec<Tensor> {
+    pub fn meshgrid(vectors: impl IntoIterator<Item = impl AsRef<Tensor>>) -> Vec<Tensor> {
+        let list: Vec<_> = vectors.into_iter().collect();
+        let vectors: Vec<&Tensor> = list.iter().map(AsRef::as_ref).collect();
         let failed = vectors.iter().find(|vector| vector.error().is_some()).map(|failed| (*failed).clone());
         if let Some(failed) = failed {
             return vec![failed; vectors.len()];
         }
         if let Some(other) = vectors.iter().find(|vector| vector.rank() != 1) {
             let message = format!("it takes vectors, not the shape {}", other.shape());
-            return vec![Tensor::refused(Error::new("meshgrid", message), vectors); vectors.len()];
+            return vec![Tensor::refused(Error::new("meshgrid", message), &vectors); vectors.len()];
         }
         let shape = Shape::from(vectors.iter().map(|vector| vector.shape()[0]).collect::<Vec<_>>());
         let mut grid = Vec::new();

@@ -2,6 +2,7 @@
 //! differentiate and batch it.
 
 mod activation;
+mod attention;
 mod axes;
 mod complex;
 mod composed;
@@ -29,10 +30,12 @@ mod ranking;
 mod sampling;
 mod segment;
 mod sets;
+mod sparse;
 mod special;
 mod truth;
 mod window;
 
+pub use attention::Attention;
 pub use complex::{Complex, IntoComplex};
 pub use convolution::Convolution;
 #[cfg(feature = "fft")]
@@ -42,6 +45,7 @@ pub use padding::Padding;
 pub use pooling::Pooling;
 pub use ranking::Quantile;
 pub use segment::Reduction;
+pub use sparse::SparseMatrix;
 pub use window::PerAxis;
 
 /// The name of an operation over so many axes: the first of the names is that over any number.

@@ -1,7 +1,7 @@
 //! Norms, distances and moments with options.
 
 use crate::error::Error;
-use crate::expr::{Axes, Tensor};
+use crate::expr::{Axes, Axis, Tensor};
 
 /// What lengths count as at least where something is divided by them, as in PyTorch.
 const SMALLEST_LENGTH: f64 = 1e-12;
@@ -136,7 +136,8 @@ impl Tensor {
     /// assert_eq!(x.cosine_similarity(&Tensor::from([[0.0, 2.0], [5.0, 5.0]]), 1).to_string(), "[0, 1]");
     /// ```
     #[track_caller]
-    pub fn cosine_similarity(&self, other: &Tensor, axis: isize) -> Tensor {
+    pub fn cosine_similarity(&self, other: &Tensor, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         if let Some(failed) = Tensor::not_float("cosine_similarity", &[self, other]) {
             return failed;
         }

@@ -7,7 +7,7 @@ use std::panic::Location;
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Op, Tensor};
+use crate::expr::{Axes, Axis, Op, Tensor};
 
 impl Tensor {
     /// The places of the elements along an axis in ascending order, equal ones in the order in which they stand, NaN
@@ -18,7 +18,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, f64::NAN, 1.0]).argsort(0).to_string(), "[1, 3, 0, 2]");
     /// ```
     #[track_caller]
-    pub fn argsort(&self, axis: isize) -> Tensor {
+    pub fn argsort(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         self.ordered("argsort", axis, false)
     }
 
@@ -32,7 +33,8 @@ impl Tensor {
     /// assert_eq!(grad(|x: &Tensor| x.sort(0).inner(&weights))(&x).to_string(), "[30, 10, 20]");
     /// ```
     #[track_caller]
-    pub fn sort(&self, axis: isize) -> Tensor {
+    pub fn sort(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let order = self.ordered("sort", axis, false);
         if order.error().is_some() { order } else { self.take_along(&order, axis) }
     }
@@ -46,7 +48,8 @@ impl Tensor {
     /// assert_eq!((values.to_string(), places.to_string()), ("[5, 5, 3]".into(), "[1, 3, 0]".into()));
     /// ```
     #[track_caller]
-    pub fn top_k(&self, k: usize, axis: isize) -> (Tensor, Tensor) {
+    pub fn top_k(&self, k: usize, axis: impl Into<Axis>) -> (Tensor, Tensor) {
+        let Axis(axis) = axis.into();
         let order = self.ordered("top_k", axis, true);
         if order.error().is_some() {
             return (order.clone(), order);

@@ -89,6 +89,6 @@ impl Tensor {
             }
         };
         let places: Vec<i64> = (0..length as isize).map(|place| source(place - before) as i64).collect();
-        self.gather(&Tensor::from(places), axis)
+        self.take(&Tensor::from(places), axis)
     }
 }

@@ -107,7 +107,7 @@ impl Tensor {
             (sampled(grid, 0, width, padding, align_corners), sampled(grid, 1, height, padding, align_corners));
         for (row, row_weight) in &y {
             for (column, column_weight) in &x {
-                let values = pixels.gather(&(row * width as i64 + column), 1);
+                let values = pixels.take(&(row * width as i64 + column), 1);
                 let term = values * (row_weight * column_weight);
                 sum = Some(sum.map_or(term.clone(), |sum| sum + term));
             }

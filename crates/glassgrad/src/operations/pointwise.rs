@@ -121,8 +121,7 @@ impl Tensor {
     #[track_caller]
     pub fn clip_min(&self, low: impl IntoTensor) -> Tensor {
         let low = low.into_tensor(self);
-        let clipped = if self.is_float() { self.maximum(&low) } else { self.lt(&low).choose(&low, self) };
-        clipped.composed_as("clip_min", &[self, &low])
+        self.maximum(&low).composed_as("clip_min", &[self, &low])
     }
 
     /// The elements, those above a bound replaced by it. At the bound, both share the derivative evenly.
@@ -134,8 +133,7 @@ impl Tensor {
     #[track_caller]
     pub fn clip_max(&self, high: impl IntoTensor) -> Tensor {
         let high = high.into_tensor(self);
-        let clipped = if self.is_float() { self.minimum(&high) } else { self.gt(&high).choose(&high, self) };
-        clipped.composed_as("clip_max", &[self, &high])
+        self.minimum(&high).composed_as("clip_max", &[self, &high])
     }
 
     /// The elements, those where a mask holds replaced by a value.
@@ -147,8 +145,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_fill(&self, mask: &Tensor, value: impl IntoTensor) -> Tensor {
-        let value = value.into_tensor(self);
-        mask.choose(&value, self).composed_as("masked_fill", &[self, mask, &value])
+        match value.into_values_of(self).fitted("masked_fill", self) {
+            Ok(value) => mask.choose(&value, self).composed_as("masked_fill", &[self, mask, &value]),
+            Err(failed) => failed,
+        }
     }
 
     /// The elements with NaN replaced by a number; infinities stay.
@@ -159,7 +159,9 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn replace_nan(&self, value: impl IntoTensor) -> Tensor {
-        let value = value.into_tensor(self);
-        self.is_nan().choose(&value, self).composed_as("replace_nan", &[self, &value])
+        match value.into_values_of(self).fitted("replace_nan", self) {
+            Ok(value) => self.is_nan().choose(&value, self).composed_as("replace_nan", &[self, &value]),
+            Err(failed) => failed,
+        }
     }
 }

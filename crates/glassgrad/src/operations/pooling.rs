@@ -518,11 +518,11 @@ impl Tensor {
             let mask = Buffer::Bool((0..length).map(counted).collect());
             let places = Tensor::leaf(Array::new(shape.clone(), places));
             let axis = 2 * number;
-            seen = seen.gather(&places, first + axis);
+            seen = seen.take(&places, first + axis);
             let mut spread = vec![1; inside.rank() + 1];
             spread[axis..axis + 2].copy_from_slice(&shape);
             let mask = Tensor::leaf(Array::new(shape, mask)).cast(self.dtype()).reshape(spread);
-            inside = inside.gather(&places, axis) * mask;
+            inside = inside.take(&places, axis) * mask;
         }
         let masked = inside.cast(DType::Bool).choose(&seen, &self.literal(f64::NEG_INFINITY));
         let axes: Vec<isize> = (0..counts.len()).map(|number| (first + 2 * number + 1) as isize).collect();

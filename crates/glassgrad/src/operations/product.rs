@@ -6,7 +6,7 @@
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Tensor};
+use crate::expr::{Axes, Axis, Tensor};
 use crate::shape::Shape;
 
 impl Tensor {
@@ -68,7 +68,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 2.0, 3.0, 4.0]).cumprod(0).to_string(), "[ 1,  2,  6, 24]");
     /// ```
     #[track_caller]
-    pub fn cumprod(&self, axis: isize) -> Tensor {
+    pub fn cumprod(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let axis = match self.resolved("cumprod", &Axes::from(axis)) {
             Ok(resolved) => resolved[0],
             Err(failed) => return failed,

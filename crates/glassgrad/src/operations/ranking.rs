@@ -1,7 +1,7 @@
 //! Extrema and quantiles with their places, and descending orders.
 
 use crate::error::Error;
-use crate::expr::{Axes, Tensor};
+use crate::expr::{Axes, Axis, Tensor};
 
 /// How [`Tensor::quantile_by`] decides between the two elements that a quantile lies between.
 ///
@@ -32,7 +32,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, 2.0]).sort_descending(0).to_string(), "[3, 2, 1]");
     /// ```
     #[track_caller]
-    pub fn sort_descending(&self, axis: isize) -> Tensor {
+    pub fn sort_descending(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let order = self.ordered("sort_descending", axis, true);
         if order.error().is_some() { order } else { self.take_along(&order, axis) }
     }
@@ -45,7 +46,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([3.0, 1.0, 3.0]).argsort_descending(0).to_string(), "[0, 2, 1]");
     /// ```
     #[track_caller]
-    pub fn argsort_descending(&self, axis: isize) -> Tensor {
+    pub fn argsort_descending(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         self.ordered("argsort_descending", axis, true)
     }
 
@@ -58,7 +60,8 @@ impl Tensor {
     /// assert_eq!((values.to_string(), places.to_string()), ("[5, 2]".into(), "[1, 0]".into()));
     /// ```
     #[track_caller]
-    pub fn max_with_index(&self, axis: isize) -> (Tensor, Tensor) {
+    pub fn max_with_index(&self, axis: impl Into<Axis>) -> (Tensor, Tensor) {
+        let Axis(axis) = axis.into();
         let places = self.argmax(axis).composed_as("max_with_index", &[self]);
         (self.at_places("max_with_index", &places, axis), places)
     }
@@ -72,7 +75,8 @@ impl Tensor {
     /// assert_eq!((values.to_string(), places.to_string()), ("[3, 0]".into(), "[0, 1]".into()));
     /// ```
     #[track_caller]
-    pub fn min_with_index(&self, axis: isize) -> (Tensor, Tensor) {
+    pub fn min_with_index(&self, axis: impl Into<Axis>) -> (Tensor, Tensor) {
+        let Axis(axis) = axis.into();
         let places = self.argmin(axis).composed_as("min_with_index", &[self]);
         (self.at_places("min_with_index", &places, axis), places)
     }
@@ -85,7 +89,8 @@ impl Tensor {
     /// assert_eq!((values.item().unwrap(), places.item().unwrap()), (20.0, 2.0));
     /// ```
     #[track_caller]
-    pub fn kth_value(&self, k: usize, axis: isize) -> (Tensor, Tensor) {
+    pub fn kth_value(&self, k: usize, axis: impl Into<Axis>) -> (Tensor, Tensor) {
+        let Axis(axis) = axis.into();
         let places = self.place_of_rank("kth_value", k.wrapping_sub(1), axis);
         (self.at_places("kth_value", &places, axis), places)
     }
@@ -99,7 +104,8 @@ impl Tensor {
     /// assert_eq!((values.item().unwrap(), places.item().unwrap()), (2.0, 3.0));
     /// ```
     #[track_caller]
-    pub fn median_with_index(&self, axis: isize) -> (Tensor, Tensor) {
+    pub fn median_with_index(&self, axis: impl Into<Axis>) -> (Tensor, Tensor) {
+        let Axis(axis) = axis.into();
         let places = match self.axis_from_front("median_with_index", axis) {
             Ok(along) => {
                 let middle = self.shape()[along].wrapping_sub(1) / 2;
@@ -119,7 +125,8 @@ impl Tensor {
     /// assert_eq!(x.quantile_by(0.4, 0, Quantile::Midpoint).item().unwrap(), 25.0);
     /// ```
     #[track_caller]
-    pub fn quantile_by(&self, q: f64, axis: isize, between: Quantile) -> Tensor {
+    pub fn quantile_by(&self, q: f64, axis: impl Into<Axis>, between: Quantile) -> Tensor {
+        let Axis(axis) = axis.into();
         let along = match self.axis_from_front("quantile_by", axis) {
             Ok(along) => along,
             Err(failed) => return failed,
@@ -146,7 +153,8 @@ impl Tensor {
     /// assert_eq!(x.quantiles(&[0.0, 0.25, 1.0], 0).to_string(), "[10, 20, 50]");
     /// ```
     #[track_caller]
-    pub fn quantiles(&self, shares: &[f64], axis: isize) -> Tensor {
+    pub fn quantiles(&self, shares: &[f64], axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         let mut all = Vec::new();
         for share in shares {
             all.push(self.quantile(*share, axis));
@@ -161,7 +169,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([1.0, 3.0, 2.0, 4.0]).cummax(0).to_string(), "[1, 3, 3, 4]");
     /// ```
     #[track_caller]
-    pub fn cummax(&self, axis: isize) -> Tensor {
+    pub fn cummax(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         self.running("cummax", axis, |before, rest| before.maximum(rest))
     }
 
@@ -172,7 +181,8 @@ impl Tensor {
     /// assert_eq!(Tensor::from([4.0, 3.0, 5.0, 1.0]).cummin(0).to_string(), "[4, 3, 3, 1]");
     /// ```
     #[track_caller]
-    pub fn cummin(&self, axis: isize) -> Tensor {
+    pub fn cummin(&self, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         self.running("cummin", axis, |before, rest| before.minimum(rest))
     }
 

@@ -3,7 +3,7 @@
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, CustomOp, Distribution, Keys, Rule, Tensor};
+use crate::expr::{Axes, Axis, CustomOp, Distribution, Keys, Rule, Tensor};
 use crate::ops::Algebra;
 use crate::rng::Key;
 use crate::shape::Shape;
@@ -99,7 +99,8 @@ impl Tensor {
     /// assert_eq!(logits.categorical(Key::new(1), 1).to_string(), "[1, 0]");
     /// ```
     #[track_caller]
-    pub fn categorical(&self, key: impl Into<Keys>, axis: isize) -> Tensor {
+    pub fn categorical(&self, key: impl Into<Keys>, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         if let Err(failed) = self.resolved("categorical", &Axes::from(axis)) {
             return failed;
         }
@@ -149,9 +150,10 @@ impl Tensor {
     /// assert_eq!(x.shuffle(Key::new(1), 0).sum_over(0).to_string(), "[4, 6]");
     /// ```
     #[track_caller]
-    pub fn shuffle(&self, key: impl Into<Keys>, axis: isize) -> Tensor {
+    pub fn shuffle(&self, key: impl Into<Keys>, axis: impl Into<Axis>) -> Tensor {
+        let Axis(axis) = axis.into();
         match self.resolved("shuffle", &Axes::from(axis)) {
-            Ok(resolved) => self.gather(&Tensor::permutation(key, self.shape()[resolved[0]]), resolved[0]),
+            Ok(resolved) => self.take(&Tensor::permutation(key, self.shape()[resolved[0]]), resolved[0]),
             Err(failed) => failed,
         }
     }

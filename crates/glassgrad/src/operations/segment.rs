@@ -4,7 +4,7 @@
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{CustomOp, IntoTensor, Rule, Tensor};
+use crate::expr::{Axis, CustomOp, IntoTensor, Rule, Tensor};
 use crate::shape::Shape;
 
 use super::indexing::integers;
@@ -84,7 +84,7 @@ impl Tensor {
         }
         // Which entries are largest is found in host code; their mean is the largest, with the right derivative.
         let largest = Tensor::custom(SegmentMax { count }, &[&self.stop_gradient(), segments]);
-        let chosen = self.equal(largest.gather(segments, 0)).or(&self.is_nan());
+        let chosen = self.equal(largest.take(segments, 0)).or(&self.is_nan());
         let ties = chosen.cast(self.dtype()).scatter_add(segments, 0, count);
         let sum = chosen.choose(self, &self.zeros_like()).scatter_add(segments, 0, count);
         let mean = sum / ties.maximum(1.0);
@@ -122,12 +122,13 @@ impl Tensor {
         &self,
         indices: &Tensor,
         values: impl IntoTensor,
-        axis: isize,
+        axis: impl Into<Axis>,
         reduction: Reduction,
         include_self: bool,
     ) -> Tensor {
+        let Axis(axis) = axis.into();
         let name = "scatter_reduce";
-        let values = values.into_tensor(self);
+        let values = values.into_values_of(self);
         if let Some(failed) = Tensor::not_float(name, &[self, &values]) {
             return failed;
         }

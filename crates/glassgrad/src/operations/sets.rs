@@ -31,10 +31,8 @@ impl Tensor {
             let message = format!("the sorted elements are a vector, not of the shape {}", self.shape());
             return Tensor::refused(Error::new("searchsorted", message), &operands);
         }
-        if self.dtype() != values.dtype() {
-            return Tensor::mixed("searchsorted", &operands, self.dtype(), values.dtype());
-        }
-        Tensor::custom(SearchSorted { right }, &[values, self])
+        let promoted = Tensor::cast_all(&operands, Tensor::common_type(&operands));
+        Tensor::custom(SearchSorted { right }, &[&promoted[1], &promoted[0]])
     }
 
     /// How many elements lie in each of `bins` intervals of equal width from `low` to `high`; those beyond are not
@@ -134,7 +132,7 @@ impl Tensor {
             }
             places[*element] = firsts.len() as i64 - 1;
         }
-        let values = self.flatten().gather(&Tensor::from(firsts), 0);
+        let values = self.flatten().take(&Tensor::from(firsts), 0);
         (values, Tensor::new(&places, self.shape().clone()), Tensor::from(counts))
     }
 }

@@ -81,11 +81,7 @@ impl Tensor {
     #[track_caller]
     pub fn clip(&self, low: impl IntoTensor, high: impl IntoTensor) -> Tensor {
         let (low, high) = (low.into_tensor(self), high.into_tensor(self));
-        if self.is_float() {
-            return self.maximum(low).minimum(high);
-        }
-        let raised = self.lt(&low).choose(&low, self);
-        raised.gt(&high).choose(&high, &raised)
+        self.maximum(&low).minimum(&high).composed_as("clip", &[self, &low, &high])
     }
 }
 
@@ -193,7 +189,7 @@ impl Tensor {
         match mask.holding("masked") {
             Ok((places, _)) => {
                 let rows = Shape::from(mask.shape().elements()).followed_by(&self.shape()[rank..]);
-                self.reshape(rows).gather(&Tensor::from(places), 0)
+                self.reshape(rows).take(&Tensor::from(places), 0)
             }
             Err(failed) => failed,
         }

@@ -1,7 +1,7 @@
 //! Sliding windows, and their transpose.
 
 use crate::error::Error;
-use crate::expr::{Number, Tensor};
+use crate::expr::{Axis, Number, Tensor};
 use crate::shape::Shape;
 use crate::view::{View, Window};
 
@@ -40,7 +40,8 @@ impl Tensor {
     /// assert_eq!(x.windows(0, &[Window::new(2).stride(2)]).to_string(), "[[1, 2],\n [3, 4]]");
     /// ```
     #[track_caller]
-    pub fn windows(&self, axis: isize, windows: &[Window]) -> Tensor {
+    pub fn windows(&self, axis: impl Into<Axis>, windows: &[Window]) -> Tensor {
+        let Axis(axis) = axis.into();
         let first = match self.axis_from_front("windows", axis) {
             Ok(first) => first,
             Err(failed) => return failed,
@@ -60,7 +61,8 @@ impl Tensor {
     /// assert_eq!(windows.fold(0, &[Window::new(2)], &[4]).to_string(), "[1, 4, 6, 4]");
     /// ```
     #[track_caller]
-    pub fn fold(&self, axis: isize, windows: &[Window], sizes: &[usize]) -> Tensor {
+    pub fn fold(&self, axis: impl Into<Axis>, windows: &[Window], sizes: &[usize]) -> Tensor {
+        let Axis(axis) = axis.into();
         let first = match self.axis_from_front("fold", axis) {
             Ok(first) => first,
             Err(failed) => return failed,

@@ -12,6 +12,7 @@ pub(crate) use check::{checked_map, inconsistent};
 pub use definition::Definition;
 pub use path::{Branch, Path, Segment};
 
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::Tensor;
 use crate::rng::Key;
@@ -31,6 +32,13 @@ use crate::rng::Key;
 /// assert_eq!(doubled.0.to_string(), "[2, 4]");
 /// assert_eq!(pair.inner_product(&doubled).item().unwrap(), 28.0);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tree of tensors",
+    label = "not a `Tree`",
+    note = "trees are tensors, and tuples, arrays, `Vec`, `Option`, `Box` and maps of trees",
+    note = "for a struct or an enum of trees write `#[derive(Tree)]`, and `#[tree(static)]` in front of fields that hold no tensors",
+    note = "the argument of a closure needs a type: `grad(|x: &Tensor| ..)`, `grad(|(w, b): &(Tensor, Tensor)| ..)`"
+)]
 pub trait Tree: Sized {
     /// Shows every leaf with its path.
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor));
@@ -198,6 +206,26 @@ pub trait Tree: Sized {
             }
             Err(failed) => failed,
         }
+    }
+
+    /// The same structure with its floating-point leaves in another floating-point type; integers and truth values stay.
+    ///
+    /// ```
+    /// use glassgrad::{dtype::DType, nn::Linear, rng::Key, tree::Tree};
+    /// let layer = Linear::new(Key::new(1), 2, 3).cast(DType::F64);
+    /// assert_eq!(layer.weight.dtype(), DType::F64);
+    /// ```
+    #[track_caller]
+    fn cast(&self, dtype: DType) -> Self {
+        let origin = std::panic::Location::caller();
+        self.map(|leaf| match leaf.is_float() && !dtype.is_float() {
+            true => {
+                let error = Error::new("cast", format!("the leaves of a tree are floating-point numbers, not {dtype}"));
+                Tensor::refused_at(error.help("cast to DType::F32 or DType::F64"), &[leaf], origin)
+            }
+            false if leaf.is_float() => leaf.cast(dtype),
+            false => leaf.clone(),
+        })
     }
 
     /// Zeros of the same structure.

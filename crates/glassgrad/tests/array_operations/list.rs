@@ -361,8 +361,13 @@ fn layout() -> Vec<Subject> {
         )
         .empty(&[&[0, 5]])
         .integers(),
-        subject("chunk", &[&[5]], |x| x[0].chunk(3, 0)[1].clone(), |x| Plain::of(&[2], |i| x[0].at(&[i[0] + 2])))
-            .integers(),
+        subject(
+            "array_split",
+            &[&[5]],
+            |x| x[0].array_split(3, 0)[1].clone(),
+            |x| Plain::of(&[2], |i| x[0].at(&[i[0] + 2])),
+        )
+        .integers(),
         subject(
             "diagonal above",
             &[&[2, 3, 4]],

@@ -16,7 +16,7 @@ fn indices(seed: i64, count: usize, size: usize) -> Tensor {
 
 /// Where cameras with a turn about one axis, a shift and a length see points: two numbers for each sight.
 fn seen(cameras: &Tensor, points: &Tensor, of_camera: &Tensor, of_point: &Tensor) -> Tensor {
-    let (camera, point) = (cameras.gather(of_camera, 0), points.gather(of_point, 0));
+    let (camera, point) = (cameras.take(of_camera, 0), points.take(of_point, 0));
     let column = |table: &Tensor, k: isize| table.slice(&[s(..), s(k)]);
     let (x, y, z) = (column(&point, 0), column(&point, 1), column(&point, 2));
     let (cosine, sine) = (column(&camera, 0).cos(), column(&camera, 0).sin());
@@ -30,22 +30,22 @@ fn seen(cameras: &Tensor, points: &Tensor, of_camera: &Tensor, of_point: &Tensor
 fn jacobians_of_gathers_agree_with_dense_ones() {
     let (x, picked) = (matrix(1, 5, 3), indices(1, 9, 5));
     let weights = matrix(2, 3, 4);
-    let j = agrees_as_jacobian("a gather", |x: &Tensor| x.gather(&picked, 0), &x);
+    let j = agrees_as_jacobian("a gather", |x: &Tensor| x.take(&picked, 0), &x);
     assert_eq!(j.bytes(), 8 * 9, "{j}");
-    let j = agrees_as_jacobian("a layer behind", |x: &Tensor| x.gather(&picked, 0).matmul(&weights).tanh(), &x);
+    let j = agrees_as_jacobian("a layer behind", |x: &Tensor| x.take(&picked, 0).matmul(&weights).tanh(), &x);
     assert!(j.bytes() <= 8 * (9 + 9 * 3 * 4), "{j}");
-    agrees_as_jacobian("a function before", |x: &Tensor| x.exp().gather(&picked, 0).sin(), &x);
-    agrees_as_jacobian("along the last axis", |x: &Tensor| x.gather(&indices(1, 4, 3), 1).square(), &x);
+    agrees_as_jacobian("a function before", |x: &Tensor| x.exp().take(&picked, 0).sin(), &x);
+    agrees_as_jacobian("along the last axis", |x: &Tensor| x.take(&indices(1, 4, 3), 1).square(), &x);
     let table = indices(2, 6, 5).reshape([2, 3]);
-    agrees_as_jacobian("by a matrix of integers", |x: &Tensor| x.gather(&table, 0).sum_over(1).square(), &x);
+    agrees_as_jacobian("by a matrix of integers", |x: &Tensor| x.take(&table, 0).sum_over(1).square(), &x);
     let again = indices(3, 7, 9);
-    agrees_as_jacobian("a gather of a gather", |x: &Tensor| x.gather(&picked, 0).sin().gather(&again, 0), &x);
+    agrees_as_jacobian("a gather of a gather", |x: &Tensor| x.take(&picked, 0).sin().take(&again, 0), &x);
     let (from, to) = (indices(1, 8, 5), indices(2, 8, 5));
-    let edges = |x: &Tensor| (x.gather(&from, 0) - x.gather(&to, 0)).sin() * x.gather(&to, 0);
+    let edges = |x: &Tensor| (x.take(&from, 0) - x.take(&to, 0)).sin() * x.take(&to, 0);
     agrees_as_jacobian("two ends of edges", edges, &x);
     agrees_as_jacobian("a scatter", |x: &Tensor| x.square().scatter_add(&indices(1, 5, 4), 0, 4).sin(), &x);
-    agrees_as_jacobian("square", |x: &Tensor| x.gather(&indices(1, 5, 5), 0).sin(), &x);
-    agrees_as_jacobian("sums over all", |x: &Tensor| x.gather(&picked, 0).sum_over(0) * x.gather(&picked, 0), &x);
+    agrees_as_jacobian("square", |x: &Tensor| x.take(&indices(1, 5, 5), 0).sin(), &x);
+    agrees_as_jacobian("sums over all", |x: &Tensor| x.take(&picked, 0).sum_over(0) * x.take(&picked, 0), &x);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn hessians_of_gathers_agree_with_dense_ones() {
     assert_eq!(blocks[1][1], Structure::Blocks { count: 6, size: 3, copies: 1 });
     let (from, to) = (indices(1, 8, 5), indices(2, 8, 5));
     let springs = |x: &Tensor| {
-        ((x.gather(&from, 0) - x.gather(&to, 0)).square().sum_over(1) - 1.0).square().sum() + x.square().sum() * 9.0
+        ((x.take(&from, 0) - x.take(&to, 0)).square().sum_over(1) - 1.0).square().sum() + x.square().sum() * 9.0
     };
     let h = agrees("springs", springs, &matrix(6, 5, 2));
     assert!(matches!(h.structure(), Structure::Sparse { .. }), "{h}");
@@ -139,7 +139,7 @@ fn damped_steps_of_large_problems_are_solved_without_a_matrix() {
 fn dense_hessians_are_the_judge_of_indices_that_meet() {
     // One table read by two arrays of integers that share entries, inside of one product.
     let (from, to) = (indices(4, 6, 4), indices(5, 6, 4));
-    let f = |x: &Tensor| (x.gather(&from, 0) * x.gather(&to, 0)).sum_over(1).powi(3).sum();
+    let f = |x: &Tensor| (x.take(&from, 0) * x.take(&to, 0)).sum_over(1).powi(3).sum();
     let x = matrix(8, 4, 2);
     let h = calculus::hessian(f).at(&x).unwrap();
     assert_near("dense", &numbers(&h.to_dense().unwrap()), &dense(&f, &x), ROUNDINGS);

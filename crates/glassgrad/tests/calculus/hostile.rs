@@ -14,7 +14,7 @@ fn slices_joins_gathers_and_reshapes() {
     agrees("reshape", |x: &Tensor| (x.reshape([2, 6]).exp().sum_over(1)).powi(2).sum(), &x);
     agrees("concatenate", |x: &Tensor| Tensor::concatenate(&[x, &x.square()], 0).powi(3).sum(), &x);
     let rows = Tensor::from([2_i64, 0, 2]);
-    agrees("gather", |x: &Tensor| x.gather(&rows, 0).powi(3).sum(), &x);
+    agrees("gather", |x: &Tensor| x.take(&rows, 0).powi(3).sum(), &x);
     agrees("largest", |x: &Tensor| (x.max_over(1) * x.sum_over(1)).powi(2).sum(), &x);
     agrees("difference", |x: &Tensor| (x.slice(&[(1..).into()]) - x.slice(&[(..-1).into()])).powi(4).sum(), &x);
     agrees("diagonal", |x: &Tensor| Tensor::einsum("ii->i", &[x]).powi(3).sum(), &matrix(2, 3, 3));
@@ -97,7 +97,7 @@ fn planning_stays_within_its_budget() {
     }
     let (rows, places) = (normal(3, &[4, 2]), Tensor::from([1_i64, 3, 1, 0]));
     let f = |x: &Tensor| {
-        let y = x.gather(&places, 0).expand(1) * &rows;
+        let y = x.take(&places, 0).unsqueeze(1) * &rows;
         (y.transpose().matmul(&y) + Tensor::from([[1.0, 0.0], [0.0, 1.0]])).square().sum().ln()
     };
     let found = calculus::hessian(f).explain(&normal(5, &[4])).unwrap();

@@ -162,7 +162,7 @@ fn gaussian_likelihood_in_covariance() {
 fn gaussian_process_marginal_likelihood() {
     let points = normal(1, &[12]);
     let y = points.sin().detach().unwrap();
-    let distance = (points.expand(1) - points.expand(0)).square().detach().unwrap();
+    let distance = (points.unsqueeze(1) - points.unsqueeze(0)).square().detach().unwrap();
     let f = |(length, scale, noise): &(Tensor, Tensor, Tensor)| {
         let k = (&distance / (length * -2.0).exp()).scaled_exp(scale) + Tensor::eye(12).cast(y.dtype()) * noise.exp();
         y.inner(&k.solve(&y)) * 0.5 + k.logdet() * 0.5

@@ -50,7 +50,7 @@ pub(crate) const MATRICES: &[Entry] = &[
         Tensor::stack(&[&l, &u], 0)
     }),
     ("gaussian process likelihood", |x| {
-        let distance = (x[0].expand(1) - &x[0]).square();
+        let distance = (x[0].unsqueeze(1) - &x[0]).square();
         let kernel = (-distance / &x[2]).exp() + identity(&x[0], 4) * 0.5;
         (x[1].matmul(&kernel.solve(&x[1])) + kernel.logdet()) * 0.5
     }),

@@ -36,7 +36,7 @@ pub(crate) const RECURRENCES: &[Entry] = &[
         last(|state, seen| state.matmul(&x[1].softmax(-1)) * seen, &start, &x[2].slice(&[s(1..)])).sum().ln()
     }),
     ("random field normaliser", |x| {
-        let step = |state: &Tensor, scores: &Tensor| (state.expand(1) + &x[1]).logsumexp_over(0) + scores;
+        let step = |state: &Tensor, scores: &Tensor| (state.unsqueeze(1) + &x[1]).logsumexp_over(0) + scores;
         last(step, &(&x[0] + at(&x[2], 0)), &x[2].slice(&[s(1..)])).logsumexp()
     }),
     ("scan euler", |x| last(|y, _| y + 0.1 * x[1].matmul(y).tanh(), &x[0], &Tensor::zeros(4))),
@@ -183,7 +183,7 @@ pub(crate) const LOSSES: &[Entry] = &[
     ("gamma likelihood", |x| (&x[1] * x[2].ln() - x[1].lgamma() + (&x[1] - 1.0) * x[0].ln() - &x[2] * &x[0]).sum()),
     ("dirichlet likelihood", |x| x[1].sum().lgamma() - x[1].lgamma().sum() + ((&x[1] - 1.0) * x[0].ln()).sum()),
     ("gaussian mixture", |x| {
-        let distance = (x[0].expand(1) - &x[2]) * (-&x[3]).exp();
+        let distance = (x[0].unsqueeze(1) - &x[2]) * (-&x[3]).exp();
         -(x[1].log_softmax(-1) - 0.5 * distance.square() - &x[3]).logsumexp_over(1).sum()
     }),
     ("huber", |x| {
@@ -223,10 +223,10 @@ pub(crate) const LAYERS: &[Entry] = &[
     ("layer norm", |x| standardised(&x[0], -1) * &x[1] + &x[2]),
     ("batch norm", |x| standardised(&x[0], 0) * &x[1] + &x[2]),
     ("root mean square norm", |x| &x[0] / (x[0].square().mean_over(Axes::from(-1).keep()) + 1e-6).sqrt() * &x[1]),
-    ("weight norm", |x| ((&x[1] / x[0].norm_over(1)).expand(1) * &x[0]).matmul(&x[2])),
+    ("weight norm", |x| ((&x[1] / x[0].norm_over(1)).unsqueeze(1) * &x[0]).matmul(&x[2])),
     ("attention", |x| attention(&x[0], &x[1..], &x[0].literal(0.0))),
     ("causal attention", |x| {
-        let rows = Tensor::arange(3.0).expand(1).broadcast_to([3, 3]);
+        let rows = Tensor::arange(3.0).unsqueeze(1).broadcast_to([3, 3]);
         let ahead = rows.lt(rows.transpose()).cast(x[0].dtype());
         attention(&x[0], &x[1..], &(ahead * -1e9))
     }),
@@ -260,9 +260,11 @@ pub(crate) const LAYERS: &[Entry] = &[
     ("graph convolution", |x| x[2].matmul(&x[0]).matmul(&x[1]).relu()),
     ("hopfield energy", |x| 0.5 * x[0].matmul(&x[0]) - (2.0 * x[1].matmul(&x[0])).logsumexp() / 2.0),
     ("deep linear network", |x| (x[0].matmul(&x[1].matmul(&x[2].matmul(&x[3]))) - 1.0).square().sum()),
-    ("radial basis network", |x| (-(x[0].expand(1) - &x[1]).square().sum_over(-1) * &x[2]).exp().matmul(&x[3])),
+    ("radial basis network", |x| (-(x[0].unsqueeze(1) - &x[1]).square().sum_over(-1) * &x[2]).exp().matmul(&x[3])),
     ("maxout", |x| Tensor::einsum("bi,kio->bko", &[&x[0], &x[1]]).max_over(1)),
-    ("group norm", |x| standardised(&x[0].reshape([2, 2, 4]), 2).reshape([2, 4, 2]) * x[1].expand(1) + x[2].expand(1)),
+    ("group norm", |x| {
+        standardised(&x[0].reshape([2, 2, 4]), 2).reshape([2, 4, 2]) * x[1].unsqueeze(1) + x[2].unsqueeze(1)
+    }),
     ("instance norm", |x| standardised(&x[0], 2)),
 ];
 
@@ -308,7 +310,7 @@ pub(crate) const FIELDS: &[Entry] = &[
     ("kepler energy", |x| 0.5 * x[1].square().sum() - 1.0 / x[0].norm()),
     ("lennard jones", |x| {
         let own = Tensor::eye(3).cast(x[0].dtype()) * 1e3;
-        let squares = (x[0].expand(1) - &x[0]).square().sum_over(-1) + own;
+        let squares = (x[0].unsqueeze(1) - &x[0]).square().sum_over(-1) + own;
         (squares.powi(-6) - squares.powi(-3)).sum() / 2.0
     }),
     ("black scholes", |x| {
@@ -341,7 +343,7 @@ pub(crate) const FIELDS: &[Entry] = &[
     ("relativistic energy", |x| (x[0].square().sum() + x[1].square()).sqrt()),
     ("lens equation", |x| (x[1].recip() - x[0].recip()).recip()),
     ("softened gravity", |x| {
-        let distance = ((x[0].expand(1) - &x[0]).square().sum_over(-1) + 0.1).sqrt();
+        let distance = ((x[0].unsqueeze(1) - &x[0]).square().sum_over(-1) + 0.1).sqrt();
         -(x[1].outer(&x[1]) / distance).sum() / 2.0
     }),
     ("ising mean field", |x| {

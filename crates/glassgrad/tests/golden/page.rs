@@ -15,7 +15,9 @@ use glassgrad::nn::{GroupNorm, InstanceNorm, Layer, PRelu, RmsNorm};
 use glassgrad::operations::Complex;
 #[cfg(feature = "linalg")]
 use glassgrad::operations::linalg::Triangle;
-use glassgrad::operations::{Convolution, Interpolation, Padding, Pooling, Quantile, Reduction};
+use glassgrad::operations::{
+    Attention, Convolution, Interpolation, Padding, Pooling, Quantile, Reduction, SparseMatrix,
+};
 
 /// An expression, its letters, and the function of them that it is.
 pub(crate) type Row = (&'static str, &'static str, fn(&[Tensor]) -> Tensor);
@@ -100,7 +102,7 @@ pub(crate) fn rows() -> Vec<Row> {
     }
     // Shapes.
     rows! { all;
-        (q) q.reshape_infer(&[-1, 4]);
+        (q) q.reshape([-1, 4]);
         (q) q.flatten_axes(1, -1);
         (q) q.unflatten(2, &[2, 2]);
         (q) q.move_axes(&[0, 1], &[-1, 0]);
@@ -200,6 +202,8 @@ pub(crate) fn rows() -> Vec<Row> {
         (b) (&b + b.transpose()).eigvalsh(Triangle::lower());
         (b) (&b + b.transpose()).eigvalsh(Triangle::upper());
         (a b t) Tensor::stack(&[&b, &a], 0).solve_vectors(&t);
+        (b) b.eigvals().abs().sum();
+        (b) b.eig().1.abs_square().matmul(&b.eigvals().re);
         (b) b.sqrtm();
         (b) b.logm();
         (a t v) MultivariateNormal::new(&v, &a).log_probability(&t);
@@ -227,6 +231,15 @@ pub(crate) fn rows() -> Vec<Row> {
         (t u) Bernoulli { logits: t.clone() }.kl_divergence(&Bernoulli { logits: u.clone() });
         (t u) Categorical { logits: t.clone() }.kl_divergence(&Categorical { logits: u.clone() });
         (t u) Poisson { log_rate: t.clone() }.kl_divergence(&Poisson { log_rate: u.clone() });
+    }
+    // Attention, ellipses, sparse matrices.
+    rows! { all;
+        (q) q.scaled_dot_product_attention(&q, &q, &Attention::default());
+        (q) q.scaled_dot_product_attention(&q, &q, &Attention::default().causal());
+        (q) q.scaled_dot_product_attention(&q.slice(&[s(..1)]), &q.slice(&[s(..1)]), &Attention::default());
+        (q) Tensor::einsum("...ij->...ji", [&q]);
+        (b q) Tensor::einsum("...ij,ik", [&q, &b]);
+        (b t) SparseMatrix::from_coo(&[0, 1, 1], &[2, 0, 2], t.slice(&[s(0)]), [2, 3]).matmul(&b);
     }
     // Special functions.
     rows! { all;

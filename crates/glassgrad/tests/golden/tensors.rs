@@ -115,8 +115,8 @@ pub(crate) const PRODUCTS: &[Entry] = &[
     ("quadratic form", |x| x[1].matmul(&x[0]).matmul(&x[1])),
     ("third power of a matrix", |x| x[0].matmul(&x[0]).matmul(&x[0])),
     ("trace of a power", |x| x[0].matmul(&x[0]).matmul(&x[0]).matmul(&x[0]).trace()),
-    ("squared distances", |x| (x[0].expand(1) - &x[1]).square().sum_over(-1)),
-    ("rbf kernel", |x| (((x[0].expand(1) - &x[0]) / &x[1]).square().sum_over(-1) * -0.5).exp()),
+    ("squared distances", |x| (x[0].unsqueeze(1) - &x[1]).square().sum_over(-1)),
+    ("rbf kernel", |x| (((x[0].unsqueeze(1) - &x[0]) / &x[1]).square().sum_over(-1) * -0.5).exp()),
     ("cosine similarities", |x| {
         let unit = |x: &Tensor| x / x.norm_over(Axes::from(1).keep());
         unit(&x[0]).matmul(&unit(&x[1]).transpose())
@@ -135,7 +135,7 @@ pub(crate) const SHAPES: &[Entry] = &[
     ("reshape to a vector", |x| x[0].reshape([6]).powi(3)),
     ("permute", |x| x[0].permute(&[2, 0, 1]).square()),
     ("transpose", |x| x[0].transpose().square()),
-    ("expand", |x| x[0].expand(1) * &x[0]),
+    ("expand", |x| x[0].unsqueeze(1) * &x[0]),
     ("broadcast_to", |x| x[0].broadcast_to([2, 3, 2]).square()),
     ("slice a row", |x| x[0].slice(&[s(1)]).square()),
     ("slice a column", |x| x[0].slice(&[s(..), s(-1)]).square()),
@@ -155,14 +155,14 @@ pub(crate) const SHAPES: &[Entry] = &[
     ("stack over 0", |x| Tensor::stack(&[&x[0], &(&x[0] * &x[1]), &x[1]], 0)),
     ("stack over 1", |x| Tensor::stack(&[&(&x[0] * &x[1]), &x[1]], 1)),
     ("stack over -1", |x| Tensor::stack(&[&x[0].square(), &(&x[1] / &x[0])], 2)),
-    ("gather over 0", |x| x[0].gather(&x[1], 0).square()),
-    ("gather over 1", |x| x[0].gather(&x[1], 1).square()),
-    ("gather by a matrix", |x| x[0].gather(&x[1], 0).square()),
-    ("gather one", |x| x[0].gather(&x[1], 0).square()),
+    ("gather over 0", |x| x[0].take(&x[1], 0).square()),
+    ("gather over 1", |x| x[0].take(&x[1], 1).square()),
+    ("gather by a matrix", |x| x[0].take(&x[1], 0).square()),
+    ("gather one", |x| x[0].take(&x[1], 0).square()),
     ("scatter_add over 0", |x| x[0].scatter_add(&x[1], 0, 4).square()),
     ("scatter_add over 1", |x| x[0].scatter_add(&x[1], 1, 3).square()),
     ("scatter_add by a matrix", |x| x[0].scatter_add(&x[1], 0, 3).square()),
-    ("segment softmax", |x| x[0].exp() / x[0].exp().scatter_add(&x[1], 0, 2).gather(&x[1], 0)),
+    ("segment softmax", |x| x[0].exp() / x[0].exp().scatter_add(&x[1], 0, 2).take(&x[1], 0)),
     ("flip over 0", |x| x[0].flip(&[0]) * &x[0]),
     ("flip over both", |x| x[0].flip(&[0, 1]) * &x[0]),
     ("one_hot product", |x| (x[1].one_hot(4, x[0].dtype()) * x[0].square()).sum_over(1)),
@@ -196,7 +196,7 @@ pub(crate) const SHAPES: &[Entry] = &[
         let moved = |down: isize, right: isize| x[0].slice(&[s(down..down + 2), s(right..right + 2)]);
         (moved(2, 1) + moved(0, 1) + moved(1, 2) + moved(1, 0) - 4.0 * moved(1, 1)).square()
     }),
-    ("embedding of words", |x| x[0].gather(&x[1], 0).tanh().mean_over(0)),
+    ("embedding of words", |x| x[0].take(&x[1], 0).tanh().mean_over(0)),
     ("antisymmetric part", |x| (&x[0] - x[0].transpose()).square() / 2.0),
     ("determinant of two by two", |x| {
         let entry = |row: isize, column: isize| x[0].slice(&[s(row), s(column)]);

@@ -54,7 +54,7 @@ fn smooth_step(kind: u64, a: &Tensor, b: &Tensor, constant: &Tensor) -> Tensor {
         6 => a.softmax(0),
         7 => a.tanh().outer(&b.sin()).matmul(constant).diag(),
         8 => a.flip(&[0]).flip(&[0]).slice(&[s(1..)]).pad(&[(1, 0)]),
-        9 => a.gather(&Tensor::from([1_i64, 2, 1]), 0),
+        9 => a.take(&Tensor::from([1_i64, 2, 1]), 0),
         10 => a.scatter_add(&Tensor::from([0_i64, 2, 0]), 0, 3),
         11 => Tensor::concatenate(&[&a.slice(&[s(1..)]), &b.slice(&[s(..1)])], 0),
         12 => a.pad(&[(1, 1)]).slice(&[s(..).step(-2)]),

@@ -39,7 +39,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             let (x, axis, indices) = entries(builder, false)?;
             Some(Draft::new("gather", &[&x, &indices]).integers([axis as i64]))
         },
-        apply: |call| vec![call.x().gather(call.y(), call.size(0))],
+        apply: |call| vec![call.x().take(call.y(), call.size(0))],
     },
     Operation {
         name: "scatter_add",

@@ -9,7 +9,7 @@ use glassgrad_linalg::Matrix;
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Custom, CustomOp, Rule, Tensor};
+use crate::expr::{Custom, CustomOp, Rule, Tensor, references};
 use crate::shape::Shape;
 
 /// The line of the user that asked.
@@ -75,6 +75,8 @@ fn with_the_axis(inputs: &[Tensor], with_axis: &[bool]) -> Vec<Tensor> {
 /// The node of an operation on stacks whose leading axes broadcast.
 fn apply(operation: Custom, inputs: &[&Tensor], origin: Origin) -> Tensor {
     let leading = |input: &Tensor| Shape::from(&input.shape()[..input.rank().saturating_sub(2)]);
+    let promoted = Tensor::cast_all(inputs, Tensor::common_type(inputs).to_float());
+    let inputs = &references(&promoted)[..];
     let batch = inputs.iter().try_fold(Shape::scalar(), |shape: Shape, input| shape.broadcast(&leading(input)));
     let stretched: Vec<Tensor> = match batch {
         Some(batch) if inputs.iter().all(|input| input.error().is_none() && input.rank() >= 2) => inputs
@@ -97,9 +99,6 @@ type Compute<'a> = &'a dyn Fn(&[Matrix], f64) -> Result<Option<Matrix>, String>;
 fn stacked_output(shape: ShapeOf<'_>, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
     let sizes = inputs.iter().map(|input| matrix_sizes(input)).collect::<Result<Vec<_>, String>>()?;
     let dtype = inputs[0].dtype();
-    if let Some(other) = inputs.iter().find(|input| input.dtype() != dtype) {
-        return Err(format!("the element types {dtype} and {} do not mix; cast one of them", other.dtype()));
-    }
     let batch = |input: &Tensor| Shape::from(&input.shape()[..input.rank() - 2]);
     let first = batch(inputs[0]);
     if let Some(other) = inputs.iter().map(|input| batch(input)).find(|batch| *batch != first) {

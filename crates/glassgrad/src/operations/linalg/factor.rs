@@ -85,6 +85,10 @@ pub(super) fn singular(matrix: &Matrix) -> Result<Svd, String> {
 }
 
 /// The eigenvalues of a symmetric matrix, ascending, and their vectors as columns.
+pub(super) fn general_eigen(matrix: &Matrix) -> Result<(Vec<(f64, f64)>, Matrix, Matrix), String> {
+    glassgrad_linalg::general_eigen(matrix).map_err(endless)
+}
+
 pub(super) fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix), String> {
     glassgrad_linalg::symmetric_eigen(matrix).map_err(endless)
 }

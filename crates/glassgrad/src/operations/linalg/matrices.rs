@@ -77,13 +77,13 @@ pub(super) fn diagonal_matrix(vector: &Tensor) -> Tensor {
 /// Each vector as a matrix of one row.
 #[track_caller]
 pub(super) fn as_row(vector: &Tensor) -> Tensor {
-    vector.expand(vector.rank().saturating_sub(1))
+    vector.unsqueeze(vector.rank().saturating_sub(1))
 }
 
 /// Each vector as a matrix of one column.
 #[track_caller]
 pub(super) fn as_column(vector: &Tensor) -> Tensor {
-    vector.expand(vector.rank())
+    vector.unsqueeze(vector.rank())
 }
 
 /// The only row of each matrix, as a vector.

@@ -24,6 +24,7 @@ mod determinant;
 mod eigen;
 mod factor;
 mod functions;
+mod general;
 mod lu;
 mod matrices;
 mod pseudoinverse;

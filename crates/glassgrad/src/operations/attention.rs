@@ -1,0 +1,277 @@
+//! Scaled dot-product attention, of which no matrix of scores is kept.
+//!
+//! Queries are cut into tiles, and a loop goes over them: each step computes the scores of one tile, and reverse mode
+//! computes them anew instead of keeping them. Memory grows with the number of queries plus that of keys, in both
+//! directions and for second derivatives, while the numbers are those of the plain formula.
+
+use crate::diff::{checkpoint, scan};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::expr::{IntoTensor, Tensor};
+use crate::shape::Shape;
+
+/// How many queries have their scores computed at a time.
+const TILE: usize = 128;
+
+/// What [`Tensor::scaled_dot_product_attention`] lets a query see, and how scores are scaled. By default it sees every key,
+/// and the scale is 1/√width.
+///
+/// ```
+/// use glassgrad::{Tensor, operations::Attention, rng::Key};
+/// let x = Tensor::normal(Key::new(1), [2, 5, 4]);
+/// let causal = x.scaled_dot_product_attention(&x, &x, &Attention::default().causal());
+/// let mask = Tensor::ones([5, 5]).tril(0).gt(0.0);
+/// let masked = x.scaled_dot_product_attention(&x, &x, &Attention::default().mask(&mask));
+/// assert!((causal - masked).abs().max().item().unwrap() < 1e-6);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Attention {
+    mask: Option<Tensor>,
+    causal_from: Option<Tensor>,
+    scale: Option<f64>,
+}
+
+impl Attention {
+    /// Which query sees which key: truth values, or numbers that are added to the scores. Its shape broadcasts to
+    /// `[.., heads, queries, keys]`.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Attention};
+    /// let (q, v) = (Tensor::ones([1, 2]), Tensor::from([[1.0, 2.0], [3.0, 4.0]]));
+    /// let second = Attention::default().mask(&Tensor::from([false, true]));
+    /// assert_eq!(q.scaled_dot_product_attention(&v, &v, &second).to_string(), "[[3, 4]]");
+    /// ```
+    pub fn mask(mut self, mask: &Tensor) -> Attention {
+        self.mask = Some(mask.clone());
+        self
+    }
+
+    /// A query sees only the keys up to its own place.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Attention};
+    /// let x = Tensor::from([[1.0], [2.0]]);
+    /// let seen = x.scaled_dot_product_attention(&x, &x, &Attention::default().causal());
+    /// assert_eq!(seen.to_vec::<f64>().unwrap()[0], 1.0);
+    /// ```
+    pub fn causal(self) -> Attention {
+        self.causal_from(0)
+    }
+
+    /// A query sees only the keys up to its own place, where the first query stands at `start`: an integer, or a tensor of
+    /// one, so that sequences which go on run the same program.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Attention};
+    /// let (q, keys) = (Tensor::from([[0.0]]), Tensor::from([[1.0], [3.0], [9.0]]));
+    /// let seen = q.scaled_dot_product_attention(&keys, &keys, &Attention::default().causal_from(1));
+    /// assert_eq!(seen.to_string(), "[[2]]");
+    /// ```
+    #[track_caller]
+    pub fn causal_from(mut self, start: impl IntoTensor) -> Attention {
+        self.causal_from = Some(start.into_values_of(&Tensor::from(0_i64)));
+        self
+    }
+
+    /// The factor of the scores in place of 1/√width.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, operations::Attention};
+    /// let x = Tensor::from([[1.0], [3.0]]);
+    /// let flat = x.scaled_dot_product_attention(&x, &x, &Attention::default().scale(0.0));
+    /// assert_eq!(flat.to_string(), "[[2],\n [2]]");
+    /// ```
+    pub fn scale(mut self, scale: f64) -> Attention {
+        self.scale = Some(scale);
+        self
+    }
+}
+
+impl Tensor {
+    /// softmax(Q Kᵀ·scale) V of these queries `[.., heads, queries, width]` with keys and values
+    /// `[.., heads, keys, width]`. Fewer heads of keys than of queries are shared by groups of consecutive ones. A query that
+    /// sees no key gets zeros. Neither direction keeps the matrix of scores: memory is linear in the number of queries.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad, operations::Attention, rng::Key};
+    /// let q = Tensor::normal(Key::new(1), [2, 4, 300, 8]); // four heads of queries
+    /// let kv = Tensor::normal(Key::new(2), [2, 2, 300, 8]); // two of keys and values
+    /// let attend = |q: &Tensor| q.scaled_dot_product_attention(&kv, &kv, &Attention::default().causal());
+    /// assert_eq!(attend(&q).shape(), q.shape());
+    /// assert_eq!(grad(|q: &Tensor| attend(q).square().sum())(&q).shape(), q.shape());
+    /// ```
+    #[track_caller]
+    pub fn scaled_dot_product_attention(&self, keys: &Tensor, values: &Tensor, how: &Attention) -> Tensor {
+        let name = "scaled_dot_product_attention";
+        let mut operands = vec![self, keys, values];
+        operands.extend(how.mask.iter().chain(&how.causal_from));
+        if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
+            return (*failed).clone();
+        }
+        match Problem::new(self, keys, values, how) {
+            Ok(problem) => problem.solve().composed_as(name, &operands),
+            Err(message) => Tensor::refused(Error::new(name, message), &operands),
+        }
+    }
+}
+
+/// Operands of one type, with an axis of groups and one of the queries' heads in each group.
+struct Problem {
+    /// `[.., groups, heads, queries, width]`.
+    queries: Tensor,
+    /// `[.., groups, keys, width]`.
+    keys: Tensor,
+    values: Tensor,
+    /// Axes that broadcast to those of the scores, if there are any.
+    mask: Option<Tensor>,
+    start: Option<Tensor>,
+    /// The shape of the result.
+    output: Shape,
+}
+
+impl Problem {
+    fn new(queries: &Tensor, keys: &Tensor, values: &Tensor, how: &Attention) -> Result<Problem, String> {
+        let shapes = || format!("{}, {} and {}", queries.shape(), keys.shape(), values.shape());
+        let needed = "queries [.., heads, queries, width], keys and values [.., heads, keys, width]";
+        let rank = queries.rank();
+        let fits = rank >= 2 && keys.rank() == rank && values.rank() == rank;
+        let last = |tensor: &Tensor, back: usize| tensor.shape()[tensor.rank() - back];
+        if !fits || last(queries, 1) != last(keys, 1) || last(keys, 2) != last(values, 2) {
+            return Err(format!("it takes {needed}, not the shapes {}", shapes()));
+        }
+        let lead = rank.saturating_sub(3);
+        let (heads, groups) = if rank > 2 { (last(queries, 3), last(keys, 3)) } else { (1, 1) };
+        let batch = &queries.shape()[..lead];
+        let alike = &keys.shape()[..lead] == batch && &values.shape()[..lead] == batch;
+        if !alike || (rank > 2 && last(values, 3) != groups) {
+            return Err(format!(
+                "the axes before the heads must be the same in queries, keys and values, not {}",
+                shapes()
+            ));
+        }
+        if groups == 0 || !heads.is_multiple_of(groups) {
+            return Err(format!("{heads} heads of queries do not share {groups} heads of keys evenly"));
+        }
+        if let Some(start) = how.causal_from.iter().find(|start| start.rank() != 0 || start.dtype() != DType::I64) {
+            return Err(format!(
+                "the place of the first query must be one integer, not {}{}",
+                start.dtype(),
+                start.shape()
+            ));
+        }
+        let (count, width) = (last(queries, 2), last(queries, 1));
+        let dtype = Tensor::common_type(&[queries, keys, values]).to_float();
+        let grouped = |tensor: &Tensor, axes: &[usize]| {
+            tensor.cast(dtype).reshape([batch, axes, &[last(tensor, 2), last(tensor, 1)]].concat())
+        };
+        let scale = how.scale.unwrap_or(1.0 / (width.max(1) as f64).sqrt());
+        let mask = match &how.mask {
+            Some(mask) => Some(grouped_mask(mask, &[batch, &[heads, count, last(keys, 2)]].concat(), groups, dtype)?),
+            None => None,
+        };
+        Ok(Problem {
+            queries: grouped(queries, &[groups, heads / groups]) * scale,
+            keys: grouped(keys, &[groups]),
+            values: grouped(values, &[groups]),
+            mask,
+            start: how.causal_from.clone(),
+            output: Shape::from(&queries.shape()[..rank - 1]).followed_by(&[last(values, 1)]),
+        })
+    }
+
+    #[track_caller]
+    fn solve(&self) -> Tensor {
+        let rank = self.queries.rank();
+        let count = self.queries.shape()[rank - 2];
+        let whole =
+            if count <= TILE { self.attend(&self.queries, &self.start, &self.mask) } else { self.by_tiles(count) };
+        whole.reshape(&self.output)
+    }
+
+    /// The queries one tile after another.
+    #[track_caller]
+    fn by_tiles(&self, count: usize) -> Tensor {
+        let rank = self.queries.rank();
+        let tiles = count.div_ceil(TILE);
+        let place = Tensor::arange(tiles as i64) * TILE;
+        let starts = self.start.as_ref().map(|start| place + start);
+        // A mask that is the same for all queries is not cut.
+        let is_cut = |mask: &Tensor| mask.rank() >= 2 && mask.shape()[mask.rank() - 2] != 1;
+        let cut_mask = self.mask.as_ref().filter(|mask| is_cut(mask)).map(|mask| tiled(mask, tiles));
+        let shared_mask = self.mask.as_ref().filter(|mask| !is_cut(mask));
+        let entries = (tiled(&self.queries, tiles), starts, cut_mask);
+        let step = |(): &(), (queries, start, mask): &(Tensor, Option<Tensor>, Option<Tensor>)| {
+            let inside = |operands: &(Tensor, Option<Tensor>, Option<Tensor>)| {
+                let (queries, start, mask) = operands;
+                self.attend(queries, start, &mask.as_ref().or(shared_mask).cloned())
+            };
+            ((), checkpoint(inside)(&(queries.clone(), start.clone(), mask.clone())))
+        };
+        let ((), results) = scan(step, &(), &entries);
+        let joined = results.move_axis(0, rank as isize - 2);
+        let axes = joined.shape();
+        let merged = [&axes[..rank - 2], &[tiles * TILE], &axes[rank..]].concat();
+        joined.reshape(merged).part(rank - 2, 0, count)
+    }
+
+    /// The attention of some queries, of which the first stands at `start`.
+    #[track_caller]
+    fn attend(&self, queries: &Tensor, start: &Option<Tensor>, mask: &Option<Tensor>) -> Tensor {
+        let mut scores = Tensor::einsum("...grqe,...gke->...grqk", [queries, &self.keys]);
+        let [.., count, keys] = scores.shape()[..] else { return scores };
+        let mut visible: Option<Tensor> = None;
+        if let Some(start) = start {
+            let place = Tensor::arange(count as i64).unsqueeze(1) + start;
+            visible = Some(Tensor::arange(keys as i64).le(&place));
+        }
+        match mask {
+            Some(mask) if mask.dtype() == DType::Bool => {
+                visible = Some(visible.map_or(mask.clone(), |visible| visible.and(mask)));
+            }
+            Some(bias) => scores = scores + bias,
+            None => {}
+        }
+        let masked = match &visible {
+            Some(visible) => visible.choose(&scores, &scores.literal(f64::NEG_INFINITY)),
+            None => scores,
+        };
+        if keys == 0 {
+            return Tensor::einsum("...grqk,...gkv->...grqv", [&masked, &self.values]);
+        }
+        let largest = masked.stop_gradient().max_over(crate::expr::Axes::from(-1).keep());
+        let shift = largest.abs().lt(f64::INFINITY).choose(&largest, &largest.zeros_like());
+        let weights = (masked - shift).exp();
+        let weights = match &visible {
+            Some(visible) => visible.choose(&weights, &weights.zeros_like()),
+            None => weights,
+        };
+        let sum = weights.sum_over(crate::expr::Axes::from(-1).keep());
+        // Zeros over 1 for a query that sees nothing.
+        let sum = sum.equal(0.0).choose(&sum.ones_like(), &sum);
+        Tensor::einsum("...grqk,...gkv->...grqv", [&weights, &self.values]) / sum
+    }
+}
+
+/// A mask with an axis of groups and one of heads in place of that of heads, or why it does not fit the scores.
+fn grouped_mask(mask: &Tensor, scores: &[usize], groups: usize, dtype: DType) -> Result<Tensor, String> {
+    let scores = Shape::from(scores);
+    if mask.shape().broadcast(&scores).as_ref() != Some(&scores) {
+        return Err(format!("a mask of the shape {} does not stretch to the scores {scores}", mask.shape()));
+    }
+    let mask = if mask.dtype() == DType::Bool { mask.clone() } else { mask.cast(dtype) };
+    let Some(heads) = mask.rank().checked_sub(3) else { return Ok(mask) };
+    let divided = match mask.shape()[heads] {
+        1 => [1, 1],
+        all => [groups, all / groups],
+    };
+    Ok(mask.reshape([&mask.shape()[..heads], &divided, &mask.shape()[heads + 1..]].concat()))
+}
+
+/// The last axis but one cut into tiles, which stand in front; places beyond the end are zeros.
+fn tiled(tensor: &Tensor, tiles: usize) -> Tensor {
+    let axis = tensor.rank() - 2;
+    let mut widths = vec![(0, 0); tensor.rank()];
+    widths[axis].1 = tiles * TILE - tensor.shape()[axis];
+    let shape = [&tensor.shape()[..axis], &[tiles, TILE], &tensor.shape()[axis + 1..]].concat();
+    tensor.pad(&widths).reshape(shape).move_axis(axis as isize, 0)
+}
