@@ -253,6 +253,14 @@ def einsum(one, *operands):
     return torch.einsum(f"{inputs}->{output}", *operands)
 
 
+def attention(q, k, v, causal):
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        scores = torch.where(seen, scores, -torch.inf)
+    return torch.softmax(scores, -1) @ v
+
+
 def conditioned(x):
     size = x.shape[-1]
     return torch.tanh(x) * 0.5 + torch.eye(size) * size
@@ -431,6 +439,8 @@ OPERATIONS = {
     "argsort": lambda one, x: torch.argsort(x, dim=one["integers"][0], stable=True),
     "einsum": einsum,
     "matmul": lambda one, a, b: torch.matmul(a, b),
+    "promoted": lambda one, a, b: (a + b, a - b, a * b)[one["integers"][0]],
+    "attention": lambda one, q, k, v: attention(q, k, v, one["integers"][0] == 1),
     "conv1d": convolved(F.conv1d),
     "conv2d": convolved(F.conv2d),
     "conv_transpose1d": convolved(F.conv_transpose1d),

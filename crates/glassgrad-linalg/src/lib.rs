@@ -39,7 +39,7 @@ pub use eigen::symmetric_eigen;
 pub use lu::Lu;
 pub use matrix::Matrix;
 pub use qr::orthonormal_columns;
-pub use schur::{Schur, general_eigen};
+pub use schur::{GeneralEigen, Schur, general_eigen};
 pub use svd::Svd;
 pub use triangular::{Triangle, solve_triangular};
 

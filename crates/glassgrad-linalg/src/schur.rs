@@ -187,14 +187,24 @@ impl Schur {
     }
 }
 
-/// The eigenvalues of a general matrix by ascending real and then descending imaginary part, and their vectors as columns: real
-/// and imaginary parts of each. Vectors have the length 1, and their largest element is real and positive.
+/// Eigenvalues and eigenvectors of a general matrix, as [`general_eigen`] gives them.
+#[derive(Clone, Debug)]
+pub struct GeneralEigen {
+    /// Real and imaginary part of each value.
+    pub values: Vec<(f64, f64)>,
+    /// The real parts of the vectors, which are columns.
+    pub re: Matrix,
+    /// The imaginary parts of the vectors.
+    pub im: Matrix,
+}
+
+/// The eigenvalues of a general matrix by ascending real and then descending imaginary part, and their vectors. Those have the
+/// length 1, and their largest element is real and positive.
 ///
 /// ```
 /// use glassgrad_linalg::{Matrix, general_eigen};
 /// let turn = Matrix::from_fn(2, 2, |i, j| [[0.0, -1.0], [1.0, 0.0]][i][j]);
-/// let (values, _, _) = general_eigen(&turn).unwrap();
-/// assert_eq!(values, [(0.0, 1.0), (0.0, -1.0)]);
+/// assert_eq!(general_eigen(&turn).unwrap().values, [(0.0, 1.0), (0.0, -1.0)]);
 /// ```
 ///
 /// # Errors
@@ -202,7 +212,7 @@ impl Schur {
 ///
 /// # Panics
 /// If the matrix is not square.
-pub fn general_eigen(matrix: &Matrix) -> Result<(Vec<(f64, f64)>, Matrix, Matrix), NoConvergence> {
+pub fn general_eigen(matrix: &Matrix) -> Result<GeneralEigen, NoConvergence> {
     let n = matrix.rows();
     let (balanced, scale) = matrix.balanced();
     let form = Schur::of(&balanced)?;
@@ -221,7 +231,7 @@ pub fn general_eigen(matrix: &Matrix) -> Result<(Vec<(f64, f64)>, Matrix, Matrix
     let re = Matrix::from_fn(n, n, |i, j| columns[order[j]][i].0);
     let im = Matrix::from_fn(n, n, |i, j| columns[order[j]][i].1);
     let scaled = |k: &usize| (values[*k].0 * scale, values[*k].1 * scale);
-    Ok((order.iter().map(scaled).collect(), re, im))
+    Ok(GeneralEigen { values: order.iter().map(scaled).collect(), re, im })
 }
 
 type Complex = (f64, f64);

@@ -324,7 +324,7 @@ fn assert_general_eigen(a: &Matrix, conditioned: f64) {
             assert!(form.t[(i, j)] == 0.0 || is_beside, "row {i} and column {j} of {n}");
         }
     }
-    let (values, re, im) = general_eigen(a).expect("it converges");
+    let GeneralEigen { values, re, im } = general_eigen(a).expect("it converges");
     for (k, (value_re, value_im)) in values.iter().enumerate() {
         let (re, im): (Vec<f64>, Vec<f64>) = (re.column(k).collect(), im.column(k).collect());
         let length: f64 = re.iter().zip(&im).map(|(re, im)| re * re + im * im).sum();
@@ -358,7 +358,7 @@ fn general_eigenvalues_and_vectors_meet_their_definition() {
     assert_general_eigen(&Matrix::from_fn(4, 4, |i, j| if i / 2 == j / 2 { turn[i % 2][j % 2] } else { 0.0 }), 1.0);
     assert_eq!(general_eigen(&Matrix::full(2, 2, f64::NAN)).unwrap_err(), NoConvergence);
     // A pair is conjugate to the bit.
-    let (values, re, im) = general_eigen(&numbers.matrix(9, 9)).expect("it converges");
+    let GeneralEigen { values, re, im } = general_eigen(&numbers.matrix(9, 9)).expect("it converges");
     for k in 0..8 {
         if values[k].1 > 0.0 {
             assert_eq!(values[k + 1], (values[k].0, -values[k].1));

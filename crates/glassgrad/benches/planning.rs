@@ -216,7 +216,7 @@ fn quadratics(nodes: usize) -> Graph {
     let mut all = Vec::new();
     for step in 0..nodes / 7 {
         let (matrix, x) = (normal(step as u64, &[6, 6]), &vectors[step % 5]);
-        all.push(Tensor::einsum("i,ij,j->", &[x, &matrix, x]));
+        all.push(Tensor::einsum("i,ij,j->", [x, &matrix, x]));
         all.push(matrix.matmul(x) + matrix.transpose().matmul(x));
     }
     taken(&all.iter().collect::<Vec<_>>())

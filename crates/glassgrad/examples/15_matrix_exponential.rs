@@ -57,8 +57,8 @@ impl CustomOp for Exponential {
         Rule::Pullback(Box::new(move |g| {
             let (n, zero) = (a.shape()[0], a.zeros_like());
             let block = |diagonal: &Tensor, corner: &Tensor| {
-                let above = Tensor::concatenate(&[diagonal, corner], 1);
-                Tensor::concatenate(&[&above, &Tensor::concatenate(&[&zero, diagonal], 1)], 0)
+                let above = Tensor::concatenate([diagonal, corner], 1);
+                Tensor::concatenate([&above, &Tensor::concatenate([&zero, diagonal], 1)], 0)
             };
             let whole = derivative(&block(a, e).transpose(), &block(&zero, g));
             let of_a = whole.slice(&[s(..n), s(..n)]) + whole.slice(&[s(n..), s(n..)]);

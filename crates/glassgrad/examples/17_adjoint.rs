@@ -19,7 +19,7 @@ const TIME: f64 = 3.0;
 /// The rate of (angle, velocity).
 fn motion(state: &Tensor, k: &Tensor) -> Tensor {
     let (angle, velocity) = (state.slice(&[s(0)]), state.slice(&[s(1)]));
-    Tensor::stack(&[&velocity, &-(k * angle.sin())], 0)
+    Tensor::stack([&velocity, &-(k * angle.sin())], 0)
 }
 
 /// `steps` steps of Runge and Kutta's method of order 4, as one loop of the graph.
@@ -73,9 +73,9 @@ impl CustomOp for Flow {
                 let (state, adjoint) = (z.slice(&[s(0..2)]), z.slice(&[s(2..4)]));
                 let (speed, pullback) = vjp(|(y, k): &(Tensor, Tensor)| motion(y, k), &(state, k.clone()));
                 let (of_state, of_k) = pullback(&adjoint);
-                Tensor::concatenate(&[&speed, &-of_state, &-of_k.reshape([1])], 0)
+                Tensor::concatenate([&speed, &-of_state, &-of_k.reshape([1])], 0)
             };
-            let last = Tensor::concatenate(&[end, g, &k.zeros_like().reshape([1])], 0);
+            let last = Tensor::concatenate([end, g, &k.zeros_like().reshape([1])], 0);
             let first = integrate(rate, &last, -TIME / steps as f64, steps);
             vec![Some(first.slice(&[s(2..4)])), Some(first.slice(&[s(4)]))]
         }))

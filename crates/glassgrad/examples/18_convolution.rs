@@ -28,7 +28,7 @@ fn show(image: &Tensor) {
 fn main() {
     // Sobel's kernels: how fast the light changes from left to right, and from above to below.
     let sobel = Tensor::new(&[-1.0_f32, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0], [1, 1, 3, 3]);
-    let kernels = Tensor::concatenate(&[&sobel, &sobel.permute(&[0, 1, 3, 2])], 0);
+    let kernels = Tensor::concatenate([&sobel, &sobel.permute([0, 1, 3, 2])], 0);
     let how = Convolution::default().padding(1);
     let slopes = disc().conv2d(&kernels, how);
     let edges = slopes.norm_over(0).unsqueeze(0);

@@ -54,7 +54,7 @@ fn seen(scene: &Scene, camera: &Tensor, point: &Tensor) -> Tensor {
     let length = axis[0].square() + axis[1].square() + axis[2].square() + 1.0;
     let [x, y, z]: [Tensor; 3] =
         std::array::from_fn(|k| &place[k] + (&once[k] + &twice[k]) * 2.0 / &length + &shift[k]);
-    Tensor::stack(&[&(x / &z), &(y / &z)], 1)
+    Tensor::stack([&(x / &z), &(y / &z)], 1)
 }
 
 /// What is seen too far to one side, and how far the first two cameras are from where they are known to stand: without

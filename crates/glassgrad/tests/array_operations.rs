@@ -166,7 +166,7 @@ fn judge_modes(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
 fn judge_batches(f: Function<'_>, shapes: &[&[usize]]) -> Result<(), String> {
     let examples: Vec<Vec<Tensor>> = (0..3).map(|k| tensors(&arguments(shapes, 20 + k))).collect();
     let stacked = |examples: &[Vec<Tensor>], argument: usize| {
-        Tensor::stack(&examples.iter().map(|example| &example[argument]).collect::<Vec<_>>(), 0)
+        Tensor::stack(examples.iter().map(|example| &example[argument]).collect::<Vec<_>>(), 0)
     };
     let loss = |x: &Vec<Tensor>| f(x).square().sum();
     let whole: Vec<Tensor> = (0..shapes.len()).map(|argument| stacked(&examples, argument)).collect();
@@ -302,7 +302,7 @@ fn views_are_as_good_as_leaves() {
     fn every(x: &Tensor, index: Index) -> Tensor {
         x.slice(&vec![index; x.rank()])
     }
-    let reversed: View = |x| x.permute(&(0..x.rank()).rev().collect::<Vec<_>>());
+    let reversed: View = |x| x.permute((0..x.rank()).rev().collect::<Vec<_>>());
     let flipped: View = |x| every(x, s(..).step(-1));
     // From elements to a leaf that is seen as them, and how it is seen.
     let views: [(View, View); 3] = [
@@ -569,7 +569,7 @@ fn errors_say_what_is_wrong_and_where() {
         (i(1).bernoulli(Key::new(1)), "bernoulli: it is defined for floating-point numbers, not for i64"),
         (x.categorical(Key::new(1), 2), "categorical: there is no axis 2"),
         (Tensor::zeros([1 << 62]).dropout(Key::new(1), 0.5), "read: an array of the shape"),
-        (Tensor::meshgrid(&[&x])[0].clone(), "meshgrid: it takes vectors, not the shape [2, 3]"),
+        (Tensor::meshgrid([&x])[0].clone(), "meshgrid: it takes vectors, not the shape [2, 3]"),
         #[cfg(feature = "fft")]
         (x.rfft(1).irfft(6, 1), "irfft: 2 places are those of 2 or 3 real numbers, not of 6"),
         #[cfg(feature = "fft")]

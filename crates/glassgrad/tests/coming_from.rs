@@ -184,7 +184,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         Tensor::arange(4_i64);
         Tensor::linspace(0.0, 1.0, 5);
         Tensor::logspace(0.0, 2.0, 3);
-        Tensor::meshgrid(&[&v, &v]);
+        Tensor::meshgrid([&v, &v]);
         i.one_hot(4, DType::F64);
         v.diag();
     }
@@ -295,14 +295,14 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         x.reshape([3, 2]);
         x.flatten();
         x.transpose();
-        x.permute(&[1, 0]);
+        x.permute([1, 0]);
         x.move_axis(0, -1);
         x.swap_axes(0, 1);
         x.unsqueeze(1);
         x.slice(&[s(..1)]).squeeze(0);
         v.broadcast_to([2, 3]);
-        Tensor::concatenate(&[&x, &y], 0);
-        Tensor::stack(&[&x, &y], 0);
+        Tensor::concatenate([&x, &y], 0);
+        Tensor::stack([&x, &y], 0);
         x.split(&[1, 2], 1);
         x.array_split(2, 0);
         x.chunk(2, 1);
@@ -316,7 +316,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         x.tile(&[2, 1]);
         x.repeat(2, 1);
         x.roll(1, 1);
-        x.flip(&[1]);
+        x.flip([1]);
         x.pad(&[(0, 0), (1, 2)]);
         v.pad_with(&[(1, 1)], 9.0);
         a.tril(0);
@@ -355,7 +355,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         v.outer(&v);
         a.kron(&x);
         a.trace();
-        Tensor::einsum("ij,jk,k->i", &[&x, &a, &v]);
+        Tensor::einsum("ij,jk,k->i", [&x, &a, &v]);
     }
     // Windows, images and signals.
     rows! { all;

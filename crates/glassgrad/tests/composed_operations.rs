@@ -71,8 +71,8 @@ fn errors_name_the_call_and_its_line() {
         "kth_value" a.kth_value(4, 1).1;
         "median_with_index" x(&[2, 0]).median_with_index(1).0;
         "sort_descending" a.sort_descending(2);
-        "tensordot" a.tensordot(&b, &[1], &[0]);
-        "tensordot" a.tensordot(&b, &[1, 0], &[0]);
+        "tensordot" a.tensordot(&b, [1], [0]);
+        "tensordot" a.tensordot(&b, [1, 0], [0]);
         "bilinear" a.bilinear(&a, &b);
         "trace_over" a.trace_over(0, 1, 1);
         "diagonal_over" a.diagonal_over(0, 0, 2);
@@ -80,7 +80,7 @@ fn errors_name_the_call_and_its_line() {
         "reshape" a.reshape([-1, -1]);
         "flatten_axes" a.flatten_axes(1, 0);
         "unflatten" a.unflatten(1, &[2, 2]);
-        "move_axes" a.move_axes(&[0, 1], &[0]);
+        "move_axes" a.move_axes([0, 1], [0]);
         "segment_sum" a.segment_sum(&a, 2);
         "segment_max" a.segment_max(&i(&[0, 1, 2]), 3);
         "segment_mean" i(&[1, 2]).segment_mean(&i(&[0, 1]), 2);
@@ -213,7 +213,7 @@ fn integers_are_batched() {
     for operation in operations {
         let whole = vmap(|row: &Tensor| operation(row, &b))(&a);
         let rows: Vec<Tensor> = (0..2).map(|k| operation(&a.slice(&[s(k)]), &b)).collect();
-        let expected = Tensor::stack(&rows.iter().collect::<Vec<_>>(), 0);
+        let expected = Tensor::stack(rows.iter().collect::<Vec<_>>(), 0);
         assert_eq!(whole.to_vec::<i64>(), expected.to_vec::<i64>());
     }
     let counts = vmap(|row: &Tensor| row.remainder(4).bincount(4))(&a);
@@ -257,9 +257,9 @@ fn both_directions_are_those_of_single_layers() {
     let sequences = Tensor::normal(Key::new(3), [5, 2, 3]);
     let (outputs, (last, first)) = Bidirectional::new(forward.clone(), backward.clone()).run(&sequences);
     let (one, one_last) = Recurrent::new(forward).run(&sequences);
-    let (other, other_last) = Recurrent::new(backward).run(&sequences.flip(&[0]));
+    let (other, other_last) = Recurrent::new(backward).run(&sequences.flip([0]));
     assert_eq!(numbers(&outputs.slice(&[s(..), s(..), s(..4)])), numbers(&one));
-    assert_eq!(numbers(&outputs.slice(&[s(..), s(..), s(4..)])), numbers(&other.flip(&[0])));
+    assert_eq!(numbers(&outputs.slice(&[s(..), s(..), s(4..)])), numbers(&other.flip([0])));
     assert_eq!((numbers(&last), numbers(&first)), (numbers(&one_last), numbers(&other_last)));
     let refused = Bidirectional::new(Gru::new(Key::new(1), 3, 4), Gru::new(Key::new(2), 3, 4)).apply(&x(&[3]));
     assert_eq!(refused.eval().unwrap_err().operation(), "Recurrent");

@@ -344,5 +344,5 @@ fn running_sums_are_sums() {
     assert_eq!(Tensor::from([1_i64, 2, 3]).cumsum(-1).to_string(), "[1, 3, 6]");
     // The transpose is the running sum from the other end.
     let (_, pull) = vjp(|x: &Tensor| x.cumsum(1), &x);
-    assert_close(&numbers(&pull(&x)), &numbers(&x.flip(&[1]).cumsum(1).flip(&[1])), 1e-14);
+    assert_close(&numbers(&pull(&x)), &numbers(&x.flip([1]).cumsum(1).flip([1])), 1e-14);
 }

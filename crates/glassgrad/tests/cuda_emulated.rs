@@ -72,7 +72,7 @@ fn data_movement_and_random_numbers() {
     assert_same(&context, 0.0, || ramp(&[4, 6]).argmax(0));
     assert_same(&context, 0.0, || Tensor::uniform(Key::new(7), [1000]));
     assert_same(&context, 1e-6, || Tensor::normal(Key::new(7), [1000]));
-    assert_same(&context, 0.0, || Tensor::concatenate(&[&ramp(&[2, 3]), &ramp(&[2, 4])], 1));
+    assert_same(&context, 0.0, || Tensor::concatenate([&ramp(&[2, 3]), &ramp(&[2, 4])], 1));
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn every_kind_of_rule_gives_every_derivative() {
         assert_same(&curved(&own), &curved(&plain));
         let whole = |f: &dyn Fn(&Tensor, &Tensor) -> Tensor| jacobian(|b: &Tensor| f(&pair.0, b).exp())(&pair.1);
         assert_same(&whole(&own), &whole(&plain));
-        let stacked = Tensor::stack(&[&pair.0, &pair.1], 0);
+        let stacked = Tensor::stack([&pair.0, &pair.1], 0);
         let many = |f: &dyn Fn(&Tensor, &Tensor) -> Tensor| vmap(grad(|a: &Tensor| f(a, &pair.1).sum()))(&stacked);
         assert_same(&many(&own), &many(&plain));
     }

@@ -46,7 +46,7 @@ fn mistakes() -> Vec<Mistake> {
         (line!(), "slice", a.slice(&[s(5)])),
         (line!(), "take", a.take(&a, 0)),
         (line!(), "take_along", a.take_along(&whole(&[0]), 1)),
-        (line!(), "with_at", a.cast(DType::F32).with_at(&[&whole(&[0])], &a.slice(&[s(0)]))),
+        (line!(), "with_at", a.cast(DType::F32).with_at(&[&whole(&[0])], a.slice(&[s(0)]))),
         (line!(), "masked_fill", whole(&[1, 2]).masked_fill(&Tensor::from([true, false]), 0.5)),
         (line!(), "choose", a.choose(&a, &a)),
         (line!(), "mul", Tensor::from([true]) * Tensor::from([true])),

@@ -276,7 +276,7 @@ fn whatever_can_be_computed_can_be_explained() {
         ("truth values", nan.gt(0.5).not()),
         ("integers", Tensor::from([1_i64, 2, 3]) + Tensor::from([3_i64, 2, 1])),
         ("what works on whole arrays", normal(3, &[9]).take(&Tensor::from([1_i64, 8, 8]), 0).sin()),
-        ("many axes", normal(4, &[2, 1, 2, 1, 2, 1, 2]).permute(&[6, 5, 4, 3, 2, 1, 0]).sum_over([0, 2])),
+        ("many axes", normal(4, &[2, 1, 2, 1, 2, 1, 2]).permute([6, 5, 4, 3, 2, 1, 0]).sum_over([0, 2])),
     ];
     for (what, tensor) in cases {
         assert_explained(what, &tensor);

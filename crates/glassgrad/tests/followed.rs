@@ -177,7 +177,7 @@ fn weights_that_are_read_later_are_still_themselves() {
 fn a_loop_behind_a_product_reads_a_matrix_as_it_is() {
     let (w, start) = (matrix(DType::F32, 256, 256, 0.1), matrix(DType::F32, 256, 256, 0.2));
     let entries = matrix(DType::F32, 5, 256, 0.3);
-    let next = |state: &Tensor, x: &Tensor| Tensor::einsum("ik,jk->ij", &[state, &w]) * &w + x;
+    let next = |state: &Tensor, x: &Tensor| Tensor::einsum("ik,jk->ij", [state, &w]) * &w + x;
     let looped = scan(|state: &Tensor, x: &Tensor| (next(state, x), ()), &start, &entries).0;
     let unrolled = (0..5).fold(start.clone(), |state, k| {
         let entry = entries.slice(&[glassgrad::expr::s(k..k + 1)]).reshape([256]);

@@ -333,8 +333,8 @@ fn a_gradient_that_is_wrong_by_a_thousandth_is_noticed() {
 /// The same tensor, out of the middle of a larger one, backwards and with its axes exchanged twice.
 fn scattered(x: &Tensor) -> Tensor {
     let order: Vec<usize> = (0..x.rank()).rev().collect();
-    let reversed = x.flip(&(0..x.rank()).collect::<Vec<_>>()).permute(&order);
-    let doubled = Tensor::stack(&[&reversed, &reversed.zeros_like()], x.rank()).pad(&vec![(1, 2); x.rank() + 1]);
+    let reversed = x.flip((0..x.rank()).collect::<Vec<_>>()).permute(&order);
+    let doubled = Tensor::stack([&reversed, &reversed.zeros_like()], x.rank()).pad(&vec![(1, 2); x.rank() + 1]);
     let mut inside = vec![Index::Range(Some(1), Some(-2), 1); x.rank()];
     inside.push(s(1));
     let taken = doubled.slice(&inside).permute(&order);
@@ -394,7 +394,7 @@ fn forward_and_reverse_are_transposes() {
 fn neighbour(x: &Tensor) -> Tensor {
     match x.is_float() {
         true => x * (63.0 / 64.0),
-        false => x.reshape(x.shape().elements()).flip(&[0]).reshape(x.shape().clone()),
+        false => x.reshape(x.shape().elements()).flip([0]).reshape(x.shape().clone()),
     }
 }
 
@@ -409,7 +409,7 @@ fn a_batch_is_its_examples() {
         };
         let other: Vec<Tensor> = case.inputs.iter().map(neighbour).collect();
         let stacked = |a: &[Tensor], b: &[Tensor]| -> Vec<Tensor> {
-            a.iter().zip(b).map(|(a, b)| Tensor::stack(&[a, b], 0)).collect()
+            a.iter().zip(b).map(|(a, b)| Tensor::stack([a, b], 0)).collect()
         };
         let batch = stacked(&case.inputs, &other);
         let expected = stacked(&[value(&case.inputs)], &[value(&other)]);

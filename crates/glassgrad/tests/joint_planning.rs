@@ -95,7 +95,7 @@ fn seeds() {
     }
     {
         let (a, x) = (normal(1, &[n, n]), normal(2, &[n]));
-        let form = move |x: &Tensor| Tensor::einsum("i,ij,j->", &[x, &a, x]);
+        let form = move |x: &Tensor| Tensor::einsum("i,ij,j->", [x, &a, x]);
         add("xᵀAx", &derivatives(form, &x));
     }
     {
@@ -181,7 +181,7 @@ fn gradients_of_thirty_products() {
         let factors: Vec<Tensor> =
             (0..einsum.operands.len()).map(|k| normal(k as u64, &einsum.operand_shape(k))).collect();
         let square =
-            move |factors: &Vec<Tensor>| Tensor::einsum(notation, &factors.iter().collect::<Vec<_>>()).square().sum();
+            move |factors: &Vec<Tensor>| Tensor::einsum(notation, factors.iter().collect::<Vec<_>>()).square().sum();
         let (value, gradient) = value_and_grad(square)(&factors);
         let results: Vec<&Tensor> = std::iter::once(&value).chain(&gradient).collect();
         let flops = counted(notation, Graph::of(&results).expect("a graph").0);

@@ -42,7 +42,7 @@ fn assert_one_product(what: &str, tensor: &Tensor) {
 fn transposed_factors() {
     let (x, y) = (normal(1, &[5, 7]), normal(2, &[6, 7]));
     assert_one_product("x yᵀ", &x.matmul(&y.transpose()));
-    assert_one_product("(y xᵀ)ᵀ without its copy", &Tensor::einsum("ik,jk->ij", &[&x, &y]));
+    assert_one_product("(y xᵀ)ᵀ without its copy", &Tensor::einsum("ik,jk->ij", [&x, &y]));
     let (x, y) = (normal(1, &[7, 5]), normal(2, &[7, 6]));
     assert_one_product("xᵀ y", &x.transpose().matmul(&y));
     assert_one_product("xᵀ x", &x.transpose().matmul(&x));
@@ -56,16 +56,16 @@ fn transposed_factors() {
 #[test]
 fn batched_products() {
     let (queries, keys) = (normal(1, &[2, 3, 5, 4]), normal(2, &[2, 3, 6, 4]));
-    assert_one_product("bhqd,bhkd->bhqk", &Tensor::einsum("bhqd,bhkd->bhqk", &[&queries, &keys]));
+    assert_one_product("bhqd,bhkd->bhqk", &Tensor::einsum("bhqd,bhkd->bhqk", [&queries, &keys]));
     let (weights, values) = (normal(3, &[2, 3, 5, 6]), normal(4, &[2, 3, 6, 4]));
     assert_one_product("bhqk,bhkd->bhqd", &weights.matmul(&values));
     // Heads beside one another in memory, as a linear layer leaves them.
     let (queries, keys) = (normal(1, &[2, 5, 12]), normal(2, &[2, 6, 12]));
-    let heads = |x: &Tensor, length: usize| x.reshape([2, length, 3, 4]).permute(&[0, 2, 1, 3]);
-    let scores = heads(&queries, 5).matmul(&heads(&keys, 6).permute(&[0, 1, 3, 2]));
+    let heads = |x: &Tensor, length: usize| x.reshape([2, length, 3, 4]).permute([0, 2, 1, 3]);
+    let scores = heads(&queries, 5).matmul(&heads(&keys, 6).permute([0, 1, 3, 2]));
     assert_one_product("heads of queries and keys", &scores);
     // Back to rows of all heads: written where they belong.
-    let joined = weights.matmul(&heads(&keys, 6)).permute(&[0, 2, 1, 3]).reshape([2, 5, 12]);
+    let joined = weights.matmul(&heads(&keys, 6)).permute([0, 2, 1, 3]).reshape([2, 5, 12]);
     assert_one_product("heads put together again", &joined);
     assert_one_product("bij,jk->bik", &normal(5, &[3, 4, 5]).matmul(&normal(6, &[5, 6])));
 }
@@ -75,7 +75,7 @@ fn products_of_views() {
     let (x, y) = (normal(1, &[8, 9]), normal(2, &[9, 8]));
     assert_one_product("rows and columns", &x.slice(&[s(1..5), s(2..8)]).matmul(&y.slice(&[s(3..9), s(..4)])));
     assert_one_product("every second", &x.slice(&[s(..).step(2), s(..)]).matmul(&y.slice(&[s(..), s(..).step(3)])));
-    assert_one_product("backwards", &x.flip(&[1]).matmul(&y.flip(&[0])));
+    assert_one_product("backwards", &x.flip([1]).matmul(&y.flip([0])));
     assert_one_product("reshaped", &normal(3, &[2, 4, 9]).reshape([8, 9]).matmul(&y));
     assert_one_product("reshaped and transposed", &normal(3, &[9, 2, 4]).reshape([9, 8]).transpose().matmul(&y));
     assert_one_product("a part of a batch", &normal(4, &[3, 8, 9]).slice(&[s(1)]).matmul(&y));
@@ -120,10 +120,10 @@ fn attention_and_its_gradients() {
     let weights: Vec<Tensor> = (0..4).map(|k| normal(k, &[all, all])).collect();
     let given = normal(9, &[batch, length, all]);
     let gradient = grad(move |weights: &Vec<Tensor>| {
-        let split = |x: Tensor| x.reshape([batch, length, heads, width]).permute(&[0, 2, 1, 3]);
+        let split = |x: Tensor| x.reshape([batch, length, heads, width]).permute([0, 2, 1, 3]);
         let [queries, keys, values] = [0, 1, 2].map(|k| split(given.matmul(&weights[k])));
-        let scores = queries.matmul(&keys.permute(&[0, 1, 3, 2])).softmax(3);
-        let joined = scores.matmul(&values).permute(&[0, 2, 1, 3]).reshape([batch, length, all]);
+        let scores = queries.matmul(&keys.permute([0, 1, 3, 2])).softmax(3);
+        let joined = scores.matmul(&values).permute([0, 2, 1, 3]).reshape([batch, length, all]);
         joined.matmul(&weights[3]).square().sum()
     })(&weights);
     // Forward: three projections, scores, values, the last; backward: two for each of scores, values and the last, and
@@ -134,7 +134,7 @@ fn attention_and_its_gradients() {
 /// Beyond the size of small products: factors and results that lie along rows, along columns, and backwards.
 #[test]
 fn large_products_in_every_layout() {
-    let laid_out: [fn(&Tensor) -> Tensor; 4] = [Tensor::clone, |x| x.flip(&[0]), |x| x.flip(&[1]), |x| x.flip(&[0, 1])];
+    let laid_out: [fn(&Tensor) -> Tensor; 4] = [Tensor::clone, |x| x.flip([0]), |x| x.flip([1]), |x| x.flip([0, 1])];
     for dtype in [DType::F32, DType::F64] {
         let [a, b] = [normal(1, &[60, 70]), normal(2, &[70, 80])].map(|x| x.cast(dtype).detach().expect("numbers"));
         let [at, bt] = [&a, &b].map(|x| x.transpose().detach().expect("numbers"));

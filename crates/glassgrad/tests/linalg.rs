@@ -76,7 +76,7 @@ fn case(name: &'static str, shape: [usize; 2], function: impl Fn(&Tensor) -> Ten
 /// Parts of a result in one vector.
 fn flat(parts: &[&Tensor]) -> Tensor {
     let flat: Vec<Tensor> = parts.iter().map(|part| part.reshape(part.shape().elements())).collect();
-    Tensor::concatenate(&flat.iter().collect::<Vec<_>>(), 0)
+    Tensor::concatenate(flat.iter().collect::<Vec<_>>(), 0)
 }
 
 /// Functions of the singular vectors that do not depend on their signs.
@@ -207,7 +207,7 @@ fn a_jacobian_is_all_pullbacks() {
                 pull(&Tensor::new(&unit, y.shape()))
             })
             .collect();
-        let stacked = Tensor::stack(&rows.iter().collect::<Vec<_>>(), 0);
+        let stacked = Tensor::stack(rows.iter().collect::<Vec<_>>(), 0);
         assert_close(name, &jacobian(&*function)(&x), &stacked.reshape(y.shape().followed_by(&shape)));
     }
 }
@@ -237,10 +237,10 @@ fn higher_orders_are_limits_of_differences() {
 fn many_examples_are_one_after_another() {
     for Case { name, shape, function } in cases() {
         let examples: Vec<Tensor> = (0..3).map(|k| steady(20 + k, &shape)).collect();
-        let stack = Tensor::stack(&examples.iter().collect::<Vec<_>>(), 0);
+        let stack = Tensor::stack(examples.iter().collect::<Vec<_>>(), 0);
         let looped = |f: &dyn Fn(&Tensor) -> Tensor| {
             let results: Vec<Tensor> = examples.iter().map(f).collect();
-            Tensor::stack(&results.iter().collect::<Vec<_>>(), 0)
+            Tensor::stack(results.iter().collect::<Vec<_>>(), 0)
         };
         assert_close(name, &vmap(&*function)(&stack), &looped(&*function));
         let slope = grad(|x: &Tensor| weighed(&*function, x));
@@ -571,7 +571,7 @@ fn singular_matrices_are_errors_where_regular_ones_are_needed() {
         assert_error(&matrix.cast(DType::F32).inv(), "inv: the matrix is singular: pivot 1 vanishes");
     }
     assert_error(&hidden.solve(&normal(1, &[3])), "solve: the matrix is singular: pivot 2 vanishes");
-    let stack = Tensor::stack(&[&eye(2), &flat], 0).unsqueeze(1);
+    let stack = Tensor::stack([&eye(2), &flat], 0).unsqueeze(1);
     assert_error(&stack.inv(), "inv: matrix [1, 0] of the batch [2, 1] is singular: pivot 1 vanishes");
     assert_error(&vmap(|a: &Tensor| a.inv())(&stack), "inv: matrix [1, 0] of the batch [2, 1] is singular");
     assert_error(&Tensor::zeros([2, 2]).inv(), "inv: the matrix is singular: pivot 0 vanishes");
@@ -624,7 +624,7 @@ fn products_of_low_rank_are_singular() {
 fn matrices_that_are_not_positive_definite_name_the_pivot() {
     let saddle = Tensor::from([[1.0, 2.0], [2.0, 1.0]]);
     assert_error(&saddle.cholesky(), "cholesky: the matrix is not positive definite: pivot 1 is not a positive number");
-    let stack = Tensor::stack(&[&eye(3), &-eye(3)], 0);
+    let stack = Tensor::stack([&eye(3), &-eye(3)], 0);
     assert_error(&stack.cholesky(), "cholesky: matrix [1] of the batch [2] is not positive definite: pivot 0");
     assert_error(&Tensor::zeros([2, 2]).cholesky(), "cholesky: the matrix is not positive definite: pivot 0");
 }
@@ -694,7 +694,7 @@ fn general_eigenvalues_meet_their_definition() {
 fn what_is_not_finite_stays_in_its_matrix() {
     for hostile in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let bad = Tensor::from([[1.0, 0.5, 0.0], [0.5, hostile, 0.0], [0.0, 0.0, 3.0]]);
-        let stack = Tensor::stack(&[&bad, &eye(3)], 0);
+        let stack = Tensor::stack([&bad, &eye(3)], 0);
         let b = normal(1, &[3, 2]);
         let (q, r) = stack.qr();
         let (order, l, u) = stack.lu();

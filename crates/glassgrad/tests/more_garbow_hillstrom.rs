@@ -22,7 +22,7 @@ fn parts(x: &Tensor) -> Vec<Tensor> {
 }
 
 fn stacked(residuals: &[Tensor]) -> Tensor {
-    Tensor::stack(&residuals.iter().collect::<Vec<_>>(), 0)
+    Tensor::stack(residuals.iter().collect::<Vec<_>>(), 0)
 }
 
 /// A problem whose residuals are written one by one.
@@ -150,14 +150,14 @@ fn sized() -> Vec<Problem> {
         whole("variably dimensioned", (1..=n).map(|i| 1.0 - i as f64 / count).collect(), &[0.0], |x| {
             let i = vector((1..=x.shape().elements()).map(|i| i as f64));
             let sum = (i * (x - 1.0)).sum();
-            Tensor::concatenate(&[&(x - 1.0), &stacked(&[sum.clone(), sum.square()])], 0)
+            Tensor::concatenate([&(x - 1.0), &stacked(&[sum.clone(), sum.square()])], 0)
         }),
         whole("Brown almost-linear", vec![0.5; 8], &[0.0, 1.0], |x| {
             let n = x.shape().elements();
             let sum = x.sum();
             let linear = x + sum - (n as f64 + 1.0);
             let first = linear.slice(&[(0..n as isize - 1).into()]);
-            Tensor::concatenate(&[&first, &stacked(&[x.prod() - 1.0])], 0)
+            Tensor::concatenate([&first, &stacked(&[x.prod() - 1.0])], 0)
         }),
         each(
             "discrete boundary value",
@@ -224,7 +224,7 @@ fn sized() -> Vec<Problem> {
         }),
         whole("linear, full rank", vec![1.0; 5], &[5.0], |x| {
             let sum = x.sum() * 0.2 + 1.0;
-            Tensor::concatenate(&[&(x - &sum), &(Tensor::zeros(5).cast(x.dtype()) - &sum)], 0)
+            Tensor::concatenate([&(x - &sum), &(Tensor::zeros(5).cast(x.dtype()) - &sum)], 0)
         }),
         whole("linear, rank 1", vec![1.0; 5], &[10.0 * 9.0 / (2.0 * 21.0)], |x| {
             let sum = (vector((1..=5).map(f64::from)) * x).sum();

@@ -38,7 +38,7 @@ fn the_three_notations_of_the_page_agree() {
         let sets: Vec<String> = sets.split(',').map(|set| set.trim().replace('∅', "")).collect();
         assert_eq!(format!("{},{}->{}", sets[0], sets[1], sets[2]), row[3]);
         let operand = |name: &str| &tensors.iter().find(|(known, _)| *known == name).expect("a tensor").1;
-        let product = Tensor::einsum(row[3], &[operand(first), operand(second)]);
+        let product = Tensor::einsum(row[3], [operand(first), operand(second)]);
         let expected = method(row[4], &tensors);
         assert_eq!(product.shape(), expected.shape(), "{}", row[0]);
         assert_eq!(product.to_vec::<f64>().unwrap(), expected.to_vec::<f64>().unwrap(), "{}", row[0]);

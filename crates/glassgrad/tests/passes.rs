@@ -193,11 +193,11 @@ fn what_is_computed_twice_is_computed_once() {
         // The second notation is the first with other letters, and for the first pair with the operands turned.
         let turned = one == "ij,jk->ik";
         let operands = if turned { [&y, &x] } else { [&x, &y] };
-        let tensors = [Tensor::einsum(one, &[&x, &y]), Tensor::einsum(other, &operands)];
+        let tensors = [Tensor::einsum(one, [&x, &y]), Tensor::einsum(other, operands)];
         assert_eq!(count(&[&tensors[0], &tensors[1]]), 1, "{one} and {other}");
     }
     // The same matrix twice: the order of the operands does not matter, but how they are joined does.
-    let squares = ["ij,jk->ik", "jk,ij->ik", "ij,kj->ik"].map(|notation| Tensor::einsum(notation, &[&x, &x]));
+    let squares = ["ij,jk->ik", "jk,ij->ik", "ij,kj->ik"].map(|notation| Tensor::einsum(notation, [&x, &x]));
     assert_eq!(count(&[&squares[0], &squares[1], &squares[2]]), 2);
 }
 
@@ -211,7 +211,7 @@ fn what_changes_nothing_goes() {
         x.transpose().transpose(),
         &x + x.zeros_like(),
         mask.choose(&x, &x),
-        x.flip(&[0]).flip(&[0]),
+        x.flip([0]).flip([0]),
         x.pad(&[(1, 2), (0, 0)]).slice(&[s(1..3)]),
         x.stop_gradient(),
         x.variable(),
@@ -252,7 +252,7 @@ fn factors_are_multiplied_in_the_cheapest_order() {
     let chain = a.matmul(&b).matmul(&c).matmul(&v);
     let (before, after) = (graph(&[&chain]), optimise(graph(&[&chain])));
     assert_eq!((before.flops(), after.flops()), ((4 * n * n * n + 2 * n * n) as f64, (6 * n * n) as f64));
-    let notation = Tensor::einsum("ij,jk,kl,l->i", &[&a, &b, &c, &v]);
+    let notation = Tensor::einsum("ij,jk,kl,l->i", [&a, &b, &c, &v]);
     assert_eq!(optimise(graph(&[&notation])).flops(), (6 * n * n) as f64);
     // The trace of a product needs no product, and that of outer products no matrix.
     let trace = a.matmul(&b).trace();
@@ -269,7 +269,7 @@ fn factors_are_multiplied_in_the_cheapest_order() {
 #[test]
 fn sums_come_before_what_they_are_spread_to() {
     let x = normal(1, &[4, 5], DType::F64);
-    let spread = Tensor::einsum("ij->iik=7", &[&x]);
+    let spread = Tensor::einsum("ij->iik=7", [&x]);
     let expected =
         "%0 = leaf() : f64[4, 5]\n%1 = einsum ij->i(%0) : f64[4]\n%2 = einsum i->iij(%1) : f64[4, 4, 7]  result\n";
     assert_eq!(after("split", &[&spread]), expected);
@@ -551,8 +551,8 @@ fn optimised_graphs_and_their_programs() {
     insta::assert_snapshot!("layers_and_their_gradients", shown(&[&value, &slopes.0, &slopes.1, &slopes.2]));
 
     let [queries, keys, values] = [6, 7, 8].map(|seed| random(seed, &[4, 16, 8]));
-    let scores = Tensor::einsum("bqd,bkd->bqk", &[&queries, &keys]) * 8.0_f32.sqrt().recip();
-    let attention = Tensor::einsum("bqk,bkd->bqd", &[&scores.softmax(2), &values]);
+    let scores = Tensor::einsum("bqd,bkd->bqk", [&queries, &keys]) * 8.0_f32.sqrt().recip();
+    let attention = Tensor::einsum("bqk,bkd->bqd", [&scores.softmax(2), &values]);
     insta::assert_snapshot!("attention", shown(&[&attention]));
 
     let matrix = random(9, &[30, 30]);

@@ -203,7 +203,7 @@ fn the_largest_over_several_axes() {
             let wanted = if numbers[place] == best { 1.0 / count } else { 0.0 };
             assert!((share - wanted).abs() < 1e-15, "{axes:?}, place {place}: {share} is not {wanted}");
         }
-        let batch = Tensor::stack(&[&x, &-&x], 0);
+        let batch = Tensor::stack([&x, &-&x], 0);
         let both = vmap(largest)(&batch).to_f64_vec().expect("numbers");
         let apart = [largest(&x), largest(&-&x)].map(|one| one.to_f64_vec().expect("numbers")).concat();
         assert_eq!(both, apart);
@@ -224,7 +224,7 @@ fn padding_in_loops() {
             let x = (normal(1, &shape, DType::F64) * 3.0).round().cast(dtype).detach().expect("numbers");
             assert!(!has_calls(&program(&[&x.pad(&widths)])), "a loop writes it");
             assert_by_reference("padded", || x.pad(&widths));
-            assert_by_reference("padded and turned", || x.pad(&widths).flip(&[0]));
+            assert_by_reference("padded and turned", || x.pad(&widths).flip([0]));
         }
     }
 }

@@ -84,7 +84,7 @@ fn integers_stay_integers_where_they_can() {
     assert_eq!(x.relu().to_vec::<i64>().unwrap(), [0, 0, 2]);
     assert_eq!(x.round().to_vec::<i64>().unwrap(), [-3, 0, 2]);
     assert_eq!(x.maximum(1).to_vec::<i64>().unwrap(), [1, 1, 2]);
-    assert_eq!(x.minimum(&Tensor::from([true])).to_vec::<i64>().unwrap(), [-3, 0, 1]);
+    assert_eq!(x.minimum(Tensor::from([true])).to_vec::<i64>().unwrap(), [-3, 0, 1]);
     assert_eq!(x.clip(-1, 1).to_vec::<i64>().unwrap(), [-1, 0, 1]);
     // All other functions are of floating-point numbers, and sums of truth values are counts.
     assert_eq!(x.exp().dtype(), DType::F32);
@@ -98,7 +98,7 @@ fn integers_stay_integers_where_they_can() {
 fn comparisons_of_integers_with_floating_point_numbers_lose_nothing() {
     let large = Tensor::from([(1_i64 << 24) + 1]);
     assert_eq!(large.equal((1 << 24) as f64).to_vec::<bool>().unwrap(), [false]);
-    assert_eq!(large.gt(&Tensor::from([16_777_216.0_f32])).to_vec::<bool>().unwrap(), [true]);
+    assert_eq!(large.gt(Tensor::from([16_777_216.0_f32])).to_vec::<bool>().unwrap(), [true]);
 }
 
 #[test]

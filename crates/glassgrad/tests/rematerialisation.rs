@@ -484,7 +484,7 @@ fn what_was_made_within_a_budget_is_differentiated_and_batched_like_everything()
     let (a, b) = (jvp(&frugal, &start, &direction).1, hvp(&loss, &start, &direction));
     assert_close(&a.0, &b.0);
     assert_close(&a.1, &b.1);
-    let batch = (Tensor::stack(&[&start.0, &start.0.sin()], 0), Tensor::stack(&[&start.1, &start.1.sin()], 0));
+    let batch = (Tensor::stack([&start.0, &start.0.sin()], 0), Tensor::stack([&start.1, &start.1.sin()], 0));
     let batched = compile(vmap(&frugal));
     assert!(sweep_of(&batched.program(&batch).expect("a program")).is_some());
     let (a, b) = (batched.call(&batch).expect("gradients"), vmap(grad(&loss))(&batch));
@@ -504,7 +504,7 @@ fn what_was_made_within_a_budget_is_differentiated_and_batched_like_everything()
     let (a, b) = (jvp(&frugal, &problem, &direction).1, hvp(&loss, &problem, &direction));
     assert_close(&a.0, &b.0);
     assert_close(&a.1, &b.1);
-    let batch = (Tensor::stack(&[&problem.0, &problem.0.sin()], 0), Tensor::stack(&[&problem.1, &problem.1.sin()], 0));
+    let batch = (Tensor::stack([&problem.0, &problem.0.sin()], 0), Tensor::stack([&problem.1, &problem.1.sin()], 0));
     let (a, b) = (vmap(&frugal)(&batch), vmap(grad(&loss))(&batch));
     assert_close(&a.0, &b.0);
     assert_close(&a.1, &b.1);

@@ -80,7 +80,7 @@ fn jacobians_of_stacked_results_and_batches_are_those_of_the_loop() {
         let row = grad(|start: &Tensor| stacked(start).slice(&[(k as isize).into()]))(&p.1);
         assert_same(&rows.slice(&[(k as isize).into()]), &row);
     }
-    let starts = Tensor::stack(&[&p.1, &p.1.sin(), &p.1.exp()], 0);
+    let starts = Tensor::stack([&p.1, &p.1.sin(), &p.1.exp()], 0);
     let batch = vmap(|start: &Tensor| scanned(&p.0, start, &p.2))(&starts);
     let slopes = vmap(grad(|start: &Tensor| scanned(&p.0, start, &p.2)))(&starts);
     for k in 0..3 {
@@ -90,7 +90,7 @@ fn jacobians_of_stacked_results_and_batches_are_those_of_the_loop() {
         assert_same(&slopes.slice(&[(k as isize).into()]), &slope);
     }
     // Different weights for each example: an outer tensor of the body has the batch axis.
-    let weights = Tensor::stack(&[&p.0, &p.0.sin()], 0);
+    let weights = Tensor::stack([&p.0, &p.0.sin()], 0);
     let batch = vmap(grad(|weight: &Tensor| scanned(weight, &p.1, &p.2)))(&weights);
     for k in 0..2 {
         let slope = grad(|weight: &Tensor| unrolled(weight, &p.1, &p.2))(&weights.slice(&[(k as isize).into()]));
@@ -125,7 +125,7 @@ fn a_scan_inside_a_scan() {
 #[test]
 fn wrong_loops_say_what_is_wrong() {
     let x = Tensor::from([1.0, 2.0]);
-    let (last, _) = scan(|_: &Tensor, x: &Tensor| (Tensor::stack(&[x, x], 0), x.clone()), &Tensor::from(0.0), &x);
+    let (last, _) = scan(|_: &Tensor, x: &Tensor| (Tensor::stack([x, x], 0), x.clone()), &Tensor::from(0.0), &x);
     assert!(last.item().unwrap_err().to_string().contains("the state must keep its shape and type"));
     let uneven = (x.clone(), Tensor::from([1.0, 2.0, 3.0]));
     let (last, _) = scan(|s: &Tensor, x: &(Tensor, Tensor)| (s + &x.0 + &x.1, s.clone()), &Tensor::from(0.0), &uneven);

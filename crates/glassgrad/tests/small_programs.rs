@@ -42,7 +42,7 @@ fn loops() {
         let z = (&x * &y).tanh() + x.exp() / (y.square() + 1.0);
         let chosen = x.gt(&y).choose(&z, &(&z * 2.0));
         assert_defined(&[z.clone(), z.sum(), z.sum_over(0), z.sum_over(1), z.max_over(0), z.max(), chosen]);
-        assert_defined(&[z.transpose().sin() + 1.0, z.flip(&[0, 1]).erf(), x.softmax(-1), x.cast(DType::I64) * 3]);
+        assert_defined(&[z.transpose().sin() + 1.0, z.flip([0, 1]).erf(), x.softmax(-1), x.cast(DType::I64) * 3]);
     }
 }
 
@@ -52,7 +52,7 @@ fn products() {
         let [a, b] = [(&[2, 5, 7][..], 0.1), (&[2, 7, 18], 0.2)]
             .map(|(shape, phase)| (numbers(shape, phase) * 9.0).cast(dtype).detach().expect("numbers"));
         let back = b.transpose().matmul(&a.transpose());
-        assert_defined(&[a.matmul(&b), back, a.flip(&[1, 2]).matmul(&b), Tensor::einsum("bik,bkj->ij", &[&a, &b])]);
+        assert_defined(&[a.matmul(&b), back, a.flip([1, 2]).matmul(&b), Tensor::einsum("bik,bkj->ij", [&a, &b])]);
     }
 }
 
@@ -85,7 +85,7 @@ fn tiles() {
         let [a, b] = [(&[2, 15, 17][..], 0.1), (&[2, 17, 18], 0.2)]
             .map(|(shape, phase)| (numbers(shape, phase) * 9.0).cast(dtype).detach().expect("numbers"));
         let turned = b.transpose().matmul(&a.transpose());
-        assert_defined(&[a.matmul(&b), turned, a.flip(&[1, 2]).matmul(&b.flip(&[2]))]);
+        assert_defined(&[a.matmul(&b), turned, a.flip([1, 2]).matmul(&b.flip([2]))]);
     }
     for dtype in types.iter().copied().filter(|dtype| dtype.is_float()) {
         let images = numbers(&[2, 2, 6, 5], 0.3).cast(dtype).detach().expect("numbers");

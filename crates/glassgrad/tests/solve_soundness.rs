@@ -119,13 +119,13 @@ fn axes_of_extent_one_and_none_are_solved() {
     for [a, i, j] in [[1, 2, 2], [2, 1, 2], [2, 2, 1], [1, 1, 1], [4, 1, 4], [4, 4, 1], [4, 2, 2], [1, 4, 1], [5, 2, 2]]
     {
         let w = normal(3, &[a, i, j]);
-        let f = |x: &Tensor| Tensor::einsum("aij,ij->a", &[&w, &x.reshape([i, j])]).square().sum() + x.square().sum();
+        let f = |x: &Tensor| Tensor::einsum("aij,ij->a", [&w, &x.reshape([i, j])]).square().sum() + x.square().sum();
         let x = normal(5, &[i * j]);
         let h = hessian(f).at(&x).unwrap();
         let b = normal(6, &[i * j]);
         let found = h.solve(&b).unwrap();
         assert!(residual(&h, &found, &b) < 1e-13, "{a} {i} {j}");
-        let direct = |x: &Tensor| Tensor::einsum("aij,ij->a", &[&w, x]).square().sum();
+        let direct = |x: &Tensor| Tensor::einsum("aij,ij->a", [&w, x]).square().sum();
         let h = hessian(direct).at(&normal(5, &[i, j])).unwrap();
         let b = normal(6, &[i, j]);
         match h.solve(&b) {
@@ -140,7 +140,7 @@ fn the_shapes_of_a_sum_of_squares_with_extents_of_one() {
     for a in [1, 2, 3, 4] {
         for [i, j] in [[2, 2], [1, 4], [4, 1]] {
             let w = normal(3, &[a, i, j]);
-            let f = |x: &Tensor| Tensor::einsum("aij,ij->a", &[&w, &x.reshape([i, j])]).square().sum();
+            let f = |x: &Tensor| Tensor::einsum("aij,ij->a", [&w, &x.reshape([i, j])]).square().sum();
             let (x, b) = (normal(5, &[4]), normal(6, &[4]));
             let h = hessian(f).at(&x).unwrap();
             match h.solve(&b) {

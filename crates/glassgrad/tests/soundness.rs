@@ -91,7 +91,7 @@ fn a_loop_without_a_value_of_its_own_can_be_neither_read_nor_used() {
         assert!(whole.clone().variable().eval().is_err());
         assert!(grad(|x: &Tensor| x.sum())(&whole).eval().is_err());
         assert!(compile(|x: &Tensor| x * 2.0).call(&whole).is_err());
-        assert!(Tensor::concatenate(&[&whole.reshape([1]), &Tensor::zeros(1)], 0).eval().is_err());
+        assert!(Tensor::concatenate([&whole.reshape([1]), &Tensor::zeros(1)], 0).eval().is_err());
         assert!(whole.eval_by_reference().is_err());
         assert_eq!(part.to_vec::<f64>().unwrap(), [expected; 8]);
     }

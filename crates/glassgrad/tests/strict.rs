@@ -194,8 +194,8 @@ fn integers_are_exact_up_to_their_limits() {
     assert_eq!(integers(&Tensor::from([[i64::MIN, 5], [i64::MAX, 7]]).min_over(1)), [i64::MIN, 7]);
     assert_eq!(integers(&Tensor::from([[i64::MIN, 5], [i64::MAX, 7]]).max_over(1)), [5, i64::MAX]);
     assert_eq!(integers(&x.argmin(0)), [0]);
-    assert_eq!(integers(&x.flip(&[0]).sort(0)), EXTREMES);
-    assert_eq!(integers(&x.flip(&[0]).top_k(2, 0).0), [i64::MAX, i64::MAX - 1]);
+    assert_eq!(integers(&x.flip([0]).sort(0)), EXTREMES);
+    assert_eq!(integers(&x.flip([0]).top_k(2, 0).0), [i64::MAX, i64::MAX - 1]);
     for (place, number) in EXTREMES.iter().enumerate() {
         let hits: Vec<bool> = (0..EXTREMES.len()).map(|k| k == place).collect();
         assert_eq!(x.equal(*number).to_vec::<bool>().unwrap(), hits, "{number}");
@@ -291,8 +291,8 @@ fn axes_are_named_once() {
         let error = refused(&tensor);
         assert!(error.contains("named twice"), "{error}");
     }
-    assert!(refused(&x.flip(&[1, 1])).contains("named twice"));
-    assert!(x.permute(&[0, 0]).eval().is_err());
+    assert!(refused(&x.flip([1, 1])).contains("named twice"));
+    assert!(x.permute([0, 0]).eval().is_err());
 }
 
 // ------------------------------------------------------------------ exact values of the table

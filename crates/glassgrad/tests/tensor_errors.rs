@@ -69,13 +69,13 @@ fn broadcasting() {
 fn einsum() {
     let (a, b) = (x(&[2, 3]), x(&[4, 5]));
     insta::assert_snapshot!(messages(&[
-        Tensor::einsum("ij,jk", &[&a, &b]),
-        Tensor::einsum("ij,jk->ik", &[&a]),
-        Tensor::einsum("ij->ik", &[&a]),
-        Tensor::einsum("ij,jk->ik", &[&a, &b]),
-        Tensor::einsum("ijk->i", &[&a]),
-        Tensor::einsum("i1->i", &[&a]),
-        Tensor::einsum("ij->i=5", &[&a]),
+        Tensor::einsum("ij,jk", [&a, &b]),
+        Tensor::einsum("ij,jk->ik", [&a]),
+        Tensor::einsum("ij->ik", [&a]),
+        Tensor::einsum("ij,jk->ik", [&a, &b]),
+        Tensor::einsum("ijk->i", [&a]),
+        Tensor::einsum("i1->i", [&a]),
+        Tensor::einsum("ij->i=5", [&a]),
         Tensor::einsum_labels(&[(&a, &[0])], &[0]),
         Tensor::einsum_labels(&[(&a, &[0, 0])], &[0]),
         Tensor::einsum_labels(&[(&a, &[0, 1])], &[2]),
@@ -90,13 +90,13 @@ fn einsum() {
 fn concatenation() {
     let (a, b) = (x(&[2, 3]), x(&[4, 5]));
     insta::assert_snapshot!(messages(&[
-        Tensor::concatenate(&[&a, &b], 0),
-        Tensor::concatenate(&[&a, &x(&[3])], 0),
-        Tensor::concatenate(&[&a, &a], 2),
+        Tensor::concatenate([&a, &b], 0),
+        Tensor::concatenate([&a, &x(&[3])], 0),
+        Tensor::concatenate([&a, &a], 2),
         Tensor::concatenate(Vec::<Tensor>::new(), 0),
         Tensor::concatenate([&a, &a], -3),
-        Tensor::stack(&[&a, &b], 0),
-        Tensor::stack(&[&a, &a], 3),
+        Tensor::stack([&a, &b], 0),
+        Tensor::stack([&a, &a], 3),
     ]));
 }
 
@@ -107,11 +107,11 @@ fn reshaping() {
         x(&[6]).reshape([0, 6]),
         x(&[2]).unsqueeze(2),
         Tensor::new(&[1.0, 2.0, 3.0], [2, 2]),
-        x(&[2, 3]).permute(&[0, 0]),
-        x(&[2, 3]).permute(&[0]),
-        x(&[2, 3]).permute(&[1, 2]),
+        x(&[2, 3]).permute([0, 0]),
+        x(&[2, 3]).permute([0]),
+        x(&[2, 3]).permute([1, 2]),
         x(&[2, 3]).pad(&[(1, 1)]),
-        x(&[2, 3]).flip(&[2]),
+        x(&[2, 3]).flip([2]),
     ]));
 }
 
@@ -254,16 +254,16 @@ fn the_first_cause_is_named_however_far_away() {
         y.clone(),
         &y + &second,
         1.0 - &y,
-        Tensor::concatenate(&[&x(&[2]), &y], 0),
-        Tensor::stack(&[&y, &second], 0),
-        Tensor::einsum("i,i->", &[&y, &second]),
-        y.permute(&[0, 1]).pad(&[(1, 1)]).transpose().diag().trace(),
+        Tensor::concatenate([&x(&[2]), &y], 0),
+        Tensor::stack([&y, &second], 0),
+        Tensor::einsum("i,i->", [&y, &second]),
+        y.permute([0, 1]).pad(&[(1, 1)]).transpose().diag().trace(),
         y.outer(&second).kron(&y).unsqueeze(7),
         y.take(&whole(&[9]), 3).scatter_add(&y, 1, 1).one_hot(2, DType::F32),
         y.max().min().mean().var().std().norm().logsumexp(),
         y.gt(0.0).choose(&second, &y),
         y.gt(0.0).and(&y.lt(1.0)).not(),
-        y.flip(&[4]).cast(DType::I64).broadcast_to([9]).stop_gradient(),
+        y.flip([4]).cast(DType::I64).broadcast_to([9]).stop_gradient(),
         y.variable().zeros_like().ones_like(),
         y.argmax(3).max_over(2).sum_over(1),
         (-&y).abs() % 2.0,
@@ -303,8 +303,8 @@ fn causes_inside_library_compositions_are_at_the_line_of_the_user() {
     at(&a.diag(), "diag", line!());
     at(&Tensor::from([true]).outer(&Tensor::from([true])), "outer", line!());
     at(&a.slice(&[s(7)]), "slice", line!());
-    at(&Tensor::stack(&[&a, &a], 3), "stack", line!());
-    at(&Tensor::stack(&[&a, &x(&[2])], 0), "stack", line!());
+    at(&Tensor::stack([&a, &a], 3), "stack", line!());
+    at(&Tensor::stack([&a, &x(&[2])], 0), "stack", line!());
     at(&(&a - x(&[2])), "sub", line!());
     at(&(1.0 - &a + x(&[2])), "add", line!());
     at(&-(&a * x(&[2])), "mul", line!());
@@ -456,7 +456,7 @@ fn composed_operations_are_reported_by_the_name_that_was_called() {
         matrix.log_softmax(5),
         matrix.min_over(5),
         matrix.var_over(5),
-        Tensor::stack(&[&matrix, &x(&[3, 2])], 0),
+        Tensor::stack([&matrix, &x(&[3, 2])], 0),
         matrix.trace(),
         matrix.diag(),
         BatchNorm::new(4).normalise(&x(&[5, 3, 2]).named("images"), &Statistics::new(4)).0,

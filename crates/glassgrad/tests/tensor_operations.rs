@@ -311,10 +311,10 @@ fn linear_operations_obey_the_adjoint_identity() {
     assert_linear("pad nothing", |x| x[0].pad(&[(1, 2), (0, 0)]), &[&[0, 3]]);
     for axis in 0..2 {
         let name = format!("concatenate along {axis}");
-        assert_linear(&name, |x| Tensor::concatenate(&[&x[0], &x[1], &x[0]], axis), &[&[2, 3], &[2, 3]]);
-        assert_linear(&format!("stack along {axis}"), |x| Tensor::stack(&[&x[0], &x[1]], axis), &[&[2, 3], &[2, 3]]);
+        assert_linear(&name, |x| Tensor::concatenate([&x[0], &x[1], &x[0]], axis), &[&[2, 3], &[2, 3]]);
+        assert_linear(&format!("stack along {axis}"), |x| Tensor::stack([&x[0], &x[1]], axis), &[&[2, 3], &[2, 3]]);
     }
-    assert_linear("concatenate unequal", |x| Tensor::concatenate(&[&x[0], &x[1], &x[2]], 0), &[&[2], &[0], &[3]]);
+    assert_linear("concatenate unequal", |x| Tensor::concatenate([&x[0], &x[1], &x[2]], 0), &[&[2], &[0], &[3]]);
     let places = Tensor::new(&[2_i64, 0, 2, 1], [2, 2]);
     assert_linear("gather from the first axis", |x| x[0].take(&places, 0), &[&[3, 4]]);
     assert_linear("gather from the middle axis", |x| x[0].take(&places, 1), &[&[2, 3, 4]]);
@@ -322,8 +322,8 @@ fn linear_operations_obey_the_adjoint_identity() {
     assert_linear("gather none", |x| x[0].take(&Tensor::new::<i64>(&[], 0), 0), &[&[2, 3]]);
     assert_linear("scatter_add", |x| x[0].scatter_add(&places, 0, 3), &[&[2, 2, 4]]);
     assert_linear("scatter_add behind an axis", |x| x[0].scatter_add(&places, 1, 5), &[&[3, 2, 2, 2]]);
-    assert_linear("flip", |x| x[0].flip(&[0, 2]), &[&[2, 3, 4]]);
-    assert_linear("permute", |x| x[0].permute(&[2, 0, 1]), &[&[2, 3, 4]]);
+    assert_linear("flip", |x| x[0].flip([0, 2]), &[&[2, 3, 4]]);
+    assert_linear("permute", |x| x[0].permute([2, 0, 1]), &[&[2, 3, 4]]);
     assert_linear("transpose", |x| x[0].transpose(), &[&[2, 3, 4]]);
     assert_linear("broadcast_to", |x| x[0].broadcast_to([4, 2, 3]), &[&[2, 1]]);
     assert_linear("broadcast_to nothing", |x| x[0].broadcast_to([0, 2, 3]), &[&[2, 1]]);
@@ -362,7 +362,7 @@ fn truth_values_move_like_numbers() {
     let mask = Tensor::from([[1.0, -1.0, 2.0], [-3.0, 4.0, -5.0]]).gt(0.0);
     assert_eq!(mask.transpose().to_vec::<bool>().unwrap(), [true, false, false, true, true, false]);
     assert_eq!(mask.broadcast_to([2, 2, 3]).to_vec::<bool>().unwrap()[6..], mask.to_vec::<bool>().unwrap());
-    assert_eq!(mask.slice(&[s(0)]).flip(&[0]).to_vec::<bool>().unwrap(), [true, false, true]);
+    assert_eq!(mask.slice(&[s(0)]).flip([0]).to_vec::<bool>().unwrap(), [true, false, true]);
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn assert_einsum(notation: &str, shapes: &[Vec<usize>]) {
     let einsum = Einsum::parse(notation, &borrowed).unwrap_or_else(|error| panic!("{error}"));
     let x: Vec<Tensor> = shapes.iter().zip(1..).map(|(shape, seed)| normal(seed, shape)).collect();
     let what = format!("{notation} of {shapes:?}");
-    let f = |x: &Vec<Tensor>| Tensor::einsum(notation, &x.iter().collect::<Vec<_>>());
+    let f = |x: &Vec<Tensor>| Tensor::einsum(notation, x.iter().collect::<Vec<_>>());
     let y = f(&x);
     assert_eq!(y.shape(), &einsum.output_shape(), "{what}");
     let operands: Vec<Vec<f64>> = x.iter().map(numbers).collect();
@@ -527,7 +527,7 @@ fn notations_that_mean_nothing_are_refused() {
         assert!(Tensor::einsum(notation, &operands).eval().is_err(), "{notation}");
     }
     let truth = Tensor::from([true, false]);
-    assert!(Tensor::einsum("i,i->i", &[&truth, &truth]).eval().is_err());
+    assert!(Tensor::einsum("i,i->i", [&truth, &truth]).eval().is_err());
 }
 
 /// A generated product: for each operand its labels, and those of the output.
@@ -945,7 +945,7 @@ fn matrix_products_are_sums_of_products() {
     let check = |a: &[usize], b: &[usize], notation: &str| {
         let (a, b) = (normal(1, a), normal(2, b));
         let what = format!("matmul as {notation}");
-        assert_tensors(&what, &a.matmul(&b), &Tensor::einsum(notation, &[&a, &b]));
+        assert_tensors(&what, &a.matmul(&b), &Tensor::einsum(notation, [&a, &b]));
         assert_adjoint(&what, |x| x[0].matmul(&x[1]), &vec![a, b]);
     };
     check(&[3], &[3], "i,i->");
@@ -959,7 +959,7 @@ fn matrix_products_are_sums_of_products() {
     check(&[3], &[5, 3, 4], "j,bjk->bk");
     check(&[2, 0], &[0, 3], "ij,jk->ik");
     let (a, b) = (normal(1, &[5, 1, 2, 3]), normal(2, &[6, 3, 4]));
-    let expected = Tensor::einsum("aij,bjk->abik", &[&a.reshape([5, 2, 3]), &b]);
+    let expected = Tensor::einsum("aij,bjk->abik", [&a.reshape([5, 2, 3]), &b]);
     assert_tensors("matmul, stretched", &a.matmul(&b), &expected);
     assert_adjoint("matmul, stretched", |x| x[0].matmul(&x[1]), &vec![a.clone(), b]);
     assert!(a.matmul(&normal(1, &[4, 2])).eval().is_err());

@@ -141,15 +141,15 @@ fn every_mode_agrees_on_functions_of_linear_algebra() {
         ("a cube of a matrix", &|x| matrix(x).matmul(&matrix(x)).matmul(&matrix(x))),
         ("kron", &|x| matrix(x).kron(&matrix(x).transpose())),
         ("outer", &|x| x.outer(&x.sin())),
-        ("moments", &|x| Tensor::stack(&[&x.mean(), &x.var(), &x.std(), &x.norm(), &x.logsumexp()], 0)),
+        ("moments", &|x| Tensor::stack([&x.mean(), &x.var(), &x.std(), &x.norm(), &x.logsumexp()], 0)),
         ("the largest", &|x| x.max() * x.min() * x),
-        ("pieces", &|x| Tensor::concatenate(&[&x.slice(&[s(..).step(-2)]), &x.exp(), &x.pad(&[(1, 0)])], 0)),
+        ("pieces", &|x| Tensor::concatenate([&x.slice(&[s(..).step(-2)]), &x.exp(), &x.pad(&[(1, 0)])], 0)),
         ("gathers", &|x| x.take(&Tensor::new(&[3_i64, 0, 0, 1], [2, 2]), 0) * matrix(x)),
         ("scatters", &|x| x.square().scatter_add(&Tensor::from([1_i64, 0, 1, 1]), 0, 3)),
         ("a choice", &|x| x.gt(0.5).choose(&x.powi(3), &x.cos())),
         ("diagonals", &|x| x.diag().matmul(&constant).diag() * matrix(x).trace()),
         ("no dependence", &|_| constant.slice(&[s(0)])),
-        ("a constant part", &|x| Tensor::concatenate(&[&constant.slice(&[s(0)]), x], 0)),
+        ("a constant part", &|x| Tensor::concatenate([&constant.slice(&[s(0)]), x], 0)),
         ("a flat factor", &|x| x.floor() * x),
         ("the same argument twice", &|x| x.square().pow(x.square()) + x / (x + 3.0).hypot(x)),
         ("a function of one number", &|x| x.slice(&[s(1)]).lgamma()),
@@ -363,7 +363,7 @@ fn looped(f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor, in_axis: usize, out_axis: u
         f(&x.slice(&indices))
     };
     let results: Vec<Tensor> = (0..x.shape()[in_axis]).map(example).collect();
-    Tensor::stack(&results.iter().collect::<Vec<_>>(), out_axis)
+    Tensor::stack(results.iter().collect::<Vec<_>>(), out_axis)
 }
 
 /// The batched function is the loop over examples, along every axis, nested, and in its derivatives.
@@ -405,20 +405,20 @@ fn a_batch_is_a_loop() {
         ("gather", &|x| x.take(&indices, 0)),
         ("gather by its own places", &|x| constant.take(&x.argmax(0), 0)),
         ("gather from itself by its own places", &|x| {
-            x.outer(x).take(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0)], 0), 1)
+            x.outer(x).take(&Tensor::stack([&x.argmax(0), &(-x).argmax(0)], 0), 1)
         }),
         ("scatter", &|x| x.scatter_add(&indices, 0, 4)),
         ("scatter by its own places", &|x| {
-            x.outer(x).slice(&[s(..), s(..2)]).scatter_add(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0)], 0), 1, 3)
+            x.outer(x).slice(&[s(..), s(..2)]).scatter_add(&Tensor::stack([&x.argmax(0), &(-x).argmax(0)], 0), 1, 3)
         }),
         ("scatter a constant by its own places", &|x| {
-            constant.slice(&[s(0)]).scatter_add(&Tensor::stack(&[&x.argmax(0), &(-x).argmax(0), &x.argmax(0)], 0), 0, 3)
+            constant.slice(&[s(0)]).scatter_add(&Tensor::stack([&x.argmax(0), &(-x).argmax(0), &x.argmax(0)], 0), 0, 3)
         }),
         ("slice and pad", &|x| x.slice(&[s(..).step(-2)]).pad(&[(1, 2)])),
-        ("concatenate", &|x| Tensor::concatenate(&[x, &constant.slice(&[s(1)]), &x.square()], 0)),
+        ("concatenate", &|x| Tensor::concatenate([x, &constant.slice(&[s(1)]), &x.square()], 0)),
         ("a choice", &|x| x.gt(0.0).choose(&x.sqrt(), &constant.slice(&[s(1)]))),
         ("a mask and logic", &|x| x.gt(0.0).and(&x.lt(1.0)).not().or(&x.equal(0.5)).cast(DType::F64) * x),
-        ("flip", &|x| x.flip(&[0])),
+        ("flip", &|x| x.flip([0])),
         ("diag", &|x| x.diag()),
         ("no dependence", &|_| constant.clone()),
         ("cast", &|x| x.cast(DType::F32).cast(DType::F64)),
@@ -438,11 +438,11 @@ fn a_batch_of_every_transform_is_a_loop() {
     let (constant, v) = (normal(5, &[3, 3]), normal(6, &[3]));
     let number = |x: &Tensor| constant.matmul(x).tanh().square().sum() * x.exp().mean();
     let several = |x: &Tensor| constant.matmul(x).sin() * x;
-    let both = |(value, slope): (Tensor, Tensor)| Tensor::concatenate(&[&value.reshape([1]), &slope], 0);
+    let both = |(value, slope): (Tensor, Tensor)| Tensor::concatenate([&value.reshape([1]), &slope], 0);
     let recurrent = |x: &Tensor| {
         let step = |state: &Tensor, row: &Tensor| ((state + row * x).tanh(), state.square().sum());
         let (last, results) = scan(step, x, &constant);
-        Tensor::concatenate(&[&last, &results], 0)
+        Tensor::concatenate([&last, &results], 0)
     };
     let functions: &[(&str, Function<'_>)] = &[
         ("grad", &|x| grad(number)(x)),
@@ -474,7 +474,7 @@ fn every_example_of_a_batch_can_have_its_own_key() {
     let key = Key::new(11);
     let bits = |tensor: &Tensor| tensor.to_vec::<f32>().expect("32-bit numbers").iter().map(|x| x.to_bits()).collect();
     let same = |what: &str, batched: &Tensor, each: &[Tensor]| {
-        let stacked = Tensor::stack(&each.iter().collect::<Vec<_>>(), 0);
+        let stacked = Tensor::stack(each.iter().collect::<Vec<_>>(), 0);
         let [a, b]: [Vec<u32>; 2] = [bits(batched), bits(&stacked)];
         assert_eq!((batched.shape(), a), (stacked.shape(), b), "{what}");
     };
@@ -518,7 +518,7 @@ fn batches_of_trees_and_of_closures() {
     let read = |x: &(Tensor, Tensor)| x.0.take(&x.1, 0);
     let found = vmap(read)(&(table.clone(), places.clone()));
     let each: Vec<Tensor> = (0..4).map(|k| table.slice(&[s(k)]).take(&places.slice(&[s(k)]), 0)).collect();
-    assert_tensors("gather", &found, &Tensor::stack(&each.iter().collect::<Vec<_>>(), 0));
+    assert_tensors("gather", &found, &Tensor::stack(each.iter().collect::<Vec<_>>(), 0));
     let slope = grad(|table: &Tensor| vmap(read)(&(table.clone(), places.clone())).square().sum())(&table);
     let by_hand = |table: &Tensor| {
         (0..4).map(|k| table.slice(&[s(k)]).take(&places.slice(&[s(k)]), 0).square().sum()).sum::<Tensor>()
@@ -768,12 +768,12 @@ fn signs() -> Tensor {
 /// The determinant of a matrix of three rows, by its definition.
 fn determinant(a: &Tensor) -> Tensor {
     let row = |k: isize| a.slice(&[s(k)]);
-    Tensor::einsum("ijk,i,j,k->", &[&signs(), &row(0), &row(1), &row(2)])
+    Tensor::einsum("ijk,i,j,k->", [&signs(), &row(0), &row(1), &row(2)])
 }
 
 /// The inverse of a matrix of three rows: its minors over its determinant.
 fn inverse(a: &Tensor) -> Tensor {
-    let minors = Tensor::einsum("imn,jpq,mp,nq->ji", &[&signs(), &signs(), a, a]);
+    let minors = Tensor::einsum("imn,jpq,mp,nq->ji", [&signs(), &signs(), a, a]);
     minors * 0.5 / determinant(a)
 }
 
@@ -822,9 +822,9 @@ fn multivariate(case: &Value, x: &Tensor) -> Tensor {
         "array brown_almost_linear" => {
             let n = x.shape()[0];
             let row = (x + (x.sum() - (n as f64 + 1.0))).slice(&[s(..-1)]).sum();
-            Tensor::concatenate(&[&row.broadcast_to([n - 1]), &(product(x) - 1.0).reshape([1])], 0)
+            Tensor::concatenate([&row.broadcast_to([n - 1]), &(product(x) - 1.0).reshape([1])], 0)
         }
-        "array cumprod" => Tensor::stack(&running_products(x).iter().collect::<Vec<_>>(), 0),
+        "array cumprod" => Tensor::stack(running_products(x).iter().collect::<Vec<_>>(), 0),
         "array log_softmax" => x.log_softmax(0),
         "array sort" => sorted(x),
         "DiffTests det" => determinant(&matrix()),

@@ -94,7 +94,7 @@ fn products(dtype: DType) -> Vec<(&'static str, Tensor)> {
         ("a wide product of what is transposed", x.matmul(&tall.transpose())),
         ("a tall product", tall.matmul(&x.transpose())),
         ("a tall product of what is transposed", wide.transpose().matmul(&x.transpose())),
-        ("a wide product that is read backwards", x.flip(&[0, 1]).matmul(&wide.flip(&[1]))),
+        ("a wide product that is read backwards", x.flip([0, 1]).matmul(&wide.flip([1]))),
         ("its own transpose", wide.transpose().matmul(&wide)),
         ("its own transpose, with weights", (&tall * tall.slice(&[s(..), s(..1)])).transpose().matmul(&tall)),
     ]

@@ -99,7 +99,7 @@ fn states_may_change_places_and_be_read_after_they_were_written() {
     }
     assert_eq!(all_numbers(&matrix), all_numbers(&expected));
     // Neighbours: an element reads another one's old value.
-    let shift = compile(|(x, ()): &(Tensor, ())| (x + x.flip(&[0]) * 10.0, ()));
+    let shift = compile(|(x, ()): &(Tensor, ())| (x + x.flip([0]) * 10.0, ()));
     let mut row = Tensor::from([1.0, 2.0, 3.0]);
     shift.update(&mut row, &()).unwrap();
     assert_eq!(row.to_vec::<f64>().unwrap(), [31.0, 22.0, 13.0]);

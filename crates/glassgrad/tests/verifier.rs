@@ -37,7 +37,7 @@ fn swept() -> Program {
 /// Two columns of a matrix are read and written by one loop.
 fn columns() -> Program {
     let x = numbers(&[50, 4]);
-    let joined = Tensor::concatenate(&[&x.exp(), &x.sin()], 1);
+    let joined = Tensor::concatenate([&x.exp(), &x.sin()], 1);
     (*joined.program().expect("a program")).clone()
 }
 

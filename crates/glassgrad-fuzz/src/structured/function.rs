@@ -95,7 +95,7 @@ impl Function {
                 8 => ("square of sum", a.sum().square()),
                 9 if a.shape().elements() > 0 => ("logsumexp", a.logsumexp()),
                 10 if a.rank() == 2 && a.shape().elements() > 0 => ("gram", a.transpose().matmul(&a)),
-                11 if a.rank() == 1 => ("outer", Tensor::einsum("i,j->ij", &[&a, &b])),
+                11 if a.rank() == 1 => ("outer", Tensor::einsum("i,j->ij", [&a, &b])),
                 12 => ("scaled by sum", &a * b.sum()),
                 13 if a.rank() == 2 => {
                     let weights = Tensor::normal(Key::new(self.seed ^ 0x999), [a.shape()[1], 3]).cast(DType::F64);

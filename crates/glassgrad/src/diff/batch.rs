@@ -88,7 +88,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         Op::Reshape => x.reshape(led(&node.shape)),
         Op::ReadView(view) => x.read(view.led(&[size])),
         Op::ScatterView(view) => x.spread(view.led(&[size])),
-        Op::Concatenate(axis) => Tensor::concatenate(&all().iter().collect::<Vec<_>>(), axis + 1),
+        Op::Concatenate(axis) => Tensor::concatenate(all().iter().collect::<Vec<_>>(), axis + 1),
         Op::Gather(axis) => match with_axis {
             [true, false] => x.gather_at(&inputs[1], axis + 1, node.origin),
             [false, true] => move_axis(&x.gather_at(&inputs[1], *axis, node.origin), *axis, 0),

@@ -80,7 +80,7 @@ pub(super) fn batch(node: &Node, custom: &Custom, inputs: &[Tensor], with_axis: 
         Tensor::custom_node_at(custom.clone(), &taken.iter().collect::<Vec<_>>(), node.origin)
     };
     let examples: Vec<Tensor> = (0..size).map(example).collect();
-    Tensor::stack(&examples.iter().collect::<Vec<_>>(), 0)
+    Tensor::stack(examples.iter().collect::<Vec<_>>(), 0)
 }
 
 /// What a tensor of the user's must be.

@@ -105,7 +105,7 @@ fn rule(
         Op::ScatterView(view) => only(&|tangent| tangent.spread(view.led(lead))),
         Op::Concatenate(axis) => {
             let tangents: Vec<Tensor> = (0..inputs.len()).map(or_zeros).collect();
-            vec![Tensor::concatenate(&tangents.iter().collect::<Vec<_>>(), lead.len() + axis)]
+            vec![Tensor::concatenate(tangents.iter().collect::<Vec<_>>(), lead.len() + axis)]
         }
         Op::Gather(axis) => only(&|tangent| tangent.gather_at(&inputs[1], lead.len() + axis, node.origin)),
         Op::ScatterAdd(axis) => {

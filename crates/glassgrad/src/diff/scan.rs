@@ -357,7 +357,7 @@ impl Back<'_> {
         let zeros = like.iter().map(|outer| outer.zeros_like());
         let starts: Vec<Tensor> = starts.iter().chain(last_cotangents).cloned().chain(zeros).collect();
         // A sweep goes back over a loop that goes forwards.
-        let turned = |tensor: &Tensor| if body.reversed { tensor.flip(&[0]) } else { tensor.clone() };
+        let turned = |tensor: &Tensor| if body.reversed { tensor.flip([0]) } else { tensor.clone() };
         let sequences: Vec<Tensor> = sequences.iter().chain(result_cotangents).map(turned).collect();
         let (last, stacked) = run_as(Op::Sweep(Arc::new(sweep)), &starts, &sequences);
         let stacked: Vec<Tensor> = stacked.iter().map(turned).collect();

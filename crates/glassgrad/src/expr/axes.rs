@@ -16,7 +16,7 @@ pub struct Axis(pub isize);
 
 impl Axis {
     /// The axis of a shape of this rank counted from the front, if there is one.
-    pub(super) fn from_front(self, rank: usize) -> Option<usize> {
+    pub(super) fn counted_from_front(self, rank: usize) -> Option<usize> {
         let from_front = if self.0 < 0 { self.0.checked_add(rank as isize)? } else { self.0 };
         usize::try_from(from_front).ok().filter(|axis| *axis < rank)
     }
@@ -70,7 +70,7 @@ impl Axes {
     pub(super) fn resolve(&self, operation: &str, tensor: &Tensor) -> Result<Vec<usize>, Error> {
         let mut resolved = Vec::new();
         for axis in &self.axes {
-            let Some(from_front) = Axis(*axis).from_front(tensor.rank()) else {
+            let Some(from_front) = Axis(*axis).counted_from_front(tensor.rank()) else {
                 return Err(Error::new(operation, format!("there is no axis {axis} in the shape {}", tensor.shape())));
             };
             if resolved.contains(&from_front) {

@@ -396,7 +396,7 @@ impl Tensor {
         if let Some(failed) = tensors.iter().find(|tensor| tensor.error().is_some()) {
             return (*failed).clone();
         }
-        let Some(axis) = axis.from_front(first.rank()) else {
+        let Some(axis) = axis.counted_from_front(first.rank()) else {
             let message = format!("there is no axis {} in the shape {}", axis.0, first.shape());
             return Tensor::refused(Error::new("concatenate", message), tensors);
         };

@@ -705,7 +705,7 @@ impl Tensor {
             return self.clone();
         }
         let axis = axis.into();
-        let Some(place) = axis.from_front(self.rank() + 1) else {
+        let Some(place) = axis.counted_from_front(self.rank() + 1) else {
             let message = format!("the shape {} has no place for an axis {}", self.shape(), axis.0);
             return Tensor::refused(Error::new("unsqueeze", message), &[self]);
         };

@@ -49,8 +49,8 @@ pub fn ctc(log_probabilities: &Tensor, targets: &Tensor, times: &Tensor, lengths
     let counted = Tensor::arange(labels as i64).lt(lengths.unsqueeze(-1));
     let blanks = targets.full_like(blank as i64);
     let chosen = counted.choose(targets, &blanks);
-    let pairs = Tensor::stack(&[&blanks, &chosen], 2).reshape([batch, 2 * labels]);
-    let extended = Tensor::concatenate(&[&pairs, &Tensor::full([batch, 1], blank as i64, DType::I64)], 1);
+    let pairs = Tensor::stack([&blanks, &chosen], 2).reshape([batch, 2 * labels]);
+    let extended = Tensor::concatenate([&pairs, &Tensor::full([batch, 1], blank as i64, DType::I64)], 1);
     // A label may follow another one directly, if it is not the same.
     let before = moved(&extended, 2, blank as i64);
     let skips = extended.not_equal(blank as i64).and(&extended.not_equal(&before));
@@ -79,5 +79,5 @@ fn moved(rows: &Tensor, by: usize, front: impl crate::expr::Number) -> Tensor {
     let (count, size) = (rows.shape()[0], rows.shape()[1]);
     let by = by.min(size);
     let kept = rows.read(View::strided(rows.shape(), &[(0, 1, count), (0, 1, size - by)]));
-    Tensor::concatenate(&[&Tensor::full([count, by], front, rows.dtype()), &kept], 1)
+    Tensor::concatenate([&Tensor::full([count, by], front, rows.dtype()), &kept], 1)
 }

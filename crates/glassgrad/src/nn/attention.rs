@@ -85,7 +85,7 @@ impl MultiHeadAttention {
         let part = |number: isize| all.slice(&[(..).into(), (..).into(), number.into()]);
         let (queries, keys, values) = (part(0), part(1), part(2));
         // Labels in place of transposes: products read heads where they lie, and write them where they are wanted.
-        let scores = Tensor::einsum("bqhd,bkhd->bhqk", &[&queries, &keys]) * (1.0 / (size as f64).sqrt());
+        let scores = Tensor::einsum("bqhd,bkhd->bhqk", [&queries, &keys]) * (1.0 / (size as f64).sqrt());
         let scores = match mask {
             Some(mask) => {
                 let shape = [lead, &[*places, *places]].concat();
@@ -93,7 +93,7 @@ impl MultiHeadAttention {
             }
             None => scores,
         };
-        let mixed = Tensor::einsum("bhqk,bkhd->bqhd", &[&scores.softmax(-1), &values]);
+        let mixed = Tensor::einsum("bhqk,bkhd->bqhd", [&scores.softmax(-1), &values]);
         self.output.apply(&mixed.reshape(x.shape()))
     }
 }

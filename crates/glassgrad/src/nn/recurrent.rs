@@ -217,12 +217,12 @@ impl<C: Cell> Bidirectional<C> {
     #[track_caller]
     pub fn run(&self, sequences: &Tensor) -> (Tensor, (C::State, C::State)) {
         let (forward, last) = self.forward.run(sequences);
-        let reversed = if not_sequences(sequences).is_some() { sequences.clone() } else { sequences.flip(&[0]) };
+        let reversed = if not_sequences(sequences).is_some() { sequences.clone() } else { sequences.flip([0]) };
         let (backward, first) = self.backward.run(&reversed);
         if forward.error().is_some() || backward.error().is_some() {
             return (forward, (last, first));
         }
-        (Tensor::concatenate(&[&forward, &backward.flip(&[0])], 2), (last, first))
+        (Tensor::concatenate([&forward, &backward.flip([0])], 2), (last, first))
     }
 }
 

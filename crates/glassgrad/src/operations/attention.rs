@@ -228,7 +228,7 @@ impl Problem {
             Some(mask) if mask.dtype() == DType::Bool => {
                 visible = Some(visible.map_or(mask.clone(), |visible| visible.and(mask)));
             }
-            Some(bias) => scores = scores + bias,
+            Some(bias) => scores += bias,
             None => {}
         }
         let masked = match &visible {

@@ -58,7 +58,7 @@ impl Tensor {
         let mut shift = 1;
         while shift < size {
             let (before, rest) = (results.part(axis, 0, size - shift), results.part(axis, shift, size - shift));
-            results = Tensor::concatenate(&[&results.part(axis, 0, shift), &of(&before, &rest)], axis);
+            results = Tensor::concatenate([&results.part(axis, 0, shift), &of(&before, &rest)], axis);
             shift = shift.saturating_mul(2);
         }
         results.composed_as(name, &[self])

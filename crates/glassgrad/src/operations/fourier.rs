@@ -166,8 +166,8 @@ impl Complex {
         // The other half is the conjugate of the first in reverse order.
         let rest = length - size;
         let mirrored = |part: &Tensor, sign: f64| {
-            let other = part.part(along, 1, rest).flip(&[along]) * sign;
-            Tensor::concatenate(&[part, &other], along)
+            let other = part.part(along, 1, rest).flip([along]) * sign;
+            Tensor::concatenate([part, &other], along)
         };
         Complex { re: mirrored(&self.re, 1.0), im: mirrored(&self.im, -1.0) }.ifft(axis).re
     }
@@ -211,7 +211,7 @@ impl Complex {
         };
         let rank = whole.rank();
         let parts = [whole.re.axis_to_last(along), whole.im.axis_to_last(along)];
-        let packed = Tensor::stack(&[&parts[0], &parts[1]], rank);
+        let packed = Tensor::stack([&parts[0], &parts[1]], rank);
         let result = Tensor::custom(Transform { name, inverse }, &[&packed]);
         if result.error().is_some() {
             return Complex { re: result.clone(), im: result };

@@ -146,7 +146,7 @@ impl Tensor {
         let count = places.shape().elements();
         let new = values.reshape(Shape::from(count).followed_by(&self.shape()[1..]));
         let sources = Tensor::custom(Sources { size: self.shape()[0] }, &[&places.reshape(count)]);
-        Tensor::concatenate(&[&new, self], 0).take(&sources, 0)
+        Tensor::concatenate([&new, self], 0).take(&sources, 0)
     }
 
     /// The places on the first axes taken as one, from indices of each, or the failure.

@@ -317,7 +317,7 @@ impl Tensor {
             return self.clone();
         }
         let (front, back) = (self.part(axis, 0, size - moved), self.part(axis, size - moved, moved));
-        Tensor::concatenate(&[&back, &front], axis)
+        Tensor::concatenate([&back, &front], axis)
     }
 
     /// The differences of neighbours along an axis, which is one shorter.

@@ -109,6 +109,6 @@ impl Tensor {
         let last = self.rank() - 1;
         let (first, second) = (self.part(last, 0, half), self.part(last, half, half));
         let rotated = [&first * &cosine - &second * &sine, first * sine + second * cosine];
-        Tensor::concatenate(&[&rotated[0], &rotated[1]], last)
+        Tensor::concatenate([&rotated[0], &rotated[1]], last)
     }
 }

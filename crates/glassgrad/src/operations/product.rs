@@ -54,7 +54,7 @@ impl Tensor {
             let products = factors.part(0, 0, half) * factors.part(0, half, half);
             factors = match count % 2 {
                 0 => products,
-                _ => Tensor::concatenate(&[&products, &factors.part(0, 2 * half, 1)], 0),
+                _ => Tensor::concatenate([&products, &factors.part(0, 2 * half, 1)], 0),
             };
             count = count.div_ceil(2);
         }
@@ -83,7 +83,7 @@ impl Tensor {
         let mut shift = 1;
         while shift < size {
             let (before, rest) = (products.part(axis, 0, size - shift), products.part(axis, shift, size - shift));
-            products = Tensor::concatenate(&[&products.part(axis, 0, shift), &(before * rest)], axis);
+            products = Tensor::concatenate([&products.part(axis, 0, shift), &(before * rest)], axis);
             shift = shift.saturating_mul(2);
         }
         products

@@ -159,7 +159,7 @@ impl Tensor {
         for share in shares {
             all.push(self.quantile(*share, axis));
         }
-        Tensor::stack(&all.iter().collect::<Vec<_>>(), 0).composed_as("quantiles", &[self])
+        Tensor::stack(all.iter().collect::<Vec<_>>(), 0).composed_as("quantiles", &[self])
     }
 
     /// The largest elements up to each place of an axis; equal ones share the derivative evenly.

@@ -140,7 +140,7 @@ impl Tensor {
         let (places, added) = (lines.places.flatten(), values_by_line.flatten());
         let own_places = Tensor::arange(count as i64);
         let (segments, entries) = match include_self {
-            true => (Tensor::concatenate(&[&own_places, &places], 0), Tensor::concatenate(&[&lines.table, &added], 0)),
+            true => (Tensor::concatenate([&own_places, &places], 0), Tensor::concatenate([&lines.table, &added], 0)),
             false => (places.clone(), added),
         };
         let reduced = match reduction {

@@ -83,7 +83,7 @@ fn complex_map(x: &[Plain], function: impl Fn(num_complex::Complex64) -> num_com
 
 /// Complex tensors as one real tensor, the real parts first.
 pub(crate) fn packed(z: &Complex) -> Tensor {
-    Tensor::stack(&[&z.re, &z.im], 0)
+    Tensor::stack([&z.re, &z.im], 0)
 }
 
 fn complex(x: &[Tensor]) -> Complex {
@@ -175,7 +175,7 @@ fn products_and_order() -> Vec<Subject> {
         subject(
             "sort descending",
             &[&[6]],
-            |x| x[0].sort(0).flip(&[0]),
+            |x| x[0].sort(0).flip([0]),
             |x| x[0].lines(0, |line| sorted(line).into_iter().rev().collect()),
         ),
         subject(
@@ -426,7 +426,7 @@ fn layout() -> Vec<Subject> {
             "meshgrid",
             &[&[2], &[3]],
             |x| {
-                let grid = Tensor::meshgrid(&[&x[0], &x[1]]);
+                let grid = Tensor::meshgrid([&x[0], &x[1]]);
                 &grid[0] * &grid[1]
             },
             |x| Plain::of(&[2, 3], |i| x[0].at(&i[..1]) * x[1].at(&i[1..])),

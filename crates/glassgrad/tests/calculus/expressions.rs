@@ -59,9 +59,9 @@ fn value(steps: &[Step], x: &Tensor, constants: &[Tensor]) -> Tensor {
             Step::Exp(a) => at(a).tanh().exp(),
             Step::Square(a) => at(a).tanh().square(),
             Step::RowSums(a) => at(a).sum_over(1).unsqueeze(1).broadcast_to([SIZE, SIZE]) * 0.3,
-            Step::Diagonal(a) => Tensor::einsum("ii->i", &[at(a)]).unsqueeze(0) * at(a),
+            Step::Diagonal(a) => Tensor::einsum("ii->i", [at(a)]).unsqueeze(0) * at(a),
             Step::Softmax(a) => at(a).softmax(1),
-            Step::Outer(a, b) => Tensor::einsum("ij,ik->jk", &[at(a), at(b)]) * 0.5,
+            Step::Outer(a, b) => Tensor::einsum("ij,ik->jk", [at(a), at(b)]) * 0.5,
         };
         nodes.push(next);
     }

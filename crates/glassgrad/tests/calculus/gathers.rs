@@ -23,7 +23,7 @@ fn seen(cameras: &Tensor, points: &Tensor, of_camera: &Tensor, of_point: &Tensor
     let turned_x = &cosine * &x - &sine * &y + column(&camera, 1);
     let turned_y = &sine * &x + &cosine * &y + column(&camera, 2);
     let depth = (z + column(&camera, 3)).exp();
-    Tensor::stack(&[&(turned_x / &depth), &(turned_y / &depth)], 1)
+    Tensor::stack([&(turned_x / &depth), &(turned_y / &depth)], 1)
 }
 
 #[test]

@@ -10,14 +10,14 @@ use crate::tensors::{normal, numbers};
 fn slices_joins_gathers_and_reshapes() {
     let x = matrix(1, 4, 3);
     agrees("slice", |x: &Tensor| x.slice(&[(1..3).into()]).powi(3).sum(), &x);
-    agrees("flip", |x: &Tensor| (x.flip(&[0]) * x.square()).sum(), &x);
+    agrees("flip", |x: &Tensor| (x.flip([0]) * x.square()).sum(), &x);
     agrees("reshape", |x: &Tensor| (x.reshape([2, 6]).exp().sum_over(1)).powi(2).sum(), &x);
-    agrees("concatenate", |x: &Tensor| Tensor::concatenate(&[x, &x.square()], 0).powi(3).sum(), &x);
+    agrees("concatenate", |x: &Tensor| Tensor::concatenate([x, &x.square()], 0).powi(3).sum(), &x);
     let rows = Tensor::from([2_i64, 0, 2]);
     agrees("gather", |x: &Tensor| x.take(&rows, 0).powi(3).sum(), &x);
     agrees("largest", |x: &Tensor| (x.max_over(1) * x.sum_over(1)).powi(2).sum(), &x);
     agrees("difference", |x: &Tensor| (x.slice(&[(1..).into()]) - x.slice(&[(..-1).into()])).powi(4).sum(), &x);
-    agrees("diagonal", |x: &Tensor| Tensor::einsum("ii->i", &[x]).powi(3).sum(), &matrix(2, 3, 3));
+    agrees("diagonal", |x: &Tensor| Tensor::einsum("ii->i", [x]).powi(3).sum(), &matrix(2, 3, 3));
     agrees("running sum", |x: &Tensor| x.cumsum(0).powi(3).sum(), &x);
 }
 

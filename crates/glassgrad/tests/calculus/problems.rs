@@ -103,7 +103,7 @@ fn jacobians_with_structure() {
     assert_eq!((j.expression(), j.bytes()), ("δ_il δ_jk".to_owned(), 0));
     agrees_as_jacobian("mean", |x: &Tensor| x.mean_over(0), &x);
     agrees_as_jacobian("outer", |x: &Tensor| x.matmul(&x.transpose()), &x);
-    agrees_as_jacobian("stack", |x: &Tensor| Tensor::concatenate(&[&x.square(), &x.exp()], 1), &x);
+    agrees_as_jacobian("stack", |x: &Tensor| Tensor::concatenate([&x.square(), &x.exp()], 1), &x);
 }
 
 #[test]

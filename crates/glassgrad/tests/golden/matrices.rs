@@ -47,7 +47,7 @@ pub(crate) const MATRICES: &[Entry] = &[
     ("matrix_power -2", |x| x[0].matrix_power(-2)),
     ("lu factors", |x| {
         let (_, l, u) = x[0].lu();
-        Tensor::stack(&[&l, &u], 0)
+        Tensor::stack([&l, &u], 0)
     }),
     ("gaussian process likelihood", |x| {
         let distance = (x[0].unsqueeze(1) - &x[0]).square();

@@ -14,11 +14,11 @@ pub(crate) const RECURRENCES: &[Entry] = &[
     ("scan running sum of rows", |x| running(|sum, x| sum + x.sin(), &at(&x[0], 0).zeros_like(), &x[0])),
     ("scan moving average", |x| running(|m, y| &x[1] * m + (1.0 - &x[1]) * y, &x[1].zeros_like(), &x[0])),
     ("scan running logsumexp", |x| {
-        let larger = |a: &Tensor, b: &Tensor| Tensor::stack(&[a, b], 0).logsumexp();
+        let larger = |a: &Tensor, b: &Tensor| Tensor::stack([a, b], 0).logsumexp();
         running(larger, &(at(&x[0], 0).zeros_like() - 1000.0), &x[0])
     }),
     ("scan horner", |x| last(|y, c| y * &x[1] + c, &x[1].zeros_like(), &x[0])),
-    ("scan backwards", |x| running(|m, y| &x[1] * m + y.square(), &x[1].zeros_like(), &x[0].flip(&[0]))),
+    ("scan backwards", |x| running(|m, y| &x[1] * m + y.square(), &x[1].zeros_like(), &x[0].flip([0]))),
     ("scan rnn", |x| running(|h, row| rnn(h, row, x), &x[3].zeros_like(), &x[0])),
     ("unrolled rnn", |x| (0..3).fold(x[3].zeros_like(), |h, k| rnn(&h, &at(&x[0], k), x))),
     ("scan lstm", |x| {
@@ -45,7 +45,7 @@ pub(crate) const RECURRENCES: &[Entry] = &[
         let slope = |y: &Tensor| {
             let (prey, hunters) = (at(y, 0), at(y, 1));
             let meetings = &prey * &hunters;
-            Tensor::stack(&[&(rate(0) * prey - rate(1) * &meetings), &(rate(2) * meetings - rate(3) * hunters)], 0)
+            Tensor::stack([&(rate(0) * prey - rate(1) * &meetings), &(rate(2) * meetings - rate(3) * hunters)], 0)
         };
         (0..3).fold(x[0].clone(), |y, _| {
             let a = slope(&y);
@@ -63,7 +63,7 @@ pub(crate) const RECURRENCES: &[Entry] = &[
             ((q, v), ())
         };
         let (q, v) = scan(step, &(x[0].clone(), x[1].clone()), &Tensor::zeros(4)).0;
-        Tensor::concatenate(&[&q, &v], 0)
+        Tensor::concatenate([&q, &v], 0)
     }),
     ("power iteration", |x| {
         (0..4).fold(x[1].clone(), |y, _| {
@@ -172,7 +172,7 @@ pub(crate) const LOSSES: &[Entry] = &[
     }),
     ("proportional hazards", |x| {
         let score = x[0].matmul(&x[1]);
-        let at_risk = running(|sum, x| sum + x, &at(&score, 0).zeros_like(), &score.exp().flip(&[0])).flip(&[0]);
+        let at_risk = running(|sum, x| sum + x, &at(&score, 0).zeros_like(), &score.exp().flip([0])).flip([0]);
         -(score - at_risk.ln()).sum()
     }),
     ("student likelihood", |x| {
@@ -231,9 +231,9 @@ pub(crate) const LAYERS: &[Entry] = &[
         attention(&x[0], &x[1..], &(ahead * -1e9))
     }),
     ("two heads of attention", |x| {
-        let part = |k| x[0].matmul(&at(&x[1], k)).reshape([3, 2, 2]).permute(&[1, 0, 2]);
-        let scores = Tensor::einsum("hqd,hkd->hqk", &[&part(0), &part(1)]) / SQRT_2;
-        Tensor::einsum("hqk,hkd->hqd", &[&scores.softmax(-1), &part(2)]).permute(&[1, 0, 2]).reshape([3, 4])
+        let part = |k| x[0].matmul(&at(&x[1], k)).reshape([3, 2, 2]).permute([1, 0, 2]);
+        let scores = Tensor::einsum("hqd,hkd->hqk", [&part(0), &part(1)]) / SQRT_2;
+        Tensor::einsum("hqk,hkd->hqd", [&scores.softmax(-1), &part(2)]).permute([1, 0, 2]).reshape([3, 4])
     }),
     ("linear attention", |x| x[0].softmax(-1).matmul(&x[1].softmax(0).transpose().matmul(&x[2]))),
     ("transformer block", |x| {
@@ -246,12 +246,12 @@ pub(crate) const LAYERS: &[Entry] = &[
         let angle = constant(&x[0], &[0.0, 0.0, 1.0, 0.1, 2.0, 0.2]).reshape([3, 2]);
         let (a, b) = (x[0].slice(&[s(..), s(..2)]), x[0].slice(&[s(..), s(2..)]));
         let turned = [&a * angle.cos() - &b * angle.sin(), &a * angle.sin() + &b * angle.cos()];
-        Tensor::concatenate(&[&turned[0], &turned[1]], 1).square()
+        Tensor::concatenate([&turned[0], &turned[1]], 1).square()
     }),
     ("squeeze and excite", |x| &x[0] * x[0].mean_over(0).matmul(&x[1]).relu().matmul(&x[2]).sigmoid()),
     ("mixture of experts", |x| {
-        let experts = Tensor::einsum("bi,eio->beo", &[&x[0], &x[2]]).tanh();
-        Tensor::einsum("be,beo->bo", &[&x[0].matmul(&x[1]).softmax(-1), &experts])
+        let experts = Tensor::einsum("bi,eio->beo", [&x[0], &x[2]]).tanh();
+        Tensor::einsum("be,beo->bo", [&x[0].matmul(&x[1]).softmax(-1), &experts])
     }),
     ("factorisation machine", |x| {
         let pairs = x[0].matmul(&x[1]).square() - x[0].square().matmul(&x[1].square());
@@ -261,7 +261,7 @@ pub(crate) const LAYERS: &[Entry] = &[
     ("hopfield energy", |x| 0.5 * x[0].matmul(&x[0]) - (2.0 * x[1].matmul(&x[0])).logsumexp() / 2.0),
     ("deep linear network", |x| (x[0].matmul(&x[1].matmul(&x[2].matmul(&x[3]))) - 1.0).square().sum()),
     ("radial basis network", |x| (-(x[0].unsqueeze(1) - &x[1]).square().sum_over(-1) * &x[2]).exp().matmul(&x[3])),
-    ("maxout", |x| Tensor::einsum("bi,kio->bko", &[&x[0], &x[1]]).max_over(1)),
+    ("maxout", |x| Tensor::einsum("bi,kio->bko", [&x[0], &x[1]]).max_over(1)),
     ("group norm", |x| {
         standardised(&x[0].reshape([2, 2, 4]), 2).reshape([2, 4, 2]) * x[1].unsqueeze(1) + x[2].unsqueeze(1)
     }),
@@ -332,7 +332,7 @@ pub(crate) const FIELDS: &[Entry] = &[
     }),
     ("spherical to cartesian", |x| {
         let plane = &x[0] * x[1].sin();
-        Tensor::stack(&[&(&plane * x[2].cos()), &(&plane * x[2].sin()), &(&x[0] * x[1].cos())], 0)
+        Tensor::stack([&(&plane * x[2].cos()), &(&plane * x[2].sin()), &(&x[0] * x[1].cos())], 0)
     }),
     ("quaternion rotation", |x| {
         let unit = &x[0] / x[0].norm();
@@ -357,7 +357,7 @@ pub(crate) const FIELDS: &[Entry] = &[
     ("bezier curve", |x| {
         let (t, u) = (&x[0], 1.0 - &x[0]);
         let basis = [u.powi(3), 3.0 * t * u.square(), 3.0 * t.square() * &u, t.powi(3)];
-        Tensor::stack(&basis.each_ref(), 1).matmul(&x[1])
+        Tensor::stack(basis.each_ref(), 1).matmul(&x[1])
     }),
     ("lagrange interpolation", |x| {
         let (y, x) = (|k| at(&x[0], k), &x[1]);

@@ -29,7 +29,7 @@ pub(crate) fn without_spaces(text: &str) -> String {
 /// Real and imaginary part along a new first axis.
 #[cfg(feature = "fft")]
 fn pair(z: &Complex) -> Tensor {
-    Tensor::stack(&[&z.re, &z.im], 0)
+    Tensor::stack([&z.re, &z.im], 0)
 }
 
 macro_rules! rows {
@@ -105,7 +105,7 @@ pub(crate) fn rows() -> Vec<Row> {
         (q) q.reshape([-1, 4]);
         (q) q.flatten_axes(1, -1);
         (q) q.unflatten(2, &[2, 2]);
-        (q) q.move_axes(&[0, 1], &[-1, 0]);
+        (q) q.move_axes([0, 1], [-1, 0]);
         (q) q.diagonal_over(1, 0, 2);
         (photo) photo.pad_by(&[(0, 0), (0, 0), (2, 3)], Padding::Reflect);
         (photo) photo.pad_by(&[(0, 0), (0, 0), (2, 1)], Padding::Replicate);
@@ -125,8 +125,8 @@ pub(crate) fn rows() -> Vec<Row> {
     }
     // Products.
     rows! { all;
-        (b q) q.tensordot(&b, &[1], &[0]);
-        (q) q.tensordot(&q, &[0, 2], &[0, 2]);
+        (b q) q.tensordot(&b, [1], [0]);
+        (q) q.tensordot(&q, [0, 2], [0, 2]);
         (q t) t.bilinear(&q.sum_over(1), &q);
         (q) q.trace_over(1, 1, 2);
     }
@@ -201,7 +201,7 @@ pub(crate) fn rows() -> Vec<Row> {
     rows! { all;
         (b) (&b + b.transpose()).eigvalsh(Triangle::lower());
         (b) (&b + b.transpose()).eigvalsh(Triangle::upper());
-        (a b t) Tensor::stack(&[&b, &a], 0).solve_vectors(&t);
+        (a b t) Tensor::stack([&b, &a], 0).solve_vectors(&t);
         (b) b.eigvals().abs().sum();
         (b) b.eig().1.abs_square().matmul(&b.eigvals().re);
         (b) b.sqrtm();
@@ -212,8 +212,8 @@ pub(crate) fn rows() -> Vec<Row> {
     // Complex numbers and Fourier.
     #[cfg(feature = "fft")]
     rows! { all;
-        (q) pair(&Complex::new(q.clone(), q.square()).fftn(&[0, 1, 2]));
-        (q) pair(&Complex::new(q.clone(), q.square()).ifftn(&[0, 2]));
+        (q) pair(&Complex::new(q.clone(), q.square()).fftn([0, 1, 2]));
+        (q) pair(&Complex::new(q.clone(), q.square()).ifftn([0, 2]));
     }
     // Distributions.
     rows! { all;

@@ -126,10 +126,10 @@ pub(crate) const SEVERAL_ARGUMENTS: &[Entry] = &[
     ("harmonic mean", |x| 2.0 / (1.0 / &x[0] + 1.0 / &x[1])),
     ("log of a base", |x| x[0].ln() / x[1].ln()),
     ("log beta", |x| x[0].lgamma() + x[1].lgamma() - (&x[0] + &x[1]).lgamma()),
-    ("polar to plane", |x| Tensor::stack(&[&(&x[0] * x[1].cos()), &(&x[0] * x[1].sin())], 0)),
+    ("polar to plane", |x| Tensor::stack([&(&x[0] * x[1].cos()), &(&x[0] * x[1].sin())], 0)),
     ("complex product", |x| {
         let (a, b) = ([at(&x[0], 0), at(&x[0], 1)], [at(&x[1], 0), at(&x[1], 1)]);
-        Tensor::stack(&[&(&a[0] * &b[0] - &a[1] * &b[1]), &(&a[0] * &b[1] + &a[1] * &b[0])], 0)
+        Tensor::stack([&(&a[0] * &b[0] - &a[1] * &b[1]), &(&a[0] * &b[1] + &a[1] * &b[0])], 0)
     }),
     ("lerp", |x| &x[0] + &x[2] * (&x[1] - &x[0])),
     ("fused multiply add", |x| &x[0] * &x[1] + &x[2]),

@@ -63,36 +63,36 @@ pub(crate) const REDUCTIONS: &[Entry] = &[
 ];
 
 pub(crate) const PRODUCTS: &[Entry] = &[
-    ("einsum ij,jk->ik", |x| Tensor::einsum("ij,jk->ik", &[&x[0], &x[1]])),
-    ("einsum ij->ji", |x| Tensor::einsum("ij->ji", &[&x[0]])),
-    ("einsum ii->", |x| Tensor::einsum("ii->", &[&x[0]])),
-    ("einsum ii->i", |x| Tensor::einsum("ii->i", &[&x[0]])),
-    ("einsum iij->j", |x| Tensor::einsum("iij->j", &[&x[0]])),
-    ("einsum ijij->ij", |x| Tensor::einsum("ijij->ij", &[&x[0]])),
-    ("einsum ij->", |x| Tensor::einsum("ij->", &[&x[0]])),
-    ("einsum ijk->k", |x| Tensor::einsum("ijk->k", &[&x[0]])),
-    ("einsum ijk->kij", |x| Tensor::einsum("ijk->kij", &[&x[0]])),
-    ("einsum i,j->ij", |x| Tensor::einsum("i,j->ij", &[&x[0], &x[1]])),
-    ("einsum i,i->", |x| Tensor::einsum("i,i->", &[&x[0], &x[1]])),
-    ("einsum ij,j->i", |x| Tensor::einsum("ij,j->i", &[&x[0], &x[1]])),
-    ("einsum ij,ij->", |x| Tensor::einsum("ij,ij->", &[&x[0], &x[1]])),
-    ("einsum ij,ij->i", |x| Tensor::einsum("ij,ij->i", &[&x[0], &x[1]])),
-    ("einsum ij,kj->ik", |x| Tensor::einsum("ij,kj->ik", &[&x[0], &x[1]])),
-    ("einsum ij,ji->", |x| Tensor::einsum("ij,ji->", &[&x[0], &x[1]])),
-    ("einsum i,ij,j->", |x| Tensor::einsum("i,ij,j->", &[&x[0], &x[1], &x[2]])),
-    ("einsum i,j,k->ijk", |x| Tensor::einsum("i,j,k->ijk", &[&x[0], &x[1], &x[2]])),
-    ("einsum bij,bjk->bik", |x| Tensor::einsum("bij,bjk->bik", &[&x[0], &x[1]])),
-    ("einsum bqd,bkd->bqk", |x| Tensor::einsum("bqd,bkd->bqk", &[&x[0], &x[1]])),
-    ("einsum abc,cd->abd", |x| Tensor::einsum("abc,cd->abd", &[&x[0], &x[1]])),
-    ("einsum ab,bc,cd->ad", |x| Tensor::einsum("ab,bc,cd->ad", &[&x[0], &x[1], &x[2]])),
-    ("einsum ijk,jl,km->ilm", |x| Tensor::einsum("ijk,jl,km->ilm", &[&x[0], &x[1], &x[2]])),
-    ("einsum ii,ij->j", |x| Tensor::einsum("ii,ij->j", &[&x[0], &x[1]])),
-    ("einsum i,i,i->i", |x| Tensor::einsum("i,i,i->i", &[&x[0], &x[1], &x[2]])),
-    ("einsum ijkl,kl->ij", |x| Tensor::einsum("ijkl,kl->ij", &[&x[0], &x[1]])),
-    ("einsum i->ii", |x| Tensor::einsum("i->ii", &[&x[0]])),
-    ("einsum i->ij=3", |x| Tensor::einsum("i->ij=3", &[&x[0]])),
-    ("einsum of one tensor twice", |x| Tensor::einsum("ij,jk->ik", &[&x[0], &x[0]])),
-    ("einsum of one tensor three times", |x| Tensor::einsum("i,j,k->ijk", &[&x[0], &x[0], &x[0]])),
+    ("einsum ij,jk->ik", |x| Tensor::einsum("ij,jk->ik", [&x[0], &x[1]])),
+    ("einsum ij->ji", |x| Tensor::einsum("ij->ji", [&x[0]])),
+    ("einsum ii->", |x| Tensor::einsum("ii->", [&x[0]])),
+    ("einsum ii->i", |x| Tensor::einsum("ii->i", [&x[0]])),
+    ("einsum iij->j", |x| Tensor::einsum("iij->j", [&x[0]])),
+    ("einsum ijij->ij", |x| Tensor::einsum("ijij->ij", [&x[0]])),
+    ("einsum ij->", |x| Tensor::einsum("ij->", [&x[0]])),
+    ("einsum ijk->k", |x| Tensor::einsum("ijk->k", [&x[0]])),
+    ("einsum ijk->kij", |x| Tensor::einsum("ijk->kij", [&x[0]])),
+    ("einsum i,j->ij", |x| Tensor::einsum("i,j->ij", [&x[0], &x[1]])),
+    ("einsum i,i->", |x| Tensor::einsum("i,i->", [&x[0], &x[1]])),
+    ("einsum ij,j->i", |x| Tensor::einsum("ij,j->i", [&x[0], &x[1]])),
+    ("einsum ij,ij->", |x| Tensor::einsum("ij,ij->", [&x[0], &x[1]])),
+    ("einsum ij,ij->i", |x| Tensor::einsum("ij,ij->i", [&x[0], &x[1]])),
+    ("einsum ij,kj->ik", |x| Tensor::einsum("ij,kj->ik", [&x[0], &x[1]])),
+    ("einsum ij,ji->", |x| Tensor::einsum("ij,ji->", [&x[0], &x[1]])),
+    ("einsum i,ij,j->", |x| Tensor::einsum("i,ij,j->", [&x[0], &x[1], &x[2]])),
+    ("einsum i,j,k->ijk", |x| Tensor::einsum("i,j,k->ijk", [&x[0], &x[1], &x[2]])),
+    ("einsum bij,bjk->bik", |x| Tensor::einsum("bij,bjk->bik", [&x[0], &x[1]])),
+    ("einsum bqd,bkd->bqk", |x| Tensor::einsum("bqd,bkd->bqk", [&x[0], &x[1]])),
+    ("einsum abc,cd->abd", |x| Tensor::einsum("abc,cd->abd", [&x[0], &x[1]])),
+    ("einsum ab,bc,cd->ad", |x| Tensor::einsum("ab,bc,cd->ad", [&x[0], &x[1], &x[2]])),
+    ("einsum ijk,jl,km->ilm", |x| Tensor::einsum("ijk,jl,km->ilm", [&x[0], &x[1], &x[2]])),
+    ("einsum ii,ij->j", |x| Tensor::einsum("ii,ij->j", [&x[0], &x[1]])),
+    ("einsum i,i,i->i", |x| Tensor::einsum("i,i,i->i", [&x[0], &x[1], &x[2]])),
+    ("einsum ijkl,kl->ij", |x| Tensor::einsum("ijkl,kl->ij", [&x[0], &x[1]])),
+    ("einsum i->ii", |x| Tensor::einsum("i->ii", [&x[0]])),
+    ("einsum i->ij=3", |x| Tensor::einsum("i->ij=3", [&x[0]])),
+    ("einsum of one tensor twice", |x| Tensor::einsum("ij,jk->ik", [&x[0], &x[0]])),
+    ("einsum of one tensor three times", |x| Tensor::einsum("i,j,k->ijk", [&x[0], &x[0], &x[0]])),
     ("matmul 1 1", |x| x[0].matmul(&x[1])),
     ("matmul 2 1", |x| x[0].matmul(&x[1])),
     ("matmul 1 2", |x| x[0].matmul(&x[1])),
@@ -124,8 +124,8 @@ pub(crate) const PRODUCTS: &[Entry] = &[
     ("frobenius distance", |x| (&x[0] - x[1].matmul(&x[2])).square().sum()),
     ("rayleigh quotient", |x| x[1].matmul(&x[0]).matmul(&x[1]) / x[1].matmul(&x[1])),
     ("commutator", |x| x[0].matmul(&x[1]) - x[1].matmul(&x[0])),
-    ("bilinear layer", |x| Tensor::einsum("bi,oij,bj->bo", &[&x[0], &x[1], &x[2]])),
-    ("tensor train", |x| Tensor::einsum("ia,ajb,bk->ijk", &[&x[0], &x[1], &x[2]])),
+    ("bilinear layer", |x| Tensor::einsum("bi,oij,bj->bo", [&x[0], &x[1], &x[2]])),
+    ("tensor train", |x| Tensor::einsum("ia,ajb,bk->ijk", [&x[0], &x[1], &x[2]])),
     ("householder", |x| &x[0] - 2.0 * x[1].outer(&x[1].matmul(&x[0])) / x[1].matmul(&x[1])),
     ("chain of squares", |x| x[0].matmul(&x[0].matmul(&x[0].tanh()).tanh()).tanh()),
 ];
@@ -133,7 +133,7 @@ pub(crate) const PRODUCTS: &[Entry] = &[
 pub(crate) const SHAPES: &[Entry] = &[
     ("reshape", |x| x[0].reshape([3, 4]).square()),
     ("reshape to a vector", |x| x[0].reshape([6]).powi(3)),
-    ("permute", |x| x[0].permute(&[2, 0, 1]).square()),
+    ("permute", |x| x[0].permute([2, 0, 1]).square()),
     ("transpose", |x| x[0].transpose().square()),
     ("expand", |x| x[0].unsqueeze(1) * &x[0]),
     ("broadcast_to", |x| x[0].broadcast_to([2, 3, 2]).square()),
@@ -149,12 +149,12 @@ pub(crate) const SHAPES: &[Entry] = &[
     }),
     ("pad", |x| x[0].pad(&[(1, 0), (2, 1)]).square() + 1.0),
     ("pad and shift", |x| &x[0] * x[0].pad(&[(2, 0)]).slice(&[s(..-2)])),
-    ("concatenate over 0", |x| Tensor::concatenate(&[&x[0], &x[1].square()], 0)),
-    ("concatenate over 1", |x| Tensor::concatenate(&[&x[0].sin(), &x[1], &(&x[0] * &x[1])], 1)),
-    ("concatenate with itself", |x| Tensor::concatenate(&[&x[0], &x[0].square(), &x[0].powi(3)], 1)),
-    ("stack over 0", |x| Tensor::stack(&[&x[0], &(&x[0] * &x[1]), &x[1]], 0)),
-    ("stack over 1", |x| Tensor::stack(&[&(&x[0] * &x[1]), &x[1]], 1)),
-    ("stack over -1", |x| Tensor::stack(&[&x[0].square(), &(&x[1] / &x[0])], 2)),
+    ("concatenate over 0", |x| Tensor::concatenate([&x[0], &x[1].square()], 0)),
+    ("concatenate over 1", |x| Tensor::concatenate([&x[0].sin(), &x[1], &(&x[0] * &x[1])], 1)),
+    ("concatenate with itself", |x| Tensor::concatenate([&x[0], &x[0].square(), &x[0].powi(3)], 1)),
+    ("stack over 0", |x| Tensor::stack([&x[0], &(&x[0] * &x[1]), &x[1]], 0)),
+    ("stack over 1", |x| Tensor::stack([&(&x[0] * &x[1]), &x[1]], 1)),
+    ("stack over -1", |x| Tensor::stack([&x[0].square(), &(&x[1] / &x[0])], 2)),
     ("gather over 0", |x| x[0].take(&x[1], 0).square()),
     ("gather over 1", |x| x[0].take(&x[1], 1).square()),
     ("gather by a matrix", |x| x[0].take(&x[1], 0).square()),
@@ -163,8 +163,8 @@ pub(crate) const SHAPES: &[Entry] = &[
     ("scatter_add over 1", |x| x[0].scatter_add(&x[1], 1, 3).square()),
     ("scatter_add by a matrix", |x| x[0].scatter_add(&x[1], 0, 3).square()),
     ("segment softmax", |x| x[0].exp() / x[0].exp().scatter_add(&x[1], 0, 2).take(&x[1], 0)),
-    ("flip over 0", |x| x[0].flip(&[0]) * &x[0]),
-    ("flip over both", |x| x[0].flip(&[0, 1]) * &x[0]),
+    ("flip over 0", |x| x[0].flip([0]) * &x[0]),
+    ("flip over both", |x| x[0].flip([0, 1]) * &x[0]),
     ("one_hot product", |x| (x[1].one_hot(4, x[0].dtype()) * x[0].square()).sum_over(1)),
     ("one_hot matmul", |x| x[1].one_hot(3, x[0].dtype()).matmul(&x[0].square())),
     ("argmax chosen", |x| (x[0].argmax(1).one_hot(4, x[0].dtype()) * x[0].square()).sum_over(1)),
@@ -172,21 +172,21 @@ pub(crate) const SHAPES: &[Entry] = &[
         let positive = x[0].gt(0.0);
         positive.choose(&x[0], &x[0].zeros_like()).sum() / positive.cast(x[0].dtype()).sum()
     }),
-    ("rotated", |x| &x[0] * Tensor::concatenate(&[&x[0].slice(&[s(2..)]), &x[0].slice(&[s(..2)])], 0)),
+    ("rotated", |x| &x[0] * Tensor::concatenate([&x[0].slice(&[s(2..)]), &x[0].slice(&[s(..2)])], 0)),
     ("checkerboard", |x| {
         let part = |row: isize, column: isize| x[0].slice(&[s(row..).step(2), s(column..).step(2)]);
         part(0, 0) * part(1, 1) - part(0, 1) * part(1, 0)
     }),
     ("blocks", |x| {
         let corner = x[2].slice(&[s(..), s(..1)]) * x[1].slice(&[s(..1)]);
-        let (above, below) = (Tensor::concatenate(&[&x[0], &x[1]], 1), Tensor::concatenate(&[&x[2], &corner], 1));
-        Tensor::concatenate(&[&above, &below], 0).square()
+        let (above, below) = (Tensor::concatenate([&x[0], &x[1]], 1), Tensor::concatenate([&x[2], &corner], 1));
+        Tensor::concatenate([&above, &below], 0).square()
     }),
-    ("interleaved", |x| Tensor::stack(&[&(&x[0] * &x[1]), &(&x[0] - &x[1])], 1).reshape([8])),
+    ("interleaved", |x| Tensor::stack([&(&x[0] * &x[1]), &(&x[0] - &x[1])], 1).reshape([8])),
     ("moving average", |x| ((x[0].slice(&[s(..-2)]) + x[0].slice(&[s(1..5)]) + x[0].slice(&[s(2..)])) / 3.0).square()),
     ("correlation of windows", |x| (0..3).map(|k| x[0].slice(&[s(k..k + 4)]) * at(&x[1], k)).sum()),
-    ("patches", |x| x[0].reshape([2, 2, 2, 2]).permute(&[0, 2, 1, 3]).reshape([4, 4]).square()),
-    ("heads", |x| x[0].reshape([2, 3, 2]).permute(&[1, 0, 2]) * x[0].mean()),
+    ("patches", |x| x[0].reshape([2, 2, 2, 2]).permute([0, 2, 1, 3]).reshape([4, 4]).square()),
+    ("heads", |x| x[0].reshape([2, 3, 2]).permute([1, 0, 2]) * x[0].mean()),
     ("total variation", |x| {
         let here = x[0].slice(&[s(..-1), s(..-1)]);
         let (below, beside) = (x[0].slice(&[s(1..), s(..-1)]) - &here, x[0].slice(&[s(..-1), s(1..)]) - &here);
@@ -211,5 +211,5 @@ pub(crate) fn cross(a: &Tensor, b: &Tensor) -> Tensor {
         let (i, j) = ((k + 1) % 3, (k + 2) % 3);
         at(a, i) * at(b, j) - at(a, j) * at(b, i)
     };
-    Tensor::stack(&[&component(0), &component(1), &component(2)], 0)
+    Tensor::stack([&component(0), &component(1), &component(2)], 0)
 }

@@ -36,7 +36,7 @@ pub(crate) const ORDERS: &[Entry] = &[
     ("triu", |x| x[0].triu(0).square()),
     ("triu 1", |x| x[0].triu(1).square()),
     ("meshgrid", |x| {
-        let grid = Tensor::meshgrid(&[&x[0], &x[1]]);
+        let grid = Tensor::meshgrid([&x[0], &x[1]]);
         grid[0].square() * &grid[1]
     }),
     ("embedding", |x| x[0].embedding(&x[1]).square()),
@@ -125,7 +125,7 @@ pub(crate) const COMPLEX: &[Entry] = &[
     ("complex sin", |x| parts(complex(x).sin())),
     ("complex cube", |x| parts(complex(x).powi(3))),
     ("complex quotient", |x| parts(complex(x) / complex(&x[2..]))),
-    ("complex abs and arg", |x| Tensor::stack(&[&complex(x).abs(), &complex(x).arg()], 0)),
+    ("complex abs and arg", |x| Tensor::stack([&complex(x).abs(), &complex(x).arg()], 0)),
     ("complex matmul", |x| parts(complex(x).matmul(&complex(&x[2..])))),
 ];
 
@@ -136,5 +136,5 @@ pub(crate) fn complex(x: &[Tensor]) -> Complex {
 
 /// The real and the imaginary part along a new first axis.
 pub(crate) fn parts(z: Complex) -> Tensor {
-    Tensor::stack(&[&z.re, &z.im], 0)
+    Tensor::stack([&z.re, &z.im], 0)
 }

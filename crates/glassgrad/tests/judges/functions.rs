@@ -53,19 +53,19 @@ fn smooth_step(kind: u64, a: &Tensor, b: &Tensor, constant: &Tensor) -> Tensor {
         5 => constant.matmul(constant).matmul(&constant.transpose()).matmul(a),
         6 => a.softmax(0),
         7 => a.tanh().outer(&b.sin()).matmul(constant).diag(),
-        8 => a.flip(&[0]).flip(&[0]).slice(&[s(1..)]).pad(&[(1, 0)]),
+        8 => a.flip([0]).flip([0]).slice(&[s(1..)]).pad(&[(1, 0)]),
         9 => a.take(&Tensor::from([1_i64, 2, 1]), 0),
         10 => a.scatter_add(&Tensor::from([0_i64, 2, 0]), 0, 3),
-        11 => Tensor::concatenate(&[&a.slice(&[s(1..)]), &b.slice(&[s(..1)])], 0),
+        11 => Tensor::concatenate([&a.slice(&[s(1..)]), &b.slice(&[s(..1)])], 0),
         12 => a.pad(&[(1, 1)]).slice(&[s(..).step(-2)]),
         13 => a.mean() + b.tanh(),
         14 => a.broadcast_to([3, 3]).transpose().sum_over(1) * 0.3,
         15 => (a.square() + 1.0).ln(),
         16 => a.logsumexp() * b.sin(),
         17 => (a.square().sum() + 1.0).sqrt() * b * 0.3,
-        18 => Tensor::einsum("ij,i,jk,k->j", &[constant, &a.sin(), constant, &b.tanh()]),
+        18 => Tensor::einsum("ij,i,jk,k->j", [constant, &a.sin(), constant, &b.tanh()]),
         19 => a.tanh().pow(2.0) + a.atan2(2.0 + b.cos()),
-        20 => Tensor::stack(&[a, b], 1).permute(&[1, 0]).permute(&[1, 0]).sum_over(1),
+        20 => Tensor::stack([a, b], 1).permute([1, 0]).permute([1, 0]).sum_over(1),
         21 => a.reshape([3, 1]).reshape([1, 3]).matmul(constant).reshape([3]),
         22 => constant.slice(&[s(0)]).gt(0.0).not().not().choose(&a.gelu(), &b.erf()),
         23 => a.lt(b).choose(&a.sin(), &a.sin()),
@@ -74,8 +74,8 @@ fn smooth_step(kind: u64, a: &Tensor, b: &Tensor, constant: &Tensor) -> Tensor {
         26 => a.softplus().sqrt(),
         27 => a.cast(DType::F64).cast(dtype).exp().recip() * a.exp().recip(),
         28 => a.slice(&[s(..).step(-2)]).pad(&[(0, 1)]),
-        29 => Tensor::stack(&[a, b], 1).permute(&[1, 0]).sum_over(0),
-        _ => a.flip(&[0]),
+        29 => Tensor::stack([a, b], 1).permute([1, 0]).sum_over(0),
+        _ => a.flip([0]),
     }
 }
 
@@ -90,7 +90,7 @@ fn other_step(kind: u64, a: &Tensor, b: &Tensor, constant: &Tensor) -> Tensor {
                 let next = (constant.matmul(constant).matmul(state) * 0.5 + x * b + 0.0 * state).tanh();
                 (next.clone(), next.sum() + b.sum())
             };
-            let (last, sums) = scan(body, a, &Tensor::stack(&[a, b, &a.sin()], 0));
+            let (last, sums) = scan(body, a, &Tensor::stack([a, b, &a.sin()], 0));
             last + sums.slice(&[s(..3)])
         }
     }

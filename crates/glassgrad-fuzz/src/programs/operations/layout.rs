@@ -96,7 +96,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             }
             Some(Draft::new("permute", &[&x]).integers(order))
         },
-        apply: |call| vec![call.x().permute(&call.sizes())],
+        apply: |call| vec![call.x().permute(call.sizes())],
     },
     Operation {
         name: "move_axis",
@@ -147,7 +147,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             let axes = builder.axes(x.rank());
             Some(Draft::new("flip", &[&x]).integers(axes.iter().map(|axis| *axis as i64)))
         },
-        apply: |call| vec![call.x().flip(&call.sizes())],
+        apply: |call| vec![call.x().flip(call.sizes())],
     },
     Operation {
         name: "roll",
@@ -286,7 +286,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             }
             Some(Draft::new("concatenate", &parts.iter().collect::<Vec<_>>()).integers([axis as i64]))
         },
-        apply: |call| vec![Tensor::concatenate(&call.operands.iter().collect::<Vec<_>>(), call.size(0))],
+        apply: |call| vec![Tensor::concatenate(call.operands.iter().collect::<Vec<_>>(), call.size(0))],
     },
     Operation {
         name: "stack",
@@ -298,7 +298,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             let axis = builder.random.below(x.rank() + 1) as i64;
             Some(Draft::new("stack", &[&x, &y, &x]).integers([axis]))
         },
-        apply: |call| vec![Tensor::stack(&call.operands.iter().collect::<Vec<_>>(), call.size(0))],
+        apply: |call| vec![Tensor::stack(call.operands.iter().collect::<Vec<_>>(), call.size(0))],
     },
     Operation {
         name: "split",

@@ -2,7 +2,7 @@
 
 use glassgrad::Tensor;
 use glassgrad::dtype::DType;
-use glassgrad::operations::{Convolution, Interpolation, Pooling};
+use glassgrad::operations::{Attention, Convolution, Interpolation, Pooling};
 
 use super::super::builder::{Builder, Draft, Entry};
 use super::Operation;
@@ -97,7 +97,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         weight: 10,
         rounds: true,
         generate: einsum,
-        apply: |call| vec![Tensor::einsum(&call.instruction.text, &call.operands.iter().collect::<Vec<_>>())],
+        apply: |call| vec![Tensor::einsum(&call.instruction.text, call.operands.iter().collect::<Vec<_>>())],
     },
     Operation {
         name: "matmul",
@@ -132,6 +132,43 @@ pub(super) const OPERATIONS: &[Operation] = &[
             Some(Draft::new("outer", &[&a, &b]).integers([kind]).bound(bound))
         },
         apply: |call| vec![if call.integer(0) == 0 { call.x().outer(call.y()) } else { call.x().kron(call.y()) }],
+    },
+    Operation {
+        name: "promoted",
+        weight: 2,
+        rounds: true,
+        generate: |builder| {
+            let a = builder.pick(is_number)?;
+            let b = builder.pick(|entry| entry.dtype != a.dtype && entry.shape == a.shape)?;
+            let (bound, kind) = (a.bound * b.bound + a.bound + b.bound, builder.random.between(0, 2));
+            Some(Draft::new("promoted", &[&a, &b]).integers([kind]).bound(bound))
+        },
+        apply: |call| {
+            vec![match call.integer(0) {
+                0 => call.x() + call.y(),
+                1 => call.x() - call.y(),
+                _ => call.x() * call.y(),
+            }]
+        },
+    },
+    Operation {
+        name: "attention",
+        weight: 2,
+        rounds: true,
+        generate: |builder| {
+            let dtype = builder.float()?.dtype;
+            let random = &mut builder.random;
+            let [heads, queries, keys, width] = [2, 5, 5, 3].map(|most| random.between(1, most) as usize);
+            let kind = random.between(0, 1);
+            let q = builder.shaped(dtype, &[heads, queries, width])?;
+            let (k, v) = (builder.shaped(dtype, &[heads, keys, width])?, builder.shaped(dtype, &[heads, keys, width])?);
+            let bound = v.bound;
+            Some(Draft::new("attention", &[&q, &k, &v]).integers([kind]).bound(bound))
+        },
+        apply: |call| {
+            let how = if call.integer(0) == 1 { Attention::default().causal() } else { Attention::default() };
+            vec![call.x().scaled_dot_product_attention(call.y(), &call.operands[2], &how)]
+        },
     },
     Operation {
         name: "conv1d",

@@ -257,7 +257,7 @@ impl Application<'_> {
             return state;
         }
         for place in 0..stacks[0].len() {
-            state.push(Tensor::stack(&stacks.iter().map(|outputs| &outputs[place]).collect::<Vec<_>>(), 0));
+            state.push(Tensor::stack(stacks.iter().map(|outputs| &outputs[place]).collect::<Vec<_>>(), 0));
         }
         state
     }
@@ -276,7 +276,7 @@ impl Application<'_> {
             .map(|place| self.call(&leading.iter().map(|x| x.slice(&[s(place as isize)])).collect::<Vec<_>>()))
             .collect();
         (0..examples[0].len())
-            .map(|place| Tensor::stack(&examples.iter().map(|results| &results[place]).collect::<Vec<_>>(), out_axis))
+            .map(|place| Tensor::stack(examples.iter().map(|results| &results[place]).collect::<Vec<_>>(), out_axis))
             .collect()
     }
 }

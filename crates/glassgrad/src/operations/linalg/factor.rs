@@ -1,6 +1,6 @@
 //! Factorisations of one matrix, with the tests for singular ones and their messages.
 
-use glassgrad_linalg::{Matrix, NoConvergence, Svd};
+use glassgrad_linalg::{GeneralEigen, Matrix, NoConvergence, Svd};
 
 /// Up to how many roundings of its size a pivot may be off, and might be zero. Random matrices of a rank too low by
 /// one have pivots of up to 20, regular ones of 10¹⁴.
@@ -85,7 +85,7 @@ pub(super) fn singular(matrix: &Matrix) -> Result<Svd, String> {
 }
 
 /// The eigenvalues of a symmetric matrix, ascending, and their vectors as columns.
-pub(super) fn general_eigen(matrix: &Matrix) -> Result<(Vec<(f64, f64)>, Matrix, Matrix), String> {
+pub(super) fn general_eigen(matrix: &Matrix) -> Result<GeneralEigen, String> {
     glassgrad_linalg::general_eigen(matrix).map_err(endless)
 }
 

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use glassgrad_linalg::Matrix;
+use glassgrad_linalg::{GeneralEigen, Matrix};
 
 use super::batched::{MatrixOperation, epsilon, square, square_size};
 use super::factor::{NOISE, general_eigen};
@@ -26,7 +26,7 @@ impl MatrixOperation for Packed {
     }
 
     fn compute(&self, inputs: &[Matrix], _: f64) -> Result<Matrix, String> {
-        let (values, re, im) = general_eigen(&inputs[0])?;
+        let GeneralEigen { values, re, im } = general_eigen(&inputs[0])?;
         let size = re.rows();
         Ok(Matrix::from_fn(2 * size + 2, size, |i, j| match i {
             0 => values[j].0,
