@@ -8,8 +8,10 @@ use smallvec::SmallVec;
 use crate::einsum::Einsum;
 use crate::expr::{Node, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product, product_from};
 use crate::formula::Formula;
+use crate::hashing::{Numbered, Numbers};
+use crate::interning::Shared;
+use crate::numbering::NodeIndices;
 use crate::shape::Shape;
-use crate::shared::{Numbered, Numbers, Places, Shared};
 
 /// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it accumulates.
 #[derive(Default)]
@@ -182,13 +184,13 @@ pub(crate) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<A
 /// Nodes in the order of creation, and the place of each by its number.
 struct Dependents {
     nodes: Vec<Arc<Node>>,
-    places: Places,
+    places: NodeIndices,
 }
 
 fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
     let wanted: Numbers = variables.iter().map(|variable| variable.0.id).collect();
     let first = wanted.iter().min().copied().unwrap_or(u64::MAX);
-    let mut seen = Places::new();
+    let mut seen = NodeIndices::new();
     // What was made before the first variable cannot depend on any.
     let mut is_new = |node: &Arc<Node>| node.id >= first && node.had_variable && seen.insert(node.id, 0);
     let mut stack: Vec<Arc<Node>> = Vec::with_capacity(64);
@@ -205,7 +207,7 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         behind.push(node);
     }
     behind.sort_unstable_by_key(|node| node.id);
-    let (mut places, mut count) = (Places::new(), 0);
+    let (mut places, mut count) = (NodeIndices::new(), 0);
     behind.retain(|node| {
         // Integers and truth values have no neighbours: no derivative reaches or leaves them.
         let depends = node.dtype.is_float()

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::symbol::Symbol;
 use crate::algebra::Literal;
+use crate::hashing::{Fingerprint, Structure};
 use crate::ops::{Algebra, Operation, Relation};
-use crate::shared::{Fingerprint, Structure};
 
 /// One node of a formula. Numbers refer to earlier nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,7 +11,8 @@ use super::structural_hash::Fingerprint;
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
-use crate::shared::{NumberMap, Places};
+use crate::hashing::NumberMap;
+use crate::numbering::NodeIndices;
 use crate::view::View;
 
 /// What is to be computed, with its leaves and the user's lines.
@@ -49,14 +50,14 @@ struct Entry {
 /// Nodes numbered as they are met: the whole graph, or one step of a loop, whose leaves are the inputs of the loop.
 struct Scope {
     entries: Vec<Entry>,
-    numbers: Places,
+    numbers: NodeIndices,
     /// What a loop reads from outside without listing it, as numbers of the scope around.
     beside: Vec<usize>,
 }
 
 impl Scope {
     fn new() -> Scope {
-        Scope { entries: Vec::new(), numbers: Places::new(), beside: Vec::new() }
+        Scope { entries: Vec::new(), numbers: NodeIndices::new(), beside: Vec::new() }
     }
 
     fn push(&mut self, entry: Entry) -> usize {

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::expr::{Distribution, Node, Op};
-pub(crate) use crate::shared::Fingerprint;
+pub(crate) use crate::hashing::Fingerprint;
 
 impl Fingerprint {
     /// A leaf: its shape and type, not its value.

@@ -37,8 +37,8 @@ use super::passes::expanded;
 use super::program::{CallKind, Memory, Program, Reduction};
 use crate::dtype::DType;
 use crate::expr::Op;
-use crate::few::Few;
-use crate::shared::NumberMap;
+use crate::hashing::NumberMap;
+use crate::shape::InlineVec;
 use groups::{Group, Register};
 use strides::{reshaped, rows};
 
@@ -47,7 +47,7 @@ use strides::{reshaped, rows};
 struct Located {
     producer: usize,
     offset: isize,
-    strides: Few<isize>,
+    strides: InlineVec<isize>,
 }
 
 impl Located {
@@ -98,7 +98,7 @@ struct Lowering<'g> {
     /// Products that are only spread by a view, each with the node that does so.
     folds: NumberMap<usize, usize>,
     /// The last loop over each space.
-    latest: NumberMap<Few<usize>, usize>,
+    latest: NumberMap<InlineVec<usize>, usize>,
     /// No loop before this one goes on with what comes now.
     barrier: usize,
     /// The source of the node that is being planned; inputs have none.
@@ -204,7 +204,7 @@ impl<'g> Lowering<'g> {
             }
             Op::ReadView(view) if view.stays_inside() => {
                 let at = self.at(input(0));
-                let mut strides = Few::repeated(0, view.output.rank());
+                let mut strides = InlineVec::from_elem(0, view.output.rank());
                 let mut offset = at.offset;
                 for (axis, stride) in view.axes.iter().zip(at.strides.iter()) {
                     offset += axis.offset * stride;
@@ -227,7 +227,7 @@ impl<'g> Lowering<'g> {
                 let own = rows(&node.shape);
                 let mut own = own.iter().copied();
                 let along = |axis| if axes.contains(&axis) { 0 } else { own.next().unwrap_or(0) };
-                let strides: Few<isize> = (0..shape.rank()).map(along).collect();
+                let strides: InlineVec<isize> = (0..shape.rank()).map(along).collect();
                 let operand = self.at(input(0));
                 self.combined(node, shape, vec![operand], &strides, Reduction::Max, None)
             }

@@ -8,8 +8,8 @@ use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::Einsum;
 use crate::expr::Op;
+use crate::hashing::NumberMap;
 use crate::opt::graph::Graph;
-use crate::shared::NumberMap;
 
 /// Products that are only spread by a view, each with the node that does so.
 pub(super) fn folds(graph: &Graph) -> NumberMap<usize, usize> {

@@ -13,9 +13,9 @@ use super::product::{has_sums, product_node, substituted};
 use super::split::{core, spread};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
+use crate::hashing::NumberMap;
 use crate::opt::contract::Asked;
 use crate::opt::graph::{Graph, GraphNode};
-use crate::shared::NumberMap;
 
 /// The most products that are planned together.
 const MOST_TOGETHER: usize = 6;
