@@ -73,7 +73,7 @@ impl Scope {
 
 impl Capture {
     /// Takes nodes, inputs before what uses them, of which some are results. `None` if another thread computed
-    /// and let go of something in between: then there is less to do, and the caller looks again.
+    /// and release nodes in between: then there is less to do, and the caller looks again.
     pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Capture> {
         let mut outermost = Scope::new();
         outermost.entries.reserve(2 * order.len());
@@ -94,7 +94,7 @@ impl Capture {
                 continue;
             }
             let behind = node.held_inputs();
-            // Inputs are let go of after the value is known: if it is not known yet, they were all there.
+            // Inputs are released after the value is known: if it is not known yet, they were all there.
             let number = match (node.value(), &node.op, behind.first()) {
                 (Some(value), _, _) => {
                     extract.leaf(node, Leaf::Known(value.clone(), 0));

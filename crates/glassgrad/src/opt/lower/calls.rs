@@ -11,7 +11,7 @@ use crate::opt::passes::dead;
 use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
 use crate::shape::{InlineVec, Shape};
 
-/// From so many steps on it is worth to turn a matrix once before a loop that multiplies with its transpose.
+/// From this many iterations on, a matrix is transposed once before a loop that multiplies with its transpose.
 const WORTH_TURNING: usize = 4;
 
 /// If all that the body of a loop does with a matrix from outside is to multiply with its transpose, makes it expect that

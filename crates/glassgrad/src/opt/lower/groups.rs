@@ -129,7 +129,7 @@ pub(super) struct PendingContraction {
     pub(super) symmetric: bool,
     pub(super) accumulates: bool,
     pub(super) masked: [bool; 2],
-    /// What goes on with it, piece by piece.
+    /// Its epilogue, tile by tile.
     pub(super) epilogue: Option<Box<LoopGroup>>,
 }
 
@@ -175,7 +175,7 @@ impl Lowering<'_> {
 
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in
     /// the last loop over that space if all of them are known by then, in one that makes some of them along other axes, or
-    /// in a new one. Elements are then told by the axes of that loop, and so are the operands; rows by the space itself.
+    /// in a new one. Elements and operands are then indexed by the axes of that loop; rows by the space itself.
     pub(super) fn loop_over(&mut self, extents: &InlineVec<usize>, operands: &mut [Located]) -> Place {
         if let Some(group) = self.rows_over(extents, operands) {
             self.works(group);

@@ -58,7 +58,7 @@ pub(super) fn order_of(operands: &[Located]) -> Option<InlineVec<usize>> {
     (is_useful && full.all(|operand| order(operand) == own)).then_some(own)
 }
 
-/// The strides along the axes of a shape of what lies row by row in an order of those that are longer than 1.
+/// Row-major strides of a shape under a permutation of its axes longer than 1.
 pub(super) fn strides_in(order: &[usize], extents: &[usize], shape: &[usize]) -> InlineVec<isize> {
     let lying = rows(extents);
     let mut squeezed = InlineVec::from_elem(0, order.len());

@@ -4,7 +4,7 @@
 //! slices and reshapes are only other strides. Producers are put into groups, each of which becomes one step;
 //! pointwise nodes join the loop that makes their operands, and sums join the loop over what they sum.
 //!
-//! - `strides` tells which other shapes and orders of the same elements need no copy;
+//! - `strides` decides which reshapes and permutations need no copy;
 //! - `groups` decides what runs in one step, and `row_reduction` along which axes a loop can reduce rows;
 //! - `elements` emits the instructions of loops, `products` lowers einsum, and `calls` calls on whole arrays and scans;
 //! - `padding` allocates zeros around what a view reads outside of, and `scatter_fusion` finds contractions that
@@ -68,14 +68,14 @@ struct Producer {
     /// Its register, if instructions of the same group can go on with it.
     register: Option<Register>,
     /// Whether that register holds one number for each row of the loop, and the register that holds it for each element,
-    /// once somebody has asked for it.
+    /// once it is requested.
     by_row: bool,
     spread: Option<Register>,
     /// The number that all its elements are, which any loop can write down for itself.
     number: Option<f64>,
     /// Whether anybody reads it from memory.
     needed: bool,
-    /// Whether it is a product that a loop goes on with piece by piece.
+    /// Whether it is a product with an epilogue, computed tile by tile.
     in_pieces: bool,
     /// The result that it is.
     result: Option<usize>,
@@ -99,7 +99,7 @@ struct Lowering<'g> {
     folds: NumberMap<usize, usize>,
     /// The last loop over each space.
     latest: NumberMap<InlineVec<usize>, usize>,
-    /// No loop before this one goes on with what comes now.
+    /// Loops before this one accept no further instructions.
     barrier: usize,
     /// The source of the node that is being planned; inputs have none.
     source: Option<usize>,
@@ -189,7 +189,7 @@ impl<'g> Lowering<'g> {
         match &node.op {
             Op::Variable | Op::StopGradient => self.at(input(0)),
             Op::ControlDependency => {
-                // No loop from before goes on with what comes now.
+                // Earlier loops accept no further instructions.
                 self.latest.clear();
                 self.barrier = self.groups.len();
                 self.at(input(0))

@@ -133,7 +133,7 @@ impl Lowering<'_> {
     }
 }
 
-/// So many nodes at most are looked at behind the factors of one product: sums of sums could have any number.
+/// At most this many nodes are searched behind the factors of one product: sums of sums could have any number.
 const MOST_LOOKS: usize = 64;
 
 /// The operands of a product along labels in some order.

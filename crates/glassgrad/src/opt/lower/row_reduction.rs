@@ -9,7 +9,7 @@ use super::strides::{is_rows, rows, split};
 use super::{Located, Lowering};
 use crate::shape::InlineVec;
 
-/// From so many rows on it is worth it that they lie side by side, without neighbouring elements of their own.
+/// From this many rows on, rows are vectorised across instead of along.
 const SIDE_BY_SIDE: usize = 8;
 
 /// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row, and
@@ -49,7 +49,7 @@ pub(super) fn with_rows(strides: &[isize], along: &[bool]) -> InlineVec<isize> {
     along.iter().map(|along| if *along { 0 } else { strides.next().copied().unwrap_or(0) }).collect()
 }
 
-/// The fewest axes of which both lists of sizes are made, if there are such: the same elements in the same order.
+/// The coarsest common refinement of two shapes, if there is one: the same elements in the same order.
 pub(super) fn common_axes(a: &[usize], b: &[usize]) -> Option<InlineVec<usize>> {
     if a == b || a.contains(&0) || b.contains(&0) {
         return (a == b).then(|| a.iter().copied().collect());
@@ -93,7 +93,7 @@ impl LoopGroup {
         self.with_rows(&rows(&self.row_extents()))
     }
 
-    /// Whether strides lead to one place for each row. The first such strides tell where the rows of a loop are, if these lie
+    /// Whether strides lead to one place for each row. The first such strides determine where the rows of a loop are, if these lie
     /// among each other: then it is cheaper to read one number for each row than to find it for each element.
     pub(super) fn is_one_for_each_row(&mut self, strides: &[isize], most: usize) -> bool {
         let is_among = |along: &InlineVec<bool>| {
@@ -131,7 +131,7 @@ impl Lowering<'_> {
         }
         let Group::Loop(group) = &self.groups[producer.group] else { return false };
         match producer.by_row {
-            // Rows are told by the axes of their own loop.
+            // Rows are indexed by the axes of their own loop.
             true => *group.extents == *extents && *operand.strides == *group.row_strides(),
             false => common_axes(&group.extents, extents).is_some() && is_rows(extents, &operand.strides),
         }

@@ -31,7 +31,7 @@ pub(super) fn folds(graph: &Graph) -> NumberMap<usize, usize> {
 }
 
 impl Lowering<'_> {
-    /// Where the elements of a product go, if nobody but a view reads them.
+    /// The destination of the elements of a product, if a view is their only reader.
     pub(super) fn fold_of(&self, number: usize, einsum: &Einsum) -> Option<PaddedView> {
         let spread = self.folds.get(&number)?;
         match &self.graph.nodes[*spread].op {

@@ -28,7 +28,7 @@ pub(in crate::opt) fn is_rows(shape: &[usize], strides: &[isize]) -> bool {
     })
 }
 
-/// Strides along axes as strides along finer ones, of which those are made.
+/// Strides along axes as strides along a refinement of them.
 pub(super) fn split(extents: &[usize], strides: &[isize], finer: &[usize]) -> InlineVec<isize> {
     if extents == finer {
         return strides.iter().copied().collect();
@@ -63,12 +63,12 @@ pub(super) fn is_contiguous(shape: &[usize], strides: &[isize]) -> bool {
 }
 
 /// The strides of the same elements in another shape, if there are any.
-pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> Option<InlineVec<isize>> {
+pub(super) fn reshaped(shape: &[usize], strides: &[isize], target: &[usize]) -> Option<InlineVec<isize>> {
     if shape.contains(&0) {
-        return Some(rows(wanted));
+        return Some(rows(target));
     }
     let (shape, strides) = squeezed(shape, strides);
-    let mut result = InlineVec::from_elem(0, wanted.len());
+    let mut result = InlineVec::from_elem(0, target.len());
     let (mut old, mut new) = (0, 0);
     while old < shape.len() {
         // The fewest axes of both shapes that hold equally many elements.
@@ -77,7 +77,7 @@ pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> 
         old += 1;
         while old_count != new_count || new_count == 1 {
             if new_count < old_count {
-                new_count *= wanted.get(new)?;
+                new_count *= target.get(new)?;
                 new += 1;
             } else {
                 old_count *= shape.get(old)?;
@@ -92,7 +92,7 @@ pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> 
         let mut stride = strides[old - 1];
         for axis in (first_new..new).rev() {
             result[axis] = stride;
-            stride *= wanted[axis] as isize;
+            stride *= target[axis] as isize;
         }
     }
     Some(result)

@@ -19,7 +19,7 @@ pub(super) fn common(graph: Graph) -> Graph {
     })
 }
 
-/// What tells a node from others; none for what is never shared.
+/// The key of common subexpression elimination; none for nodes that are never shared.
 fn fingerprint(node: &GraphNode) -> Option<u128> {
     let mut hash = Fingerprint::default();
     let is_known = match (&node.op, &node.inputs[..]) {

@@ -28,13 +28,13 @@ pub(super) struct Chosen {
 }
 
 impl Orders {
-    /// Searches for the products of a graph with so many nodes.
+    /// The search budget for a graph with this many nodes.
     pub(super) fn for_nodes(nodes: usize) -> Orders {
         let patience = PATIENCE[0] + PATIENCE[1] * nodes as u64;
         Orders { plans: NumberMap::default(), joint: NumberMap::default(), patience }
     }
 
-    /// Whether much was searched for already: then only small products are looked at.
+    /// Whether much was searched for already: then only small products are searched.
     pub(super) fn is_tired(&self) -> bool {
         self.patience == 0
     }

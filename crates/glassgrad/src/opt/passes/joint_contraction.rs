@@ -187,7 +187,7 @@ fn groups(graph: &Graph, uses: &[usize]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The members of a group with those that several of them read put into them. What nobody else reads is left out.
+/// The members of a group with those that several of them read put into them. What has no other reader is left out.
 fn expanded(uses: &[usize], members: &[Member], dtype: DType) -> Option<Vec<Member>> {
     let mut expanded: Vec<Member> = Vec::with_capacity(members.len());
     let mut taken_in: NumberMap<usize, usize> = NumberMap::default();

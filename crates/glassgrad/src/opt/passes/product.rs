@@ -78,7 +78,7 @@ pub(super) fn renamed(einsum: &Einsum) -> Einsum {
 }
 
 /// Mixes a product into a fingerprint, with its operands in some order and under the names that labels get in the order
-/// of appearance, as [`renamed`] gives them; `operand` adds what else tells operands apart.
+/// of appearance, as [`renamed`] gives them; `operand` adds what else distinguishes operands.
 pub(super) fn mix_product(
     hash: &mut Fingerprint,
     einsum: &Einsum,
