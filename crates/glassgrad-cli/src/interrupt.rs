@@ -6,7 +6,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// From now on the first Ctrl-C is only written down.
 pub(crate) fn listen() {
-    // A second call finds the handler in place, which is all that is wanted.
+    // A second call finds the handler installed already.
     let _ = ctrlc::set_handler(|| {
         if ASKED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -14,7 +14,7 @@ pub(crate) fn listen() {
     });
 }
 
-/// Whether someone has asked to end.
+/// Whether Ctrl-C was pressed.
 pub(crate) fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

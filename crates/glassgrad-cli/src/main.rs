@@ -70,14 +70,14 @@ commands! {
     Man complete,
 }
 
-/// The table that the parser, the completions and the manual are made from.
+/// The table from which the parser, the completions and the manual are generated.
 fn program() -> clap::Command {
     Program::command()
 }
 
 fn main() -> ExitCode {
     match Program::parse().command.run() {
-        // By convention 128 + SIGINT: the run has ended in good order, but not as it was asked for.
+        // By convention 128 + SIGINT: the run has ended cleanly, but early.
         Ok(()) if interrupt::is_asked() => ExitCode::from(130),
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure),
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 fn report(failure: &Failure) -> ExitCode {
     let colour = plot::is_coloured(&std::io::stderr());
     let (start, end) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
-    // Where nobody reads any more, the exit code still tells.
+    // On a closed pipe only the exit code reports the failure.
     let _ = writeln!(std::io::stderr(), "{start}error{end}: {}", terminal::escaped(&failure.to_string()));
     failure.exit_code()
 }

@@ -1,20 +1,20 @@
-//! The memory that can be had, asked for before anything large is made: an allocation that fails ends the program.
+//! Available memory, checked before large allocations: a failed allocation aborts the program.
 
 use std::fs;
 
 use crate::failure::Failure;
 
-/// Refuses what needs more memory than there is. What is told says what needs it and what to change.
-pub(crate) fn check(needed: u64, told: impl FnOnce() -> String) -> Result<(), Failure> {
+/// Refuses to exceed the available memory. The message says what needs it and what to change.
+pub(crate) fn check(needed: u64, message: impl FnOnce() -> String) -> Result<(), Failure> {
     match available() {
         Some(available) if needed > available => Err(Failure::Input(format!(
             "{}\n  = help: at least {} of memory are needed, and {} can be had",
-            told(),
+            message(),
             shown(needed),
             shown(available)
         ))),
-        // Where the system does not tell, only what no machine has is refused.
-        None if needed > 1 << 46 => Err(Failure::Input(format!("{}: that is {} of memory", told(), shown(needed)))),
+        // Where the available memory is unknown, only sizes beyond any machine are refused.
+        None if needed > 1 << 46 => Err(Failure::Input(format!("{}: that is {} of memory", message(), shown(needed)))),
         _ => Ok(()),
     }
 }
@@ -30,7 +30,7 @@ pub(crate) fn shown(bytes: u64) -> String {
 }
 
 /// The bytes that this process can still get: by the machine, by its control group, and by the limit of its address space.
-/// `None` where the system tells nothing of this.
+/// `None` where the system does not report it.
 fn available() -> Option<u64> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let of_machine = || {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
-/// Whether a stream is read by someone who sees colours and has not asked for none.
+/// Whether a stream is a terminal with colours, and `NO_COLOR` is not set.
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }

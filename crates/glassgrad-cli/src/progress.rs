@@ -1,4 +1,4 @@
-//! A bar that tells how far training is: loss, measure, speed, time left.
+//! Progress bar of training: loss, metric, speed, time left.
 
 use std::cell::RefCell;
 use std::io::IsTerminal as _;
@@ -26,7 +26,7 @@ pub(crate) struct Progress<'p> {
 const BETWEEN_WRITES: Duration = Duration::from_secs(2);
 
 impl<'p> Progress<'p> {
-    /// A bar for so many steps, if it may be seen.
+    /// A bar for this many steps, if standard error is a terminal.
     pub(crate) fn new(
         name: &str,
         steps: u64,

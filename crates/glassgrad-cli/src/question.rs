@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) struct Question {
     /// The expression, for example "ln(x1) + x1*x2 - sin(x2)".
     ///
-    /// Parts can be named, and several results asked for: "a = x*y; a + 1; a^2".
+    /// Subexpressions can be named, and there can be several results: "a = x*y; a + 1; a^2".
     #[arg(allow_hyphen_values = true)]
     expression: String,
 
@@ -202,7 +202,7 @@ impl Problem {
 
     /// The nodes of the tape with the text from which each was recorded.
     pub(crate) fn spans(&self) -> Vec<(NodeId, Span)> {
-        // Recording once more tells which node of the expression became which node of the tape.
+        // Recording once more maps nodes of the expression to nodes of the tape.
         let again = Tape::new();
         let variables: Vec<Var<'_>> = self.point.iter().map(|value| again.input(*value)).collect();
         let recorded = self.expression.formula().evaluate_all(&variables);

@@ -53,7 +53,7 @@ pub(crate) fn print_data(text: &str) -> Result<(), Failure> {
 
 /// Writes a warning to standard error.
 pub(crate) fn warn(text: &str) {
-    // Where nobody reads any more, there is nobody to warn.
+    // On a closed pipe a warning has no reader.
     let _ = writeln!(std::io::stderr(), "warning: {}", escaped(text));
 }
 

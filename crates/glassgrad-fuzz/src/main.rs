@@ -138,7 +138,7 @@ fn fuzz(options: Options) -> Result<bool, String> {
             let _ = write!(file, "--generator {generator} --seed {seed:<20}");
         }
     };
-    // Panics are caught and told with their case; the default hook would print each of them once more.
+    // Panics are caught and reported with their case; the default hook would print each of them once more.
     std::panic::set_hook(Box::new(|_| {}));
     let outcome = run(&all, &options.plan, &begin);
     println!("{}", counters::table());

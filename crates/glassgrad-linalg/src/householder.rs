@@ -14,7 +14,7 @@ const BLOCK: usize = 32;
 /// first element of v is 1. What is such a multiple already stays as it is, with τ = 0.
 #[inline(always)]
 pub(crate) fn reflection(x: &mut [f64]) -> (f64, f64) {
-    // Subnormal numbers have too few digits for a vector of length 1: they are made large first.
+    // Subnormal numbers have too few digits for a vector of length 1: they are scaled up first.
     let size = norm(x);
     if size < TINY && size > 0.0 {
         x.iter_mut().for_each(|x| *x /= TINY);

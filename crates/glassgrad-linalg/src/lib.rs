@@ -43,6 +43,6 @@ pub use schur::{GeneralEigen, Schur, general_eigen};
 pub use svd::Svd;
 pub use triangular::{Triangle, solve_triangular};
 
-/// An iteration that did not converge: it has made more steps than any matrix of finite numbers needs.
+/// An iteration that did not converge: it has taken more iterations than any matrix of finite numbers needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoConvergence;

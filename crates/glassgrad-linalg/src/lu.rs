@@ -99,7 +99,7 @@ impl Lu {
         &self.order
     }
 
-    /// How many exchanges of two rows the order is made of: the determinant changes its sign with each.
+    /// The number of row exchanges of the permutation, whose parity is the sign of the determinant.
     pub fn transpositions(&self) -> usize {
         self.transpositions
     }

@@ -20,7 +20,7 @@ pub(crate) fn rotation(x: f64, z: f64) -> (f64, f64, f64) {
     }
     let r = x.hypot(z);
     if r < TINY {
-        // Quotients of subnormal numbers are no cosines: they are made large first.
+        // Quotients of subnormal numbers are no cosines: they are scaled up first.
         let (x, z) = (x / TINY, z / TINY);
         let r = x.hypot(z);
         return (x / r, z / r, r * TINY);

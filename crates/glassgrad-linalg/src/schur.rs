@@ -7,7 +7,7 @@ use crate::matrix::Matrix;
 
 /// The iteration needs about two steps for an eigenvalue.
 const STEPS_PER_VALUE: usize = 60;
-/// After so many steps for one value an exceptional shift breaks a cycle.
+/// After this many iterations for one eigenvalue an exceptional shift breaks a cycle.
 const EXCEPTIONAL: usize = 10;
 
 /// a = z·t·zᵀ with an orthogonal z and a t that is upper triangular but for blocks of two rows on its diagonal, each of which

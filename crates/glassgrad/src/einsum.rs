@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::hashing::{Fingerprint, Structure};
 use crate::shape::Shape;
-use crate::shared::{Fingerprint, Structure};
 
 /// A label: its number is its place in the list of extents.
 ///

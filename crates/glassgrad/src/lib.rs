@@ -130,10 +130,11 @@ pub mod algebra;
 pub mod array;
 pub mod dtype;
 pub mod einsum;
-mod few;
+pub mod hashing;
+pub mod interning;
+mod numbering;
 pub mod rng;
 pub mod shape;
-pub mod shared;
 mod special;
 pub mod view;
 

@@ -2,7 +2,7 @@
 //!
 //! A row gives the value in terms of a machine number and the derivative as a formula in the
 //! argument and the output. Methods, rules in every mode, the recording tape, the expression
-//! language, the reference page and the tests are all made from the row: adding an operation is
+//! language, the reference page and the tests are all generated from the row: adding an operation is
 //! adding a row, and this is the only file that states a pointwise derivative.
 //!
 //! `(x)` marks a rule in the argument alone, `(x => y)` one that reuses the output. Rules that
@@ -831,7 +831,7 @@ macro_rules! define_algebra {
             fn select(mask: Self::Mask, taken: impl FnOnce() -> Self, otherwise: impl FnOnce() -> Self) -> Self;
 
             /// Chooses between two numbers that both exist already. Engines that record override this,
-            /// so that the choice itself becomes a node that can be looked at and replayed.
+            /// so that the selection itself becomes a node that can be inspected and replayed.
             #[inline]
             fn choose(left: Self, relation: Relation, right: Self, taken: Self, otherwise: Self) -> Self {
                 Self::select(left.compare(relation, right), || taken, || otherwise)

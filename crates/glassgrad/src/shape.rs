@@ -3,7 +3,10 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::few::Few;
+use smallvec::SmallVec;
+
+/// Per-axis data such as sizes and strides, stored inline for the usual ranks: it is copied with every node.
+pub(crate) type InlineVec<T> = SmallVec<[T; 5]>;
 
 /// The sizes of the axes of a tensor. A number has the empty shape.
 ///
@@ -15,7 +18,7 @@ use crate::few::Few;
 /// assert_eq!(matrix.broadcast(&Shape::from([2])), None);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Shape(Few<usize>);
+pub struct Shape(InlineVec<usize>);
 
 impl Shape {
     /// The shape of a number.
@@ -119,7 +122,7 @@ impl From<Vec<usize>> for Shape {
 impl From<&[usize]> for Shape {
     #[inline]
     fn from(sizes: &[usize]) -> Self {
-        Shape(Few::from(sizes))
+        Shape(InlineVec::from_slice(sizes))
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a tape did, told step by step in the user's names.
+//! Step-by-step trace of a tape, in the user's names.
 //!
-//! A [`Trace`] looks at a recorded tape and gives every node a label, the expression that made it,
+//! A [`Trace`] reads a recorded tape and gives every node a label, its expression,
 //! the formulas of its local partial derivatives, and the steps of both sweeps in the order in which
 //! they happen. It computes nothing that the tape does not: its numbers are the sweeps' own.
 
@@ -44,7 +44,7 @@ pub struct ForwardRow {
     pub node: NodeId,
     /// Its label.
     pub label: String,
-    /// The expression that made it, in labels; `input` for an input.
+    /// Its expression, in labels; `input` for an input.
     pub expression: String,
     /// The same with numbers in place of labels.
     pub numbers: String,
@@ -191,18 +191,18 @@ impl<'t> Trace<'t> {
         self.tape.ids().find(|id| self.label(*id) == label)
     }
 
-    /// The choice that made a node, if one did.
+    /// The selection that a node is the result of, if any.
     pub fn choice(&self, node: NodeId) -> Option<&Choice<f64>> {
         // Choices were recorded in the order of their nodes.
         self.choices.binary_search_by_key(&node, |choice| choice.node).ok().map(|place| &self.choices[place])
     }
 
-    /// The expression that made a node, in labels.
+    /// The expression of a node, in labels.
     pub fn expression(&self, node: NodeId) -> String {
         self.write(node, |id| self.label(id).to_owned())
     }
 
-    /// The expression that made a node, with the values of its operands.
+    /// The expression of a node, with the values of its operands.
     pub fn numbers(&self, node: NodeId) -> String {
         self.write(node, |id| short(self.tape.value(id)))
     }
@@ -338,7 +338,7 @@ impl<'t> Trace<'t> {
         self.tape.ancestors(output).into_iter().find(|id| !self.tape.value(*id).is_finite())
     }
 
-    /// The node whose local partial derivative made an adjoint not finite, and that adjoint's step.
+    /// The node whose local partial derivative first gives a non-finite adjoint, and that adjoint's step.
     pub fn first_adjoint_not_finite(&self, output: NodeId) -> Option<(NodeId, ReverseStep)> {
         let position = self.reverse(output).into_iter().find(|step| !step.adjoint.is_finite())?;
         let children = self.tape.children(position.node);

@@ -6,8 +6,8 @@
 
 use std::fmt;
 
+use crate::hashing::{Fingerprint, Structure};
 use crate::shape::Shape;
-use crate::shared::{Fingerprint, Structure};
 
 /// One axis of what is read: the place that the indices of the result lead to.
 ///

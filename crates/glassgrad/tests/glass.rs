@@ -5,7 +5,9 @@ use glassgrad::array::{Array, Buffer};
 use glassgrad::certify::{Suspicion, certify_tensors};
 use glassgrad::dtype::DType;
 use glassgrad::expr::{Axes, CustomOp, Rule};
-use glassgrad::glass::{Graph, NonFinite, Verdict, Wanted, audit, explain_non_finite, independent, non_finite_in};
+use glassgrad::glass::{
+    DerivativeOrder, Graph, NonFinite, Verdict, audit, explain_non_finite, independent, non_finite_in,
+};
 use glassgrad::rng::Key;
 use glassgrad::shape::Shape;
 use glassgrad::{Tensor, Tree, grad, hessian, jacobian, scan, vmap};
@@ -244,12 +246,12 @@ mod faults {
     use super::*;
 
     /// The line where what is not finite began, and the whole story.
-    fn told(found: Result<Option<NonFinite>, glassgrad::error::Error>) -> (u32, Wanted, String) {
+    fn explained(found: Result<Option<NonFinite>, glassgrad::error::Error>) -> (u32, DerivativeOrder, String) {
         let found = found.unwrap().expect("something is not finite");
         let first = &found.provenance.path[0];
         assert!(first.origin.file().ends_with("tests/glass.rs"), "{found}");
         assert!(!first.value.is_finite());
-        (first.origin.line(), found.wanted, without_places(&found.to_string()))
+        (first.origin.line(), found.order, without_places(&found.to_string()))
     }
 
     #[test]
@@ -260,8 +262,8 @@ mod faults {
             let quotient = x.sin() / x;
             (quotient * 2.0).sum()
         };
-        let (found, wanted, story) = told(explain_non_finite(f, &x));
-        assert_eq!((found, wanted), (line, Wanted::Value));
+        let (found, order, story) = explained(explain_non_finite(f, &x));
+        assert_eq!((found, order), (line, DerivativeOrder::Value));
         insta::assert_snapshot!(story, @r#"
         the value is not finite
           began at v2 = v1 / x at HERE
@@ -277,8 +279,8 @@ mod faults {
         let x = Tensor::from([[1.0, 2.0], [-3.0, 4.0]]).named("x");
         let line = line!() + 1;
         let f = |x: &Tensor| x.ln().sum_over(0).square().sum();
-        let (found, wanted, story) = told(explain_non_finite(f, &x));
-        assert_eq!((found, wanted), (line, Wanted::Value));
+        let (found, order, story) = explained(explain_non_finite(f, &x));
+        assert_eq!((found, order), (line, DerivativeOrder::Value));
         insta::assert_snapshot!(story, @r#"
         the value is not finite
           began at v1 = ln(x) at HERE
@@ -290,7 +292,7 @@ mod faults {
         let error = f(&x).eval_checked().unwrap_err();
         assert_eq!(error.origin().unwrap().line(), line);
         insta::assert_snapshot!(without_places(&error.to_string()), @r#"
-        ln: it made NaN at [1, 0], where x is -3
+        ln: it produced NaN at [1, 0], where x is -3
           operands: x
           at HERE
           help: it went on through v2 (HERE), v3 (HERE), v4 (HERE)
@@ -306,8 +308,8 @@ mod faults {
             let p = &e / e.sum_over(Axes::from(1).keep());
             p.square().sum()
         };
-        let (found, wanted, story) = told(explain_non_finite(f, &logits));
-        assert_eq!((found, wanted), (line, Wanted::Value));
+        let (found, order, story) = explained(explain_non_finite(f, &logits));
+        assert_eq!((found, order), (line, DerivativeOrder::Value));
         insta::assert_snapshot!(story, @r#"
         the value is not finite
           began at v1 = exp(logits) at HERE
@@ -333,9 +335,9 @@ mod faults {
         let x = Tensor::from([4.0, 0.0]).named("x");
         let line = line!() + 1;
         let f = |x: &Tensor| x.powf(1.5).sum();
-        assert_eq!(non_finite_in(Wanted::Gradient, f, &x).unwrap(), None);
-        let (found, wanted, story) = told(explain_non_finite(f, &x));
-        assert_eq!((found, wanted), (line, Wanted::SecondDerivative));
+        assert_eq!(non_finite_in(DerivativeOrder::Gradient, f, &x).unwrap(), None);
+        let (found, order, story) = explained(explain_non_finite(f, &x));
+        assert_eq!((found, order), (line, DerivativeOrder::SecondDerivative));
         insta::assert_snapshot!(story, @r#"
         the second derivative with respect to x is not finite
           began at v4 = 1.5 * (0.5 * x^(-0.5)), in the derivative of v1 = x^1.5 at HERE
@@ -346,8 +348,8 @@ mod faults {
         let line = line!() + 1;
         let length = |x: &Tensor| x.square().sum().sqrt();
         let origin = Tensor::from([0.0, 0.0]).named("x");
-        for wanted in [Wanted::Gradient, Wanted::SecondDerivative] {
-            let (found, _, story) = told(non_finite_in(wanted, length, &origin));
+        for order in [DerivativeOrder::Gradient, DerivativeOrder::SecondDerivative] {
+            let (found, _, story) = explained(non_finite_in(order, length, &origin));
             assert_eq!(found, line);
             assert!(story.contains("repair: use norm or norm_over"), "{story}");
         }
@@ -361,7 +363,7 @@ mod faults {
             let logarithm = x.ln();
             (x.gt(0.0).cast(DType::F64) * logarithm).sum()
         };
-        let (found, _, story) = told(explain_non_finite(f, &x));
+        let (found, _, story) = explained(explain_non_finite(f, &x));
         assert_eq!(found, line);
         assert!(story.contains("x.gt(0.0).choose(x, 0.5) in place of x"), "{story}");
         // A value that is not used must also not be used in a derivative: x·ln x goes to 0, but its slope does not.
@@ -385,7 +387,7 @@ mod faults {
         let body = |sum: &Tensor, x: &Tensor| (sum + x.sqrt(), sum.sin());
         let run = |x: &Tensor| scan(body, &Tensor::from(0.0), x).1.sum();
         let found = explain_non_finite(run, &x).unwrap().unwrap();
-        assert_eq!((found.wanted, found.provenance.path[0].origin.line()), (Wanted::Gradient, line));
+        assert_eq!((found.order, found.provenance.path[0].origin.line()), (DerivativeOrder::Gradient, line));
         assert_eq!(found.provenance.path[0].derivative_of.as_deref(), Some("v1 = sqrt(entry1)"));
     }
 
@@ -404,7 +406,7 @@ mod faults {
         let line = line!() + 1;
         let slope = |x: &Tensor| grad(|x: &Tensor| x.sqrt().sum())(x).sum();
         let found = explain_non_finite(slope, &x).unwrap().unwrap();
-        assert_eq!((found.wanted, found.provenance.path[0].origin.line()), (Wanted::Value, line));
+        assert_eq!((found.order, found.provenance.path[0].origin.line()), (DerivativeOrder::Value, line));
         assert_eq!(found.repair, None);
     }
 
@@ -545,7 +547,7 @@ mod faults {
         assert_eq!(verdict("dead").cuts()[0].zeros, Some((2, 2)));
         insta::assert_snapshot!(without_places(&report.to_string()), @r#"
         first     f64[2]  reached             gradient 3 … 7, mean 5
-        dead      f64[2]  numerically zero    made zero by relu(dead) at HERE, whose slope is 0 in 2 of 2 elements
+        dead      f64[2]  numerically zero    made zero by relu(dead) at HERE, whose derivative is 0 in 2 of 2 elements
         stopped   f64[2]  cut                 cut by stop_gradient(stopped) at HERE
         placed    f64[2]  cut                 cut by argmax(placed) at HERE
         counted   f64[2]  cut                 cut by cast(counted) at HERE
@@ -597,9 +599,9 @@ mod faults {
     fn outputs_that_do_not_depend_on_inputs() {
         let point = (Tensor::from(1.0), vec![Tensor::from(2.0), Tensor::from(3.0)]);
         let f = |(a, b): &(Tensor, Vec<Tensor>)| vec![a * &b[0], b[1].sign() + a];
-        let told: Vec<String> = independent(f, &point).iter().map(ToString::to_string).collect();
+        let causes: Vec<String> = independent(f, &point).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            causes,
             [
                 "output 0 does not depend on input 1.1",
                 "output 1 does not depend on input 1.0",

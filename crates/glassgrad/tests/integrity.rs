@@ -185,7 +185,7 @@ fn a_panic_of_the_dataset_is_an_error_and_not_the_end_of_training() {
     let training = Training::new(square, Optimizer::sgd(0.001)).epochs(3).batch_size(8);
     let trouble = training.run(&Tensor::from(0.0), &Arc::new(Broken)).map(|_| ()).unwrap_err();
     assert!(matches!(trouble, TrainError::Failed(_)));
-    assert!(trouble.to_string().contains("the dataset panicked while it made batch"), "{trouble}");
+    assert!(trouble.to_string().contains("the dataset panicked while it loaded batch"), "{trouble}");
 }
 
 /// Panics after the third epoch.

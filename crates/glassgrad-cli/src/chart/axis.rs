@@ -13,7 +13,7 @@ pub(crate) struct Axis {
 /// Numbers whose ends are further apart than this factor are shown on a logarithmic axis.
 const FAR_APART: f64 = 30.0;
 
-/// About so many numbers stand beside an axis.
+/// The approximate number of tick labels of an axis.
 const TICKS: f64 = 5.0;
 
 /// Numbers larger than this are drawn as if they were this large, so that differences are still numbers.
@@ -35,7 +35,7 @@ impl Axis {
         Axis::between(name, low - margin, high + margin)
     }
 
-    /// An axis with equal steps that begins and ends where it is told.
+    /// A linear axis between given ends.
     pub(crate) fn between(name: &str, low: f64, high: f64) -> Axis {
         let (low, high) = widened((low, high));
         let step = round_step((high - low) / TICKS);
@@ -156,7 +156,7 @@ fn step_has_quarter(step: f64) -> bool {
     (digit - 2.5).abs() < 1e-6
 }
 
-/// A number with so many decimals, without those that say nothing.
+/// A number with at most this many decimals, without trailing zeros.
 fn plain(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let told = [0.0, 1.0, -0.25, 1234.5678, 1e-5, -2.5e-7, 1e12, 5e-324, 9.999e-6, f64::INFINITY].map(number);
-        assert_eq!(told, ["0", "1", "−0.25", "1235", "10⁻⁵", "−2.5·10⁻⁷", "10¹²", "4.94·10⁻³²⁴", "10⁻⁵", "∞"]);
+        let shown = [0.0, 1.0, -0.25, 1234.5678, 1e-5, -2.5e-7, 1e12, 5e-324, 9.999e-6, f64::INFINITY].map(number);
+        assert_eq!(shown, ["0", "1", "−0.25", "1235", "10⁻⁵", "−2.5·10⁻⁷", "10¹²", "4.94·10⁻³²⁴", "10⁻⁵", "∞"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Colours that tell classes and curves apart, on light and on dark paper.
+//! Categorical palette for classes and curves, on light and dark backgrounds.
 
 /// As many have a colour of their own that a page may change by its variables `--c0` to `--c7`.
 pub(crate) const NAMED: usize = 8;

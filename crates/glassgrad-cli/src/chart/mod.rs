@@ -2,7 +2,7 @@
 //!
 //! Colours are CSS variables where there are few, so that a page decides how they look by day and by night. What is not
 //! finite is left out and never stands in the text. [`axis`] finds round numbers, [`plot`] draws over two axes, [`bitmap`]
-//! makes pictures of single pixels, [`colour`] tells classes apart, [`sheet()`] makes files that need no page.
+//! encodes bitmaps, [`colour`] is the categorical palette, [`sheet()`] writes standalone SVG files.
 
 pub(crate) mod axis;
 pub(crate) mod bitmap;

@@ -82,7 +82,7 @@ impl Plot {
     fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
         let Field { left, top, width, height } = self.field;
         let (across, up) = (self.across.place(x)?, self.up.place(y)?);
-        // What lies far outside would make numbers that no picture can hold.
+        // Coordinates far outside would overflow in SVG viewers.
         let near = |part: f64| part.clamp(-2.0, 3.0);
         Some((left + width * near(across), top + height * (1.0 - near(up))))
     }
@@ -103,7 +103,7 @@ impl Plot {
         self.curve("curve dashed", 0, name, colour, points);
     }
 
-    /// A curve that goes on between its points, as that of a function does.
+    /// A continuous curve through its points.
     pub(crate) fn function(&mut self, name: &str, colour: &str, points: &[(f64, f64)]) {
         self.curve("curve", 0, name, colour, points);
     }
@@ -273,7 +273,7 @@ impl Plot {
     }
 }
 
-/// A text of at most so many characters, the last of which tells that there were more.
+/// A text of at most this many characters, truncated with an ellipsis.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     match text.chars().nth(most) {
         None => text.to_owned(),

@@ -9,12 +9,12 @@ use super::{Plot, escaped};
 pub(crate) const TITLE: f64 = 26.0;
 const LINE: f64 = 19.0;
 
-/// What a page would tell of the parts of a drawing. Not every program that shows pictures knows variables.
+/// The style sheet of a standalone drawing. Not every SVG viewer supports CSS variables.
 const STYLE: &str = ".grid{stroke:#e2e8f0;fill:none}.axis{stroke:#475569;fill:none}.tick{fill:#475569}\
     .axis-name,.title,.name{fill:#0f172a}.title{font-size:16px}.curve{fill:none;stroke-width:2;stroke-linejoin:round}\
     .dots{fill:none;stroke-width:6.5;stroke-linecap:round}.legend{fill:#fff;fill-opacity:0.85;stroke:#94a3b8}";
 
-/// Drawings of one size, each under its title, in so many columns; what their curves are called stands in their upper left.
+/// Drawings of one size, each under its title, in a grid with this many columns; the legends are in their upper left.
 pub(crate) fn sheet(plots: &[(&str, Plot)], columns: usize) -> String {
     let columns = columns.clamp(1, plots.len().max(1));
     let (wide, high) = plots

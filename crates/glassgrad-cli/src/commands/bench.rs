@@ -37,7 +37,7 @@ use workload::{Prepared, WORKLOADS};
 
 /// After this time no further repetition of a workload begins, if there are some already.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many repetitions are made of the slowest workloads too.
+/// The minimum number of repetitions, for the slowest workloads too.
 const LEAST_REPETITIONS: usize = 3;
 
 /// Time reference workloads, from the gradient of a short formula to training steps of networks
@@ -99,7 +99,7 @@ impl Bench {
         // All names are understood before anything is measured.
         let chosen = chosen.into_iter().map(workload::find).collect::<Result<Vec<_>, _>>()?;
         if self.roofline {
-            return print(&roofline::told(&chosen, self.json)?);
+            return print(&roofline::report(&chosen, self.json)?);
         }
         let mut all = Vec::new();
         for (name, make) in chosen {

@@ -1,4 +1,4 @@
-//! `glassgrad completions` and `glassgrad man`: made from the same table as the parser.
+//! `glassgrad completions` and `glassgrad man`: generated from the table of the parser.
 
 use clap::Args;
 use clap_complete::Shell;

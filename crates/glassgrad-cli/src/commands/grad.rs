@@ -158,9 +158,9 @@ impl Grad {
             text += &format!("result {number} of {count}, {label} (choose another with --output)\n");
         }
         text += &format!("\nvalue     {}\n", number(answer.value));
-        for (k, (variable, slope)) in answer.variables.iter().zip(&answer.gradient).enumerate() {
+        for (k, (variable, partial)) in answer.variables.iter().zip(&answer.gradient).enumerate() {
             let head = if k == 0 { "gradient" } else { "" };
-            text += &format!("{head:<9} ∂f/∂{} = {}\n", problem.name(*variable), number(*slope));
+            text += &format!("{head:<9} ∂f/∂{} = {}\n", problem.name(*variable), number(*partial));
         }
         if let Some((variable, series)) = &answer.derivatives {
             for (k, derivative) in series.iter().enumerate() {
@@ -217,8 +217,11 @@ impl Grad {
         let Work { problem, trace, outputs, output, answer, node } = work;
         let numbers = |values: &[f64]| Value::from(values.iter().map(|value| json_number(*value)).collect::<Vec<_>>());
         let names: Vec<&str> = answer.variables.iter().map(|variable| problem.name(*variable)).collect();
-        let gradient: Map<String, Value> =
-            names.iter().zip(&answer.gradient).map(|(name, slope)| ((*name).to_owned(), json_number(*slope))).collect();
+        let gradient: Map<String, Value> = names
+            .iter()
+            .zip(&answer.gradient)
+            .map(|(name, partial)| ((*name).to_owned(), json_number(*partial)))
+            .collect();
         let mut object = Map::new();
         object.insert("expression".into(), problem.expression.source().into());
         object.insert("value".into(), json_number(answer.value));

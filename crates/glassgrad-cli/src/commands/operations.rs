@@ -1,4 +1,4 @@
-//! `glassgrad operations`: the table of operations, and the reference page made from it.
+//! `glassgrad operations`: the table of operations, and the reference page generated from it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn write_reference(folder: &Path, entries: &[Entry]) -> std::io::Result<()> {
 fn page(entries: &[Entry]) -> String {
     let mut page = String::from(
         "# Reference of operations\n\n\
-         Made from the table in `crates/glassgrad/src/ops.rs` by `cargo run --release -- operations --out docs`.\n\
+         Generated from the table in `crates/glassgrad/src/ops.rs` by `cargo run --release -- operations --out docs`.\n\
          Each rule is a formula in the argument and the output y. Pictures show the function (blue) and its\n\
          derivative (orange).\n",
     );

@@ -17,7 +17,7 @@ use crate::experiment::datasets::reading_failure;
 use crate::experiment::folder::MODEL;
 use crate::experiment::model::{self, Model};
 use crate::experiment::network::Network;
-use crate::experiment::objective::told_classes;
+use crate::experiment::objective::predicted_classes;
 use crate::experiment::predictions::Numbers;
 use crate::experiment::samples::{self, Sampling};
 use crate::experiment::settings::{Decimal, Delimiter, Header, Loss, Missing};
@@ -152,7 +152,7 @@ impl TableOptions {
     }
 }
 
-/// Rows are looked at so many at a time.
+/// Batch size of the prediction.
 const AT_ONCE: usize = 1024;
 
 /// No more characters are written at a time.
@@ -304,7 +304,7 @@ fn predictions(model: &Model, features: &Tensor) -> Result<Predictions, Error> {
     let mut columns = Vec::new();
     match &model.task.kind {
         Kind::Classes { names } => {
-            let classes = told_classes(&outputs, names.len()).map(|class| names[class as usize].clone());
+            let classes = predicted_classes(&outputs, names.len()).map(|class| names[class as usize].clone());
             columns.push(("predicted".to_owned(), Column::of_words(classes)));
             let table = Tensor::new(&outputs, [count, names.len()]);
             // A loss that asks yes or no of each class makes probabilities of their own.

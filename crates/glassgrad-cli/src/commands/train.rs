@@ -83,7 +83,7 @@ pub(crate) struct Train {
     device: DeviceChoice,
 }
 
-/// The data that has a name, and how training is asked for.
+/// The named datasets, and the options of training.
 fn after_help() -> String {
     let flags = |name: &str| match name {
         "mnist" | "fashion" => " (--data DIR, or --download)",
@@ -157,7 +157,7 @@ impl Train {
         }
     }
 
-    /// The directory, if one is asked for, and the settings: those that were written down where a run goes on.
+    /// The directory, if one is asked for, and the settings: the saved ones if a run is resumed.
     fn place(&self) -> Result<(Option<Folder>, Settings), Failure> {
         let asked = self.options.settings(&self.data)?;
         let Some(path) = &self.out else { return Ok((None, asked)) };
@@ -181,7 +181,7 @@ impl Train {
     }
 }
 
-/// What is told when the loss is not a number any more; the last good network is kept.
+/// The report of a divergence; the last network with a finite loss is saved.
 fn diverged(mishap: RunError, study: &Study, folder: Option<&Folder>) -> Failure {
     match mishap {
         RunError::Failed(failure) => failure,
@@ -198,7 +198,7 @@ fn diverged(mishap: RunError, study: &Study, folder: Option<&Folder>) -> Failure
     }
 }
 
-/// Writes all that is kept, and tells which files.
+/// Writes the results, and prints the names of the files.
 fn write(folder: &Folder, study: &Study, outcome: &Outcome) -> Result<Vec<&'static str>, Failure> {
     model::write(&folder.file(folder::MODEL), study, &outcome.network)?;
     folder.write(folder::METRICS, outcome.history.csv().as_bytes())?;

@@ -89,7 +89,7 @@ enum Search {
 /// This part of the training examples decides between candidates.
 const VALIDATION: f64 = 0.2;
 
-/// So many trials are shown.
+/// At most this many trials are shown.
 const SHOWN: usize = 15;
 
 impl Tune {

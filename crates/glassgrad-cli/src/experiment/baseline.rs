@@ -1,4 +1,4 @@
-//! What a linear model makes of the same task, fitted by Newton's method: what a network has to be better than.
+//! Linear baseline of the same task, fitted by Newton's method.
 
 use glassgrad::data::Examples;
 use glassgrad::dtype::DType;
@@ -28,7 +28,7 @@ pub(crate) struct Baseline {
 const MOST_WEIGHTS: usize = 600;
 const MOST_NUMBERS: usize = 1 << 20;
 
-/// The part of the squared weights that is added to the loss, for each example: enough for a minimum to be there.
+/// Ridge penalty, for each example: enough for a minimum to exist.
 const RIDGE: f64 = 1.0;
 
 /// Fits a linear model to a task whose examples are rows of numbers, unless it would be large.
@@ -51,30 +51,30 @@ pub(crate) fn fit(study: &Study) -> Result<Option<Baseline>, Error> {
     let inputs = inputs.cast(DType::F64).detach()?;
     let targets = if is_class { targets.clone() } else { targets.cast(DType::F64).detach()? };
     let count = inputs.shape()[0] as f64;
-    let wrong = |(weight, bias): &(Tensor, Tensor)| {
-        let told = inputs.matmul(weight) + bias;
+    let objective = |(weight, bias): &(Tensor, Tensor)| {
+        let predicted = inputs.matmul(weight) + bias;
         let losses = match loss_of {
-            Loss::CrossEntropy => loss::cross_entropy(&told, &targets),
-            _ => loss::mse(&told, &targets).sum_over(-1),
+            Loss::CrossEntropy => loss::cross_entropy(&predicted, &targets),
+            _ => loss::mse(&predicted, &targets).sum_over(-1),
         };
         // The biases too, a little: classes that all gain the same change nothing.
         losses.mean() + (loss::l2(weight) * RIDGE + loss::l2(bias) * 1e-6) * (1.0 / count)
     };
     let start = (Tensor::zeros([numbers, outputs]).cast(DType::F64), Tensor::zeros([outputs]).cast(DType::F64));
-    let minimum = Newton::new().tolerance(1e-9).minimise(wrong, &start)?;
+    let minimum = Newton::new().tolerance(1e-9).minimise(objective, &start)?;
     let (weight, bias) = minimum.point;
     let settings = Settings { loss: loss_of, layers: Vec::new(), ..study.settings.clone() };
     let Ok(objective) = Objective::of(&settings, about) else { return Ok(None) };
     let network = Network::linear(Linear { weight, bias: Some(bias) }).realise()?;
-    let judged = |part: &Part| -> Result<Score, Error> {
+    let evaluated = |part: &Part| -> Result<Score, Error> {
         let (inputs, targets) = part.tensors();
         let targets = if is_class { targets.clone() } else { targets.cast(DType::F64) };
         let part = Arc::new(Examples::new((inputs.cast(DType::F64), targets))?);
         Ok(Evaluator::new(&objective, &part).evaluate(&network)?.score)
     };
     Ok(Some(Baseline {
-        training: judged(&study.task.training)?,
-        test: judged(&study.task.test)?,
+        training: evaluated(&study.task.training)?,
+        test: evaluated(&study.task.test)?,
         rounds: minimum.rounds.len(),
     }))
 }

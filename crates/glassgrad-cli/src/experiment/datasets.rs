@@ -1,4 +1,4 @@
-//! The data that can be asked for by name, a row each, with the settings that suit it; files besides.
+//! The table of named datasets, each with its default settings; and datasets from files.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -108,7 +108,7 @@ pub(crate) const ROWS: &[Row] = &[
     },
 ];
 
-/// Points of the plane, which are made as they are asked for.
+/// Synthetic points of the plane.
 const fn points(name: &'static str, about: &'static str, suit: fn(&mut Settings)) -> Row {
     Row { name, about, suit, is_there: |_| true, load: |settings, _| synthetic(settings, &settings.data) }
 }
@@ -230,7 +230,7 @@ fn edit_distance(first: &str, second: &str) -> usize {
     row[second.len()]
 }
 
-/// The settings that suit some data, for a model if one is asked for.
+/// The default settings of a dataset, for a model if one is given.
 pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failure> {
     let found = find(data)?;
     let mut settings = Settings::default_for(data);
@@ -350,7 +350,7 @@ fn missing_help(error: Error) -> Failure {
 
 /// The task of a table that [`prepared`] returned; its name is that of the data in the settings.
 pub(crate) fn of_table(table: &Table, target: &str, settings: &Settings) -> Result<Task, Failure> {
-    // The width is known from the words of the table, before any vector is made of them.
+    // The width is known from the words of the table, before any vector is allocated.
     let features = Features::of(table, target).map_err(Failure::input)?;
     check_examples(table.rows(), features.width())?;
     let name = Path::new(&settings.data).file_name();

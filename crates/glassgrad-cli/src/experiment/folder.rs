@@ -14,7 +14,7 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Whether the directory was made for this run.
+    /// Whether the directory was created for this run.
     is_new: bool,
     /// Held locked until the process ends, however it ends.
     _lock: File,
@@ -33,7 +33,7 @@ const LOCK: &str = ".lock";
 const LARGEST: u64 = 64 << 20;
 
 impl Drop for Folder {
-    /// A directory that was made for an experiment that never began is removed again.
+    /// Removes a directory that was created for an experiment that never began.
     fn drop(&mut self) {
         if self.is_new && !self.file(SETTINGS).exists() {
             let _ = fs::remove_file(self.file(LOCK));

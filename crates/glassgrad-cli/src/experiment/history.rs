@@ -16,9 +16,9 @@ pub(crate) struct EpochRecord {
     /// The learning rate of its last step.
     #[serde(deserialize_with = "number")]
     pub(crate) rate: f64,
-    /// How well the network did on the test set after it, where that was looked at.
+    /// The evaluation on the test set after it, where one was made.
     pub(crate) test: Option<Score>,
-    /// For each parameter the typical size of its gradients and of its numbers, where that was looked at.
+    /// For each parameter the RMS of its gradient and of its elements, where they were recorded.
     pub(crate) sizes: Vec<Norms>,
     /// How long it took, without looking.
     pub(crate) seconds: f64,
@@ -65,7 +65,7 @@ impl History {
         self.epochs.iter().map(|seen| seen.seconds).sum::<f64>() + 0.0
     }
 
-    /// The points of a curve: what can be told of some epochs.
+    /// The points of a curve, for the epochs that have a value.
     pub(crate) fn curve(&self, of: impl Fn(&EpochRecord) -> Option<f64>) -> Vec<(f64, f64)> {
         self.epochs.iter().filter_map(|seen| Some((seen.epoch as f64, of(seen)?))).collect()
     }

@@ -9,7 +9,7 @@ use crate::memory;
 const ROOM: usize = 16;
 
 impl Settings {
-    /// About how many weights the network has, by its widths alone: before it is made.
+    /// An estimate of the number of weights from the widths alone, before the network is built.
     pub(crate) fn weights(&self, task: &Description) -> usize {
         let ends = task.ends(self);
         if let (Model::Cnn, Some((hidden, channels))) = (self.model, self.layers.split_last()) {

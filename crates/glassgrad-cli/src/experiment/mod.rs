@@ -1,6 +1,6 @@
 //! Experiments: data, networks and recipes by name, run and seen.
 //!
-//! [`settings`] says what an experiment is, [`options`] how it is asked for, [`datasets`] which data has a name; [`task`] is
+//! [`settings`] says what an experiment is, [`options`] its command-line options, [`datasets`] the named datasets; [`task`] is
 //! what is learnt, [`network`] what learns it, [`objective`] what for, [`recipe`] how; [`study`] runs it and keeps a
 //! [`history`]; [`folder`] is where it lies. What reports and the studio show of it is computed here too: [`predictions`], [`plane`],
 //! [`units`], [`update`], [`graph`].

@@ -69,7 +69,7 @@ fn of_file(file: &File, shown: &str) -> Result<Model, Failure> {
     let note: Note = serde_json::from_str(note)
         .map_err(|error| failed(format!("{shown}: what it says of its network cannot be read: {error}")))?;
     note.settings.check().map_err(|failure| failed(format!("{shown}: {failure}")))?;
-    // A network of the same shape says what is expected; a note that lies about it is refused before much is made.
+    // A network of the same shape gives the expected leaves; false metadata is refused before a large allocation.
     let expected: usize = file.tensors.values().map(|tensor| tensor.shape().elements()).sum();
     note.settings.check_size(&note.task, expected).map_err(|error| failed(format!("{shown}: {error}")))?;
     let like = Network::build(&note.settings, &note.task.ends(&note.settings))?;

@@ -1,4 +1,4 @@
-//! What a network is trained for, and how well it does.
+//! The training objective, and its evaluation.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::dist::{Distribution as _, Normal};
@@ -24,35 +24,35 @@ pub(crate) struct Objective {
     kind: Kind,
 }
 
-/// How well a network does on a part of the examples.
+/// The evaluation of a network on a split.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Score {
     /// The mean loss of an example, or of a character.
     #[serde(deserialize_with = "number")]
     pub(crate) loss: f64,
-    /// The measure that people look at.
+    /// The metric.
     pub(crate) measure: Measure,
 }
 
-/// A measure that people look at.
+/// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Measure {
-    /// The part of the examples whose class is told right.
+    /// The fraction of the examples that are classified correctly.
     Accuracy(#[serde(deserialize_with = "number")] f64),
-    /// The root of the mean squared error in the units of the data, and the part of the variance that is explained.
+    /// The root mean squared error in the units of the data, and the coefficient of determination R².
     Error {
         #[serde(deserialize_with = "number")]
         rmse: f64,
         #[serde(deserialize_with = "number")]
         r2: f64,
     },
-    /// What a character costs.
+    /// Bits per character.
     Bits(#[serde(deserialize_with = "number")] f64),
 }
 
 impl Measure {
-    /// What it is called.
+    /// Its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Measure::Accuracy(_) => "accuracy",
@@ -61,7 +61,7 @@ impl Measure {
         }
     }
 
-    /// The number that is drawn.
+    /// Its value, for plots.
     pub(crate) fn number(self) -> f64 {
         match self {
             Measure::Accuracy(part) => part,
@@ -103,7 +103,7 @@ pub(crate) fn metric(value: f64) -> String {
     }
 }
 
-/// So many examples are looked at together.
+/// Batch size of the evaluation.
 const AT_ONCE: usize = 512;
 
 impl Objective {
@@ -133,7 +133,7 @@ impl Objective {
     #[track_caller]
     pub(crate) fn losses(&self, outputs: &Tensor, targets: &Tensor) -> Tensor {
         let is_class = !matches!(self.kind, Kind::Numbers { .. });
-        let wanted = || if is_class { targets.one_hot(self.outputs, outputs.dtype()) } else { targets.clone() };
+        let dense = || if is_class { targets.one_hot(self.outputs, outputs.dtype()) } else { targets.clone() };
         match self.loss {
             Loss::CrossEntropy if matches!(self.kind, Kind::Text { .. }) => {
                 // Padding is no character: its loss is zero, and so is its derivative.
@@ -142,9 +142,9 @@ impl Objective {
                 counted.choose(&losses, &losses.zeros_like())
             }
             Loss::CrossEntropy => loss::cross_entropy(outputs, targets),
-            Loss::Binary => loss::binary_cross_entropy(outputs, &wanted()).sum_over(-1),
-            Loss::Hinge => loss::hinge(outputs, &(wanted() * 2.0 - 1.0)).sum_over(-1),
-            Loss::Mse => loss::mse(outputs, &wanted()).sum_over(-1),
+            Loss::Binary => loss::binary_cross_entropy(outputs, &dense()).sum_over(-1),
+            Loss::Hinge => loss::hinge(outputs, &(dense() * 2.0 - 1.0)).sum_over(-1),
+            Loss::Mse => loss::mse(outputs, &dense()).sum_over(-1),
             Loss::Huber => loss::huber(outputs, targets, 1.0).sum_over(-1),
             Loss::Normal => normal(outputs).loss(targets).sum_over(-1),
         }
@@ -171,7 +171,7 @@ impl Objective {
     }
 }
 
-/// The normal distributions that the outputs of a network tell: means, and then logarithms of deviations.
+/// The normal distributions that the outputs parametrize: means, then logarithms of standard deviations.
 #[track_caller]
 pub(crate) fn normal(outputs: &Tensor) -> Normal {
     let count = outputs.shape().last().map_or(0, |count| count / 2) as isize;
@@ -179,37 +179,37 @@ pub(crate) fn normal(outputs: &Tensor) -> Normal {
     Normal { mean: part(0, count), log_deviation: part(count, 2 * count) }
 }
 
-/// A judge of networks on one part of the examples: its program is made once.
+/// Evaluates networks on one split, with a program that is compiled once.
 pub(crate) struct Evaluator<'j> {
     part: &'j Part,
-    look: Box<Look<'j>>,
+    program: Box<Program<'j>>,
     objective: Objective,
 }
 
 /// From a network and some examples to the sum of their losses and the outputs.
-type Look<'j> = dyn Fn(&(Network, (Tensor, Tensor))) -> Result<(Tensor, Tensor), Error> + 'j;
+type Program<'j> = dyn Fn(&(Network, (Tensor, Tensor))) -> Result<(Tensor, Tensor), Error> + 'j;
 
-/// What a judge has seen.
+/// The result of an evaluation.
 pub(crate) struct Evaluation {
     pub(crate) score: Score,
-    /// The outputs of the network, an example after another; none for texts, which have too many.
+    /// The outputs of the network, row-major; empty for text, where they would be too large.
     pub(crate) outputs: Vec<f64>,
 }
 
 impl<'j> Evaluator<'j> {
     pub(crate) fn new(objective: &Objective, part: &'j Part) -> Evaluator<'j> {
         let (own, is_text) = (objective.clone(), matches!(objective.kind, Kind::Text { .. }));
-        let look = compile(move |(network, (inputs, targets)): &(Network, (Tensor, Tensor))| {
+        let program = compile(move |(network, (inputs, targets)): &(Network, (Tensor, Tensor))| {
             let outputs = network.apply(inputs);
             let losses = own.losses(&outputs, targets).sum();
-            let told = if is_text { losses.clone() } else { outputs };
-            (losses, told)
+            let predicted = if is_text { losses.clone() } else { outputs };
+            (losses, predicted)
         });
-        let look = move |x: &(Network, (Tensor, Tensor))| look.call(x);
-        Evaluator { part, look: Box::new(look), objective: objective.clone() }
+        let program = move |x: &(Network, (Tensor, Tensor))| program.call(x);
+        Evaluator { part, program: Box::new(program), objective: objective.clone() }
     }
 
-    /// Looks at all examples.
+    /// Evaluates all examples.
     pub(crate) fn evaluate(&self, network: &Network) -> Result<Evaluation, Error> {
         let count = self.part.len();
         let at_once = match self.objective.kind {
@@ -219,23 +219,25 @@ impl<'j> Evaluator<'j> {
         let (mut sum, mut outputs) = (0.0, Vec::new());
         for begin in (0..count).step_by(at_once) {
             let places: Vec<usize> = (begin..count.min(begin + at_once)).collect();
-            let (losses, told) = (self.look)(&(network.clone(), self.part.batch(&places)?))?;
+            let (losses, predicted) = (self.program)(&(network.clone(), self.part.batch(&places)?))?;
             sum += losses.item()?;
             if !matches!(self.objective.kind, Kind::Text { .. }) {
-                outputs.extend(told.cast(glassgrad::dtype::DType::F64).to_vec::<f64>()?);
+                outputs.extend(predicted.cast(glassgrad::dtype::DType::F64).to_vec::<f64>()?);
             }
         }
         let targets = &self.part.tensors().1;
         let (counted, measure) = match &self.objective.kind {
             Kind::Classes { names } => {
                 let classes = targets.to_vec::<i64>()?;
-                let right =
-                    told_classes(&outputs, names.len()).zip(&classes).filter(|(told, class)| told == *class).count();
+                let right = predicted_classes(&outputs, names.len())
+                    .zip(&classes)
+                    .filter(|(predicted, class)| predicted == *class)
+                    .count();
                 (count, Measure::Accuracy(right as f64 / count as f64))
             }
             Kind::Numbers { names, scale } => {
-                let wanted = targets.cast(glassgrad::dtype::DType::F64).to_vec::<f64>()?;
-                (count, error(&outputs, &wanted, names.len(), &scale.deviation))
+                let targets = targets.cast(glassgrad::dtype::DType::F64).to_vec::<f64>()?;
+                (count, error(&outputs, &targets, names.len(), &scale.deviation))
             }
             Kind::Text { .. } => {
                 let counted = targets.to_vec::<i64>()?.iter().filter(|symbol| **symbol >= 0).count();
@@ -246,8 +248,8 @@ impl<'j> Evaluator<'j> {
     }
 }
 
-/// The class that each row of outputs tells.
-pub(crate) fn told_classes(outputs: &[f64], classes: usize) -> impl Iterator<Item = i64> + '_ {
+/// The predicted class of each row of outputs: the argmax.
+pub(crate) fn predicted_classes(outputs: &[f64], classes: usize) -> impl Iterator<Item = i64> + '_ {
     outputs.chunks(classes.max(1)).map(|row| {
         let best = row.iter().enumerate().fold(
             (0, f64::NEG_INFINITY),
@@ -259,15 +261,15 @@ pub(crate) fn told_classes(outputs: &[f64], classes: usize) -> impl Iterator<Ite
     })
 }
 
-/// The error of numbers in their own units; the first columns of the outputs are the predictions.
-fn error(outputs: &[f64], wanted: &[f64], columns: usize, deviations: &[f64]) -> Measure {
-    let rows = wanted.len() / columns.max(1);
+/// RMSE and R² in the units of the data; the first columns of the outputs are the predictions.
+fn error(outputs: &[f64], targets: &[f64], columns: usize, deviations: &[f64]) -> Measure {
+    let rows = targets.len() / columns.max(1);
     let width = outputs.len() / rows.max(1);
     let (mut squares, mut variance) = (0.0, 0.0);
     for column in 0..columns {
-        let mean = wanted.iter().skip(column).step_by(columns).sum::<f64>() / rows as f64;
+        let mean = targets.iter().skip(column).step_by(columns).sum::<f64>() / rows as f64;
         for row in 0..rows {
-            let right = wanted[row * columns + column];
+            let right = targets[row * columns + column];
             let deviation = deviations[column];
             squares += ((outputs[row * width + column] - right) * deviation).powi(2);
             variance += ((right - mean) * deviation).powi(2);

@@ -38,7 +38,7 @@ impl Options {
         Ok(())
     }
 
-    /// The loss that suits the task, where none was asked for.
+    /// The default loss of the task, where none was given.
     pub(crate) fn fit(&self, settings: &mut Settings, about: &Description) {
         self.fit_target(settings, matches!(about.kind, Kind::Numbers { .. }));
     }

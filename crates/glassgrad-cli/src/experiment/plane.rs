@@ -1,4 +1,4 @@
-//! A part of the plane, looked at in a grid of places.
+//! A rectangular grid of points in the plane.
 
 /// A rectangle of the plane, with the ends of its sides, and a grid of the middles of equal fields.
 #[derive(Clone, Copy, Debug, PartialEq)]

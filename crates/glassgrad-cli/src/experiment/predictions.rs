@@ -1,5 +1,5 @@
-//! What a network tells, as people read it: classes with their shares, numbers in their own units, examples as they were
-//! before they were scaled.
+//! Predictions for display: classes with their shares, values in the units of the data, features
+//! with their scaling inverted.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
 use glassgrad::tree::Tree as _;
 
-use super::objective::{normal, told_classes};
+use super::objective::{normal, predicted_classes};
 use super::settings::Loss;
 use super::study::Study;
 use super::task::{Description, Part, Scale};
 
-/// One example of a part: what it is, what it is told to be, and how surely.
+/// One example: its actual class, its predicted class, and the confidence.
 pub(crate) struct Prediction {
     pub(crate) class: usize,
-    pub(crate) told: usize,
+    pub(crate) predicted: usize,
     pub(crate) share: f64,
 }
 
 impl Prediction {
     pub(crate) fn is_right(&self) -> bool {
-        self.class == self.told
+        self.class == self.predicted
     }
 }
 
-/// What outputs tell of the first examples of a part, an example after another.
+/// The predictions for the first examples of a split, from row-major outputs.
 pub(crate) fn predictions(loss: Loss, part: &Part, outputs: &[f64], classes: usize) -> Result<Vec<Prediction>, Error> {
     let right = part.tensors().1.to_vec::<i64>()?;
     let rows = outputs.chunks(classes.max(1));
-    let told = told_classes(outputs, classes).zip(rows).zip(right).map(|((told, row), class)| {
-        let told = told as usize;
-        Prediction { class: class as usize, told, share: shares(loss, row)[told] }
+    let predictions = predicted_classes(outputs, classes).zip(rows).zip(right).map(|((predicted, row), class)| {
+        let predicted = predicted as usize;
+        Prediction { class: class as usize, predicted, share: shares(loss, row)[predicted] }
     });
-    Ok(told.collect())
+    Ok(predictions.collect())
 }
 
-/// What the outputs of one example say of each class, as parts of one.
+/// The share of each class in the outputs of one example; the shares sum to one.
 ///
-/// They are probabilities where the loss makes them so; squared errors and margins say less, and are only brought to the
+/// They are probabilities where the loss is a likelihood; squared errors and margins are only normalized to the
 /// same form.
 pub(crate) fn shares(loss: Loss, outputs: &[f64]) -> Vec<f64> {
     let parts: Vec<f64> = match loss {
@@ -63,7 +63,7 @@ pub(crate) fn are_probabilities(loss: Loss) -> bool {
     matches!(loss, Loss::CrossEntropy | Loss::Binary)
 }
 
-/// The class with the largest share, and how far the share is above an even one: 0 is unsure, 1 is sure.
+/// The class with the largest share, and its margin over the uniform share, from 0 to 1.
 pub(crate) fn lead(loss: Loss, outputs: &[f64]) -> (usize, f64) {
     let even = 1.0 / outputs.len().max(1) as f64;
     let (class, share) = shares(loss, outputs)
@@ -74,30 +74,30 @@ pub(crate) fn lead(loss: Loss, outputs: &[f64]) -> (usize, f64) {
     (class, lead.clamp(0.0, 1.0))
 }
 
-/// How many examples of a class are told to be of a class; those that do not occur are not there.
+/// Counts of (actual class, predicted class), sparse: pairs that do not occur are absent.
 pub(crate) type Counts = BTreeMap<(usize, usize), usize>;
 
-/// Which classes are taken for which, where outputs tell of examples whose classes are known, an example after another.
+/// The confusion matrix of examples with these classes and row-major outputs.
 pub(crate) fn confusions(classes: &[i64], outputs: &[f64], count: usize) -> Counts {
     let mut counts = Counts::new();
-    for (class, told) in classes.iter().zip(told_classes(outputs, count)) {
-        *counts.entry((*class as usize, told as usize)).or_default() += 1;
+    for (class, predicted) in classes.iter().zip(predicted_classes(outputs, count)) {
+        *counts.entry((*class as usize, predicted as usize)).or_default() += 1;
     }
     counts
 }
 
-/// The features of a part as they were before they were scaled, an example after another.
+/// The features of a split with their scaling inverted, row-major.
 pub(crate) fn features(about: &Description, part: &Part) -> Result<Vec<f64>, Error> {
     unscaled(about, &part.tensors().0, part.len())
 }
 
-/// Some inputs as they were before they were scaled, an example after another.
+/// Inputs with their scaling inverted, row-major.
 pub(crate) fn unscaled(about: &Description, inputs: &Tensor, count: usize) -> Result<Vec<f64>, Error> {
     let inputs = inputs.reshape([count, about.view.numbers()]).cast(DType::F64);
     about.scale.invert(&inputs).to_vec::<f64>()
 }
 
-/// Features that are not scaled yet as a network sees them.
+/// Unscaled features as inputs of the network.
 pub(crate) fn inputs_of(study: &Study, features: &[f64]) -> Result<Tensor, Error> {
     let about = &study.task.about;
     let numbers = about.view.numbers();
@@ -105,61 +105,61 @@ pub(crate) fn inputs_of(study: &Study, features: &[f64]) -> Result<Tensor, Error
     about.inputs(&table, &study.settings).realise()
 }
 
-/// Numbers that a network tells, in the units of the data, an example after another.
+/// Predicted values in the units of the data, row-major.
 pub(crate) struct Numbers {
     pub(crate) means: Vec<f64>,
-    /// Where the loss asks for them.
+    /// Where the loss is that of a normal distribution.
     pub(crate) deviations: Option<Vec<f64>>,
 }
 
 impl Numbers {
-    /// What a table of outputs tells, a row for each example.
+    /// The values of a table of outputs, a row for each example.
     pub(crate) fn of(loss: Loss, scale: &Scale, outputs: &Tensor) -> Result<Numbers, Error> {
         let outputs = outputs.cast(DType::F64);
         if loss != Loss::Normal {
             return Ok(Numbers { means: scale.invert(&outputs).to_vec::<f64>()?, deviations: None });
         }
-        let told = normal(&outputs);
-        let deviations = told.log_deviation.exp().to_vec::<f64>()?;
+        let predicted = normal(&outputs);
+        let deviations = predicted.log_deviation.exp().to_vec::<f64>()?;
         let units = scale.deviation.iter().copied().cycle();
         Ok(Numbers {
-            means: scale.invert(&told.mean).to_vec::<f64>()?,
+            means: scale.invert(&predicted.mean).to_vec::<f64>()?,
             deviations: Some(deviations.into_iter().zip(units).map(|(deviation, unit)| deviation * unit).collect()),
         })
     }
 }
 
-/// The numbers that examples of a part should have, in the units of the data, an example after another.
-pub(crate) fn wanted(part: &Part, columns: usize, scale: &Scale) -> Result<Vec<f64>, Error> {
+/// The targets of a split in the units of the data, row-major.
+pub(crate) fn targets(part: &Part, columns: usize, scale: &Scale) -> Result<Vec<f64>, Error> {
     scale.invert(&part.tensors().1.reshape([part.len(), columns]).cast(DType::F64)).to_vec::<f64>()
 }
 
-/// One of some columns of a table that lies row by row.
+/// One column of a row-major table.
 pub(crate) fn column(table: &[f64], column: usize, columns: usize) -> Vec<f64> {
     table.iter().skip(column).step_by(columns.max(1)).copied().collect()
 }
 
-/// At most so many of a list, evenly spread over it.
+/// At most `most` elements of a list, evenly spaced.
 pub(crate) fn spread<T: Clone>(list: &[T], most: usize) -> Vec<T> {
     list.iter().step_by(list.len().div_ceil(most).max(1)).cloned().collect()
 }
 
-/// Numbers counted in bins of one width.
+/// A histogram with bins of equal width.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Histogram {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) counts: Vec<usize>,
-    /// How many numbers are not finite, and in no bin.
+    /// How many values are not finite, and in no bin.
     pub(crate) lost: usize,
 }
 
 impl Histogram {
-    /// Numbers between two ends; what lies beyond them is counted in the outermost bins.
+    /// Values between two ends; outliers are counted in the outermost bins.
     pub(crate) fn between(numbers: &[f64], bins: usize, low: f64, high: f64) -> Histogram {
         let mut histogram = Histogram { low, high, counts: vec![0; bins.max(1)], lost: 0 };
         let last = histogram.counts.len() - 1;
-        // Halves, because the distance of the largest numbers is none.
+        // Halves, because the difference of the largest numbers overflows.
         let width = high / 2.0 - low / 2.0;
         for number in numbers {
             if !number.is_finite() {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn confusions_are_counted_by_class_and_by_what_is_told() {
+    fn confusions_are_counted_by_actual_and_predicted_class() {
         let outputs = [1.0, 0.0, 0.0, 1.0, 3.0, 2.0, f64::NAN, f64::NAN];
         assert_eq!(confusions(&[0, 0, 1, 1], &outputs, 2), [((0, 0), 1), ((0, 1), 1), ((1, 0), 2)].into());
         assert!(confusions(&[], &[], 3).is_empty());

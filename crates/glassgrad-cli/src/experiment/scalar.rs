@@ -14,7 +14,7 @@ use super::study::{RunError, Study, Trained, batches_of};
 use super::task::Kind;
 use crate::failure::Failure;
 
-/// So many nodes may a step have.
+/// At most this many nodes in a step.
 const MOST_NODES: usize = 20_000_000;
 
 /// Refuses what the tape has no layers for.
@@ -177,6 +177,6 @@ fn of_classes<T: Real>(loss: Loss, outputs: &Matrix<T>, classes: &[i64]) -> T {
 }
 
 /// The sum of the squared errors.
-fn squares<T: Real>(outputs: &Matrix<T>, wanted: &Matrix<f64>) -> T {
-    outputs.zip(wanted, |told, wanted| (told - c(wanted)).powi(2)).sum()
+fn squares<T: Real>(outputs: &Matrix<T>, targets: &Matrix<f64>) -> T {
+    outputs.zip(targets, |output, target| (output - c(target)).powi(2)).sum()
 }

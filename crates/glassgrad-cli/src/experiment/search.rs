@@ -21,7 +21,7 @@ pub(crate) struct Candidate {
 pub(crate) struct Space {
     /// Learning rates lie between these, evenly on a logarithmic scale.
     pub(crate) rates: (f64, f64),
-    /// So many layers at most.
+    /// The maximum number of layers.
     pub(crate) depth: usize,
     /// The widths that a layer can have.
     pub(crate) widths: Vec<usize>,
@@ -75,7 +75,7 @@ impl Space {
     /// A learning rate at a part of the way from the lowest to the highest.
     fn rate(&self, part: f64) -> f64 {
         let (low, high) = self.rates;
-        // Three digits are enough to be told and typed again.
+        // Three digits, which are short to print and to type.
         let rate: f64 = (low.ln() + part * (high / low).ln()).exp();
         format!("{rate:.2e}").parse::<f64>().unwrap_or(rate).clamp(low, high)
     }
@@ -122,7 +122,7 @@ pub(crate) fn ranked(trials: &[Trial]) -> Vec<&Trial> {
 /// How much is tried of a space, and by which chance.
 pub(crate) struct Plan {
     pub(crate) space: Space,
-    /// So many candidates; in an evolution, so many trials.
+    /// The number of candidates; in an evolution, the number of trials.
     pub(crate) count: usize,
     /// The most epochs that a candidate gets.
     pub(crate) epochs: u64,
@@ -138,14 +138,14 @@ struct Next {
     round: usize,
 }
 
-/// Tries candidates: so many epochs of one, in a round; gives nothing when the search is to end.
+/// Tries a candidate for a number of epochs, in a round; `None` ends the search.
 pub(crate) type Try<'t> = dyn FnMut(&Candidate, u64, usize) -> Result<Option<Trial>, Failure> + 't;
 
 /// How many candidates live at a time in an evolution.
 const POPULATION: usize = 6;
 
 impl Plan {
-    /// Draws so many candidates and tries each of them.
+    /// Random search: draws candidates and tries each of them.
     pub(crate) fn random(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
         let next = |trials: &[Trial]| {
             let number = trials.len();
@@ -154,7 +154,7 @@ impl Plan {
         search(next, attempt)
     }
 
-    /// Draws so many candidates, gives each a few epochs, and the better half twice as many, until one has had all of them.
+    /// Successive halving: draws candidates, gives each a few epochs, and the better half twice as many, until one has had all of them.
     pub(crate) fn halving(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
         let rounds = self.count.max(1).ilog2() as usize;
         let mut round = 0;

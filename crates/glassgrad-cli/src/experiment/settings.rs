@@ -50,7 +50,7 @@ const fn models(models: &'static [&'static str]) -> Applies {
     Applies { data: &[], models }
 }
 
-/// A setting: all that is known of it besides its type.
+/// A setting: its metadata besides the type.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
@@ -131,18 +131,18 @@ macro_rules! settings {
         }
 
         impl Options {
-            /// Replaces the settings that were asked for.
+            /// Overrides the settings that were given.
             pub(crate) fn change(&self, settings: &mut Settings) {
                 $($(if let Some(value) = &self.$name { settings.$name = value.clone(); })*)*
             }
 
-            /// The settings that were asked for.
+            /// The settings that were given.
             pub(crate) fn given(&self) -> Vec<&'static Row> {
                 let names: Vec<&str> = [$($(self.$name.as_ref().map(|_| stringify!($name)),)*)*].into_iter().flatten().collect();
                 ROWS.iter().filter(|row| names.contains(&row.name)).collect()
             }
 
-            /// Reads what was asked for, with the title of a setting that is not understood.
+            /// Parses the given settings; the error is the title of the setting that is invalid.
             pub(crate) fn read(given: &Map<String, Value>) -> Result<Options, String> {
                 let mut options = Options::default();
                 for (name, value) in given {

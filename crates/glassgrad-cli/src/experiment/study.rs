@@ -1,4 +1,4 @@
-//! An experiment run: a network learns a task by a recipe, and everything worth seeing is kept.
+//! Runs an experiment: trains a network and records its history.
 
 use std::cell::{OnceCell, RefCell};
 use std::path::PathBuf;
@@ -32,27 +32,27 @@ pub(crate) struct Study {
     pub(crate) start: Network,
 }
 
-/// The loss of a batch that an experiment makes small.
+/// The training loss of a batch.
 pub(crate) type Loss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>;
 
-/// What an experiment has made.
+/// The outcome of an experiment.
 pub(crate) struct Outcome {
     pub(crate) network: Network,
     pub(crate) history: History,
     pub(crate) training: Score,
     pub(crate) test: Score,
-    /// What a linear model makes of it, where one is quickly fitted.
+    /// The linear baseline, where one is cheap to fit.
     pub(crate) linear: Option<Baseline>,
-    /// The steps that were made in all.
+    /// The total number of steps.
     pub(crate) steps: u64,
-    /// Whether someone has ended it before its time.
+    /// Whether the user stopped it early.
     pub(crate) stopped: bool,
     /// What the user should know about the checkpoint that it was resumed from.
     pub(crate) warnings: Vec<String>,
     pub(crate) kept: Kept,
 }
 
-/// What is made of an outcome when someone first asks for it, because not everyone does.
+/// Lazily computed parts of an outcome.
 #[derive(Default)]
 pub(crate) struct Kept {
     outputs: OnceCell<Vec<f64>>,
@@ -60,24 +60,24 @@ pub(crate) struct Kept {
 }
 
 impl Outcome {
-    /// What the network tells of each example of the test set, an example after another; nothing for texts.
+    /// The outputs for the test set, row-major; empty for text.
     pub(crate) fn outputs(&self, study: &Study) -> Result<&[f64], Error> {
-        let judged = || Ok(Evaluator::new(&study.objective, &study.task.test).evaluate(&self.network)?.outputs);
+        let evaluated = || Ok(Evaluator::new(&study.objective, &study.task.test).evaluate(&self.network)?.outputs);
         let is_text = study.task.text.is_some();
-        once(&self.kept.outputs, || if is_text { Ok(Vec::new()) } else { judged() }).map(Vec::as_slice)
+        once(&self.kept.outputs, || if is_text { Ok(Vec::new()) } else { evaluated() }).map(Vec::as_slice)
     }
 
-    /// What the network writes by itself, if it has learnt a text.
+    /// Generated text, if the task is text.
     pub(crate) fn sample(&self, study: &Study) -> Result<Option<&Sample>, Error> {
         once(&self.kept.sample, || Sample::of(study, &self.network)).map(Option::as_ref)
     }
 }
 
-/// What was made before, or is made now and kept unless it fails.
+/// The cached value, or a new one, which is cached unless it fails.
 fn once<T>(kept: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
     match kept.get() {
-        Some(made) => Ok(made),
-        None => make().map(|made| kept.get_or_init(|| made)),
+        Some(value) => Ok(value),
+        None => make().map(|value| kept.get_or_init(|| value)),
     }
 }
 
@@ -152,7 +152,7 @@ impl Study {
         Batches::new(self.batch(), Key::new(0)).count(&self.task.training)
     }
 
-    /// Some examples, those at the beginning of the training set, by which gradients are looked at.
+    /// The first examples of the training set, on which gradient norms are recorded.
     pub(crate) fn sample(&self) -> Result<(Tensor, Tensor), Error> {
         let count = self.task.training.len().min(EXAMPLES_FOR_GRADIENTS);
         self.task.training.batch(&(0..count).collect::<Vec<_>>())
@@ -183,7 +183,7 @@ impl Study {
         Ok(Outcome { network, history, training, test, linear, steps, stopped, warnings, kept: Kept::default() })
     }
 
-    /// How the network is trained, by nobody yet.
+    /// The training loop, not started yet.
     pub(crate) fn training(&self) -> Result<Training<'_, Network, Loss<'_>>, Failure> {
         let optimizer = recipe::optimizer(&self.settings, self.batches())?;
         let loss: Loss<'_> = Box::new(|network, batch, key| self.objective.of_batch(network, batch, key));
@@ -272,7 +272,7 @@ impl Observer<Network> for Recorder<'_> {
     fn epoch(&mut self, epoch: &Epoch<'_, Network>) -> Result<Flow, Error> {
         let (number, network) = (epoch.number, epoch.parameters);
         let seconds = self.began.elapsed().as_secs_f64();
-        // Epochs that were recorded before a resumption and are made again are replaced.
+        // Epochs that were recorded before a resumption and are repeated are replaced.
         self.history.borrow_mut().epochs.retain(|seen| seen.epoch <= number);
         let is_looked_at = number.is_multiple_of(self.epochs.div_ceil(LOOKS).max(1)) || number + 1 == self.epochs;
         let seen = EpochRecord {

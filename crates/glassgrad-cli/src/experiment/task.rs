@@ -78,7 +78,7 @@ impl Scale {
     }
 }
 
-/// What is known of a task without its examples: enough to use a network that has learnt it.
+/// Metadata of a task without its examples: enough to apply a trained network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) name: String,

@@ -25,7 +25,7 @@ pub(crate) fn parameter(network: &Network, path: &str) -> Option<Tensor> {
 }
 
 impl Units {
-    /// At most so many of a network that sees images with weights for every pixel, or with small windows.
+    /// At most `most` units of a network with weights for every pixel, or with small windows.
     pub(crate) fn of(view: View, network: &Network, most: usize) -> Result<Option<Units>, Error> {
         let View::Image { height, width } = view else { return Ok(None) };
         let (weights, width, what) =

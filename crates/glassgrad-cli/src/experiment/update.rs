@@ -40,17 +40,17 @@ pub(crate) fn step(
 
 /// The moment before a step of so large a number, found again from the initial weights.
 pub(crate) fn replayed(study: &Study, number: u64) -> Result<LastStep, Error> {
-    let failed = |told: String| Error::new("update", told);
+    let failed = |message: String| Error::new("update", message);
     let training = study.training().map_err(|failure| failed(failure.to_string()))?;
     let mut session = training.session(&study.start, &study.task.training)?;
     for _ in 0..number {
         session.step().map_err(|trouble| failed(trouble.to_string()))?;
     }
-    session.last()?.ok_or_else(|| failed("no step is made at all".to_owned()))
+    session.last()?.ok_or_else(|| failed("training takes no step".to_owned()))
 }
 
 /// What comes after a step, bit for bit as training makes it.
-pub(crate) fn made(study: &Study, optimizer: &Optimizer, last: &LastStep) -> Result<Moment, Error> {
+pub(crate) fn after_step(study: &Study, optimizer: &Optimizer, last: &LastStep) -> Result<Moment, Error> {
     let stepped = compile(|(moment, given): &(Moment, Given)| step(study, optimizer, None, moment, given));
     let mut moment = (last.parameters.clone(), last.state.clone());
     stepped.update(&mut moment, &(last.batch.clone(), last.key.clone()))?;
@@ -93,7 +93,7 @@ impl OneStep {
         let (loss, gradient) = gradient(study, last)?;
         let step = optimizer.weight_step(&last.parameters, &gradient, Some(&loss), &last.state, path, index)?;
         let links = step.explain(short)?;
-        let (network, _) = made(study, optimizer, last)?;
+        let (network, _) = after_step(study, optimizer, last)?;
         let leaves = network.leaves();
         let leaf = leaves.iter().find(|(own, _)| own.to_string() == path).map(|(_, leaf)| leaf);
         let leaf = leaf.ok_or_else(|| Error::new("update", format!("the network has no parameter {path:?}")))?;
@@ -227,15 +227,15 @@ mod tests {
             let last = replayed(&study, 3).expect("three steps");
             for (path, leaf) in outcome.network.leaves() {
                 let trained = leaf.to_f64_vec().expect("numbers");
-                let again = made(&study, &optimizer(&study), &last).expect("a step").0;
+                let again = after_step(&study, &optimizer(&study), &last).expect("a step").0;
                 let again = parameter(&again, &path.to_string()).expect("the parameter").to_f64_vec().expect("numbers");
                 let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<u64>>();
                 assert_eq!(bits(&trained), bits(&again), "{path}, {name:?}");
             }
             let step = third(&study);
-            let (taken, made) = (step.step.next(&step.step.inputs).item().expect("a number"), step.after);
+            let (taken, trained) = (step.step.next(&step.step.inputs).item().expect("a number"), step.after);
             let rounding = if dtype == Number::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON };
-            assert!((taken - made).abs() <= 16.0 * rounding * made.abs(), "{taken} and {made}");
+            assert!((taken - trained).abs() <= 16.0 * rounding * trained.abs(), "{taken} and {trained}");
         }
     }
 

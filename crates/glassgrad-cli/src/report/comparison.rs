@@ -64,12 +64,12 @@ fn results(contestants: &[Contestant], best: Option<usize>) -> String {
     let row = |(place, one): (usize, &Contestant)| {
         let name = escaped(&one.name);
         let loss = one.history.epochs.last().map_or("–".to_owned(), |seen| number(seen.loss));
-        let told = one.test.map_or_else(|| "–".to_owned(), |score| score.measure.to_string());
+        let metric = one.test.map_or_else(|| "–".to_owned(), |score| score.measure.to_string());
         vec![
             Cell::Html("", if best == Some(place) { format!("<b>{name}</b> · best") } else { name }),
             Cell::Text(optimizer(&one.settings)),
             Cell::Number(loss),
-            Cell::Number(told),
+            Cell::Number(metric),
             Cell::Number(duration(one.history.seconds())),
         ]
     };

@@ -45,7 +45,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     Ok(Some(format!("<div class=\"charts\">\n{}</div>", charts.concat())))
 }
 
-/// The points of a curve: every epoch, or so many that the page stays small, and the last one.
+/// The points of a curve: every epoch, or every n-th so that the page stays small, and the last one.
 pub(super) fn curve(history: &History, of: impl Fn(&EpochRecord) -> Option<f64>) -> Vec<(f64, f64)> {
     thinned(history.curve(of), MOST_POINTS)
 }

@@ -1,4 +1,4 @@
-//! The graph of the loss with values and gradients, folded until it can be read.
+//! The graph of the loss with values and gradients, collapsed until it is readable.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
@@ -9,7 +9,7 @@ use super::html::{graph, note};
 use crate::experiment::graph::{FOLDS, READABLE, of_loss};
 use crate::terminal::counted;
 
-/// So many examples are in the loss.
+/// Examples in the loss.
 const EXAMPLES: usize = 8;
 /// A graph with more boxes is not drawn whole.
 const DRAWABLE: usize = 120;
@@ -22,13 +22,13 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let whole = of_loss(study, &subject.outcome.network, examples)?;
     let about = format!(
         "The loss of {} of the training set. Below each name stand the values, in red the gradient of the loss with \
-         respect to it, and the line that made it.",
+         respect to it, and the line that created it.",
         counted(examples, "example")
     );
     Ok(Some(note(&about) + &folded(&whole, &format!("the loss of {}", counted(examples, "example")))))
 }
 
-/// A graph as it can be read, and behind a fold as it is.
+/// A graph collapsed until it is readable, followed by the whole graph in a `<details>` element.
 pub(super) fn folded(whole: &Graph, title: &str) -> String {
     let nodes = whole.labels().len();
     let drawn = |graph: &Graph| graph.svg("").ok().filter(|svg| svg.len() <= LARGEST);

@@ -1,8 +1,8 @@
-//! Pages about experiments, each in one file that needs nothing else.
+//! HTML reports of experiments, each a self-contained file.
 //!
-//! [`page`] tells one experiment from its result inwards: how it learnt, what it learnt, its weights, the graph of its
-//! loss, one step of one weight, which parameters the loss reaches, and how to make it again. [`comparison()`] shows several
-//! side by side, [`tuning()`] what a search has tried. A part that cannot be made says why, and the others stand.
+//! [`page`] reports one experiment: learning curves, predictions, weights, the graph of its
+//! loss, one step of one weight, which parameters the loss reaches, and the command that reproduces it. [`comparison()`] shows several
+//! side by side, [`tuning()`] the trials of a search. A section that fails shows its error; the others are unaffected.
 
 mod audit;
 mod comparison;
@@ -35,23 +35,23 @@ pub(crate) struct Contestant {
     pub(crate) settings: Settings,
     pub(crate) history: History,
     pub(crate) test: Option<Score>,
-    /// What went wrong, if something did.
+    /// The error, if it failed.
     pub(crate) trouble: Option<String>,
 }
 
-/// What a part of a page is made from.
+/// The input of a section.
 struct Subject<'s> {
     study: &'s Study,
     outcome: &'s Outcome,
-    /// What the network says of each test example, an example after another; nothing for texts.
+    /// The outputs for each test example, row-major; empty for text.
     outputs: &'s [f64],
 }
 
-/// What makes a part of a page, or tells that there is nothing to show.
-type Part = fn(&Subject<'_>) -> Result<Option<String>, Error>;
+/// Renders a section, or returns `None` if there is nothing to show.
+type Render = fn(&Subject<'_>) -> Result<Option<String>, Error>;
 
-/// The parts in their order: what links to them, their headings, what makes them.
-const PARTS: &[(&str, &str, Part)] = &[
+/// The sections in their order: id, heading, renderer.
+const SECTIONS: &[(&str, &str, Render)] = &[
     ("curves", "Learning curves", curves::part),
     ("predictions", "Predictions", predictions::part),
     ("confusions", "Confusion matrix", predictions::confusion::part),
@@ -68,12 +68,12 @@ pub(crate) fn page(study: &Study, outcome: &Outcome) -> Result<String, Failure> 
     let outputs = outcome.outputs(study).map_err(Failure::result)?;
     let subject = Subject { study, outcome, outputs };
     let mut sections = Vec::new();
-    for (id, title, part) in PARTS {
-        let body = match part(&subject) {
+    for (id, title, render) in SECTIONS {
+        let body = match render(&subject) {
             Ok(None) => continue,
             Ok(Some(body)) => body,
             Err(error) => {
-                format!("<p class=\"trouble\">This part could not be made: {}</p>", escaped(&error.to_string()))
+                format!("<p class=\"trouble\">This section could not be rendered: {}</p>", escaped(&error.to_string()))
             }
         };
         sections.push(Section { id, title, body });

@@ -1,24 +1,24 @@
-//! The command and the settings that make an experiment again.
+//! The command and the settings that reproduce an experiment.
 
 use glassgrad::error::Error;
 
 use super::Subject;
 use super::html::{escaped, note};
-use crate::experiment::command::command;
+use crate::experiment::command;
 use crate::experiment::settings::Settings;
 
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
-    Ok(Some(told(&subject.study.settings)))
+    Ok(Some(command(&subject.study.settings)))
 }
 
 /// The command and all settings.
-pub(super) fn told(settings: &Settings) -> String {
+pub(super) fn command(settings: &Settings) -> String {
     let json = serde_json::to_string_pretty(settings).unwrap_or_else(|error| error.to_string());
     let about = "All randomness follows from the seed: on a machine of the same kind the results are identical.";
     format!(
         "{}<pre id=\"command\">{}</pre>\n<details><summary>All settings, as in settings.json</summary>\n<pre id=\"settings\">{}</pre></details>",
         note(about),
-        escaped(&command(settings)),
+        escaped(&command::command(settings)),
         escaped(&json)
     )
 }

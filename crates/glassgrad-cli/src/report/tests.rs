@@ -13,7 +13,7 @@ use crate::experiment::settings::{Loss, Model, Settings};
 use crate::experiment::study::{Kept, Outcome, Study};
 use crate::experiment::task::{Scaling, Task, View};
 
-/// A name as a file of someone else may have it.
+/// A name as an untrusted file may have it.
 pub(super) fn hostile(number: usize) -> String {
     format!("</title></svg><script>alert({number})</script><img src=x onerror='y'>\"&{}", "long ".repeat(200))
 }
@@ -38,7 +38,7 @@ pub(crate) fn numbers(examples: usize, features: usize, columns: usize) -> Label
 }
 
 pub(crate) fn study(examples: Labelled, view: View, change: impl FnOnce(&mut Settings)) -> Study {
-    let told = |failure: crate::failure::Failure| -> Study { panic!("{failure}") };
+    let fail = |failure: crate::failure::Failure| -> Study { panic!("{failure}") };
     let mut settings = datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}"));
     (settings.layers, settings.batch, settings.data) = (vec![4], 0, hostile(0));
     if matches!(examples.targets, Targets::Numbers { .. }) {
@@ -48,15 +48,15 @@ pub(crate) fn study(examples: Labelled, view: View, change: impl FnOnce(&mut Set
     let feature_names = names(view.numbers());
     let source = Source { name: hostile(1), title: hostile(2), feature_names, examples, test: None };
     match Task::of(source, view, Scaling::Columns, &settings) {
-        Ok(task) => Study::new(settings, task).unwrap_or_else(told),
-        Err(failure) => told(failure),
+        Ok(task) => Study::new(settings, task).unwrap_or_else(fail),
+        Err(failure) => fail(failure),
     }
 }
 
-/// What there is before the first step, with so many epochs of a history.
+/// The outcome before the first step, with a history of this many epochs.
 fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
     let parameters: Vec<String> = study.start.leaves().iter().map(|(path, _)| path.to_string()).collect();
-    let judged = |part| Evaluator::new(&study.objective, part).evaluate(&study.start).expect("a verdict").score;
+    let evaluated = |part| Evaluator::new(&study.objective, part).evaluate(&study.start).expect("a verdict").score;
     let score = Score { loss: number, measure: Measure::Accuracy(number) };
     let sizes = vec![Norms { gradient: number, number }; parameters.len()];
     let seen = |epoch| EpochRecord {
@@ -71,8 +71,8 @@ fn outcome(study: &Study, epochs: u64, number: f64) -> Outcome {
         network: study.start.clone(),
         history: History { parameters, epochs: (1..=epochs).map(seen).collect() },
         linear: None,
-        training: judged(&study.task.training),
-        test: judged(&study.task.test),
+        training: evaluated(&study.task.training),
+        test: evaluated(&study.task.test),
         steps: epochs,
         stopped: true,
         warnings: Vec::new(),
@@ -105,7 +105,7 @@ pub(super) fn is_sound(html: &str) {
     }
 }
 
-fn made(study: &Study, outcome: &Outcome) -> String {
+fn rendered(study: &Study, outcome: &Outcome) -> String {
     let html = page(study, outcome).unwrap_or_else(|failure| panic!("{failure}"));
     is_sound(&html);
     html
@@ -114,23 +114,23 @@ fn made(study: &Study, outcome: &Outcome) -> String {
 #[test]
 fn a_hundred_classes() {
     let study = study(classes(400, 2, 100), View::Row { numbers: 2 }, |_| {});
-    let html = made(&study, &outcome(&study, 3, 0.5));
+    let html = rendered(&study, &outcome(&study, 3, 0.5));
     assert!(html.contains("id=\"boundary\"") && html.contains("class=\"pixels\""));
-    assert!(!html.contains("could not be made"));
+    assert!(!html.contains("could not be rendered"));
 }
 
 #[test]
 fn ten_thousand_features() {
     let study = study(classes(12, 10_000, 3), View::Row { numbers: 10_000 }, |_| {});
-    let html = made(&study, &outcome(&study, 1, 0.5));
-    assert!(html.contains("id=\"confidence\"") && !html.contains("could not be made"));
+    let html = rendered(&study, &outcome(&study, 1, 0.5));
+    assert!(html.contains("id=\"confidence\"") && !html.contains("could not be rendered"));
 }
 
 #[test]
 fn one_example_of_each_part() {
     let study = study(numbers(2, 1, 1), View::Row { numbers: 1 }, |settings| settings.test = 0.5);
-    let html = made(&study, &outcome(&study, 1, 0.5));
-    assert!(html.contains("id=\"fitted\"") && !html.contains("could not be made"), "{html}");
+    let html = rendered(&study, &outcome(&study, 1, 0.5));
+    assert!(html.contains("id=\"fitted\"") && !html.contains("could not be rendered"), "{html}");
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn many_numbers_with_deviations() {
     for (features, id) in [(1, "fitted"), (3, "truth")] {
         let study =
             study(numbers(40, features, 6), View::Row { numbers: features }, |settings| settings.loss = Loss::Normal);
-        let html = made(&study, &outcome(&study, 2, 0.5));
-        assert!(html.contains(&format!("id=\"{id}\"")) && !html.contains("could not be made"));
+        let html = rendered(&study, &outcome(&study, 2, 0.5));
+        assert!(html.contains(&format!("id=\"{id}\"")) && !html.contains("could not be rendered"));
     }
 }
 
@@ -147,7 +147,7 @@ fn many_numbers_with_deviations() {
 fn large_images() {
     let view = View::Image { height: 28, width: 28 };
     let study = study(classes(300, 784, 10), view, |settings| settings.layers = vec![512, 128]);
-    let html = made(&study, &outcome(&study, 10_000, 0.5));
+    let html = rendered(&study, &outcome(&study, 10_000, 0.5));
     assert_eq!(html.matches("class=\"tile\"").count() + html.matches("class=\"tile wrong\"").count(), 60 + 64);
 }
 
@@ -159,8 +159,8 @@ fn every_kind_of_network() {
             settings.model = model;
             settings.layers = if model == Model::Cnn { vec![3, 4] } else { vec![8] };
         });
-        let html = made(&study, &outcome(&study, 1, 0.5));
-        assert!(!html.contains("could not be made"), "{model:?}");
+        let html = rendered(&study, &outcome(&study, 1, 0.5));
+        assert!(!html.contains("could not be rendered"), "{model:?}");
         for id in ["graph", "update", "audit"] {
             assert!(html.contains(&format!("<section id=\"{id}\"")), "{model:?} has no {id}");
         }
@@ -175,13 +175,13 @@ fn a_text_is_gone_on_with() {
         .unwrap_or_else(|failure| panic!("{failure}"));
     let study = Study::new(settings, task).unwrap_or_else(|failure| panic!("{failure}"));
     let outcome = outcome(&study, 1, 0.5);
-    let html = made(&study, &outcome);
+    let html = rendered(&study, &outcome);
     let kept = || outcome.sample(&study).ok().flatten().expect("what was written");
     assert!(std::ptr::eq(kept(), kept()), "it is written once");
     assert!(html.contains(&super::html::escaped(&kept().written)), "what is kept is what is shown");
-    let verse =
+    let sample =
         html.split("<pre id=\"sample\"><b>").nth(1).and_then(|rest| rest.split("</pre>").next()).expect("a text");
-    assert!(verse.len() >= 600 && !html.contains("could not be made"), "{verse}");
+    assert!(sample.len() >= 600 && !html.contains("could not be rendered"), "{sample}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn numbers_that_are_none() {
     for number in [f64::NAN, f64::INFINITY, 0.0, 1e308] {
         let mut outcome = outcome(&study, 3, number);
         outcome.network = outcome.network.map(|leaf| leaf * number);
-        made(&study, &outcome);
+        rendered(&study, &outcome);
     }
-    made(&study, &outcome(&study, 0, 0.5));
+    rendered(&study, &outcome(&study, 0, 0.5));
 }

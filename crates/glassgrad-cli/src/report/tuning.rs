@@ -23,7 +23,7 @@ pub(super) fn page(about: &Description, trials: &[Trial], best: &Settings, test:
     let sections = [
         Section { id: "trials", title: "Trials", body: chart(trials) },
         Section { id: "ranked", title: "Ranking", body: list(trials) },
-        Section { id: "reproduce", title: "Train the best configuration", body: super::reproduce::told(best) },
+        Section { id: "reproduce", title: "Train the best configuration", body: super::reproduce::command(best) },
     ];
     document(&format!("{}: search for settings", about.name), &head, &sections)
 }

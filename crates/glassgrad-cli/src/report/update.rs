@@ -32,7 +32,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     Ok(Some(html))
 }
 
-/// An early step made again, for the weight of the first layer that has the largest gradient.
+/// An early step replayed, for the weight of the first layer that has the largest gradient.
 fn one_step(study: &Study) -> Result<Option<OneStep>, Error> {
     let failed = |failure: crate::failure::Failure| Error::new("update", failure.to_string());
     let optimizer = recipe::optimizer(&study.settings, study.batches()).map_err(failed)?;
@@ -42,7 +42,7 @@ fn one_step(study: &Study) -> Result<Option<OneStep>, Error> {
     OneStep::of(study, &optimizer, &last, &path, &place).map(Some)
 }
 
-/// The numbers in their order, each with what made it.
+/// The numbers in their order, each with the link that computed it.
 fn chain(step: &OneStep) -> String {
     let item = |kind: &str, name: &str, number: &str| {
         format!("<li class=\"{kind}\"><div><span>{}</span><b>{}</b></div></li>", escaped(name), escaped(number))

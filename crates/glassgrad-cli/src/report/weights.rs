@@ -1,4 +1,4 @@
-//! Weights as pictures and as numbers, and the sizes of gradients while they were learnt.
+//! Weights as images and histograms, and the norms of weights and gradients during training.
 
 use glassgrad::dtype::DType;
 use glassgrad::error::Error;
@@ -20,7 +20,7 @@ const MOST_LAYERS: usize = 8;
 const MOST_ROWS: usize = 60;
 const BINS: usize = 40;
 
-/// What the units of the first layer look for, as images: blue speaks against, orange for it.
+/// Weights of the first layer as images: orange is positive, blue is negative.
 pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let view = subject.study.task.about.view;
     let Some(units) = Units::of(view, &subject.outcome.network, MOST_UNITS)? else { return Ok(None) };
@@ -42,17 +42,17 @@ pub(super) fn units(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     Ok(Some(format!("{}<div class=\"tiles units\">\n{tiles}</div>", note(&about))))
 }
 
-/// Norms of weights and gradients by layer, and how the weights are spread.
+/// Norms of weights and gradients by layer, and histograms of the weights.
 pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     let history = &subject.outcome.history;
     let leaves: Vec<(String, Tensor)> =
         subject.outcome.network.leaves().into_iter().map(|(path, leaf)| (path.to_string(), leaf)).collect();
     let floats: Vec<&(String, Tensor)> = leaves.iter().filter(|(_, leaf)| leaf.is_float()).collect();
-    let looked_at: Vec<&EpochRecord> = history.epochs.iter().filter(|seen| seen.sizes.len() == floats.len()).collect();
+    let recorded: Vec<&EpochRecord> = history.epochs.iter().filter(|seen| seen.sizes.len() == floats.len()).collect();
     let mut html = note("Norms are root mean squares; gradients are those of the loss of the first training examples.");
-    html += &sizes(&floats, &looked_at);
+    html += &sizes(&floats, &recorded);
     let mut charts = String::new();
-    if !looked_at.is_empty() {
+    if !recorded.is_empty() {
         charts += &gradients(history, &floats);
     }
     if !charts.is_empty() {
@@ -71,12 +71,12 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     Ok(Some(html))
 }
 
-/// A row for each parameter: its sizes at first and at last.
-fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&EpochRecord]) -> String {
-    let told = |seen: Option<&&EpochRecord>, place: usize, of: fn(&Norms) -> f64| {
+/// A row for each parameter: its norms in the first and in the last recorded epoch.
+fn sizes(leaves: &[&(String, Tensor)], recorded: &[&EpochRecord]) -> String {
+    let text = |seen: Option<&&EpochRecord>, place: usize, of: fn(&Norms) -> f64| {
         seen.and_then(|seen| seen.sizes.get(place)).map_or("–".to_owned(), |sizes| number(of(sizes)))
     };
-    let (first, last) = (looked_at.first(), looked_at.last());
+    let (first, last) = (recorded.first(), recorded.last());
     let row = |(place, (path, leaf)): (usize, &&(String, Tensor))| {
         let mut cells = vec![
             Cell::Path(path.clone()),
@@ -84,7 +84,7 @@ fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&EpochRecord]) -> String {
             Cell::Number(thousands(leaf.shape().elements())),
         ];
         for of in [|sizes: &Norms| sizes.number, |sizes: &Norms| sizes.gradient] as [fn(&Norms) -> f64; 2] {
-            cells.extend([first, last].map(|seen| Cell::Number(told(seen, place, of))));
+            cells.extend([first, last].map(|seen| Cell::Number(text(seen, place, of))));
         }
         cells
     };
@@ -107,7 +107,7 @@ fn sizes(leaves: &[&(String, Tensor)], looked_at: &[&EpochRecord]) -> String {
     table("Weight and gradient norms", &headings.each_ref().map(String::as_str), &rows) + &more
 }
 
-/// The sizes of gradients by layer, epoch by epoch.
+/// Gradient norms by layer, epoch by epoch.
 fn gradients(history: &History, leaves: &[&(String, Tensor)]) -> String {
     let layer_of = |path: &str| path.rsplit_once('.').map_or(path, |(layer, _)| layer).to_owned();
     let mut layers: Vec<String> = Vec::new();
@@ -137,7 +137,7 @@ fn gradients(history: &History, leaves: &[&(String, Tensor)]) -> String {
     chart_over("Gradient norms by layer", &about, Axis::logarithmic("RMS", all), &curves)
 }
 
-/// The size of several tensors together, from how many numbers each has and its own size.
+/// The RMS of several tensors together, from the element count and the RMS of each.
 fn joined(tensors: impl Iterator<Item = (f64, f64)>) -> f64 {
     let (squares, count) = tensors
         .fold((0.0, 0.0), |(squares, count), (numbers, size)| (squares + numbers * size * size, count + numbers));

@@ -204,14 +204,14 @@ mod tests {
         assert_eq!(source.examples.features.shape().to_string(), "[2, 1, 2, 2]");
         assert_eq!(source.test.unwrap().targets.tensor().to_string(), "[7]");
         write_small(&folder, [3, 10]);
-        let told = fashion_mnist(&place(&folder), &mut |_| {}).unwrap_err().to_string();
+        let message = fashion_mnist(&place(&folder), &mut |_| {}).unwrap_err().to_string();
         assert!(
-            told.contains("train-labels.idx1-ubyte: example 1 is of the class 10, and there are 10 classes"),
-            "{told}"
+            message.contains("train-labels.idx1-ubyte: example 1 is of the class 10, and there are 10 classes"),
+            "{message}"
         );
         std::fs::remove_file(folder.join("t10k-labels-idx1-ubyte")).unwrap();
-        let told = mnist(&place(&folder), &mut |_| {}).unwrap_err().to_string();
-        assert!(told.contains("there is no t10k-labels-idx1-ubyte or t10k-labels-idx1-ubyte.gz in"), "{told}");
+        let message = mnist(&place(&folder), &mut |_| {}).unwrap_err().to_string();
+        assert!(message.contains("there is no t10k-labels-idx1-ubyte or t10k-labels-idx1-ubyte.gz in"), "{message}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 

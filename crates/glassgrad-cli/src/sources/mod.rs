@@ -1,4 +1,4 @@
-//! Where data come from, one file a source. Each is told as a [`glassgrad::data::Source`].
+//! Where data come from, one file a source. Each is recorded as a [`glassgrad::data::Source`].
 
 mod cache;
 mod digits;
@@ -46,8 +46,8 @@ mod tests {
             assert_eq!((source.examples.len(), source.name.as_str()), (60, name));
             assert_eq!(source.feature_names.len(), source.examples.features.shape()[1]);
         }
-        let told = synthetic("cows", Key::new(1), 60, 0.1).unwrap_err().to_string();
-        assert!(told.contains("there are moons, circles, spirals, blobs, sine,"), "{told}");
+        let message = synthetic("cows", Key::new(1), 60, 0.1).unwrap_err().to_string();
+        assert!(message.contains("there are moons, circles, spirals, blobs, sine,"), "{message}");
     }
 
     fn counts(targets: &Targets) -> Vec<usize> {

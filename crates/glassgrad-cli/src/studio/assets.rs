@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 
-/// A file: the path it is asked for by, its type, its text.
+/// A file: its path, its type, its text.
 type File = (&'static str, &'static str, &'static str);
 
 macro_rules! file {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_asks_nobody_else() {
+    fn the_page_requests_no_other_origin() {
         for (path, _, text) in FILES {
             let foreign = text.replace("http://www.w3.org/", "");
             assert!(!foreign.contains("http://") && !foreign.contains("https://"), "{path} names another place");

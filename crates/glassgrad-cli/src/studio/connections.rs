@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// The answer to a connection for which there is no place.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// A listener that lets in only so many.
+/// A listener with a maximum number of connections.
 pub(super) struct Door {
     listener: TcpListener,
     places: Arc<Places>,
@@ -134,7 +134,7 @@ impl Seat {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes the connection as soon as it is looked at.
+    /// Closes the connection when it is next polled.
     fn evict(&self) {
         let mut state = self.state();
         state.is_evicted = true;
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_being_answered_nobody_is_let_in() {
+    fn at_the_limit_no_connection_is_accepted() {
         let places = Arc::default();
         let answering: Vec<Answering> =
             (0..MOST_OF_ADDRESS).map(|_| Places::admit(&places, address(1)).expect("a place").answering()).collect();

@@ -8,7 +8,7 @@
 //!   `written` how their numbers are written;
 //! - `gallery` holds examples, `glossary` the terms of the documentation, `assets` the files of the page, which lie in the folder `studio/` of this package.
 //!
-//! The page computes no derivative and no value: it draws what it is told here.
+//! The page computes no derivative and no value: it only draws responses.
 
 mod api;
 mod assets;

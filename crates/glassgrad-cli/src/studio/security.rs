@@ -2,7 +2,7 @@
 //!
 //! A server on one's own machine is within reach of every page that the same browser shows. Three doors are kept:
 //!
-//! - the `Host` that is asked for must be an address or `localhost`, so that no foreign name that was bound to this machine
+//! - the `Host` header must be an address or `localhost`, so that no foreign name that was bound to this machine
 //!   (DNS rebinding) gets an answer;
 //! - an `Origin`, which browsers send with what a page does, must be the studio's own;
 //! - beyond this machine, a token is needed, which is printed with the address and then kept in a cookie.
@@ -92,7 +92,7 @@ impl Guard {
     }
 }
 
-/// Whether two texts are the same, in a time that tells nothing about where they differ.
+/// Constant-time comparison.
 fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
@@ -104,14 +104,14 @@ fn new_token() -> Result<String, Failure> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Lets a request pass or refuses it, and writes what the page may do over every answer.
+/// Middleware: passes or refuses a request, and sets the security headers of every response.
 pub(super) async fn guarded(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = if let Some(reason) = guard.refuses(request.headers()) {
         (StatusCode::FORBIDDEN, format!("{reason}\n")).into_response()
     } else if guard.is_known(request.headers()) {
         next.run(request).await
     } else {
-        introduced(&guard, &request)
+        authenticate(&guard, &request)
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -119,8 +119,8 @@ pub(super) async fn guarded(State(guard): State<Guard>, request: Request, next: 
     response
 }
 
-/// The answer to someone who is not known yet: who brings the token gets a cookie and comes again.
-fn introduced(guard: &Guard, request: &Request) -> Response {
+/// The response to a client without a cookie: one that brings the token gets a cookie and is redirected.
+fn authenticate(guard: &Guard, request: &Request) -> Response {
     let given = request.uri().query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("token=")));
     match (&guard.token, given) {
         (Some(token), Some(given)) if is_same(given, token) => {

@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) host: IpAddr,
     pub(crate) port: u16,
     pub(crate) opens_browser: bool,
-    /// Where large data sets are looked for.
+    /// The search path of large datasets.
     pub(crate) places: Place,
     /// How long a run stays when no page shows it.
     pub(crate) linger: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Duration,
 }
 
-/// Serves the studio until someone presses Ctrl-C.
+/// Serves the studio until Ctrl-C.
 pub(crate) fn serve(settings: &Settings) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -52,7 +52,7 @@ pub(crate) fn serve(settings: &Settings) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::Result(format!("the server cannot start: {error}")))?;
     let ended = runtime.block_on(listen(settings));
-    // What is still being worked on is for nobody.
+    // The results of unfinished work are not needed.
     runtime.shutdown_background();
     ended
 }
@@ -67,11 +67,11 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     })?;
     let at = listener.local_addr().map_err(|error| Failure::Result(format!("the server has no address: {error}")))?;
     let guard = Guard::new(host)?;
-    let hall = Registry::new(settings.places.clone(), settings.linger);
-    tokio::spawn(Arc::clone(&hall).look_after());
-    // Whoever reads the address may press Ctrl-C at once, so that it is listened for before anything is printed.
-    let asked_to_end = Arc::new(Notify::new());
-    let heard = Arc::clone(&asked_to_end);
+    let registry = Registry::new(settings.places.clone(), settings.linger);
+    tokio::spawn(Arc::clone(&registry).collect_garbage());
+    // The handler is installed before the address is printed: the user may press Ctrl-C at once.
+    let interrupted = Arc::new(Notify::new());
+    let heard = Arc::clone(&interrupted);
     ctrlc::set_handler(move || heard.notify_one())
         .map_err(|error| Failure::Result(format!("the server cannot listen for Ctrl-C: {error}")))?;
     let address = format!("http://{}/{}", reachable(at), guard.query());
@@ -80,12 +80,12 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     // Kept until the end: a page that holds a token is removed with it.
     let _page = opens_browser.then(|| browser::open(&address, guard.has_token()));
     let door = Door::new(listener, settings.header_timeout);
-    let service = router(guard, Arc::clone(&hall), settings.request_timeout);
+    let service = router(guard, Arc::clone(&registry), settings.request_timeout);
     tokio::select! {
         ended = axum::serve(door, service.into_make_service_with_connect_info::<Connection>()).into_future() => {
             ended.map_err(|error| Failure::Result(format!("the server ended: {error}")))
         }
-        () = asked_to_end.notified() => Ok(()),
+        () = interrupted.notified() => Ok(()),
     }
 }
 
@@ -95,8 +95,8 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     if at.ip().is_unspecified() { SocketAddr::new(own, at.port()) } else { at }
 }
 
-fn router(guard: Guard, hall: Arc<Registry>, patience: Duration) -> Router {
-    let desks = Arc::new(Semaphore::new(AT_ONCE));
+fn router(guard: Guard, registry: Arc<Registry>, request_timeout: Duration) -> Router {
+    let workers = Arc::new(Semaphore::new(AT_ONCE));
     Router::new()
         .route("/api/explore", post(api::explore))
         .route("/api/compare", post(api::compare))
@@ -104,10 +104,10 @@ fn router(guard: Guard, hall: Arc<Registry>, patience: Duration) -> Router {
         .route("/api/gallery", get(api::gallery))
         .route("/api/glossary", get(api::glossary))
         .fallback(get(assets::serve))
-        .with_state(Arc::clone(&desks))
+        .with_state(Arc::clone(&workers))
         .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
-        .merge(train::routes(hall, desks))
-        .layer(from_fn_with_state(patience, in_time))
+        .merge(train::routes(registry, workers))
+        .layer(from_fn_with_state(request_timeout, in_time))
         .layer(from_fn_with_state(guard, guarded))
         .layer(from_fn(seated))
 }
@@ -124,7 +124,7 @@ async fn seated(ConnectInfo(Connection(seat)): ConnectInfo<Connection>, request:
 
 /// Ends a request that takes too long, such as one whose body never comes, and refuses more streams than there is room for.
 async fn in_time(
-    State(patience): State<Duration>,
+    State(request_timeout): State<Duration>,
     ConnectInfo(Connection(seat)): ConnectInfo<Connection>,
     request: Request,
     next: Next,
@@ -132,6 +132,6 @@ async fn in_time(
     if request.headers().contains_key(header::UPGRADE) && !seat.has_room_for_stream() {
         return (StatusCode::SERVICE_UNAVAILABLE, "too many streams are open; close a page\n").into_response();
     }
-    let answer = tokio::time::timeout(patience, next.run(request)).await;
+    let answer = tokio::time::timeout(request_timeout, next.run(request)).await;
     answer.unwrap_or_else(|_| (StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response())
 }

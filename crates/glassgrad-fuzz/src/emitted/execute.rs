@@ -45,7 +45,7 @@ fn is_there(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// Whether a language can be run, found out once.
+/// Whether a language can be run, detected once.
 fn is_available(language: Language) -> bool {
     use std::sync::OnceLock;
     static AVAILABLE: [OnceLock<bool>; 4] = [const { OnceLock::new() }; 4];

@@ -50,7 +50,7 @@ impl Entry {
     }
 }
 
-/// An instruction that is being made.
+/// An instruction under construction.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// The instruction, without results.
@@ -277,21 +277,21 @@ impl Builder {
         self.emit(Draft::new("constant", &[]).data(data))?.pop()
     }
 
-    /// A value of a type and shape: one that is there, or one made from another by repeating or cutting its elements.
+    /// A value of a type and shape: an existing one, or one derived from another by repeating or cutting its elements.
     pub fn shaped(&mut self, dtype: DType, shape: &[usize]) -> Option<Entry> {
         if self.random.chance(0.7)
             && let Some(found) = self.pick(|entry| entry.dtype == dtype && entry.shape == shape)
         {
             return Some(found);
         }
-        let made = match self.pick(|entry| entry.dtype == dtype && entry.count() > 0) {
+        let instruction = match self.pick(|entry| entry.dtype == dtype && entry.count() > 0) {
             Some(source) => Draft::new("resize", &[&source]).integers(shape.iter().map(|size| *size as i64)),
             None => {
                 let data = self.data(dtype, shape);
                 Draft::new("constant", &[]).data(data).bound(2.0)
             }
         };
-        self.emit(made)?.pop()
+        self.emit(instruction)?.pop()
     }
 
     /// Appends an instruction, unless it fails or is too large, and says what it defines. Floats that are not tame are

@@ -1,6 +1,6 @@
 //! Programs that once failed, kept as regression tests in `corpus/*.txt`.
 //!
-//! Lines that begin with `#` tell the oracle and the seed of its random choices, and may say more. A line
+//! Lines that begin with `#` name the oracle and the seed of its random choices, and may say more. A line
 //! `# known failure: reason` marks a defect that is not fixed yet: the test then requires that the program still fails, so
 //! that the mark is removed with the defect.
 

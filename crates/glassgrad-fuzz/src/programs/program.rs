@@ -113,7 +113,7 @@ impl Program {
         self.block.length()
     }
 
-    /// Removes instructions whose results nobody uses, and inputs that nobody reads.
+    /// Removes instructions with unused results, and unused inputs.
     pub fn without_dead_code(mut self) -> Program {
         self.block.remove_dead();
         let used = self.block.used();

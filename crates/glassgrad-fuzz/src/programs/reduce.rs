@@ -94,10 +94,10 @@ impl Reduction<'_> {
         let mut candidate = self.best.clone();
         let removed: Vec<Instruction> = candidate.block.instructions.drain(begin..end).collect();
         let used = candidate.block.used();
-        let wanted: Vec<Value> =
+        let requested: Vec<Value> =
             removed.iter().flat_map(|one| &one.results).copied().filter(|value| used.contains(value)).collect();
-        let values = values_of(&self.best, &wanted)?;
-        for (value, array) in wanted.into_iter().zip(values) {
+        let values = values_of(&self.best, &requested)?;
+        for (value, array) in requested.into_iter().zip(values) {
             candidate.block.parameters.push(value);
             candidate.inputs.push(data(&array)?);
         }
@@ -370,12 +370,12 @@ fn splice(block: &mut Block, results: &[Value], inside: &Block) {
 }
 
 /// The values of a program by the reference executor.
-fn values_of(program: &Program, wanted: &[Value]) -> Option<Vec<Array>> {
-    if wanted.is_empty() {
+fn values_of(program: &Program, requested: &[Value]) -> Option<Vec<Array>> {
+    if requested.is_empty() {
         return Some(Vec::new());
     }
     let mut shown = program.clone();
-    shown.block.results = wanted.to_vec();
+    shown.block.results = requested.to_vec();
     catch_unwind(AssertUnwindSafe(|| {
         let interpreter = Interpreter::new(Mode { inlined: true, ..Mode::default() });
         let results = interpreter.call(&shown.block, &Environment::new(), &interpreter.inputs(&shown));

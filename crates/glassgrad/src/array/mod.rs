@@ -212,7 +212,7 @@ impl OutOfMemory {
         if bytes < OutOfMemory::CHECKED {
             return Ok(());
         }
-        // The request is made and given back untouched: it costs two calls of the system, and no page.
+        // The allocation is made and freed untouched: two system calls, and no page.
         let available = usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
         if available { Ok(()) } else { Err(OutOfMemory { bytes }) }
     }
@@ -421,7 +421,7 @@ impl Array {
         }
         match Arc::get_mut(&mut self.storage) {
             Some(Storage::Host(storage)) => storage.buffer_mut(),
-            _ => unreachable!("the storage was made its own"),
+            _ => unreachable!("the storage is uniquely owned"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Large buffers that nobody holds any more, kept for the next of the same size.
+//! Free list of large buffers, reused for allocations of the same size.
 //!
 //! A training loop makes arrays of the same few sizes again and again. Giving their memory back to the system in
 //! between costs more than much of the arithmetic: pages are unmapped, mapped, and set to zero again.
@@ -10,7 +10,7 @@ use crate::dtype::DType;
 
 /// Smaller buffers are the allocator's business.
 pub(crate) const SMALLEST_BYTES: usize = 1 << 16;
-/// At most so many bytes are kept for each thread.
+/// At most this many bytes are kept for each thread.
 const MOST_BYTES: usize = 1 << 26;
 
 thread_local! {
@@ -41,7 +41,7 @@ pub(crate) fn buffer(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory>
     Ok(buffer)
 }
 
-/// Puts elements in that show in a result if nobody writes over them.
+/// Poisons a buffer, so that elements that are never written show in a result.
 pub(super) fn spoil(buffer: &mut Buffer) {
     match buffer {
         Buffer::F32(elements) => elements.fill(f32::NAN),
@@ -93,7 +93,7 @@ mod tests {
         let place = address(array.buffer());
         let held = array.clone();
         drop(array);
-        assert_ne!(address(&buffer(DType::F32, length).unwrap()), place, "somebody holds it");
+        assert_ne!(address(&buffer(DType::F32, length).unwrap()), place, "it is in use");
         drop(held);
         assert_eq!(buffer(DType::F64, length).unwrap().dtype(), DType::F64);
         let again = buffer(DType::F32, length).unwrap();

@@ -33,7 +33,7 @@ pub(super) const KINDS: [Kind; 3] = [Kind::Normal, Kind::Positive, Kind::Dominan
 
 /// The tensors of all pieces of a derivative.
 pub(super) fn tensors(parts: &[Part]) -> Vec<Tensor> {
-    let mut made: Vec<Tensor> = Vec::new();
+    let mut values: Vec<Tensor> = Vec::new();
     for part in parts {
         let tensor = match part {
             Part::Tensor(tensor) => tensor.clone(),
@@ -41,13 +41,13 @@ pub(super) fn tensors(parts: &[Part]) -> Vec<Tensor> {
                 Tensor::unbound(einsum.clone(), crate::dtype::DType::F64)
             }
             Part::Product(einsum, operands) => {
-                Tensor::contract(einsum.clone(), &operands.iter().map(|operand| &made[*operand]).collect::<Vec<_>>())
+                Tensor::contract(einsum.clone(), &operands.iter().map(|operand| &values[*operand]).collect::<Vec<_>>())
             }
-            Part::Sum(terms) => Tensor::add_all("add", &terms.iter().map(|term| &made[*term]).collect::<Vec<_>>()),
+            Part::Sum(terms) => Tensor::add_all("add", &terms.iter().map(|term| &values[*term]).collect::<Vec<_>>()),
         };
-        made.push(tensor);
+        values.push(tensor);
     }
-    made
+    values
 }
 
 /// The same pieces with the magnitudes of all numbers in place of the numbers: what bounds the rounding errors of each.
@@ -67,8 +67,8 @@ pub(super) fn magnitudes(parts: &[Part]) -> Vec<Tensor> {
 }
 
 /// The sum of some tensors as numbers.
-pub(super) fn summed(made: &[Tensor], terms: &[usize]) -> Result<Vec<f64>, Error> {
-    let terms: Vec<&Tensor> = terms.iter().map(|term| &made[*term]).collect();
+pub(super) fn summed(values: &[Tensor], terms: &[usize]) -> Result<Vec<f64>, Error> {
+    let terms: Vec<&Tensor> = terms.iter().map(|term| &values[*term]).collect();
     numbers(&Tensor::add_all("add", &terms))
 }
 

@@ -170,7 +170,7 @@ impl Problem<'_> {
             Some(found) => found.latex(),
             None => write(Notation::Latex),
         };
-        let (made, sizes) = (tensors(&opened.parts), magnitudes(&opened.parts));
+        let (values, sizes) = (tensors(&opened.parts), magnitudes(&opened.parts));
         let mut steps: Vec<Step> = Vec::new();
         for step in &opened.steps {
             let sides = [&step.before, &step.after];
@@ -182,7 +182,7 @@ impl Problem<'_> {
                 continue;
             }
             let costs = sides.map(|side| self.flops(&opened.parts, side));
-            let numbers = [summed(&made, &step.before)?, summed(&made, &step.after)?];
+            let numbers = [summed(&values, &step.before)?, summed(&values, &step.after)?];
             let scale = [summed(&sizes, &step.before)?, summed(&sizes, &step.after)?].concat();
             let scale = scale.into_iter().filter(|size| size.is_finite()).fold(0.0, f64::max);
             steps.push(Step {
@@ -196,7 +196,7 @@ impl Problem<'_> {
         }
         let dense = match opened.terms.is_empty() {
             true => vec![0.0; shape.iter().product()],
-            false => summed(&made, &opened.terms)?,
+            false => summed(&values, &opened.terms)?,
         };
         let scale = match opened.terms.is_empty() {
             true => 0.0,
@@ -307,7 +307,7 @@ impl Problem<'_> {
             if better {
                 best = found;
             }
-            // Near a singularity differences tell little, and another kind of point tells more.
+            // Near a singularity finite differences are inaccurate; another kind of point is tried.
             if matches!(&best, Ok(best) if best.finite_differences < CLOSE) {
                 break;
             }

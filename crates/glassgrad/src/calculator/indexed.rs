@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::einsum::{Einsum, Label};
+use crate::hashing::Fingerprint;
 use crate::lang::matrix::{Function, Size};
 use crate::ops::{Operation, Relation};
-use crate::shared::Fingerprint;
 
 /// The most factors of one term: longer ones are not written out.
 pub(super) const FACTORS: usize = 60;
@@ -57,7 +57,7 @@ pub(super) struct Expression {
     pub(super) terms: Vec<Term>,
 }
 
-/// The names of sizes: at the sizes at which expressions are made no two have the same number.
+/// The names of sizes: at the sizes at which expressions are built all are distinct.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(pub(super) HashMap<usize, Size>);
 
@@ -327,7 +327,7 @@ impl Classes {
     }
 }
 
-/// A term with equal factors as powers, in an order that does not depend on how it was made.
+/// A term with equal factors as powers, in a canonical order.
 fn normal(term: Term, names: &Names) -> Term {
     let labels: Vec<Label> = (0..term.extents.len()).filter(|label| term.binds(*label)).collect();
     let mut term = with_powers(term);
@@ -393,8 +393,8 @@ fn ordered(term: Term) -> Term {
     Term { coefficient: term.coefficient, factors, output, extents }
 }
 
-/// A number for each factor that tells it from others of its kind by where its labels lead, however they are numbered:
-/// labels are told apart by their places in the output, then by the factors that have them, and so on along chains.
+/// A colour for each factor that distinguishes it from others of its kind by its connections, independent of the numbering:
+/// labels are coloured by their places in the output, then by the factors that have them, and so on (colour refinement).
 fn shades(term: &Term, keys: &[String]) -> Vec<u64> {
     let mix = |words: &[u64]| {
         let mut hash = Fingerprint::default();

@@ -1,6 +1,6 @@
 //! From a matrix expression to a graph of tensors, at given sizes.
 //!
-//! Only products in Einstein notation, sums, formulas of the table and functions of one matrix are made, and no number is
+//! Only products in Einstein notation, sums, formulas of the table and functions of one matrix are built, and no number is
 //! spread but by multiplying it with a vector of ones: so no size gets lost in a number, and every derivative can be
 //! written with symbolic sizes.
 
@@ -32,16 +32,16 @@ enum Lowered {
     Tensor(Tensor),
 }
 
-/// The graph of an expression, with leaves of given shapes made by a function.
+/// The graph of an expression, with leaves of given shapes created by a function.
 pub(super) fn lower(
     expression: &MatrixExpression,
     leaf: &mut dyn FnMut(Leaf<'_>, &[usize]) -> Tensor,
     number: &dyn Fn(&crate::lang::matrix::Size) -> usize,
 ) -> Tensor {
-    let mut lowering = Lowering { expression, leaf, number, made: Vec::new(), known: Vec::new() };
+    let mut lowering = Lowering { expression, leaf, number, lowered: Vec::new(), known: Vec::new() };
     for place in 0..expression.parts.len() {
-        let made = lowering.shared(place);
-        lowering.made.push(made);
+        let value = lowering.shared(place);
+        lowering.lowered.push(value);
     }
     lowering.tensor(expression.root())
 }
@@ -50,7 +50,7 @@ struct Lowering<'a, 'l> {
     expression: &'a MatrixExpression,
     leaf: &'l mut dyn FnMut(Leaf<'_>, &[usize]) -> Tensor,
     number: &'l dyn Fn(&crate::lang::matrix::Size) -> usize,
-    made: Vec<Lowered>,
+    lowered: Vec<Lowered>,
     /// Parts in terms of the first places at which their operands were written, so that what is written twice is one.
     known: Vec<(Syntax, Place)>,
 }
@@ -75,7 +75,7 @@ impl Lowering<'_, '_> {
         let earlier = earlier.filter(|earlier| self.expression.types[*earlier] == self.expression.types[place]);
         self.known.push((part, earlier.map_or(place, |earlier| self.known[earlier].1)));
         match earlier {
-            Some(earlier) => self.made[earlier].clone(),
+            Some(earlier) => self.lowered[earlier].clone(),
             None => self.part(place),
         }
     }
@@ -90,7 +90,7 @@ impl Lowering<'_, '_> {
 
     /// A part as a tensor; numbers are leaves without axes.
     fn tensor(&self, place: Place) -> Tensor {
-        match &self.made[place] {
+        match &self.lowered[place] {
             Lowered::Number(value) => Tensor::from(*value),
             Lowered::Tensor(tensor) => tensor.clone(),
         }
@@ -103,7 +103,7 @@ impl Lowering<'_, '_> {
             return tensor;
         }
         let ones = (self.leaf)(Leaf::Ones, shape);
-        match self.made[place] {
+        match self.lowered[place] {
             Lowered::Number(value) => ones.scaled(value),
             Lowered::Tensor(_) => scaled_by(&tensor, &ones),
         }
@@ -118,11 +118,11 @@ impl Lowering<'_, '_> {
                 (self.leaf)(Leaf::Symbol(name), &shape)
             }
             Syntax::SizeOf(name) => (self.leaf)(Leaf::Size(name), &[]),
-            Syntax::Negative(operand) => match &self.made[*operand] {
+            Syntax::Negative(operand) => match &self.lowered[*operand] {
                 Lowered::Number(value) => return Lowered::Number(-value),
                 Lowered::Tensor(tensor) => tensor.scaled(-1.0),
             },
-            Syntax::Transpose(operand) if self.rank(*operand) < 2 => return self.made[*operand].clone(),
+            Syntax::Transpose(operand) if self.rank(*operand) < 2 => return self.lowered[*operand].clone(),
             Syntax::Transpose(operand) => transposed(&self.tensor(*operand)),
             Syntax::Binary(operator, first, second) => return self.binary(place, *operator, *first, *second),
             Syntax::Elementwise(operation, operands, parameter) => {
@@ -152,13 +152,13 @@ impl Lowering<'_, '_> {
             Operator::Divide | Operator::Over => Operation::Div,
             Operator::Power | Operator::ElementPower => Operation::Pow,
         };
-        if let (Lowered::Number(a), Lowered::Number(b)) = (&self.made[first], &self.made[second])
+        if let (Lowered::Number(a), Lowered::Number(b)) = (&self.lowered[first], &self.lowered[second])
             && let Some(value) = operation.apply_binary(*a, *b)
         {
             return Lowered::Number(value);
         }
         let shape = self.sizes(place);
-        let numbers = [first, second].map(|operand| match self.made[operand] {
+        let numbers = [first, second].map(|operand| match self.lowered[operand] {
             Lowered::Number(value) => Some(value),
             Lowered::Tensor(_) => None,
         });
@@ -241,7 +241,7 @@ impl Lowering<'_, '_> {
     fn elementwise(&mut self, place: Place, operation: Operation, operands: &[Place], parameter: f64) -> Lowered {
         let numbers: Vec<Option<f64>> = operands
             .iter()
-            .map(|operand| match self.made[*operand] {
+            .map(|operand| match self.lowered[*operand] {
                 Lowered::Number(value) => Some(value),
                 Lowered::Tensor(_) => None,
             })
@@ -267,7 +267,7 @@ impl Lowering<'_, '_> {
         let mut formula = Formula::default();
         let mut inputs = Vec::new();
         for operand in operands {
-            formula.nodes.push(match self.made[*operand] {
+            formula.nodes.push(match self.lowered[*operand] {
                 Lowered::Number(value) => Node::Number(value),
                 Lowered::Tensor(_) => {
                     inputs.push(self.spread(*operand, &shape));

@@ -33,7 +33,7 @@ impl Sizes {
         }
     }
 
-    /// Small sizes of which no two are the same, in the order of these, so that an extent tells the name of its size.
+    /// Small distinct sizes, in the order of these, so that an extent determines the name of its size.
     pub(super) fn told_apart(&self, expression: &MatrixExpression, shift: usize) -> Sizes {
         let literal = |number: usize| {
             expression.types.iter().flat_map(|own| &own.sizes).any(|size| *size == Size::Number(number))
@@ -66,7 +66,7 @@ impl Sizes {
 /// The leaves of an expression at some sizes.
 pub(super) struct Leaves {
     pub(super) sizes: Sizes,
-    made: HashMap<(String, Vec<usize>), Tensor>,
+    tensors: HashMap<(String, Vec<usize>), Tensor>,
     kind: Kind,
 }
 
@@ -85,13 +85,13 @@ pub(super) enum Kind {
 
 impl Leaves {
     pub(super) fn new(sizes: Sizes, kind: Kind) -> Leaves {
-        Leaves { sizes, made: HashMap::new(), kind }
+        Leaves { sizes, tensors: HashMap::new(), kind }
     }
 
     /// Puts a tensor in the place of a symbol.
     pub(super) fn replace(&mut self, name: &str, tensor: Tensor) {
         let shape = tensor.shape().to_vec();
-        self.made.insert((name.to_owned(), shape), tensor);
+        self.tensors.insert((name.to_owned(), shape), tensor);
     }
 
     /// The leaf of a symbol.
@@ -106,7 +106,7 @@ impl Leaves {
             Leaf::Eye => EYE,
         };
         let key = (name.to_owned(), shape.to_vec());
-        if let Some(known) = self.made.get(&key) {
+        if let Some(known) = self.tensors.get(&key) {
             return known.clone();
         }
         let tensor = match self.kind {
@@ -122,7 +122,7 @@ impl Leaves {
                 Tensor::leaf(Array::new(Shape::from(shape), Buffer::F64(elements))).named(name)
             }
         };
-        self.made.insert(key, tensor.clone());
+        self.tensors.insert(key, tensor.clone());
         tensor
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Problem<'q> {
     pub(super) variable: Type,
     pub(super) numbers: Vec<(String, usize)>,
     pub(super) sizes: Sizes,
-    /// Small sizes that tell the names of extents.
+    /// Small distinct sizes, from which extents are mapped back to names.
     pub(super) small: Sizes,
 }
 
@@ -51,7 +51,7 @@ impl<'q> Problem<'q> {
         }
         let numbers = declared.sizes();
         let sizes = Sizes::new(&numbers);
-        // Nothing is made before all that is written is known to fit.
+        // Nothing is built before the input is validated.
         for (place, own) in expression.types.iter().enumerate() {
             let elements =
                 own.sizes.iter().fold(8_u128, |total, size| total.saturating_mul(sizes.number(size) as u128));

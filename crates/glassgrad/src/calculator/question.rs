@@ -105,7 +105,7 @@ pub enum Unanswered {
     Expression(SyntaxError),
     /// Something is wrong with what is asked about it.
     Question(String),
-    /// The derivative could not be made or computed.
+    /// The derivative could not be derived or computed.
     Derivative(Error),
 }
 

@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A leaf that rules made: the same number everywhere.
+    /// A constant leaf created by a rule.
     fn constant(&self, tensor: &Tensor) -> Result<Expression, Error> {
         let array = tensor.eval()?;
         let value = if array.buffer().is_empty() { 0.0 } else { array.buffer().get(0) };
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
     fn formula(&self, formula: &Formula, inputs: &[Expression], shape: &[usize]) -> Expression {
         let mut found: Vec<Expression> = Vec::new();
         for node in &formula.nodes {
-            let made = match *node {
+            let factor = match *node {
                 Node::Number(value) => Expression::number(shape, value),
                 Node::Variable(variable) => inputs[variable].clone(),
                 Node::Unary(operation, x, parameter) => self.unary(operation, parameter, &found[x], shape),
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
                     Expression::factor(What::Choice(relation, inner), shape)
                 }
             };
-            found.push(made);
+            found.push(factor);
         }
         found.swap_remove(formula.outputs[0])
     }

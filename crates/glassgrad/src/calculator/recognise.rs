@@ -37,7 +37,7 @@ pub(super) fn matrix(expression: &Expression, names: &Names) -> Option<Recognise
     Some(Recognised { parts: builder.parts, root, numbers: builder.numbers })
 }
 
-/// The parts of what is found, as they are made.
+/// The parts of the result, under construction.
 pub(super) struct Builder<'a> {
     parts: Vec<Syntax>,
     numbers: Vec<Place>,
@@ -278,7 +278,7 @@ impl Builder<'_> {
     pub(super) fn transposed(&mut self, chain: Vec<Place>) -> Vec<Place> {
         let turn = |builder: &mut Self, place: Place| match builder.parts[place] {
             Syntax::Transpose(inner) => inner,
-            // Among matrices a diagonal is one that was made of a vector.
+            // Among matrices a diagonal is one that was built from a vector.
             Syntax::Number(_) | Syntax::Constant(Constant::Eye, _) | Syntax::Function(Function::Diagonal, _) => place,
             _ => builder.push(Syntax::Transpose(place)),
         };

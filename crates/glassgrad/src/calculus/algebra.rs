@@ -13,10 +13,10 @@ use super::ledger::Ledger;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::expr::{Op, Tensor};
+use crate::hashing::{Fingerprint, Structure};
 use crate::shape::Shape;
-use crate::shared::{Fingerprint, Structure};
 
-/// Up to so many elements, leaves are compared by what is in them.
+/// Up to this many elements, leaves are compared by value.
 const SMALL: usize = 1 << 12;
 
 /// The number of a node. Operands have smaller numbers than what they are used in.
@@ -55,7 +55,7 @@ pub(super) struct Algebra {
     pub(super) ledger: Option<Ledger>,
     /// The nodes of tensors that were given before, by number.
     tensors_seen: HashMap<u64, Id>,
-    /// Nodes that are arrays of zeros and ones, made here.
+    /// Selection nodes: arrays of zeros and ones.
     pub(super) selections: HashSet<Id>,
     /// Nodes that are 1 where integers say and 0 elsewhere, each with the node of these integers.
     pub(super) gathers: HashMap<Id, Id>,
@@ -157,7 +157,7 @@ impl Algebra {
         node
     }
 
-    /// Whether a node is made of ones at places that integers name, among other things.
+    /// Whether a node depends on a one-hot array at integer indices.
     pub(super) fn hides_gather(&self, id: Id) -> bool {
         !self.gathers.is_empty()
             && !self.gathers.contains_key(&id)
@@ -201,7 +201,7 @@ impl Algebra {
         matches!(self.node(id), Node::Product(product) if product.einsum.coefficient == 0.0)
     }
 
-    /// The nodes that some nodes are made of, themselves included, operands before what uses them.
+    /// The nodes that some nodes depend on, themselves included, in topological order.
     pub(super) fn behind(&self, roots: &[Id]) -> Vec<Id> {
         let mut needed = vec![false; self.entries.len()];
         roots.iter().for_each(|root| needed[*root] = true);
@@ -219,22 +219,24 @@ impl Algebra {
 
     /// The tensors that some nodes stand for: ordinary graphs, which the planner associates by cost.
     pub(super) fn tensors(&self, roots: &[Id]) -> Vec<Tensor> {
-        let mut made: HashMap<Id, Tensor> = HashMap::new();
+        let mut tensors: HashMap<Id, Tensor> = HashMap::new();
         for id in self.behind(roots) {
             let tensor = match self.node(id) {
                 Node::Given(tensor) => tensor.clone(),
-                Node::Sum(terms) => Tensor::add_all("add", &terms.iter().map(|term| &made[term]).collect::<Vec<_>>()),
+                Node::Sum(terms) => {
+                    Tensor::add_all("add", &terms.iter().map(|term| &tensors[term]).collect::<Vec<_>>())
+                }
                 Node::Product(product) if product.nodes.is_empty() => {
                     Tensor::unbound(product.einsum.clone(), self.dtype(id))
                 }
                 Node::Product(product) => {
-                    let operands: Vec<&Tensor> = product.nodes.iter().map(|operand| &made[operand]).collect();
+                    let operands: Vec<&Tensor> = product.nodes.iter().map(|operand| &tensors[operand]).collect();
                     Tensor::contract(product.einsum.clone(), &operands)
                 }
             };
-            made.insert(id, tensor);
+            tensors.insert(id, tensor);
         }
-        roots.iter().map(|root| made[root].clone()).collect()
+        roots.iter().map(|root| tensors[root].clone()).collect()
     }
 }
 
@@ -278,7 +280,7 @@ impl Classes {
 /// A product in canonical form: operands in an order that does not depend on how it was written, labels numbered by
 /// appearance in the output and then in the operands, and no label that nothing has.
 ///
-/// Labels are told apart by refinement: at first by their extents and their places in the output, then by the operands
+/// Labels are distinguished by colour refinement: at first by their extents and their places in the output, then by the operands
 /// that they lead to, and so on. With `free_output` the order of the output is chosen here too, by the same marks, so that
 /// a matrix and its transpose are one core; the labels of the output in their new order are returned.
 pub(super) fn canonical(product: &Product, free_output: bool) -> (Product, Vec<Label>) {

@@ -18,7 +18,7 @@ pub(super) const NOISE: f64 = 32.0;
 /// The amplification of rounding errors up to which the determinant of a structured factorisation is taken.
 pub(super) const STABLE: f64 = 1e8;
 
-/// Whether a system with this condition number cannot be told from a singular one, when its entries carry rounding
+/// Whether a system with this condition number cannot be distinguished from a singular one, when its entries carry rounding
 /// errors of this unit.
 pub(super) fn is_singular(condition: f64, unit: f64) -> bool {
     let error = condition * NOISE * unit;

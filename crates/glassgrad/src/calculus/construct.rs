@@ -1,4 +1,4 @@
-//! How products and sums are made: deltas are contracted, broadcasts summed and zeros dropped where they are met.
+//! Construction of products and sums: deltas are contracted, broadcasts summed and zeros dropped where they are met.
 
 use super::algebra::{Algebra, Classes, Id, Node, Product, canonical};
 use super::ledger::Step;
@@ -9,7 +9,7 @@ use crate::einsum::{Einsum, Label};
 use crate::expr::Tensor;
 use crate::opt::contract;
 
-/// Up to so many operands a product is kept apart; above, operands with the same labels are multiplied.
+/// Up to this many operands a product stays unevaluated; above, operands with the same labels are multiplied.
 const OPERANDS: usize = 14;
 
 impl Algebra {
@@ -28,23 +28,23 @@ impl Algebra {
             });
         }
         let dissolved = inner.iter().any(Option::is_some);
-        let mut made = substituted(&written, &inner);
-        if made.einsum.coefficient == 0.0 || made.nodes.iter().any(|node| self.is_zero(*node)) {
+        let mut flat = substituted(&written, &inner);
+        if flat.einsum.coefficient == 0.0 || flat.nodes.iter().any(|node| self.is_zero(*node)) {
             return self.zero(&written.einsum.output_shape(), dtype);
         }
-        if made.nodes.iter().filter(|node| self.selections.contains(node)).count() > 1 {
-            self.join_selections(&mut made);
-            if made.einsum.coefficient == 0.0 {
+        if flat.nodes.iter().filter(|node| self.selections.contains(node)).count() > 1 {
+            self.join_selections(&mut flat);
+            if flat.einsum.coefficient == 0.0 {
                 return self.zero(&written.einsum.output_shape(), dtype);
             }
         }
-        if made.nodes.len() > OPERANDS {
-            made = self.gathered(made, dtype);
+        if flat.nodes.len() > OPERANDS {
+            flat = self.gathered(flat, dtype);
         }
-        let (made, _) = canonical(&made, false);
-        let result = match &made.einsum {
-            einsum if einsum.is_identity() => made.nodes[0],
-            _ => self.intern_product(made, dtype),
+        let (flat, _) = canonical(&flat, false);
+        let result = match &flat.einsum {
+            einsum if einsum.is_identity() => flat.nodes[0],
+            _ => self.intern_product(flat, dtype),
         };
         if dissolved {
             self.note("a delta is contracted", |algebra| (print::product(algebra, &written), vec![written]), result);

@@ -95,7 +95,7 @@ impl Factors {
         Factors { size, compact, rows, odd, condition: 1.0 }
     }
 
-    /// The first pivot that cannot be told from the rounding errors of the sum that it is.
+    /// The first pivot that is within the rounding error of its sum.
     fn vanishing_pivot(&self) -> Option<usize> {
         let at = |i: usize, j: usize| self.compact[i * self.size + j].abs();
         (0..self.size).find(|k| {

@@ -12,7 +12,7 @@ use crate::compile::{Compiled, compile};
 use crate::diff::{Outcome, pullback};
 use crate::error::Error;
 use crate::expr::{Pass, ProvenanceScope, Tensor};
-use crate::shared::Lru;
+use crate::interning::Lru;
 use crate::tree::{Branch, Definition, Path, Tree};
 
 /// How the partial derivatives of a function are multiplied.
@@ -57,7 +57,7 @@ type Plans<X, Y> = Lru<Plan<X, Y>>;
 /// A plan, and what was computed by it.
 type Computed<X, Y> = (Arc<Plan<X, Y>>, Vec<Tensor>);
 type Trace<'f, X, Y> = Arc<dyn Fn(&X) -> Result<Traced<X, Y>, Error> + 'f>;
-type Wanted<'f> = Arc<dyn Fn(&Path) -> bool + 'f>;
+type Selection<'f> = Arc<dyn Fn(&Path) -> bool + 'f>;
 type Program<'f, X> = Compiled<Box<dyn Fn(&X) -> Vec<Tensor> + 'f>, Vec<Tensor>>;
 
 /// A derivative as a function of the point: see [`hessian`] and [`jacobian`].
@@ -72,7 +72,7 @@ pub struct Derivative<'f, X: Tree, Y: Tree, V> {
     symmetric: bool,
     mode: Option<Mode>,
     limit: u128,
-    wanted: Option<Wanted<'f>>,
+    variables: Option<Selection<'f>>,
     plans: Arc<Mutex<Plans<X, Y>>>,
     program: Program<'f, X>,
     /// The same with value and gradient.
@@ -116,8 +116,8 @@ pub fn hessian<'f, X: Tree + 'f, R: Outcome<Tree = Tensor>>(
         }
         let _provenance = ProvenanceScope::of(&value.0, Pass::Derivative);
         let leaves = variables.flatten();
-        let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
-        let mut found = pullback(&[(&value, value.ones_like())], &wanted, &[]).into_iter();
+        let differentiable: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
+        let mut found = pullback(&[(&value, value.ones_like())], &differentiable, &[]).into_iter();
         let gradient = leaves.iter().map(|leaf| match leaf.is_float() {
             true => found.next().flatten().unwrap_or_else(|| leaf.zeros_like()),
             false => leaf.zeros_like(),
@@ -166,14 +166,20 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
         symmetric: bool,
         mode: Option<Mode>,
         limit: u128,
-        wanted: Option<Wanted<'f>>,
+        variables: Option<Selection<'f>>,
     ) -> Self {
         let plans: Arc<Mutex<Plans<X, Y>>> = Arc::default();
         let program = |with_gradient: bool| -> Program<'f, X> {
-            let (trace, plans, wanted) = (Arc::clone(&trace), Arc::clone(&plans), wanted.clone());
+            let (trace, plans, variables) = (Arc::clone(&trace), Arc::clone(&plans), variables.clone());
             let build = move |x: &X| -> Vec<Tensor> {
-                let question =
-                    Question { symmetric, mode, limit, wanted: wanted.as_deref(), with_gradient, with_steps: false };
+                let question = Question {
+                    symmetric,
+                    mode,
+                    limit,
+                    variables: variables.as_deref(),
+                    with_gradient,
+                    with_steps: false,
+                };
                 match trace(x).and_then(|traced| question.answer(traced)) {
                     Ok((plan, tensors)) => {
                         lock(&plans).insert(plan_key(x, with_gradient), &Arc::new(plan));
@@ -185,18 +191,18 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
             compile(Box::new(build) as Box<dyn Fn(&X) -> Vec<Tensor> + 'f>)
         };
         let (program, whole) = (program(false), program(true));
-        Derivative { trace, symmetric, mode, limit, wanted, plans, program, whole, value: PhantomData }
+        Derivative { trace, symmetric, mode, limit, variables, plans, program, whole, value: PhantomData }
     }
 
     /// The same derivative in a mode that is not left to the prediction of costs.
     ///
     /// ```
     /// use glassgrad::{Tensor, calculus::{self, Mode}};
-    /// let slope = calculus::jacobian(|x: &Tensor| x.sin()).mode(Mode::Reverse);
-    /// assert!(slope.explain(&Tensor::from([0.0])).unwrap().to_string().contains("reverse"));
+    /// let jacobian = calculus::jacobian(|x: &Tensor| x.sin()).mode(Mode::Reverse);
+    /// assert!(jacobian.explain(&Tensor::from([0.0])).unwrap().to_string().contains("reverse"));
     /// ```
     pub fn mode(self, mode: Mode) -> Self {
-        Derivative::new(self.trace, self.symmetric, Some(mode), self.limit, self.wanted)
+        Derivative::new(self.trace, self.symmetric, Some(mode), self.limit, self.variables)
     }
 
     /// The same derivative with another limit, in bytes, on what may be materialised. Nothing is before it is checked.
@@ -207,7 +213,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// assert!(h.to_dense().unwrap_err().to_string().contains("40 kB"));
     /// ```
     pub fn limit(self, bytes: usize) -> Self {
-        Derivative::new(self.trace, self.symmetric, self.mode, bytes as u128, self.wanted)
+        Derivative::new(self.trace, self.symmetric, self.mode, bytes as u128, self.variables)
     }
 
     /// The same derivative with respect to some leaves alone. The others are arguments that stand still.
@@ -219,8 +225,8 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// let point = (Tensor::from([1.0, 2.0]), Tensor::from([3.0, 4.0]));
     /// assert_eq!(h.at(&point).unwrap().diag().unwrap().1.to_string(), "[2, 8]");
     /// ```
-    pub fn with_respect_to(self, wanted: impl Fn(&Path) -> bool + 'f) -> Self {
-        Derivative::new(self.trace, self.symmetric, self.mode, self.limit, Some(Arc::new(wanted)))
+    pub fn with_respect_to(self, variables: impl Fn(&Path) -> bool + 'f) -> Self {
+        Derivative::new(self.trace, self.symmetric, self.mode, self.limit, Some(Arc::new(variables)))
     }
 
     /// What is held at a point, and the plan behind it.
@@ -279,8 +285,14 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// ```
     pub fn derivation(&self, x: &X) -> Result<Vec<Step>, Error> {
         let (symmetric, mode, limit) = (self.symmetric, self.mode, self.limit);
-        let question =
-            Question { symmetric, mode, limit, wanted: self.wanted.as_deref(), with_gradient: false, with_steps: true };
+        let question = Question {
+            symmetric,
+            mode,
+            limit,
+            variables: self.variables.as_deref(),
+            with_gradient: false,
+            with_steps: true,
+        };
         Ok(question.answer((self.trace)(x)?)?.0.steps)
     }
 }

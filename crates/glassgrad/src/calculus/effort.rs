@@ -4,7 +4,7 @@
 //! weighs a quarter of a million joins. The joins are counted. One sweep may spend [`BASE`] joins, and [`PER_NODE`] more
 //! for every node of the swept graph; a dense derivative has to visit each of these nodes too, so that planning takes at
 //! most a fixed multiple of the steps of the dense route, beside a constant. Within the budget plans are exact, up to twice
-//! the budget greedy, and beyond it nothing is planned any more: products stay as the sweep has made them.
+//! the budget greedy, and beyond it nothing is planned any more: products stay as the sweep built them.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! The ends of the spectrum of a Hessian, by which optimizers tell minima from saddle points.
+//! The extreme eigenvalues of a Hessian, by which optimizers distinguish minima from saddle points.
 
 use super::block::numbers;
 use super::dense::symmetric_eigen;

@@ -1,4 +1,4 @@
-//! Derivatives as expressions that others can read: the terms, what they are made of, and the steps that led to them.
+//! Export of derivatives as expressions: the terms, their factors, and the steps of the derivation.
 
 use super::algebra::{Algebra, Node, Product};
 use super::derivative::Mode;
@@ -41,7 +41,7 @@ pub(crate) struct Planned {
 }
 
 fn question<'q>(symmetric: bool, limit: u128, with_steps: bool) -> Question<'q> {
-    Question { symmetric, mode: None, limit, wanted: None, with_gradient: false, with_steps }
+    Question { symmetric, mode: None, limit, variables: None, with_gradient: false, with_steps }
 }
 
 /// The derivative of a tensor by another behind it, in cross-country mode.

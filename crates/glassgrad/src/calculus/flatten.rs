@@ -38,25 +38,25 @@ pub(super) fn flattened(algebra: &mut Algebra, roots: &[Id]) -> Vec<Id> {
             inside.extend(dissolved);
         }
     }
-    let mut made: HashMap<Id, Id> = HashMap::new();
+    let mut flattened: HashMap<Id, Id> = HashMap::new();
     for id in behind {
         let dtype = algebra.dtype(id);
         let new = match algebra.node(id) {
             Node::Given(_) => id,
             _ if inside.contains(&id) => continue,
             Node::Sum(terms) => {
-                let terms = terms.iter().map(|term| made[term]).collect();
+                let terms = terms.iter().map(|term| flattened[term]).collect();
                 algebra.intern_sum(terms)
             }
             Node::Product(product) => {
                 let product = whole.remove(&id).unwrap_or_else(|| product.clone());
-                let nodes = product.nodes.iter().map(|node| made[node]).collect();
+                let nodes = product.nodes.iter().map(|node| flattened[node]).collect();
                 algebra.intern_product(canonical(&Product { nodes, ..product }, false).0, dtype)
             }
         };
-        made.insert(id, new);
+        flattened.insert(id, new);
     }
-    roots.iter().map(|root| made[root]).collect()
+    roots.iter().map(|root| flattened[root]).collect()
 }
 
 /// A product with everything dissolved that only it uses, and what that was, if it is cheaper so.

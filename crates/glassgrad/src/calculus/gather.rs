@@ -2,7 +2,7 @@
 //!
 //! Residuals of bundle adjustment read the camera and the point that two arrays name. The derivative of residual k by camera
 //! c is a block if the array has c at k, and zero otherwise. What is held is one block for each residual and the
-//! arrays; products read entries and add them up where the arrays say, and the matrix of zeros and ones is never made.
+//! arrays; products read entries and add them up where the arrays say, and the one-hot matrix is never materialized.
 
 use super::algebra::Classes;
 use super::block::Term;
@@ -83,7 +83,7 @@ pub(super) fn contracted(
             other.axis == *axis || places.contains(&other.axis) || output.contains(axis) && overlaps
         };
         if places.contains(axis) || plain.iter().any(meets) {
-            // Rare ways to meet, for which the matrix itself is made.
+            // Rare patterns, for which the matrix itself is materialized.
             let tensor = indices.one_hot(term.extents[*axis], dtype);
             operands.push(Operand { tensor, labels: places.iter().chain([axis]).copied().collect() });
         } else {
@@ -152,10 +152,10 @@ fn spread(
     output: &[Label],
     dtype: DType,
 ) -> Result<Tensor, Error> {
-    let mut wanted: Vec<Label> = Vec::new();
+    let mut requested: Vec<Label> = Vec::new();
     for label in output {
-        if !wanted.contains(label) {
-            wanted.push(*label);
+        if !requested.contains(label) {
+            requested.push(*label);
         }
     }
     // Gathers over the same places write together, each pair of entries at its own place.
@@ -169,7 +169,7 @@ fn spread(
     let placed = |label: &Label| {
         written.iter().any(|picked| picked.axis == *label) || groups.iter().any(|(places, _)| places.contains(label))
     };
-    let rest: Vec<Label> = wanted.iter().copied().filter(|label| !placed(label)).collect();
+    let rest: Vec<Label> = requested.iter().copied().filter(|label| !placed(label)).collect();
     let mut labels: Vec<Label> = groups.iter().flat_map(|(places, _)| places).chain(&rest).copied().collect();
     if operands.is_empty() {
         operands.push(Operand { tensor: Tensor::full(Shape::scalar(), 1.0, dtype), labels: Vec::new() });
@@ -183,8 +183,8 @@ fn spread(
     let mut tensor = Tensor::contract(einsum.scaled(term.coefficient), &tensors);
     let mut start = 0;
     for (places, members) in &groups {
-        // Places that are wanted themselves pick themselves.
-        let kept: Vec<usize> = (0..places.len()).filter(|axis| wanted.contains(&places[*axis])).collect();
+        // Indices that are requested themselves select themselves.
+        let kept: Vec<usize> = (0..places.len()).filter(|axis| requested.contains(&places[*axis])).collect();
         let axes: Vec<Label> =
             kept.iter().map(|axis| places[*axis]).chain(members.iter().map(|member| member.axis)).collect();
         let sizes: Vec<usize> = axes.iter().map(|label| term.extents[*label]).collect();

@@ -76,7 +76,7 @@ fn with_common_side(terms: &[Term], products: &[[Vec<Piece>; 2]]) -> Option<(usi
         let marks: Vec<(usize, Vec<usize>)> = (only.factors.iter().map(|factor| &term.factors[*factor]))
             .map(|(factor, labels)| (*factor, labels.iter().map(place).collect()))
             .collect();
-        // Labels between several factors are not told apart here.
+        // Labels between several factors are not distinguished here.
         (!marks.iter().any(|(_, slots)| slots.contains(&usize::MAX))).then_some(marks)
     };
     for side in [0, 1] {
@@ -205,7 +205,7 @@ impl Diagonalised {
     }
 }
 
-/// A product of a square matrix, or its transpose, with what lies beside.
+/// A product of a square matrix, or its transpose, with the other factors.
 fn multiplied(matrix: &[f64], x: &[f64], size: usize, transposed: bool) -> Vec<f64> {
     let count = x.len() / size.max(1);
     let mut result = vec![0.0; x.len()];

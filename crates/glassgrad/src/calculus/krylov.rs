@@ -65,7 +65,7 @@ pub(super) fn conjugate_gradients(
         direction
     };
     let mut preconditioned = solved(&residual);
-    let (mut direction, mut slope) = (preconditioned.clone(), dot(&residual, &preconditioned));
+    let (mut direction, mut residual_product) = (preconditioned.clone(), dot(&residual, &preconditioned));
     let mut iterations = 0;
     while norm(&residual) > TOLERANCE * size && iterations < most {
         let product = apply(&direction)?;
@@ -74,14 +74,14 @@ pub(super) fn conjugate_gradients(
         if curvature <= 0.0 || !curvature.is_finite() {
             break;
         }
-        let step = slope / curvature;
+        let step = residual_product / curvature;
         solution.iter_mut().zip(&direction).for_each(|(x, d)| *x += step * d);
         residual.iter_mut().zip(&product).for_each(|(r, p)| *r -= step * p);
         preconditioned = solved(&residual);
         let next = dot(&residual, &preconditioned);
-        let turn = next / slope;
+        let turn = next / residual_product;
         direction.iter_mut().zip(&preconditioned).for_each(|(d, z)| *d = z + turn * *d);
-        slope = next;
+        residual_product = next;
     }
     // The recurrence loses the residual in rounding: it is measured.
     let product = apply(&solution)?;

@@ -1,4 +1,4 @@
-//! The steps of a derivation, kept only if somebody asks for them.
+//! The steps of a derivation, recorded only on request.
 
 use std::fmt;
 

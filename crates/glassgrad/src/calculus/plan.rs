@@ -41,7 +41,7 @@ pub(super) struct Question<'q> {
     pub(super) symmetric: bool,
     pub(super) mode: Option<Mode>,
     pub(super) limit: u128,
-    pub(super) wanted: Option<&'q dyn Fn(&Path) -> bool>,
+    pub(super) variables: Option<&'q dyn Fn(&Path) -> bool>,
     pub(super) with_gradient: bool,
     pub(super) with_steps: bool,
 }
@@ -64,7 +64,7 @@ impl Question<'_> {
         let Traced { variables, outputs, beside } = traced;
         let places = |leaves: Vec<(Path, Tensor)>, all: bool| -> (Vec<Place>, Vec<Tensor>) {
             let chosen = |(number, (path, tensor)): (usize, (Path, Tensor))| {
-                let taken = tensor.is_float() && (all || self.wanted.is_none_or(|wanted| wanted(&path)));
+                let taken = tensor.is_float() && (all || self.variables.is_none_or(|selects| selects(&path)));
                 let (path, shape, dtype) = (path.to_string(), tensor.shape().clone(), tensor.dtype());
                 taken.then_some((Place { leaf: number, path, shape, dtype }, tensor))
             };

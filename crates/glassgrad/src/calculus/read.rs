@@ -24,7 +24,7 @@ use crate::view::View;
 const DEPTH: usize = 12;
 /// The most elements that an array of zeros and ones may have.
 const SELECTION: u128 = 1 << 24;
-/// Up to so many elements, arrays of zeros and ones are multiplied when they meet.
+/// Up to this many elements, products of arrays of zeros and ones are evaluated.
 const JOINED: usize = 1 << 14;
 
 /// What stands for a placeholder, and what was found to depend on it.
@@ -110,21 +110,21 @@ impl Reader<'_> {
                 for (number, led) in led.iter().enumerate().filter_map(|(k, led)| Some((k, (*led)?))) {
                     let elementwise = Einsum::elementwise(&node.shape, 2);
                     match &*partial(formula, inputs.len(), number) {
-                        Partial::Number(slope) => {
-                            let einsum = Einsum::elementwise(&node.shape, 1).scaled(*slope);
+                        Partial::Number(derivative) => {
+                            let einsum = Einsum::elementwise(&node.shape, 1).scaled(*derivative);
                             terms.push(self.product(&einsum, 0, vec![led], dtype));
                         }
                         Partial::Formula { formula, inputs: used } => {
-                            // Linear formulas have slopes that depend on nothing that moves.
+                            // The derivatives of linear formulas depend on no variable.
                             let Some(used) = used.iter().map(|k| inputs.get(*k)).collect::<Option<Vec<_>>>() else {
                                 return Ok(None);
                             };
                             if used.iter().any(|input| self.led.contains_key(&input.0.id)) {
                                 return Ok(None);
                             }
-                            let slope = Tensor::map_formula("derivative", formula.clone(), &used);
-                            let slope = self.known(&slope, DEPTH);
-                            terms.push(self.product(&elementwise, 0, vec![led, slope], dtype));
+                            let derivative = Tensor::map_formula("derivative", formula.clone(), &used);
+                            let derivative = self.known(&derivative, DEPTH);
+                            terms.push(self.product(&elementwise, 0, vec![led, derivative], dtype));
                         }
                     }
                 }

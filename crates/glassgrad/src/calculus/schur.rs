@@ -13,11 +13,11 @@ use super::system::elements;
 use crate::error::Error;
 use crate::expr::Tensor;
 
-/// So many products are expected, when it is decided whether a matrix would be cheaper.
+/// The expected number of matrix-vector products, in the comparison with a materialized matrix.
 const EXPECTED: f64 = 200.0;
 /// The most products.
 const MOST: usize = 2_000;
-/// The most numbers of a matrix that is made although products would do.
+/// The largest number of elements of a matrix that is materialized although products would do.
 const MATRIX: f64 = (1_u32 << 24) as f64;
 /// What may be left of the right-hand side.
 const ENOUGH: f64 = 1e-8;
@@ -30,15 +30,15 @@ pub(super) struct Reduced {
 }
 
 impl Reduced {
-    /// The leaf that is eliminated, if what is left is better multiplied than made.
+    /// The leaf that is eliminated, if the Schur complement is cheaper to apply than to materialize.
     pub(super) fn eliminated(layout: &Layout, factors: &[Tensor], leaf: Option<usize>) -> Option<usize> {
         let leaf = leaf.filter(|_| layout.gathers() && layout.symmetric)?;
         let own = elements(&layout.rows[leaf]) as f64;
         let rest = layout.rows.iter().map(elements).sum::<usize>() as f64 - own;
         let held: usize = factors.iter().map(|factor| factor.shape().elements()).sum();
-        let made = rest * rest * (own + rest);
+        let materialized = rest * rest * (own + rest);
         let multiplied = EXPECTED * 8.0 * held as f64;
-        (made > multiplied || (3.0 * own + rest) * rest > MATRIX).then_some(leaf)
+        (materialized > multiplied || (3.0 * own + rest) * rest > MATRIX).then_some(leaf)
     }
 
     pub(super) fn of(layout: &Layout, factors: &[Tensor], leaf: usize, bounds: Bounds) -> Result<Reduced, Singular> {

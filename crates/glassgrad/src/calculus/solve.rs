@@ -14,11 +14,11 @@ use crate::shape::Shape;
 /// Why a system has no solution here.
 #[derive(Clone, Debug)]
 pub(super) enum Singular {
-    /// It is singular, or cannot be told from a singular system, and why.
+    /// It is singular, or cannot be distinguished from a singular system, and why.
     Yes(String),
     /// An entry is not finite.
     NotFinite,
-    /// What would have to be materialised needs so many bytes.
+    /// The materialised matrix would need this many bytes.
     TooLarge(u128),
     /// Computing what is held failed.
     Failed(Error),
@@ -389,7 +389,7 @@ fn parity(shape: &Shape, order: &[usize]) -> f64 {
     if (count - cycles).is_multiple_of(2) { 1.0 } else { -1.0 }
 }
 
-/// Whether so many 64-bit numbers may be materialised.
+/// Whether this many 64-bit numbers may be materialised.
 pub(super) fn fits(elements: u128, limit: u128) -> Result<(), Singular> {
     let bytes = elements.saturating_mul(8);
     if bytes > limit { Err(Singular::TooLarge(bytes)) } else { Ok(()) }

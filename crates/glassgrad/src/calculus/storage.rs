@@ -77,7 +77,7 @@ impl Held {
         results.iter().enumerate().map(one).collect()
     }
 
-    /// Whether leaves or factors of several types of real numbers meet. Products are then made in 64 bits.
+    /// Whether leaves or factors of several types of real numbers meet. Products are then computed in 64 bits.
     fn is_mixed(&self) -> bool {
         let Layout { rows, columns, .. } = &*self.layout;
         let factors = self.factors.iter().filter(|factor| factor.is_float()).map(Tensor::dtype);

@@ -243,7 +243,7 @@ pub(super) fn way(terms: &[Term], shape: &Shape) -> Way {
         return Way::Zero;
     }
     let slots = Slots::of(terms, shape.rank());
-    // What is picked by integers ties slots or does not; its factors are no matrices that could be told apart.
+    // What is picked by integers ties slots or does not; its factors are not separate matrices.
     if terms.iter().any(|term| !term.gathers.is_empty()) {
         return Way::Blocks(slots);
     }
@@ -378,7 +378,7 @@ fn samples(term: &Term) -> usize {
     (0..term.extents.len()).filter(inner).map(|label| term.extents[label]).product()
 }
 
-/// All blocks in Einstein notation; several leaves are told apart by their paths.
+/// All blocks in Einstein notation; several leaves are distinguished by their paths.
 pub(super) fn expression(layout: &Layout) -> String {
     let block = |terms: &[Term]| match terms {
         [] => "0".to_owned(),

@@ -1,7 +1,7 @@
 //! Sweeps: the derivative of outputs with respect to variables, as nodes of the algebra.
 //!
 //! A sweep makes the graph of a product of the Jacobian with a placeholder, by the rules that every derivative here is
-//! made by, and reads it with the unit tensor in place of the placeholder. In reverse one sweep gives the rows of one
+//! derived from, and reads it with the unit tensor in place of the placeholder. In reverse one sweep gives the rows of one
 //! output, forwards the columns of one variable, and where both are joined at a cut, the derivative is the sum over
 //! the nodes v of the cut of ∂y/∂v times ∂v/∂x.
 
@@ -42,11 +42,11 @@ pub(super) fn sweep(
     match direction {
         Direction::Reverse => {
             for (row, output) in outputs.iter().enumerate() {
-                let wanted: Vec<&Tensor> = (0..variables.len())
+                let targets: Vec<&Tensor> = (0..variables.len())
                     .filter(|column| asked(row, *column))
                     .map(|column| &variables[column])
                     .collect();
-                let found = pulled(algebra, output, &wanted, limit)?;
+                let found = pulled(algebra, output, &targets, limit)?;
                 for (column, block) in (0..variables.len()).filter(|column| asked(row, *column)).zip(found) {
                     blocks[row][column] = block;
                 }
@@ -55,8 +55,8 @@ pub(super) fn sweep(
         Direction::Forward => {
             for (column, variable) in variables.iter().enumerate() {
                 let rows: Vec<usize> = (0..outputs.len()).filter(|row| asked(*row, column)).collect();
-                let wanted: Vec<&Tensor> = rows.iter().map(|row| &outputs[*row]).collect();
-                for (row, block) in rows.iter().zip(pushed(algebra, &wanted, variable, limit)?) {
+                let targets: Vec<&Tensor> = rows.iter().map(|row| &outputs[*row]).collect();
+                for (row, block) in rows.iter().zip(pushed(algebra, &targets, variable, limit)?) {
                     let turned = block.map(|block| transposed(algebra, block, variable.rank()));
                     blocks[*row][column] = turned;
                 }
@@ -111,9 +111,9 @@ fn joined(algebra: &mut Algebra, output: &Tensor, variable: &Tensor, limit: u128
     if cut.is_empty() {
         return Ok(None);
     }
-    let wanted: Vec<&Tensor> = cut.iter().collect();
-    let above = pulled(algebra, output, &wanted, limit)?;
-    let below = pushed(algebra, &wanted, variable, limit)?;
+    let targets: Vec<&Tensor> = cut.iter().collect();
+    let above = pulled(algebra, output, &targets, limit)?;
+    let below = pushed(algebra, &targets, variable, limit)?;
     let mut terms = Vec::new();
     for ((above, below), node) in above.into_iter().zip(below).zip(&cut) {
         let (Some(above), Some(below)) = (above, below) else { continue };
@@ -131,8 +131,8 @@ fn joined(algebra: &mut Algebra, output: &Tensor, variable: &Tensor, limit: u128
     Ok((!terms.is_empty()).then(|| algebra.sum(&terms)))
 }
 
-/// The nodes between a variable and an output through which a derivative passes. A formula whose slope is zero everywhere, as
-/// that of a rectifier's own slope, lets none pass.
+/// The nodes between a variable and an output through which a derivative passes. A formula whose derivative is zero everywhere, as
+/// that of a rectifier's own derivative, lets none pass.
 fn moving_nodes(output: &Tensor, variable: &Tensor) -> Vec<Arc<Node>> {
     let mut moving: HashSet<u64> = HashSet::from([variable.0.id]);
     let mut nodes = dependent_nodes(&[output], &[variable]);

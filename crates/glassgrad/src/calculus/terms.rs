@@ -2,7 +2,7 @@
 //! broadcasts.
 //!
 //! Sums at the root are opened, and so are sums and contractions inside of a term that are larger than all they are
-//! made of. For each term, factors are multiplied where that makes it lighter, and if the whole core is lightest, that is
+//! composed of. For each term, factors are multiplied where that makes it lighter, and if the whole core is lightest, that is
 //! held. What a term weighs is what is kept plus what a product with a vector reads and multiplies: kept elements alone
 //! would leave long chains of factors that every use multiplies anew.
 
@@ -97,7 +97,7 @@ fn opened(algebra: &Algebra, root: Id) -> Vec<Term> {
 }
 
 /// Whether a node is a sum of a diagonal and something else. As one array it would hide how much of the diagonal the rest
-/// cancels, by which `solve` tells a singular system from a regular one.
+/// cancels, by which `solve` distinguishes a singular system from a regular one.
 fn hides_diagonal(algebra: &Algebra, id: Id) -> bool {
     let Node::Sum(terms) = algebra.node(id) else { return false };
     let has_delta = |term: &Id| {
@@ -107,7 +107,7 @@ fn hides_diagonal(algebra: &Algebra, id: Id) -> bool {
     terms.iter().any(has_delta) && !terms.iter().all(has_delta)
 }
 
-/// Whether a node has more elements than everything that it is made of in one step.
+/// Whether a node has more elements than all its operands together.
 fn is_larger_than_its_parts(algebra: &Algebra, id: Id) -> bool {
     let mut parts: Vec<Id> = match algebra.node(id) {
         Node::Given(_) => return false,

@@ -93,8 +93,8 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f> Derivative<'f, X, Y, Jacobian<X, Y>> {
     ///
     /// ```
     /// use glassgrad::{Tensor, calculus};
-    /// let slope = calculus::jacobian(|x: &Tensor| x.square()).at(&Tensor::from([1.0, 3.0])).unwrap();
-    /// assert_eq!(slope.diag().unwrap().to_string(), "[2, 6]");
+    /// let jacobian = calculus::jacobian(|x: &Tensor| x.square()).at(&Tensor::from([1.0, 3.0])).unwrap();
+    /// assert_eq!(jacobian.diag().unwrap().to_string(), "[2, 6]");
     /// ```
     #[track_caller]
     pub fn at(&self, x: &X) -> Result<Jacobian<X, Y>, Error> {
@@ -118,7 +118,7 @@ macro_rules! shared_methods {
             self.held.trace()
         }
 
-        /// The logarithm of the determinant: NaN if it is negative, and an error if the system is singular, or cannot be told
+        /// The logarithm of the determinant: NaN if it is negative, and an error if the system is singular, or cannot be distinguished
         /// from a singular one in the precision of its entries.
         ///
         /// ```
@@ -280,7 +280,7 @@ impl<X: Tree> Hessian<X> {
 
     /// The direction that this Hessian maps to a gradient. The residual of every solution is checked, and refined where the
     /// structured factorisation is inaccurate; where that does not help, the dense matrix is factored. A system that is
-    /// singular, or that cannot be told from a singular one in the precision of its entries, is an error that says so.
+    /// singular, or that cannot be distinguished from a singular one in the precision of its entries, is an error that says so.
     ///
     /// A system that is too large to be factored is solved by products with vectors. If such a system is singular but has a
     /// solution for this right-hand side, that is returned without an error.

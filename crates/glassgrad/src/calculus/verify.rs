@@ -33,7 +33,7 @@ pub(super) struct Factorisation {
     bounds: Bounds,
     /// The same with the magnitudes of all factors.
     magnitudes: OnceLock<Held>,
-    /// The whole as one matrix, made if the structured factorisation fails.
+    /// The whole as one dense matrix, materialized if the structured factorisation fails.
     dense: OnceLock<Result<System, Singular>>,
 }
 
@@ -218,7 +218,7 @@ fn entry(places: &[Place], mut number: usize) -> String {
     format!("element {number}")
 }
 
-/// The error of a system with a NaN or an infinity, with its place if the matrix can be looked at.
+/// The error of a system with a NaN or an infinity, with its index if the matrix is available.
 fn not_finite(held: &Held, operation: &str) -> Error {
     let layout = &held.layout;
     let help = "a NaN or an infinity comes from the function or its derivatives at this point, not from solving";

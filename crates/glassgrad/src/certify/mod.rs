@@ -62,11 +62,11 @@ impl<B> Certificate<B> {
     /// Whether all tests passed.
     pub fn holds(&self) -> bool {
         let small = |gap: f64| gap <= self.tolerance;
-        let steep = |slope: Option<f64>, least: f64| slope.is_none_or(|slope| slope >= least);
+        let converges = |slope: Option<f64>, least: f64| slope.is_none_or(|slope| slope >= least);
         small(self.adjoint_gap)
             && small(self.symmetry_gap)
-            && steep(self.first_order_slope, 1.8)
-            && steep(self.second_order_slope, 2.7)
+            && converges(self.first_order_slope, 1.8)
+            && converges(self.second_order_slope, 2.7)
             && self.blame.is_empty()
     }
 }
@@ -112,7 +112,7 @@ impl Pair {
 struct Line {
     base: f64,
     terms: f64,
-    slope: f64,
+    directional: f64,
     curvature: f64,
     precision: f64,
 }
@@ -126,15 +126,15 @@ impl Line {
         value_at: impl Fn(f64) -> f64,
         blame: Vec<B>,
     ) -> Certificate<B> {
-        let Line { base, terms, slope, curvature, precision } = *self;
+        let Line { base, terms, directional, curvature, precision } = *self;
         let remainders: Vec<(f64, f64, f64)> = STEPS
             .iter()
             .map(|step| {
-                let first = value_at(*step) - base - step * slope;
+                let first = value_at(*step) - base - step * directional;
                 (*step, first.abs(), (first - 0.5 * step * step * curvature).abs())
             })
             .collect();
-        let noise = 1e3 * precision * (terms + slope.abs()).max(f64::MIN_POSITIVE);
+        let noise = 1e3 * precision * (terms + directional.abs()).max(f64::MIN_POSITIVE);
         let fall = |remainder: fn(&(f64, f64, f64)) -> f64| {
             slope_of(remainders.iter().map(|row| (row.0, remainder(row))).filter(|(_, r)| *r > noise))
         };
@@ -150,7 +150,7 @@ impl Line {
     }
 }
 
-/// The slope of a straight line through the logarithms, or `None` for fewer than two points.
+/// The slope of the least-squares line in log-log coordinates: the order of convergence, or `None` for fewer than two points.
 fn slope_of(points: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let points: Vec<(f64, f64)> = points.map(|(step, remainder)| (step.ln(), remainder.ln())).collect();
     if points.len() < 2 {
@@ -172,7 +172,7 @@ fn settled_difference(values: [f64; 7], scale: f64) -> Option<(f64, f64)> {
     let (wide, narrow) = ((far_right - far_left) / (4e-5 * scale), (right - left) / (2e-5 * scale));
     let spread = (wide - narrow).abs();
     let settled = wide.is_finite() && narrow.is_finite() && spread <= 1e-4 * narrow.abs().max(1e-6);
-    // At a kink both one-sided slopes are finite and differ; the convention decides there, not the limit.
+    // At a kink both one-sided derivatives are finite and differ; the convention decides there, not the limit.
     let bend = ((near_right - middle) - (middle - near_left)).abs();
     let sided = bend <= 1e-3 * (near_right - near_left).abs().max(1e-12 * scale);
     (settled && sided).then_some((narrow, 1e-5 * narrow.abs().max(1e-3) + 4.0 * spread))

@@ -53,11 +53,11 @@ pub fn certify(
         Recorded::new(&function, &seeded)
     };
     let (along_u, along_v) = (record(&u), record(&v));
-    let gradient: Vec<f64> = along_v.gradient().iter().map(|slope| slope.value).collect();
+    let gradient: Vec<f64> = along_v.gradient().iter().map(|partial| partial.value).collect();
     let curved: [Vec<f64>; 2] =
-        [&along_u, &along_v].map(|recorded| recorded.gradient().iter().map(|slope| slope.tangent()).collect());
+        [&along_u, &along_v].map(|recorded| recorded.gradient().iter().map(|partial| partial.tangent()).collect());
     let forward = forward_derivative(&along_v, &v);
-    let slope = dot(&gradient, &v);
+    let directional = dot(&gradient, &v);
     let curvature = dot(&curved[1], &v);
     let base = along_v.value().value;
     let value_at = |step: f64| {
@@ -65,9 +65,9 @@ pub fn certify(
         Recorded::new(&function, &moved).value().value
     };
     let (first, second) = (dot(&curved[0], &v), dot(&curved[1], &u));
-    let line = Line { base, terms: base.abs(), slope, curvature, precision: f64::EPSILON };
+    let line = Line { base, terms: base.abs(), directional, curvature, precision: f64::EPSILON };
     let [adjoint, symmetry] =
-        [(forward, slope), (first, second)].map(|(first, second)| Pair { first, second, terms: 0.0 });
+        [(forward, directional), (first, second)].map(|(first, second)| Pair { first, second, terms: 0.0 });
     line.certificate(&adjoint, &symmetry, value_at, blame(along_v.tape()))
 }
 

@@ -16,7 +16,7 @@ use crate::rng::Key;
 use crate::runtime::Place;
 use crate::tree::Tree;
 
-/// How many steps of a loop are looked at for someone to blame.
+/// How many steps of a loop are searched for the faulty rule.
 const STEPS_OF_LOOPS: usize = 3;
 
 /// What is wrong with an operation's rule.
@@ -41,7 +41,7 @@ pub struct TensorBlame {
     pub operation: String,
     /// What it makes, in labels.
     pub expression: String,
-    /// The line that made it.
+    /// The line that created it.
     pub origin: &'static Location<'static>,
     /// The operand in which the derivative is wrong, counted from 0.
     pub operand: usize,
@@ -130,19 +130,19 @@ pub fn certify_tensors<X: Tree, R: Outcome>(
     let tangents = or_zeros(pushforward(&floats, &moved(&v), &[]), &floats);
     let seeds: Vec<(&Tensor, Tensor)> = floats.iter().copied().zip(weights.iter().cloned()).collect();
     let gradient = or_zeros(pullback(&seeds, &inputs, &[]), &inputs);
-    let slopes: Vec<&Tensor> = gradient.iter().collect();
-    let [curved_u, curved_v] = [&u, &v].map(|along| or_zeros(pushforward(&slopes, &moved(along), &[]), &slopes));
+    let partials: Vec<&Tensor> = gradient.iter().collect();
+    let [curved_u, curved_v] = [&u, &v].map(|along| or_zeros(pushforward(&partials, &moved(along), &[]), &partials));
     let owned: Vec<Tensor> = floats.iter().map(|result| (*result).clone()).collect();
     let (base, terms) = inner(&weights, &owned)?;
     let (forward, forward_terms) = inner(&weights, &tangents)?;
-    let (slope, slope_terms) = inner(&gradient, &v)?;
+    let (directional, directional_terms) = inner(&gradient, &v)?;
     let (first, first_terms) = inner(&curved_u, &v)?;
     let (second, second_terms) = inner(&curved_v, &u)?;
     let curvature = inner(&curved_v, &v)?.0;
     let in_64_bits = leaves.iter().map(|(_, leaf)| leaf).chain(&results).all(|tensor| tensor.dtype() != DType::F32);
     let precision = if in_64_bits { f64::EPSILON } else { f64::from(f32::EPSILON) };
-    let line = Line { base, terms, slope, curvature, precision };
-    let adjoint = Pair { first: forward, second: slope, terms: forward_terms.max(slope_terms) };
+    let line = Line { base, terms, directional, curvature, precision };
+    let adjoint = Pair { first: forward, second: directional, terms: forward_terms.max(directional_terms) };
     let symmetry = Pair { first, second, terms: first_terms.max(second_terms) };
     let value_at = |step: f64| {
         let point = x.with_leaves(

@@ -15,10 +15,10 @@ use crate::diff::{Fallible, Outcome};
 use crate::error::Error;
 use crate::exec::{self, Input, Output};
 use crate::expr::Tensor;
+use crate::interning::Lru;
 use crate::opt::Capture;
 use crate::opt::program::Program;
 use crate::runtime;
-use crate::shared::Lru;
 use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 
 /// A function whose graph is built once for every definition of its arguments: their structure (which parts there are,
@@ -54,8 +54,8 @@ pub fn compile<X: Tree, R: Outcome, F: Fn(&X) -> R>(function: F) -> Compiled<F, 
 ///
 /// ```
 /// use glassgrad::{Tensor, grad, jit};
-/// let slope = jit(grad(|x: &Tensor| x.powi(3).sum()));
-/// assert_eq!(slope(&Tensor::from([1.0, 2.0])).to_string(), "[ 3, 12]");
+/// let gradient = jit(grad(|x: &Tensor| x.powi(3).sum()));
+/// assert_eq!(gradient(&Tensor::from([1.0, 2.0])).to_string(), "[ 3, 12]");
 /// ```
 pub fn jit<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
     let compiled = compile(function);
@@ -166,9 +166,9 @@ impl<F, R: Tree> Compiled<F, R> {
     ///
     /// ```
     /// use glassgrad::{Tensor, compile, grad};
-    /// let slope = compile(grad(|x: &Tensor| x.powi(3).sum()));
-    /// assert_eq!(slope.call(&Tensor::from([1.0, 2.0])).unwrap().to_string(), "[ 3, 12]");
-    /// assert_eq!(slope.call(&Tensor::from([3.0])).unwrap().to_string(), "[27]"); // another shape: built again
+    /// let gradient = compile(grad(|x: &Tensor| x.powi(3).sum()));
+    /// assert_eq!(gradient.call(&Tensor::from([1.0, 2.0])).unwrap().to_string(), "[ 3, 12]");
+    /// assert_eq!(gradient.call(&Tensor::from([3.0])).unwrap().to_string(), "[27]"); // another shape: built again
     ///
     /// // Derivatives pass through a compiled function.
     /// let triple = compile(|x: &Tensor| x * 3.0);
@@ -198,9 +198,9 @@ impl<F, R: Tree> Compiled<F, R> {
             plan.executable.launch(&mut inputs, &mut outputs, results, &plan.origins)?;
             (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
             publish(results, &mut spare, origin);
-            let made = plan.rebuilt(&plan.results, |leaf| plan.made(leaf, &spare, origin), 0..plan.leaves.len())?;
+            let results = plan.rebuilt(&plan.results, |leaf| plan.leaf(leaf, &spare, origin), 0..plan.leaves.len())?;
             plan.give_spare(spare);
-            Ok(made)
+            Ok(results)
         })
     }
 

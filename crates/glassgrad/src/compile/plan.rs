@@ -53,7 +53,7 @@ pub(super) fn sources(extract: &Capture, arguments: &HashMap<u64, usize>) -> Res
     extract.leaves.iter().map(source).collect()
 }
 
-/// Makes tensors of the arrays that a program made, and puts them where those would be that are used again.
+/// Wraps the result arrays of a program as tensors, in the slots of those that are reused.
 pub(super) fn publish(results: &mut Results, spare: &mut Spare, origin: &'static Location<'static>) {
     for (spare, array) in spare.iter_mut().zip(results.drain(..)) {
         if let Some(array) = array {
@@ -107,7 +107,7 @@ impl<R: Tree> Plan<R> {
 }
 
 impl<R> Plan<R> {
-    /// Tensors to be used again: nobody else finds them until they are given back.
+    /// Tensors for reuse: owned exclusively until they are returned.
     pub(super) fn take_spare(&self) -> Spare {
         let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
         spare.resize(self.executable.program().results.len(), None);
@@ -121,10 +121,15 @@ impl<R> Plan<R> {
         *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = spare;
     }
 
-    /// A leaf of the results that was made, or captured.
-    pub(super) fn made(&self, leaf: &Result<usize, Array>, made: &Spare, origin: &'static Location<'static>) -> Tensor {
+    /// A leaf of the results: computed, or captured.
+    pub(super) fn leaf(
+        &self,
+        leaf: &Result<usize, Array>,
+        computed: &Spare,
+        origin: &'static Location<'static>,
+    ) -> Tensor {
         match leaf {
-            Ok(number) => made[*number].clone().unwrap_or_else(|| unreachable!("the program wrote every result")),
+            Ok(number) => computed[*number].clone().unwrap_or_else(|| unreachable!("the program wrote every result")),
             Err(captured) => Tensor::leaf_at(captured.clone(), origin),
         }
     }

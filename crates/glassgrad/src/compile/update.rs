@@ -77,12 +77,12 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
             let over = match plan.in_place.get() {
                 Some(over) => over,
                 None => {
-                    let made = plan.in_place(state)?;
-                    plan.in_place.get_or_init(|| made)
+                    let planned = plan.in_place(state)?;
+                    plan.in_place.get_or_init(|| planned)
                 }
             };
             let homes = &over.homes;
-            // Nobody but the arguments may hold what is overwritten: the state gives up its leaves meanwhile.
+            // Overwritten buffers must be uniquely owned by the arguments: the state releases its leaves meanwhile.
             detach(state, &arguments[..count], &plan.nothing)?;
             let mut spare = plan.take_spare();
             // Steps that can fail, operations of the user's own among them, precede those that overwrite the state.
@@ -110,7 +110,7 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
             publish(results, &mut spare, origin);
             let leaf = |leaf: &Result<usize, Array>| match leaf.as_ref().ok().and_then(|result| homes[*result]) {
                 Some(argument) => arguments[argument].clone(),
-                None => plan.made(leaf, &spare, origin),
+                None => plan.leaf(leaf, &spare, origin),
             };
             let (next, others) = (plan.state_leaves(), plan.leaves.len());
             if over.same_structure {
@@ -221,8 +221,8 @@ impl<S: Tree, R> Plan<(S, R)> {
         let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
             leaf.as_ref().ok().and_then(|result| Some((*result, self.input_of(argument)?)))
         };
-        let wanted: Vec<_> = self.leaves.iter().take(count).enumerate().filter_map(pair).collect();
-        let (program, donors) = in_place(self.executable.program(), &wanted);
+        let aliases: Vec<_> = self.leaves.iter().take(count).enumerate().filter_map(pair).collect();
+        let (program, donors) = in_place(self.executable.program(), &aliases);
         let overwritten = (0..self.inputs.len()).map(|input| donors.contains(&Some(input))).collect();
         let argument = |input: usize| match self.inputs[input] {
             Source::Argument(argument) => Some(argument),

@@ -1,8 +1,8 @@
 //! Examples, in batches and in random order, ahead of those who need them.
 //!
-//! A [`Dataset`] tells how many examples it has and stacks those at some places; [`Examples`] are one, made of tensors whose
+//! A [`Dataset`] has a number of examples and stacks those at given indices; [`Examples`] are one, of tensors whose
 //! first axis is that of the examples. [`split`] divides a dataset, [`Batches`] is the order in which one is seen: a function
-//! of a key, an epoch and a number, so that a run can begin anywhere. [`Prefetch`] has the next batches made in a thread of
+//! of a key, an epoch and a number, so that a run can begin anywhere. [`Prefetch`] loads the next batches in a thread of
 //! their own. [`Standard`] brings numbers to the mean 0 and the deviation 1. [`Labelled`] are examples with their targets, a
 //! [`Source`] is a set of them with its names, and [`synthetic`] has synthetic data sets.
 

@@ -1,4 +1,4 @@
-//! Batches that are made while others are used.
+//! Prefetching of batches.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -8,7 +8,7 @@ use super::batches::{Batches, Position};
 use super::dataset::Dataset;
 use crate::error::Error;
 
-/// An endless sequence of batches from a position on, made in a thread of their own. It ends behind an error.
+/// An endless sequence of batches from a position on, loaded by a thread of their own. It ends after an error.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Prefetch<B> {
 }
 
 impl<B: Send + 'static> Prefetch<B> {
-    /// At most so many batches wait.
+    /// The capacity of the queue.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -44,7 +44,7 @@ impl<B: Send + 'static> Prefetch<B> {
         let make = move || {
             let (mut position, mut order) = (start, None);
             loop {
-                let made = if position.batch >= batches.count(&dataset) {
+                let batch = if position.batch >= batches.count(&dataset) {
                     batches.at(&dataset, position)
                 } else {
                     // One order serves all batches of an epoch.
@@ -55,9 +55,9 @@ impl<B: Send + 'static> Prefetch<B> {
                     let begin = position.batch as usize * batches.size();
                     dataset.batch(&order[begin..(begin + batches.size()).min(order.len())])
                 };
-                let is_over = made.is_err();
-                // Whoever asked may have gone.
-                if sender.send(made.map(|batch| (position, batch))).is_err() || is_over {
+                let is_over = batch.is_err();
+                // The receiver may have been dropped.
+                if sender.send(batch.map(|batch| (position, batch))).is_err() || is_over {
                     return;
                 }
                 position = batches.after(&dataset, position);
@@ -76,11 +76,11 @@ impl<B> Iterator for Prefetch<B> {
 }
 
 impl<B> Drop for Prefetch<B> {
-    /// Waits for the thread, which ends as soon as nobody receives.
+    /// Joins the thread, which ends as soon as the receiver is dropped.
     fn drop(&mut self) {
         drop(self.batches.take());
         if let Some(maker) = self.maker.take() {
-            // A panic in a dataset of the user's was told where it happened.
+            // A panic in the user's dataset was reported where it happened.
             let _ = maker.join();
         }
     }

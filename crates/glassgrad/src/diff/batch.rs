@@ -1,4 +1,4 @@
-//! Batching: a leading axis carried through a graph that was made without it.
+//! Batching: a leading axis carried through a graph that was built without it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
 }
 
 /// Results of a function that knows no leading axes, for tensors that have them: the axes are taken as one, and
-/// the graph that the function made is batched over it.
+/// the graph of the function is batched over it.
 pub(super) fn over_lead(
     tensors: &[Tensor],
     lead: &[usize],
@@ -54,13 +54,13 @@ pub(super) fn over_lead(
     let size = lead.iter().product();
     let bare = |tensor: &Tensor| Shape::from(&tensor.shape()[lead.len()..]);
     let plain: Vec<Tensor> = tensors.iter().map(|tensor| Tensor::placeholder(bare(tensor), tensor.dtype())).collect();
-    let made = function(&plain);
+    let results = function(&plain);
     let merged = tensors.iter().map(|tensor| tensor.reshape(Shape::from(size).followed_by(&bare(tensor))));
     let replaced: Vec<(&Tensor, Tensor)> = plain.iter().zip(merged).collect();
-    let present: Vec<&Tensor> = made.iter().flatten().collect();
+    let present: Vec<&Tensor> = results.iter().flatten().collect();
     let mut wide = batched(&present, &replaced, size).into_iter();
     let split = |tensor: Tensor| tensor.reshape(Shape::from(lead).followed_by(&tensor.shape()[1..]));
-    made.iter().map(|found| found.as_ref().and_then(|_| wide.next()).map(split)).collect()
+    results.iter().map(|found| found.as_ref().and_then(|_| wide.next()).map(split)).collect()
 }
 
 /// A tensor repeated along a new leading axis.

@@ -14,14 +14,14 @@ use crate::expr::{Pass, ProvenanceScope, Region, ScanBody, Tensor, inner_nodes};
 use crate::opt::Capture;
 use crate::runtime;
 
-/// How a gradient is made.
+/// A strategy for a gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// Everything is kept.
     Plain,
-    /// Loops are swept back with so many states kept.
+    /// Reverse sweeps of loops keep at most this many states.
     Sweeps(usize),
-    /// So many states of the chain are kept, and loops in it are swept back likewise.
+    /// At most this many states of the chain are kept, and the same for loops in it.
     Chain(usize, Option<usize>),
 }
 
@@ -42,12 +42,12 @@ pub(super) struct Problem {
     variables: Vec<Tensor>,
     arguments: Vec<Tensor>,
     with_value: bool,
-    /// The number of the first variable: whatever was made later was made by the function.
+    /// The number of the first variable: later nodes were created by the function.
     since: Option<u64>,
 }
 
 /// The value of a function and its gradient with respect to all arguments.
-pub(super) type Made = (Tensor, Vec<Tensor>);
+pub(super) type ValueAndGradient = (Tensor, Vec<Tensor>);
 
 impl Problem {
     pub(super) fn new(result: &Tensor, variables: Vec<Tensor>, arguments: Vec<Tensor>, with_value: bool) -> Problem {
@@ -55,24 +55,24 @@ impl Problem {
         Problem { result: result.clone(), variables, arguments, with_value, since }
     }
 
-    /// The value and the gradient, made so that their program stays within a budget.
-    pub(super) fn within(&self, budget: &Budget, operation: &str) -> Result<Made, Error> {
+    /// The value and the gradient, built so that their program stays within a budget.
+    pub(super) fn within(&self, budget: &Budget, operation: &str) -> Result<ValueAndGradient, Error> {
         if let Some(error) = self.variables.iter().find_map(Tensor::error) {
             return Err(error.clone());
         }
         let forwards = self.extract(std::slice::from_ref(&self.result))?;
         let structure = forwards.cacheable.then(|| forwards.structural_hash());
         if let Some(choice) = structure.and_then(|structure| budget.chosen(structure)) {
-            return Ok(self.made(choice));
+            return Ok(self.built(choice));
         }
-        let (choice, made) = self.search(budget, operation)?;
+        let (choice, built) = self.search(budget, operation)?;
         if let Some(structure) = structure {
             budget.choose(structure, choice);
         }
-        Ok(made)
+        Ok(built)
     }
 
-    fn search(&self, budget: &Budget, operation: &str) -> Result<(Choice, Made), Error> {
+    fn search(&self, budget: &Budget, operation: &str) -> Result<(Choice, ValueAndGradient), Error> {
         let chain = Chain::of(&self.result, &self.variables);
         let longest = longest_loop(&self.body(std::slice::from_ref(&self.result)));
         let sweeps = (longest > 1).then_some(0);
@@ -85,24 +85,24 @@ impl Problem {
         }
         let mut least = usize::MAX;
         for (family, fewest, most) in families {
-            let planned = |kept: usize| -> Result<(Choice, Made, usize), Error> {
+            let planned = |kept: usize| -> Result<(Choice, ValueAndGradient, usize), Error> {
                 let choice = family.keeping(kept);
-                let made = self.made(choice);
-                let bytes = self.memory(&made)?;
-                Ok((choice, made, bytes))
+                let built = self.built(choice);
+                let bytes = self.memory(&built)?;
+                Ok((choice, built, bytes))
             };
-            let (choice, made, bytes) = planned(fewest)?;
+            let (choice, built, bytes) = planned(fewest)?;
             least = least.min(bytes);
             if bytes > budget.bytes {
                 continue;
             }
             // The most states that fit: what was found to fit stays in hand.
-            let (mut found, mut fits, mut fails) = ((choice, made), fewest, most + 1);
+            let (mut found, mut fits, mut fails) = ((choice, built), fewest, most + 1);
             while fails - fits > 1 {
                 let middle = if fails > most { most } else { fits + (fails - fits) / 2 };
-                let (choice, made, bytes) = planned(middle)?;
+                let (choice, built, bytes) = planned(middle)?;
                 if bytes <= budget.bytes {
-                    (found, fits) = ((choice, made), middle);
+                    (found, fits) = ((choice, built), middle);
                 } else {
                     fails = middle;
                 }
@@ -113,7 +113,7 @@ impl Problem {
         Err(Error::new(operation, message).at(budget.origin).help(format!("ask for {least} bytes or more")))
     }
 
-    fn made(&self, choice: Choice) -> Made {
+    fn built(&self, choice: Choice) -> ValueAndGradient {
         let _provenance = ProvenanceScope::of(&self.result.0, Pass::Derivative);
         let (value, found) = match choice {
             Choice::Plain => (self.result.clone(), self.pulled(None)),
@@ -129,16 +129,16 @@ impl Problem {
     }
 
     fn pulled(&self, snapshots: Option<usize>) -> Vec<Option<Tensor>> {
-        let wanted: Vec<&Tensor> = self.variables.iter().filter(|variable| variable.is_float()).collect();
+        let requested: Vec<&Tensor> = self.variables.iter().filter(|variable| variable.is_float()).collect();
         let seed = (self.result.clone(), self.result.ones_like(), false);
-        let found = swept(&[seed], &wanted, &[], false, snapshots);
+        let found = swept(&[seed], &requested, &[], false, snapshots);
         let pulled = |variable: &Tensor| found.get(&variable.0.id).map(|(cotangent, _)| cotangent.clone());
         self.variables.iter().map(pulled).collect()
     }
 
     /// The bytes that a run of the program allocates that computes everything that is asked for, from the arguments. The
     /// program is not kept: most of those that are tried never run.
-    fn memory(&self, (value, gradient): &Made) -> Result<usize, Error> {
+    fn memory(&self, (value, gradient): &ValueAndGradient) -> Result<usize, Error> {
         let value = self.with_value.then_some(value);
         let results: Vec<Tensor> = value.into_iter().chain(gradient).cloned().collect();
         Ok(runtime::planned(&self.extract(&results)?)?.footprint())

@@ -1,4 +1,4 @@
-//! A function as a chain of steps: where few values are alive it can be cut, and what lies between two cuts is a step
+//! A function as a chain of steps: it is cut where few values are live, and the nodes between two cuts are a step
 //! from one state to the next, which can be computed anew.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const MOST_STEPS: usize = 256;
 /// How often the steps of a chain may run forwards, on average.
 const MOST_RUNS: usize = 8;
 
-/// How far around a place others are looked at.
+/// The window in which a local minimum of live bytes is searched.
 const NEIGHBOURS: usize = 32;
 
 /// States, each of the tensors from which everything after it follows, together with the variables. The first has
@@ -58,7 +58,7 @@ impl Chain {
         (0..steps).find(|kept| fewest_advances(steps, *kept) <= MOST_RUNS * steps).unwrap_or_default()
     }
 
-    /// The value, and the cotangents of all variables, with so many states kept at a time: the actions of a schedule,
+    /// The value, and the cotangents of all variables, with at most this many states kept at a time: the actions of a schedule,
     /// each as a region. Whatever runs after the way forwards waits for the cotangent that has come so far.
     pub(super) fn gradient(
         &self,
@@ -139,9 +139,10 @@ impl Chain {
         let captured = constants(&body);
         let inputs: Vec<Tensor> = state.iter().chain(arguments).chain(&captured).cloned().collect();
         let is_own = |number: usize| number < state.len() + arguments.len();
-        let wanted: Vec<bool> = (0..inputs.len()).map(|number| is_own(number) && inputs[number].is_float()).collect();
+        let requested: Vec<bool> =
+            (0..inputs.len()).map(|number| is_own(number) && inputs[number].is_float()).collect();
         let region = Region { body: Arc::new(body), awaited: Vec::new() };
-        let mut pulled = pull(&region, &inputs, &wanted, cotangents, &[], snapshots);
+        let mut pulled = pull(&region, &inputs, &requested, cotangents, &[], snapshots);
         let owed = pulled.split_off(state.len());
         for (sum, (owed, _)) in sums.iter_mut().zip(owed).filter_map(|(sum, owed)| Some((sum, owed?))) {
             *sum = Some(match sum.take() {
@@ -192,7 +193,7 @@ impl Alive {
     }
 
     /// The nodes after which to cut: where hardly more is alive than anywhere near, and the step that ends there
-    /// makes at least so many times as much as is alive. The end of a function, where it becomes one number, does not
+    /// computes at least `worth` times the live bytes. The end of a function, where it becomes one number, does not
     /// count as near.
     fn cuts(&self, worth: usize) -> Vec<usize> {
         let largest = self.bytes.iter().flatten().copied().max().unwrap_or_default();
@@ -200,14 +201,14 @@ impl Alive {
             let near = &self.bytes[place.saturating_sub(NEIGHBOURS)..self.bytes.len().min(place + NEIGHBOURS)];
             near.iter().flatten().copied().filter(|bytes| bytes.saturating_mul(16) >= largest).min()
         };
-        let (mut cuts, mut made) = (Vec::new(), 0_usize);
+        let (mut cuts, mut computed) = (Vec::new(), 0_usize);
         for place in 0..self.bytes.len().saturating_sub(1) {
-            made = made.saturating_add(self.own[place]);
+            computed = computed.saturating_add(self.own[place]);
             let Some(alive) = self.bytes[place].filter(|alive| *alive > 0) else { continue };
             let is_low = least_near(place).is_none_or(|least| alive <= least.saturating_add(least / 4));
-            if is_low && made >= alive.saturating_mul(worth) {
+            if is_low && computed >= alive.saturating_mul(worth) {
                 cuts.push(place);
-                made = 0;
+                computed = 0;
             }
         }
         cuts

@@ -1,7 +1,7 @@
 //! Checkpoints: parts of a function of which nothing is kept for the way back.
 //!
 //! A checkpoint is a region of the graph: one node, whose inside is computed when it is read. Its derivative is a
-//! region again, which computes the inside anew from the same inputs and goes on to the cotangents; it waits until
+//! region again, which recomputes the inside from the same inputs and then the cotangents; it waits until
 //! cotangents arrive, so that what it makes does not live through everything in between. Regions are opened after
 //! common subexpressions have been found, since what is computed anew is just that.
 
@@ -68,12 +68,12 @@ fn inside<'t>(region: &'t Region, inputs: &'t [Tensor], number: usize) -> &'t Te
     region.body.carries.get(number).unwrap_or(&inputs[number])
 }
 
-/// The cotangents of those inputs that are wanted: a region that computes everything anew, once those of the results
+/// The cotangents of the requested inputs: a region that computes everything anew, once those of the results
 /// are there.
 pub(super) fn pull(
     region: &Region,
     inputs: &[Tensor],
-    wanted: &[bool],
+    requested: &[bool],
     parts: &Parts,
     lead: &[usize],
     snapshots: Option<usize>,
@@ -87,19 +87,20 @@ pub(super) fn pull(
     };
     let seeds: Vec<Seed> = results.zip(&numbers).map(seed).collect();
     let variables: Vec<&Tensor> =
-        (0..inputs.len()).filter(|number| wanted[*number]).map(|number| inside(region, inputs, number)).collect();
+        (0..inputs.len()).filter(|number| requested[*number]).map(|number| inside(region, inputs, number)).collect();
     let found = swept(&seeds, &variables, lead, false, snapshots);
     let count = region.body.carries.len();
     let arguments = region.body.carries.iter().cloned().chain(seeds.iter().map(|(_, seed, _)| seed.clone())).collect();
     let cotangents = numbers.iter().map(|number| parts[number].0.clone());
     let given: Vec<Tensor> = inputs[..count].iter().cloned().chain(cotangents).collect();
     let pulled: Vec<Option<&(Tensor, bool)>> = (0..inputs.len())
-        .map(|number| wanted[number].then(|| found.get(&inside(region, inputs, number).0.id)).flatten())
+        .map(|number| requested[number].then(|| found.get(&inside(region, inputs, number).0.id)).flatten())
         .collect();
     let results = pulled.iter().flatten().map(|(cotangent, _)| cotangent.clone()).collect();
     let awaited = (count..count + numbers.len()).collect();
-    let mut made = self::region(arguments, &given, results, awaited, region.body.since, Location::caller()).into_iter();
-    pulled.into_iter().map(|found| found.and_then(|(_, masked)| Some((made.next()?, *masked)))).collect()
+    let mut created =
+        self::region(arguments, &given, results, awaited, region.body.since, Location::caller()).into_iter();
+    pulled.into_iter().map(|found| found.and_then(|(_, masked)| Some((created.next()?, *masked)))).collect()
 }
 
 /// The tangents of the results that have one.
@@ -121,10 +122,10 @@ pub(super) fn push(
     }
     let pushed = pushforward(&region.body.carried.iter().collect::<Vec<_>>(), &variables, lead);
     let results = pushed.iter().flatten().cloned().collect();
-    let mut made =
+    let mut created =
         self::region(arguments, &given, results, region.awaited.clone(), region.body.since, Location::caller())
             .into_iter();
-    pushed.into_iter().map(|found| found.and_then(|_| made.next())).collect()
+    pushed.into_iter().map(|found| found.and_then(|_| created.next())).collect()
 }
 
 /// All results with a leading axis, when some inputs have one.
@@ -135,7 +136,7 @@ pub(super) fn batch(
     with_axis: &[bool],
     size: usize,
 ) -> Vec<Tensor> {
-    // What comes from outside with an axis was made before this; what depends on no example stays outside.
+    // A captured tensor with the axis was created before this; what depends on no example stays outside.
     let since = region.body.since.map(|_| Tensor::placeholder(Shape::scalar(), DType::F32).0.id);
     let count = region.body.carries.len();
     let mut arguments = region.body.carries.clone();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::reverse::{dependent_nodes, product_with, shares, slope};
+use super::reverse::{dependent_nodes, partial_value, product_with, shares};
 use crate::expr::{Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product_from};
 use crate::shape::Shape;
 
@@ -82,7 +82,7 @@ fn rule(
                 Partial::Number(0.0) => None,
                 Partial::Number(number) => Some(tangent.scaled(*number)),
                 Partial::Formula { formula, inputs: used } => {
-                    Some(product_with(tangent, &slope(node, inputs, formula, used), lead, false))
+                    Some(product_with(tangent, &partial_value(node, inputs, formula, used), lead, false))
                 }
             })
             .collect(),

@@ -162,10 +162,10 @@ fn no_jacobian(result: &Tensor, operation: &str) -> Option<Error> {
 fn rows<X: Tree>(result: &Tensor, variables: &X) -> X {
     let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
     let leaves = variables.flatten();
-    let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
+    let differentiable: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
     let lead = result.shape().to_vec();
     let seed = Tensor::unbound(Einsum::unit(&lead), result.dtype());
-    let mut found = pullback(&[(result, seed)], &wanted, &lead).into_iter();
+    let mut found = pullback(&[(result, seed)], &differentiable, &lead).into_iter();
     let derivatives = leaves.iter().map(|leaf| match leaf.is_float() {
         true => found.next().flatten().unwrap_or_else(|| no_derivative(result, leaf)),
         false => no_derivative(result, leaf),

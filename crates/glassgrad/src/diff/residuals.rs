@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::reverse::dependent_nodes;
 use crate::einsum::Einsum;
 use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
-use crate::shared::Shared;
+use crate::interning::Shared;
 
 /// The nodes of one step forwards and of one step back.
 pub(super) struct Steps {

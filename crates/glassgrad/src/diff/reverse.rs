@@ -8,8 +8,10 @@ use smallvec::SmallVec;
 use crate::einsum::Einsum;
 use crate::expr::{Node, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product, product_from};
 use crate::formula::Formula;
+use crate::hashing::{Numbered, Numbers};
+use crate::interning::Shared;
+use crate::numbering::NodeIndices;
 use crate::shape::Shape;
-use crate::shared::{Numbered, Numbers, Places, Shared};
 
 /// A cotangent, and whether it has come through a choice: then its zeros must win over whatever it accumulates.
 #[derive(Default)]
@@ -61,8 +63,8 @@ pub(crate) fn cotangents(
 /// An output, its cotangent, and whether that has come through a choice.
 pub(super) type Seed = (Tensor, Tensor, bool);
 
-/// [`cotangents`] that tell whether they have come through a choice, as those they come from may have. With a number
-/// of snapshots, loops are swept back with so many of their states kept.
+/// [`cotangents`] with a flag whether they have passed a selection, as their seeds may have. With a number
+/// of snapshots, reverse sweeps of loops keep at most this many states.
 pub(super) fn swept(
     outputs: &[Seed],
     variables: &[&Tensor],
@@ -72,7 +74,7 @@ pub(super) fn swept(
 ) -> Numbered<(Tensor, bool)> {
     let roots: SmallVec<[&Tensor; 4]> = outputs.iter().map(|(output, ..)| output).collect();
     let Dependents { nodes, places } = dependents(&roots, variables);
-    let wanted: Numbers = variables.iter().map(|variable| variable.0.id).collect();
+    let requested: Numbers = variables.iter().map(|variable| variable.0.id).collect();
     // The cotangents of the nodes on the way, at their places in the order.
     let mut cotangents: Vec<Cotangent> = nodes.iter().map(|_| Cotangent::default()).collect();
     for (output, cotangent, masked) in outputs {
@@ -99,11 +101,11 @@ pub(super) fn swept(
             continue;
         }
         let (total, masked) = (cotangent.total(), cotangent.masked);
-        let is_wanted = wanted.contains(&node.id);
-        if every || is_wanted {
+        let is_requested = requested.contains(&node.id);
+        if every || is_requested {
             found.insert(node.id, (total.clone(), masked));
         }
-        if is_wanted {
+        if is_requested {
             continue;
         }
         if let Op::GetOutput(number) = node.op {
@@ -122,7 +124,7 @@ pub(super) fn swept(
     found
 }
 
-/// The cotangents of parts that somebody used, and whether they have come through a choice.
+/// The cotangents of outputs that are used, and whether they have passed a selection.
 pub(super) type Parts = HashMap<usize, (Tensor, bool)>;
 
 /// The cotangents of the inputs of a loop, a region or a sweep.
@@ -134,10 +136,10 @@ fn pull_parts(
     snapshots: Option<usize>,
 ) -> Vec<Option<(Tensor, bool)>> {
     let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
-    let wanted: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
+    let requested: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
     match &node.op {
-        Op::Remat(region) => super::checkpoint::pull(region, &inputs, &wanted, parts, lead, snapshots),
-        Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &wanted, parts, lead),
+        Op::Remat(region) => super::checkpoint::pull(region, &inputs, &requested, parts, lead, snapshots),
+        Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &requested, parts, lead),
         Op::Scan(body) => {
             // What comes through a choice into one part of a loop may come out at any input.
             let masked = parts.values().any(|(_, masked)| *masked);
@@ -148,7 +150,7 @@ fn pull_parts(
     }
 }
 
-/// The cotangents of a loop's inputs; parts that nobody used have none.
+/// The cotangents of a loop's inputs; unused outputs have none.
 fn pull_scan(
     body: &crate::expr::ScanBody,
     inputs: &[Tensor],
@@ -182,20 +184,20 @@ pub(crate) fn dependent_nodes(roots: &[&Tensor], variables: &[&Tensor]) -> Vec<A
 /// Nodes in the order of creation, and the place of each by its number.
 struct Dependents {
     nodes: Vec<Arc<Node>>,
-    places: Places,
+    places: NodeIndices,
 }
 
 fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
-    let wanted: Numbers = variables.iter().map(|variable| variable.0.id).collect();
-    let first = wanted.iter().min().copied().unwrap_or(u64::MAX);
-    let mut seen = Places::new();
-    // What was made before the first variable cannot depend on any.
+    let requested: Numbers = variables.iter().map(|variable| variable.0.id).collect();
+    let first = requested.iter().min().copied().unwrap_or(u64::MAX);
+    let mut seen = NodeIndices::new();
+    // A node older than the first variable cannot depend on any.
     let mut is_new = |node: &Arc<Node>| node.id >= first && node.had_variable && seen.insert(node.id, 0);
     let mut stack: Vec<Arc<Node>> = Vec::with_capacity(64);
     stack.extend(roots.iter().map(|root| &root.0).filter(|node| is_new(node)).cloned());
     let mut behind = Vec::with_capacity(64);
     while let Some(node) = stack.pop() {
-        if !wanted.contains(&node.id) {
+        if !requested.contains(&node.id) {
             for input in node.held_inputs().iter() {
                 if is_new(input) {
                     stack.push(Arc::clone(input));
@@ -205,11 +207,11 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         behind.push(node);
     }
     behind.sort_unstable_by_key(|node| node.id);
-    let (mut places, mut count) = (Places::new(), 0);
+    let (mut places, mut count) = (NodeIndices::new(), 0);
     behind.retain(|node| {
         // Integers and truth values have no neighbours: no derivative reaches or leaves them.
         let depends = node.dtype.is_float()
-            && (wanted.contains(&node.id)
+            && (requested.contains(&node.id)
                 || (!is_flat(&node.op) && node.held_inputs().iter().any(|input| places.get(input.id).is_some())));
         if depends {
             places.insert(node.id, count);
@@ -274,12 +276,12 @@ fn rule(
             _ => return None,
         },
         Op::Map(formula) => {
-            let slope = match &*partial(formula, inputs.len(), number) {
+            let derivative = match &*partial(formula, inputs.len(), number) {
                 Partial::Number(0.0) => return None,
                 Partial::Number(number) => return Some((g.scaled(*number), masked)),
-                Partial::Formula { formula, inputs: used } => slope(node, inputs, formula, used),
+                Partial::Formula { formula, inputs: used } => partial_value(node, inputs, formula, used),
             };
-            product_with(g, &slope, lead, masked)
+            product_with(g, &derivative, lead, masked)
         }
         Op::Einsum(einsum) => {
             let pulled = product_from(Request::Pullback, einsum, &[&[number, usize::from(masked)], lead], || {
@@ -334,7 +336,7 @@ fn rule(
 }
 
 /// The partial derivative of a pointwise node as a tensor.
-pub(super) fn slope(node: &Arc<Node>, inputs: &[Tensor], formula: &Shared<Formula>, used: &[usize]) -> Tensor {
+pub(super) fn partial_value(node: &Arc<Node>, inputs: &[Tensor], formula: &Shared<Formula>, used: &[usize]) -> Tensor {
     let output = Tensor::onto(Arc::clone(node));
     let operands: SmallVec<[&Tensor; 3]> = used.iter().map(|k| inputs.get(*k).unwrap_or(&output)).collect();
     Tensor::map_formula("derivative", formula.clone(), &operands)

@@ -203,8 +203,8 @@ pub(super) fn pull(
     let carry_cotangents: Vec<Tensor> = body.carried.iter().map(fresh).collect();
     let entry_cotangents: Vec<Tensor> = body.results.iter().map(fresh).collect();
     let moves = |tensor: &Tensor| tensor.is_float() && tensor.0.had_variable;
-    let wanted: Vec<usize> = (0..outer.len()).filter(|k| moves(&outer[*k])).collect();
-    let wanted_entries: Vec<usize> = (0..sequences.len()).filter(|k| moves(&sequences[*k])).collect();
+    let requested: Vec<usize> = (0..outer.len()).filter(|k| moves(&outer[*k])).collect();
+    let requested_entries: Vec<usize> = (0..sequences.len()).filter(|k| moves(&sequences[*k])).collect();
     let seeds: Vec<Seed> = body
         .carried
         .iter()
@@ -216,8 +216,8 @@ pub(super) fn pull(
     let variables: Vec<&Tensor> = body
         .carries
         .iter()
-        .chain(wanted_entries.iter().map(|k| &body.entries[*k]))
-        .chain(wanted.iter().map(|k| &outer[*k]))
+        .chain(requested_entries.iter().map(|k| &body.entries[*k]))
+        .chain(requested.iter().map(|k| &outer[*k]))
         .collect();
     let found = swept(&seeds, &variables, &[], false, snapshots);
     let pulled: Vec<Tensor> = variables
@@ -225,19 +225,19 @@ pub(super) fn pull(
         .map(|variable| found.get(&variable.0.id).map_or_else(|| variable.zeros_like(), |(found, _)| found.clone()))
         .collect();
     let (carry_part, rest) = pulled.split_at(body.carries.len());
-    let (entry_part, constant_part) = rest.split_at(wanted_entries.len());
+    let (entry_part, constant_part) = rest.split_at(requested_entries.len());
     let back = Back { carry_part, entry_part, constant_part, carry_cotangents, entry_cotangents };
     let (first_cotangents, entries, constants) = match snapshots {
         None => back.over_all_states(body, inputs, cotangents),
         Some(snapshots) => {
-            let sums = wanted.iter().map(|k| &outer[*k]).collect::<Vec<_>>();
+            let sums = requested.iter().map(|k| &outer[*k]).collect::<Vec<_>>();
             back.by_sweep(body, inputs, cotangents, &sums, snapshots)
         }
     };
     let mut found: Vec<Option<Tensor>> = first_cotangents.into_iter().map(Some).collect();
-    let place = |wanted: &[usize], k: usize| wanted.iter().position(|wanted| *wanted == k);
-    found.extend((0..body.entries.len()).map(|k| place(&wanted_entries, k).map(|place| entries[place].clone())));
-    found.extend((0..outer.len()).map(|k| place(&wanted, k).map(|place| constants[place].clone())));
+    let place = |requested: &[usize], k: usize| requested.iter().position(|requested| *requested == k);
+    found.extend((0..body.entries.len()).map(|k| place(&requested_entries, k).map(|place| entries[place].clone())));
+    found.extend((0..outer.len()).map(|k| place(&requested, k).map(|place| constants[place].clone())));
     found
 }
 
@@ -327,7 +327,7 @@ impl Back<'_> {
         (last, stacked, constants)
     }
 
-    /// By a sweep that keeps so many states, and computes the others anew. `like` are the tensors from outside.
+    /// By a sweep that keeps this many states, and recomputes the others. `like` are the tensors from outside.
     fn by_sweep(
         &self,
         body: &ScanBody,
@@ -373,7 +373,7 @@ fn unwound(sweep: &Sweep, history: &[Tensor], starts: &[Tensor], sequences: &[Te
     run(sweep.backwards(), &starts[sweep.states..], &sequences)
 }
 
-/// The parts of a sweep as those of the loop back that it stands for. Nobody asks for the first of them, the states.
+/// The parts of a sweep as those of the reverse loop that it stands for. The first of them, the states, are unused.
 fn unwound_parts(sweep: &Sweep, inputs: &[Tensor]) -> Vec<Option<Tensor>> {
     let (starts, sequences, _) = split(&sweep.body, inputs);
     let (_, history) = run(sweep.history(), &starts[..sweep.states], &sequences[..sweep.sequences]);
@@ -385,7 +385,7 @@ fn unwound_parts(sweep: &Sweep, inputs: &[Tensor]) -> Vec<Option<Tensor>> {
 pub(super) fn pull_sweep(
     sweep: &Sweep,
     inputs: &[Tensor],
-    wanted: &[bool],
+    requested: &[bool],
     parts: &Parts,
     lead: &[usize],
 ) -> Vec<Option<(Tensor, bool)>> {
@@ -397,7 +397,8 @@ pub(super) fn pull_sweep(
         outputs[*number].clone().map(|output| (output, cotangent.clone(), *masked))
     };
     let seeds: Vec<Seed> = numbers.iter().filter_map(seed).collect();
-    let variables: Vec<&Tensor> = inputs.iter().zip(wanted).filter(|(_, wanted)| **wanted).map(|(k, _)| k).collect();
+    let variables: Vec<&Tensor> =
+        inputs.iter().zip(requested).filter(|(_, requested)| **requested).map(|(k, _)| k).collect();
     let found = swept(&seeds, &variables, lead, false, None);
     inputs.iter().map(|input| found.get(&input.0.id).cloned()).collect()
 }

@@ -53,7 +53,7 @@ impl<T: Fallible> Outcome for Result<T, Error> {
     }
 }
 
-/// A tree that can be made of an error alone, because its structure is known from its type.
+/// A tree that can be built from an error alone, because its structure is known from its type.
 ///
 /// ```
 /// use glassgrad::{Tensor, diff::Fallible, error::Error};
@@ -94,7 +94,7 @@ impl<T: Fallible, const N: usize> Fallible for [T; N] {
 /// The line that a transform was called on; a function that a transform returns does not know where it is called.
 type Origin = &'static Location<'static>;
 
-/// A function's arguments as fresh variables, and what it made of them.
+/// A function's arguments as fresh variables, and its results.
 pub(super) struct Traced<X, Y> {
     pub(super) variables: X,
     pub(super) result: Y,
@@ -140,8 +140,8 @@ fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
     }
     let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
     let leaves = variables.flatten();
-    let wanted: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
-    let mut found = pullback(&[(result, result.ones_like())], &wanted, &[]).into_iter();
+    let differentiable: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
+    let mut found = pullback(&[(result, result.ones_like())], &differentiable, &[]).into_iter();
     let gradients = leaves.iter().map(|leaf| match leaf.is_float() {
         true => found.next().flatten().unwrap_or_else(|| leaf.zeros_like()),
         false => leaf.zeros_like(),
@@ -158,11 +158,11 @@ fn gradient_within<X: Tree>(
     counts_value: bool,
     operation: &str,
 ) -> (Tensor, X) {
-    let made = match no_number(result, operation) {
+    let checked = match no_number(result, operation) {
         Some(error) => Err(error),
         None => Problem::new(result, variables.flatten(), x.flatten(), counts_value).within(budget, operation),
     };
-    match made {
+    match checked {
         Ok((value, gradient)) => (value, variables.with_leaves(gradient)),
         Err(error) => (Tensor::failed(&error), failed_like(variables, &error)),
     }
@@ -172,8 +172,8 @@ fn gradient_within<X: Tree>(
 ///
 /// ```
 /// use glassgrad::{Tensor, grad};
-/// let slope = grad(|x: &Tensor| x.sin().sum());
-/// assert_eq!(slope(&Tensor::from([0.0])).to_string(), "[1]");
+/// let gradient = grad(|x: &Tensor| x.sin().sum());
+/// assert_eq!(gradient(&Tensor::from([0.0])).to_string(), "[1]");
 /// let curvature = grad(|x: &Tensor| grad(|x: &Tensor| x.sin().sum())(x).sum());
 /// assert_eq!(curvature(&Tensor::from(0.5)).item().unwrap(), -0.5_f64.sin());
 /// ```
@@ -200,8 +200,8 @@ pub(super) fn grad_as<X: Tree, R: Outcome<Tree = Tensor>>(
 ///
 /// ```
 /// use glassgrad::{Tensor, value_and_grad};
-/// let (value, slope) = value_and_grad(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0, 2.0]));
-/// assert_eq!((value.item().unwrap(), slope.to_string()), (9.0, "[ 3, 12]".into()));
+/// let (value, gradient) = value_and_grad(|x: &Tensor| x.powi(3).sum())(&Tensor::from([1.0, 2.0]));
+/// assert_eq!((value.item().unwrap(), gradient.to_string()), (9.0, "[ 3, 12]".into()));
 /// ```
 pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> (Tensor, X) {
     move |x| {
@@ -220,8 +220,8 @@ pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
 /// ```
 /// use glassgrad::{Tensor, diff::value_and_grad_aux};
 /// let model = |x: &Tensor| (x.square().sum(), x.max());
-/// let (loss, slope, largest) = value_and_grad_aux(model)(&Tensor::from([1.0, 3.0]));
-/// assert_eq!((loss.item().unwrap(), slope.to_string(), largest.item().unwrap()), (10.0, "[2, 6]".into(), 3.0));
+/// let (loss, gradient, largest) = value_and_grad_aux(model)(&Tensor::from([1.0, 3.0]));
+/// assert_eq!((loss.item().unwrap(), gradient.to_string(), largest.item().unwrap()), (10.0, "[2, 6]".into(), 3.0));
 /// ```
 pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> impl Fn(&X) -> (Tensor, X, A) {
     move |x| {
@@ -324,8 +324,8 @@ fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X, origin:
 ///
 /// ```
 /// use glassgrad::{Tensor, linearize};
-/// let (y, slope) = linearize(|x: &Tensor| x.square(), &Tensor::from([1.0, 3.0]));
-/// assert_eq!((y.to_string(), slope(&Tensor::from([10.0, 1.0])).to_string()), ("[1, 9]".into(), "[20,  6]".into()));
+/// let (y, pushforward) = linearize(|x: &Tensor| x.square(), &Tensor::from([1.0, 3.0]));
+/// assert_eq!((y.to_string(), pushforward(&Tensor::from([10.0, 1.0])).to_string()), ("[1, 9]".into(), "[20,  6]".into()));
 /// ```
 #[track_caller]
 pub fn linearize<X: Tree, Y: Tree + Clone, F: FnOnce(&X) -> Y>(
@@ -423,8 +423,8 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
 /// // A residual divided by its own size, where the size counts as a constant.
 /// let size = no_grad(|x: &Tensor| x.norm());
 /// let loss = |x: &Tensor| (x / size(x)).sum();
-/// let slope = grad(loss)(&Tensor::from([3.0, 4.0]));
-/// assert_eq!(slope.to_string(), "[0.2, 0.2]");
+/// let gradient = grad(loss)(&Tensor::from([3.0, 4.0]));
+/// assert_eq!(gradient.to_string(), "[0.2, 0.2]");
 /// ```
 pub fn no_grad<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> R::Tree {
     move |x| function(x).outcome().map(Tensor::stop_gradient)
@@ -483,7 +483,7 @@ impl Tensor {
         while let Some(node) = stack.pop() {
             if node.had_variable && seen.insert(node.id) {
                 stack.extend(node.inputs());
-                // Nobody can ask for the gradient of a variable to which nobody holds a handle.
+                // A variable without a live handle cannot be differentiated with respect to.
                 if node.op == Op::Variable && node.dtype.is_float() && node.is_held() {
                     variables.push(Tensor::onto(node));
                 }

@@ -15,7 +15,7 @@ use super::transforms::failed_like;
 use crate::error::Error;
 use crate::tree::Tree;
 
-/// Functions that make a gradient, to be made within a budget of memory: [`grad`](crate::grad),
+/// Functions that compute a gradient, within a memory budget: [`grad`](crate::grad),
 /// [`value_and_grad`](crate::value_and_grad), and what calls them.
 ///
 /// ```
@@ -35,15 +35,15 @@ pub trait Within<X, Y>: Fn(&X) -> Y + Sized {
     ///
     /// If that is enough, nothing is computed anew. If not, the states of loops and of chains of operations are kept
     /// at some places only, those at which the fewest steps run again. A budget that cannot be kept is an error that
-    /// tells what can be.
+    /// states what is possible.
     ///
     /// Tensors that the function captures count as given. Under [`vmap`](crate::vmap) the budget is that of one
     /// example, and what is differentiated again keeps what it needs.
     ///
     /// ```
     /// use glassgrad::{Tensor, Within, grad};
-    /// let slope = grad(|x: &Tensor| x.sin().sum()).within(10)(&Tensor::from([1.0, 2.0]));
-    /// let error = slope.eval().unwrap_err();
+    /// let gradient = grad(|x: &Tensor| x.sin().sum()).within(10)(&Tensor::from([1.0, 2.0]));
+    /// let error = gradient.eval().unwrap_err();
     /// assert!(error.message().ends_with("bytes of memory, and 10 were given"));
     /// ```
     #[track_caller]

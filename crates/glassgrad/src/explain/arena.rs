@@ -1,4 +1,4 @@
-//! The memory of a program: what lies where, and from when to when.
+//! Memory map of a program: the offset and the live range of every buffer.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ pub struct Arena {
     pub highest_at: usize,
     /// How many steps the program has.
     pub steps: usize,
-    /// What lies there, in the order in which it is written.
+    /// The values stored there, in the order in which they are written.
     pub values: Vec<ArenaValue>,
 }
 
@@ -99,7 +99,7 @@ impl Arena {
     }
 
     /// A picture of the arena as text: steps from left to right, places from the bottom to the top, a letter for each
-    /// value. Of more values than there are letters, shades tell how much of a place is in use.
+    /// value. Of more values than there are letters, shades show the occupied fraction of a cell.
     ///
     /// ```
     /// use glassgrad::Tensor;
@@ -126,7 +126,7 @@ impl Arena {
                 for (column, wide) in &across {
                     let cell = &mut cells[*row][*column];
                     let share = tall * wide;
-                    // A letter stands for whoever has most of the cell; shades add up.
+                    // A letter stands for the value with the largest share of the cell; shades add up.
                     match has_letters {
                         true if share > cell.0 => *cell = (share, letter),
                         true => {}

@@ -4,7 +4,7 @@
 //! time to begin. Arithmetic has three kinds, each with a rate of its own for 32 and for 64 bits: products of matrices,
 //! loops of cheap operations, and loops of functions such as exp and tanh. Memory has two: a step that touches few
 //! bytes finds them in a cache. All rates are those of all threads together, so a step that is too short for several
-//! of them is expected to be slower. Nothing is known of the order in which elements are touched.
+//! of them is expected to be slower. The access pattern is not modelled.
 
 use std::fmt;
 use std::hint::black_box;
@@ -268,7 +268,7 @@ fn rate(amount: f64, tensor: Result<Tensor, Error>) -> f64 {
     amount / time().unwrap_or(f64::INFINITY).max(1e-9)
 }
 
-/// Operations a second in a loop with so many of them for each element.
+/// Operations a second in a loop with this many of them for each element.
 fn in_a_loop(count: usize, dtype: DType, operation: impl Fn(usize, Tensor, &Tensor) -> Tensor) -> f64 {
     let elements = ELEMENTS * exec::threads();
     let x = Tensor::full([elements], 0.75, dtype).detach();

@@ -1,13 +1,13 @@
 //! What a program does, and where its time and its memory go.
 //!
 //! [`Tensor::explain`] and [`Compiled::explain`] plan a computation as it is planned when it runs, run it with a clock
-//! around every step, and tell: what each pass over the graph changed; the steps in a few words with the user's lines,
+//! around every step, and report: what each pass over the graph changed; the steps in a few words with the user's lines,
 //! what they compute and move, how long they should take by the limits of this machine and how long they took; and what
 //! lies in memory from when to when, as text and as a picture.
 //!
 //! - `limits` measures what this machine can do, and predicts from it;
 //! - `steps` puts steps into words;
-//! - `roofline` tells how near to the limits a step comes, and what keeps it from there;
+//! - `roofline` compares a step with the limits of the machine, and names the bottleneck;
 //! - `arena` and `svg` draw the memory.
 
 mod arena;
@@ -109,9 +109,9 @@ impl<F, R: Tree> Compiled<F, R> {
     ///
     /// ```
     /// use glassgrad::{Tensor, compile, grad};
-    /// let slope = compile(grad(|x: &Tensor| x.powi(3).sum()));
-    /// let explanation = slope.explain(&Tensor::from([1.0, 2.0])).unwrap();
-    /// assert_eq!(explanation.steps.len(), slope.program(&Tensor::from([1.0, 2.0])).unwrap().steps.len());
+    /// let gradient = compile(grad(|x: &Tensor| x.powi(3).sum()));
+    /// let explanation = gradient.explain(&Tensor::from([1.0, 2.0])).unwrap();
+    /// assert_eq!(explanation.steps.len(), gradient.program(&Tensor::from([1.0, 2.0])).unwrap().steps.len());
     /// ```
     #[track_caller]
     pub fn explain<X: Tree, O: Outcome<Tree = R>>(&self, x: &X) -> Result<Explanation, Error>
@@ -126,7 +126,7 @@ impl<F, R: Tree> Compiled<F, R> {
 
 impl Explanation {
     fn of(extract: &Capture, inputs: &[(&Array, usize)]) -> Result<Explanation, Error> {
-        // Planned anew, because a program that was kept does not tell what the passes did. It is the same one.
+        // Planned anew, because a cached program does not record what the passes did. It is the same one.
         let (graph, passes) = optimised(extract.graph());
         let plan = runtime::prepare(lower(&graph, runtime::target().capabilities()))?;
         let mut inputs: Vec<Input<'_>> = inputs.iter().map(|(array, start)| Input::Read(array, *start)).collect();
@@ -225,7 +225,7 @@ impl Explanation {
 
 type Row = [String; 8];
 
-/// The rows of a step and of the steps inside of it, which run so many times.
+/// The rows of a step and of the steps inside of it, which run `times` times.
 fn rows(step: &ExplainedStep, number: &str, indent: usize, times: f64, total: f64, rows: &mut Vec<Row>) {
     let share = if total > 0.0 { 100.0 * times * step.measured / total } else { 0.0 };
     rows.push([

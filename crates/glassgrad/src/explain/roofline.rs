@@ -33,7 +33,7 @@ pub enum Reason {
     Memory,
     /// Its arithmetic is slower: sums, conversions, axes that are too short for blocks.
     Arithmetic,
-    /// The steps inside of it tell.
+    /// Reported by the steps inside of it.
     Inside,
 }
 

@@ -71,7 +71,7 @@ pub struct ExplainedStep {
     pub inside: Vec<Inside>,
 }
 
-/// A program inside of a step, of which one run is told.
+/// A program inside of a step, of which one run is reported.
 ///
 /// ```
 /// use glassgrad::{Tensor, scan};

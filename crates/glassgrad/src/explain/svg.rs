@@ -17,7 +17,7 @@ const LINE: f64 = 18.0;
 const CHARACTER: f64 = 6.7;
 /// The text of a label inside a rectangle needs this much height for one line.
 const LABEL: f64 = 14.0;
-/// Shorter labels than this tell nothing.
+/// Labels shorter than this are omitted.
 const SHORTEST: usize = 6;
 /// From this many values on, rectangles have no borders, which would hide them.
 const MANY: usize = 400;
@@ -137,7 +137,7 @@ impl Arena {
     }
 }
 
-/// Round numbers from 0 up to an end, at most so many.
+/// Round numbers from 0 up to an end, at most `most`.
 fn ticks(end: f64, most: f64) -> impl Iterator<Item = f64> {
     let mut step = 1.0;
     while end / step > most {

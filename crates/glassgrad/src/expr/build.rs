@@ -15,9 +15,9 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::formula::Formula;
+use crate::interning::Shared;
 use crate::ops::{Operation, Relation};
 use crate::shape::Shape;
-use crate::shared::Shared;
 use crate::view::View;
 
 /// Tensors stretched to their common shape; those that have it are borrowed.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use crate::einsum::Einsum;
 use crate::formula::{Formula, Node as FormulaNode, Symbols};
+use crate::hashing::Fingerprint;
+use crate::interning::{InternTable, Shared};
 use crate::ops::Operation;
-use crate::shared::{Fingerprint, Memory, Shared};
 
 thread_local! {
-    static FORMULAS: RefCell<Memory<Shared<Formula>>> = RefCell::default();
-    static PARTIALS: RefCell<Memory<Arc<Partial>>> = RefCell::default();
-    static EINSUMS: RefCell<Memory<Shared<Einsum>>> = RefCell::default();
+    static FORMULAS: RefCell<InternTable<Shared<Formula>>> = RefCell::default();
+    static PARTIALS: RefCell<InternTable<Arc<Partial>>> = RefCell::default();
+    static EINSUMS: RefCell<InternTable<Shared<Einsum>>> = RefCell::default();
 }
 
 /// What was made for a fingerprint before, or what is made now. Making may ask for other things.

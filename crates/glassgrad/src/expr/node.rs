@@ -16,9 +16,9 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::formula::Formula;
+use crate::interning::Shared;
 use crate::ops::Relation;
 use crate::shape::Shape;
-use crate::shared::Shared;
 use crate::view::View;
 
 /// What a node does with its inputs. Shapes and types of results are decided where nodes are made.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::symbol::Symbol;
 use crate::algebra::Literal;
+use crate::hashing::{Fingerprint, Structure};
 use crate::ops::{Algebra, Operation, Relation};
-use crate::shared::{Fingerprint, Structure};
 
 /// One node of a formula. Numbers refer to earlier nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +94,7 @@ impl Formula {
             let number = match *node {
                 Node::Number(number) => T::literal(number),
                 Node::Variable(variable) => inputs[variable],
-                // Whoever makes a formula pairs operations with their number of arguments.
+                // The constructors of formulas pair operations with their arity.
                 Node::Unary(operation, argument, parameter) => {
                     operation.apply_unary(numbers[argument], parameter).unwrap_or(numbers[argument])
                 }
@@ -118,16 +118,17 @@ impl Formula {
         let values = self.evaluate_all(inputs);
         let mut tangents: Vec<Symbol<'s>> = Vec::with_capacity(values.len());
         let zero = Symbol::literal(0.0);
-        // What does not move contributes nothing, also where the slope is not a number.
-        let strong =
-            |slope: Symbol<'s>, tangent: Symbol<'s>| if tangent.is_number(0.0) { zero } else { slope * tangent };
+        // A zero tangent contributes nothing, also where the derivative is NaN (strong zero).
+        let strong = |derivative: Symbol<'s>, tangent: Symbol<'s>| {
+            if tangent.is_number(0.0) { zero } else { derivative * tangent }
+        };
         for (index, node) in self.nodes.iter().enumerate() {
             tangents.push(match *node {
                 Node::Number(_) => zero,
                 Node::Variable(variable) => Symbol::literal(if variable == input { 1.0 } else { 0.0 }),
                 Node::Unary(operation, x, parameter) => {
-                    let slope = operation.derivative(values[x], values[index], parameter).unwrap_or(zero);
-                    strong(slope, tangents[x])
+                    let derivative = operation.derivative(values[x], values[index], parameter).unwrap_or(zero);
+                    strong(derivative, tangents[x])
                 }
                 Node::Binary(operation, a, b) => {
                     let [first, second] = operation.partials(values[a], values[b], values[index]).unwrap_or([zero; 2]);

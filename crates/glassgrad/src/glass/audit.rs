@@ -48,9 +48,9 @@ pub enum Verdict {
     StructurallyZero(Vec<Cut>),
     /// The loss does not use the parameter. A detached value has no history, and counts as not used.
     Unused,
-    /// A derivative arrives and is exactly zero in every element; these operations made it zero.
+    /// A derivative arrives and is exactly zero in every element; these operations zeroed it.
     NumericallyZero(Vec<Cut>),
-    /// The parameter has no neighbours: it is made of integers or truth values.
+    /// The parameter is not differentiable: its elements are integers or booleans.
     NotDifferentiable,
 }
 
@@ -61,7 +61,7 @@ pub struct Cut {
     pub operation: String,
     /// What it makes, in names.
     pub expression: String,
-    /// The line that made it.
+    /// The line that created it.
     pub origin: &'static Location<'static>,
     /// Of how many elements the derivative is zero, and of how many in all, where it is zero by its value.
     pub zeros: Option<(usize, usize)>,
@@ -84,7 +84,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Tells for each parameter whether a derivative of the loss reaches it, and if not, which operations at which
+/// Reports for each parameter whether a derivative of the loss reaches it, and if not, which operations at which
 /// lines are the reason. It evaluates the loss and its gradient.
 ///
 /// ```
@@ -112,8 +112,8 @@ pub fn audit<X: Tree, R: Outcome<Tree = Tensor>>(loss: impl FnOnce(&X) -> R, par
     let leaves = variables.leaves();
     let names: Vec<(Tensor, String)> = leaves.iter().map(|(path, leaf)| (leaf.clone(), name_of(path))).collect();
     let labels = Labels::new(&level, &names, &[&result]);
-    let wanted: Vec<&Tensor> = names.iter().map(|(leaf, _)| leaf).filter(|leaf| leaf.is_float()).collect();
-    let found = cotangents(&[(&result, result.ones_like())], &wanted, &[], true);
+    let differentiable: Vec<&Tensor> = names.iter().map(|(leaf, _)| leaf).filter(|leaf| leaf.is_float()).collect();
+    let found = cotangents(&[(&result, result.ones_like())], &differentiable, &[], true);
     let (ids, tensors): (Vec<u64>, Vec<&Tensor>) = found.iter().map(|(id, tensor)| (*id, tensor)).unzip();
     let gradients: HashMap<u64, Array> = ids.into_iter().zip(Tensor::eval_all(&tensors)?).collect();
     let inspection = Inspection { result: &result, level: &level, labels: &labels, gradients: &gradients };
@@ -159,7 +159,7 @@ fn name_of(path: &Path) -> String {
     if text.is_empty() { "x".to_owned() } else { text }
 }
 
-/// What is known about a loss while its parameters are judged.
+/// The state of an audit: the loss, its graph and the adjoints.
 struct Inspection<'i> {
     result: &'i Tensor,
     level: &'i Scope,
@@ -221,7 +221,7 @@ impl Inspection<'_> {
         (cut, flat)
     }
 
-    /// A parameter whose derivative arrives as zero: the operations that made it zero are those where one arrives
+    /// A parameter whose derivative arrives as zero: the operations that zeroed it are those where one arrives
     /// that is not, and none of those that leave towards the parameter is.
     fn made_zero(&self, leaf: &Tensor) -> Result<Verdict, Error> {
         let on_the_way: HashSet<u64> = dependent_nodes(&[self.result], &[leaf]).iter().map(|node| node.id).collect();
@@ -281,11 +281,11 @@ fn slope_zeros(
     let value = |id: u64| values.get(&(Vec::new(), id));
     let operands: Vec<&Array> =
         used.iter().map(|k| value(inputs.get(*k).map_or(node.id, |input| input.id))).collect::<Option<_>>()?;
-    let slope = |place: usize| {
+    let derivative = |place: usize| {
         let numbers: Vec<f64> = operands.iter().map(|operand| operand.buffer().get(place)).collect();
         formula.evaluate(&numbers)[0]
     };
-    Some((0..node.shape.elements()).filter(|place| slope(*place) == 0.0).count())
+    Some((0..node.shape.elements()).filter(|place| derivative(*place) == 0.0).count())
 }
 
 impl Audit {
@@ -352,7 +352,8 @@ impl fmt::Display for Audit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = |finding: &Finding| {
             let by = |cut: &Cut| {
-                let share = cut.zeros.map(|(zeros, all)| format!(", whose slope is 0 in {zeros} of {all} elements"));
+                let share =
+                    cut.zeros.map(|(zeros, all)| format!(", whose derivative is 0 in {zeros} of {all} elements"));
                 format!("{} at {}{}", cut.expression, place(cut.origin), share.unwrap_or_default())
             };
             let cuts: Vec<String> = finding.verdict.cuts().iter().map(by).collect();

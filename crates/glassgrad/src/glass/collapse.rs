@@ -12,9 +12,9 @@ use crate::expr::Op;
 pub(super) enum Fold {
     /// What belongs to a name.
     Name(String),
-    /// What belongs to names of so many parts.
+    /// Nodes whose names share this many components.
     Depth(usize),
-    /// What one line of the source made.
+    /// Nodes created by one line of the source.
     Lines,
 }
 
@@ -134,7 +134,7 @@ fn modules(level: &Scope, labels: &Labels) -> HashMap<u64, String> {
         };
         let hidden = labels.shown(node.id).filter(|shown| *shown != node.id);
         let module = match hidden {
-            // What is written where it is used belongs to what it is made of.
+            // An inlined node belongs to the group of its operands.
             Some(shown) => modules.get(&shown).cloned(),
             None if named => own.filter(|_| label.parse::<f64>().is_err()),
             None => inherited(),

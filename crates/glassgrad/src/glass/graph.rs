@@ -88,7 +88,7 @@ pub(super) struct Item {
 }
 
 impl Graph {
-    /// The graph behind some tensors. What was computed and has no variable behind it has let go of its inputs,
+    /// The graph behind some tensors. What was computed and has no variable behind it has released its inputs,
     /// and is shown as an input itself.
     ///
     /// ```
@@ -215,8 +215,8 @@ impl Graph {
         self
     }
 
-    /// The same with operations that one line of the source made shown as one. What the library composes, such
-    /// as a softmax, is made by one line of the user.
+    /// The same with the operations of one line of the source shown as one. What the library composes, such
+    /// as a softmax, is one line of the user.
     ///
     /// ```
     /// use glassgrad::{Tensor, glass::Graph};
@@ -234,7 +234,7 @@ impl Graph {
         self.items().into_iter().map(|item| item.label).collect()
     }
 
-    /// The graph as text: one line a node, with what made it, its type and shape, its value and gradient if they
+    /// The graph as text: one line a node, with its expression, its type and shape, its value and gradient if they
     /// were asked for, and its source line. The bodies of loops stand indented below them.
     pub fn text(&self) -> String {
         fn add_rows(items: &[Item], indent: &str, rows: &mut Vec<[String; 6]>) {

@@ -62,7 +62,7 @@ impl Labels {
             if let Some(body) = node.op.body() {
                 let carry = if matches!(node.op, Op::Remat(_)) { "argument" } else { "carry" };
                 for (placeholders, letter) in [(&body.carries, carry), (&body.entries, "entry")] {
-                    // What another loop has named is known by that name: the way back reads what the way forwards made.
+                    // A label of another loop is kept: the reverse sweep reads what the forward sweep wrote.
                     let known = |tensor: &&Tensor| self.texts.contains_key(&tensor.0.id);
                     for placeholder in placeholders.iter().filter(|tensor| !known(tensor)).collect::<Vec<_>>() {
                         let name = placeholder.name().map(str::to_owned);
@@ -136,7 +136,7 @@ impl Labels {
         }
     }
 
-    /// Whether a node was computed and has let go of its inputs, so that it looks like a leaf.
+    /// Whether a node was computed and has released its inputs, so that it looks like a leaf.
     fn is_let_go(&self, node: &Node) -> bool {
         matches!(&node.op, Op::Einsum(einsum) if !einsum.operands.is_empty())
     }
@@ -156,7 +156,7 @@ impl Labels {
         !self.hidden.contains_key(&id)
     }
 
-    /// What made a node, in labels.
+    /// The expression of a node, in labels.
     pub(crate) fn expression(&self, node: &Node, inputs: &[Arc<Node>]) -> String {
         let parts = |scan: &Node, number: usize| match &scan.op {
             Op::Scan(body) if number < body.carried.len() => Some(("last", body.carried[number].0.id)),

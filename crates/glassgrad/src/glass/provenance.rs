@@ -1,4 +1,4 @@
-//! What is told about a NaN or an infinity: where it began, how it came to the output, and what to do.
+//! Provenance of a NaN or an infinity: its origin, its path to the output, and a repair.
 
 use std::fmt;
 use std::panic::Location;
@@ -19,7 +19,7 @@ use crate::tree::Tree;
 
 /// What is asked to be finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wanted {
+pub enum DerivativeOrder {
     /// The value of a function.
     Value,
     /// The gradient of the sum of its results.
@@ -33,11 +33,11 @@ pub enum Wanted {
 pub struct Carrier {
     /// Its label.
     pub label: String,
-    /// What made it, in labels.
+    /// Its expression, in labels.
     pub expression: String,
     /// The operation in a word.
     pub operation: String,
-    /// The line that made it; in a derivative, the line of the operation that was differentiated.
+    /// The line that created it; in a derivative, the line of the operation that was differentiated.
     pub origin: &'static Location<'static>,
     /// In a derivative, what was differentiated, if it is still there to be asked.
     pub derivative_of: Option<String>,
@@ -62,7 +62,7 @@ pub struct Provenance {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NonFinite {
     /// What is not finite.
-    pub wanted: Wanted,
+    pub order: DerivativeOrder,
     /// The place in the tree of results, or for a derivative in that of the arguments; empty if there is only one.
     pub leaf: String,
     /// Where it began and how it came here.
@@ -75,11 +75,11 @@ pub struct NonFinite {
 /// and explains the first.
 ///
 /// ```
-/// use glassgrad::{Tensor, glass::{Wanted, explain_non_finite}};
+/// use glassgrad::{Tensor, glass::{DerivativeOrder, explain_non_finite}};
 /// let f = |x: &Tensor| x.sqrt().sum();
 /// assert_eq!(explain_non_finite(f, &Tensor::from([1.0, 4.0])).unwrap(), None);
 /// let found = explain_non_finite(f, &Tensor::from([1.0, 0.0])).unwrap().unwrap();
-/// assert_eq!(found.wanted, Wanted::Gradient);
+/// assert_eq!(found.order, DerivativeOrder::Gradient);
 /// assert_eq!(found.provenance.path[0].derivative_of.as_deref(), Some("v1 = sqrt(x)"));
 /// assert_eq!(found.provenance.path[0].index, [1]);
 /// assert!(found.repair.unwrap().advice.contains("1e-12"));
@@ -89,8 +89,8 @@ pub fn explain_non_finite<X: Tree, R: Outcome>(
     x: &X,
 ) -> Result<Option<NonFinite>, Error> {
     let traced = Traced::new(function, x);
-    for wanted in [Wanted::Value, Wanted::Gradient, Wanted::SecondDerivative] {
-        if let Some(found) = traced.explain(wanted)? {
+    for order in [DerivativeOrder::Value, DerivativeOrder::Gradient, DerivativeOrder::SecondDerivative] {
+        if let Some(found) = traced.explain(order)? {
             return Ok(Some(found));
         }
     }
@@ -100,23 +100,23 @@ pub fn explain_non_finite<X: Tree, R: Outcome>(
 /// Explains a NaN or an infinity in the value of a function, or in a derivative of it.
 ///
 /// ```
-/// use glassgrad::{Tensor, glass::{Wanted, non_finite_in}};
+/// use glassgrad::{Tensor, glass::{DerivativeOrder, non_finite_in}};
 /// let f = |x: &Tensor| x.powf(1.5).sum();
 /// let zero = Tensor::from([0.0]);
-/// assert!(non_finite_in(Wanted::Gradient, f, &zero).unwrap().is_none());
-/// assert!(non_finite_in(Wanted::SecondDerivative, f, &zero).unwrap().is_some());
+/// assert!(non_finite_in(DerivativeOrder::Gradient, f, &zero).unwrap().is_none());
+/// assert!(non_finite_in(DerivativeOrder::SecondDerivative, f, &zero).unwrap().is_some());
 /// ```
 pub fn non_finite_in<X: Tree, R: Outcome>(
-    wanted: Wanted,
+    order: DerivativeOrder,
     function: impl FnOnce(&X) -> R,
     x: &X,
 ) -> Result<Option<NonFinite>, Error> {
-    Traced::new(function, x).explain(wanted)
+    Traced::new(function, x).explain(order)
 }
 
 impl Tensor {
     /// Where a NaN or an infinity in this tensor began; none if every element is finite. What was computed
-    /// before and has let go of its history is as far back as the search can go.
+    /// before and has released its inputs is as far back as the search can go.
     ///
     /// ```
     /// use glassgrad::Tensor;
@@ -136,14 +136,14 @@ impl Tensor {
 
     /// Computes the value, and fails if an element is NaN or infinite, with the operation and the line where that
     /// began and the way it took. As long as all is well it costs a look at the graph before and at the result
-    /// after; only then is every value computed again and looked at.
+    /// after; only then is every value computed again and checked.
     ///
     /// ```
     /// use glassgrad::Tensor;
     /// let x = Tensor::from([1.0, -4.0]).named("x");
     /// assert_eq!(x.square().eval_checked().unwrap().to_string(), "[ 1, 16]");
     /// let error = x.sqrt().sum().eval_checked().unwrap_err();
-    /// assert!(error.to_string().starts_with("sqrt: it made NaN at [1], where x is -4"));
+    /// assert!(error.to_string().starts_with("sqrt: it produced NaN at [1], where x is -4"));
     /// ```
     pub fn eval_checked(&self) -> Result<Array, Error> {
         Tensor::eval_all_checked(&[self]).map(|mut values| values.remove(0))
@@ -153,10 +153,10 @@ impl Tensor {
     ///
     /// ```
     /// use glassgrad::{Tensor, value_and_grad};
-    /// let (value, slope) = value_and_grad(|x: &Tensor| x.sqrt().sum())(&Tensor::from([1.0, 0.0]));
+    /// let (value, gradient) = value_and_grad(|x: &Tensor| x.sqrt().sum())(&Tensor::from([1.0, 0.0]));
     /// assert_eq!(value.eval_checked().unwrap().to_string(), "1");
-    /// let error = Tensor::eval_all_checked(&[&value, &slope]).unwrap_err();
-    /// assert!(error.to_string().starts_with("0.5 / v1, in the derivative of v1 = sqrt(x1): it made inf at [1]"));
+    /// let error = Tensor::eval_all_checked(&[&value, &gradient]).unwrap_err();
+    /// assert!(error.to_string().starts_with("0.5 / v1, in the derivative of v1 = sqrt(x1): it produced inf at [1]"));
     /// ```
     pub fn eval_all_checked(tensors: &[&Tensor]) -> Result<Vec<Array>, Error> {
         // Reading lets go of history, which is needed if something turns out to be wrong.
@@ -199,13 +199,13 @@ impl Traced {
         }
     }
 
-    /// What is wanted of some results, which may be these or others of the same variables.
-    pub(super) fn outputs(&self, wanted: Wanted, results: &[Tensor]) -> Vec<Tensor> {
-        self.all_outputs(wanted, results).pop().unwrap_or_default()
+    /// The derivatives of an order of some results, which may be these or others of the same variables.
+    pub(super) fn outputs(&self, order: DerivativeOrder, results: &[Tensor]) -> Vec<Tensor> {
+        self.all_outputs(order, results).pop().unwrap_or_default()
     }
 
     /// The same behind everything that it is a derivative of.
-    fn all_outputs(&self, wanted: Wanted, results: &[Tensor]) -> Vec<Vec<Tensor>> {
+    fn all_outputs(&self, order: DerivativeOrder, results: &[Tensor]) -> Vec<Vec<Tensor>> {
         let variables: Vec<&Tensor> = self.variables.iter().collect();
         let gradient = |of: &[Tensor]| -> Vec<Tensor> {
             let seeds: Vec<(&Tensor, Tensor)> =
@@ -214,18 +214,18 @@ impl Traced {
             found.into_iter().zip(&variables).map(|(found, x)| found.unwrap_or_else(|| x.zeros_like())).collect()
         };
         let mut outputs = vec![results.to_vec()];
-        while outputs.len() <= wanted as usize {
+        while outputs.len() <= order as usize {
             outputs.push(gradient(&outputs[outputs.len() - 1]));
         }
         outputs
     }
 
-    fn explain(&self, wanted: Wanted) -> Result<Option<NonFinite>, Error> {
+    fn explain(&self, order: DerivativeOrder) -> Result<Option<NonFinite>, Error> {
         if let Some(error) = self.results.iter().find_map(Tensor::error) {
             return Err(error.clone());
         }
         // Derivatives in between are held, so that they can be asked what they are derivatives of.
-        let mut between = self.all_outputs(wanted, &self.results);
+        let mut between = self.all_outputs(order, &self.results);
         let outputs = between.pop().unwrap_or_default();
         let roots: Vec<&Tensor> = outputs.iter().chain(&self.results).collect();
         let level = Scope::of(&roots);
@@ -237,16 +237,16 @@ impl Traced {
         let values = level.values()?;
         let search = Search { level: &level, labels: &labels, values: &values };
         let Some(provenance) = search.trace(&outputs[number]) else { return Ok(None) };
-        let leaf = match wanted {
-            Wanted::Value => self.result_paths[number].clone(),
+        let leaf = match order {
+            DerivativeOrder::Value => self.result_paths[number].clone(),
             _ => {
                 let id = self.variables[number].0.id;
                 self.names.iter().find(|(leaf, _)| leaf.0.id == id).map(|(_, name)| name.clone()).unwrap_or_default()
             }
         };
-        let culprit = search.culprit(&outputs[number], wanted);
-        let repair = culprit.and_then(|culprit| repair(self, &level, &labels, &values, &culprit, wanted));
-        Ok(Some(NonFinite { wanted, leaf, provenance, repair }))
+        let culprit = search.culprit(&outputs[number], order);
+        let repair = culprit.and_then(|culprit| repair(self, &level, &labels, &values, &culprit, order));
+        Ok(Some(NonFinite { order, leaf, provenance, repair }))
     }
 }
 
@@ -270,7 +270,7 @@ impl Provenance {
             Some(of) => format!("{}, in the derivative of {of}", first.expression),
             None => first.operation.clone(),
         };
-        let error = Error::new(operation, format!("it made {}", self.beginning())).at(first.origin);
+        let error = Error::new(operation, format!("it produced {}", self.beginning())).at(first.origin);
         let error = error.with_operands(self.operands.iter().map(|(label, _)| label.clone()).collect());
         if through.is_empty() { error } else { error.help(format!("it went on through {}", through.join(", "))) }
     }
@@ -320,11 +320,11 @@ impl fmt::Display for Provenance {
 
 impl fmt::Display for NonFinite {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.wanted {
-            Wanted::Value if self.leaf.is_empty() => "the value".to_owned(),
-            Wanted::Value => format!("the value {}", self.leaf),
-            Wanted::Gradient => format!("the gradient with respect to {}", self.leaf),
-            Wanted::SecondDerivative => format!("the second derivative with respect to {}", self.leaf),
+        let what = match self.order {
+            DerivativeOrder::Value if self.leaf.is_empty() => "the value".to_owned(),
+            DerivativeOrder::Value => format!("the value {}", self.leaf),
+            DerivativeOrder::Gradient => format!("the gradient with respect to {}", self.leaf),
+            DerivativeOrder::SecondDerivative => format!("the second derivative with respect to {}", self.leaf),
         };
         write!(formatter, "{what} is not finite\n  {}", self.provenance)?;
         match &self.repair {

@@ -1,5 +1,5 @@
 //! What to write instead of an operation that is not finite. A repair is proposed only after it was tried: the
-//! graph is made again with it, the value and the derivatives are then finite, and what was finite before is as it
+//! graph is rebuilt with it, the value and the derivatives are then finite, and what was finite before is as it
 //! was.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::labels::Labels;
 use super::place;
-use super::provenance::{Traced, Wanted};
+use super::provenance::{DerivativeOrder, Traced};
 use super::scope::Scope;
 use super::search::first_not_finite;
 use crate::array::Array;
@@ -41,7 +41,7 @@ impl fmt::Display for Repair {
 struct Candidate {
     replaced: Arc<Node>,
     tensor: Tensor,
-    /// The same with another number where the node is not finite. If nothing changes, nobody uses those elements.
+    /// The same with another number where the node is not finite. If nothing changes, those elements are unused.
     control: Option<Tensor>,
     advice: String,
 }
@@ -53,7 +53,7 @@ pub(super) fn repair(
     labels: &Labels,
     values: &HashMap<Place, Array>,
     culprit: &Arc<Node>,
-    wanted: Wanted,
+    order: DerivativeOrder,
 ) -> Option<Repair> {
     let (_, inputs) = level.get(culprit.id)?;
     let operands: Vec<Tensor> = inputs.iter().map(|input| Tensor::onto(Arc::clone(input))).collect();
@@ -71,39 +71,41 @@ pub(super) fn repair(
         let unused = candidate.control.as_ref().is_none_or(|control| {
             let control = with_replaced(level, &candidate.replaced, control, &traced.results);
             // What a value does not need, its gradient may.
-            orders(wanted.max(Wanted::Gradient))
+            orders(order.max(DerivativeOrder::Gradient))
                 .all(|order| same(&traced.outputs(order, &repaired), &traced.outputs(order, &control)))
         });
-        unused && is_finite(traced, wanted, &repaired) && is_unchanged(&traced.results, &repaired)
+        unused && is_finite(traced, order, &repaired) && is_unchanged(&traced.results, &repaired)
     };
     let found = candidates.into_iter().find(holds)?;
     Some(Repair { advice: found.advice, origin: found.replaced.origin })
 }
 
-/// Results in which one node is replaced, and everything that follows from it made again.
+/// Results with one node replaced, and every node that depends on it rebuilt.
 fn with_replaced(level: &Scope, replaced: &Arc<Node>, tensor: &Tensor, results: &[Tensor]) -> Vec<Tensor> {
-    let mut made: HashMap<u64, Arc<Node>> = HashMap::from([(replaced.id, Arc::clone(&tensor.0))]);
+    let mut rebuilt: HashMap<u64, Arc<Node>> = HashMap::from([(replaced.id, Arc::clone(&tensor.0))]);
     for (node, inputs) in &level.nodes {
-        if node.id == replaced.id || !inputs.iter().any(|input| made.contains_key(&input.id)) {
+        if node.id == replaced.id || !inputs.iter().any(|input| rebuilt.contains_key(&input.id)) {
             continue;
         }
-        let inputs = inputs.iter().map(|input| Arc::clone(made.get(&input.id).unwrap_or(input))).collect();
+        let inputs = inputs.iter().map(|input| Arc::clone(rebuilt.get(&input.id).unwrap_or(input))).collect();
         let again = Tensor::make(node.op.clone(), inputs, node.shape.clone(), node.dtype, None, node.origin);
-        made.insert(node.id, Arc::clone(&again.0));
+        rebuilt.insert(node.id, Arc::clone(&again.0));
     }
     results
         .iter()
-        .map(|result| made.get(&result.0.id).map_or(result.clone(), |node| Tensor::onto(node.clone())))
+        .map(|result| rebuilt.get(&result.0.id).map_or(result.clone(), |node| Tensor::onto(node.clone())))
         .collect()
 }
 
-fn orders(last: Wanted) -> impl Iterator<Item = Wanted> {
-    [Wanted::Value, Wanted::Gradient, Wanted::SecondDerivative].into_iter().filter(move |order| *order <= last)
+fn orders(last: DerivativeOrder) -> impl Iterator<Item = DerivativeOrder> {
+    [DerivativeOrder::Value, DerivativeOrder::Gradient, DerivativeOrder::SecondDerivative]
+        .into_iter()
+        .filter(move |order| *order <= last)
 }
 
-/// Whether the value and all derivatives up to the one that is wanted are finite.
-fn is_finite(traced: &Traced, wanted: Wanted, results: &[Tensor]) -> bool {
-    orders(wanted).all(|order| {
+/// Whether the value and all derivatives up to an order are finite.
+fn is_finite(traced: &Traced, order: DerivativeOrder, results: &[Tensor]) -> bool {
+    orders(order).all(|order| {
         let outputs = traced.outputs(order, results);
         let arrays = Tensor::eval_all(&outputs.iter().collect::<Vec<_>>());
         arrays.is_ok_and(|arrays| arrays.iter().all(|array| first_not_finite(array).is_none()))
@@ -200,7 +202,7 @@ fn is_one_more(level: &Scope, node: &Arc<Node>, of: &Arc<Node>) -> bool {
     inputs.len() == 2 && inputs.iter().any(|input| input.id == of.id) && inputs.iter().any(is_one)
 }
 
-/// Elements that nobody uses, because they are multiplied by 0 or not chosen later: the argument is chosen before.
+/// Elements that are unused, because they are multiplied by 0 or not selected later: the argument is selected first.
 fn guarded(node: &Arc<Node>, operation: Operation, operands: &[Tensor], names: &[String]) -> Option<Candidate> {
     use Operation::{Acos, Asin, Atanh, Div, Ln, Log1p, Log2, Log10, Pow, Powf, Recip, Rsqrt, Sqrt};
     let first = &operands[0];

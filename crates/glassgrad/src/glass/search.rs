@@ -1,6 +1,6 @@
 //! The search for the beginning of a NaN or an infinity.
 //!
-//! From an element that is not finite the search goes back to an element of an input that made it so, until there
+//! From an element that is not finite the search goes back to a non-finite element of an input, until there
 //! is none: there it began. Whether an input is to blame is tried out, not looked up: the operation is computed
 //! again with the input's numbers that are not finite, and with harmless ones in their place. So a branch that was
 //! not chosen carries nothing, and the search knows no operation but the pointwise ones.
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::labels::Labels;
-use super::provenance::{Carrier, Provenance, Wanted};
+use super::provenance::{Carrier, DerivativeOrder, Provenance};
 use super::scope::Scope;
 use super::summary::Summary;
 use crate::array::{Array, Buffer};
@@ -68,7 +68,7 @@ impl Search<'_> {
 
     /// The forward node that is to blame: where the number began, or what was differentiated there. None if the
     /// function itself differentiates: what it would make of another node cannot be tried from outside.
-    pub(super) fn culprit(&self, output: &Tensor, wanted: Wanted) -> Option<Arc<Node>> {
+    pub(super) fn culprit(&self, output: &Tensor, limit: DerivativeOrder) -> Option<Arc<Node>> {
         let (spot, _) = self.way(output)?.pop()?;
         let mut node = spot.node;
         let mut order = 0;
@@ -76,7 +76,7 @@ impl Search<'_> {
             node = cause.node.upgrade()?;
             order += 1;
         }
-        (order <= wanted as usize).then_some(node)
+        (order <= limit as usize).then_some(node)
     }
 
     /// The elements on the way, from the output back, each with the inputs of its node.
@@ -128,7 +128,7 @@ impl Search<'_> {
             value_of(&spot.node, &operands).is_ok_and(|value| !value.buffer().get(spot.element).is_finite())
         };
         let number = (0..inputs.len()).find(|number| !ill[*number].is_empty() && makes(*number, &ill[*number]))?;
-        // Half of the suspects are let go of, again and again.
+        // Bisection over the candidates.
         let mut suspects: &[usize] = &ill[number];
         while suspects.len() > 1 {
             let (first, second) = suspects.split_at(suspects.len() / 2);
@@ -188,7 +188,7 @@ impl Search<'_> {
 /// From a part of a loop into the loop.
 fn enter(spot: &Spot, inputs: &[Arc<Node>], number: usize, frames: &mut Vec<Frame>) -> Option<Spot> {
     let scan = inputs.first()?;
-    // How a sweep went through its steps is not told: it ends here.
+    // The steps inside a sweep are not traced: the path ends here.
     let body = match &scan.op {
         Op::Scan(body) => body,
         Op::Remat(region) => &region.body,

@@ -353,7 +353,7 @@ impl Parser {
         if !allowed.contains(&arguments.len()) {
             let takes = match (operation.arity(), parameter) {
                 (1, None) => "one argument".to_owned(),
-                (1, Some(parameter)) => format!("one argument and, if wanted, its {}", parameter.name),
+                (1, Some(parameter)) => format!("one argument and, optionally, its {}", parameter.name),
                 _ => "two arguments".to_owned(),
             };
             let message = format!("{name} takes {takes}, not {}", arguments.len());
@@ -448,7 +448,7 @@ impl Parser {
         self.expression.formula.nodes.len() - 1
     }
 
-    /// Goes one level deeper, if the limit allows it.
+    /// Increments the recursion depth, up to its limit.
     fn nested<T>(&mut self, inner: fn(&mut Parser) -> Parsed<T>) -> Parsed<T> {
         if self.depth == MAXIMUM_DEPTH {
             let message = format!("the expression is nested more than {MAXIMUM_DEPTH} levels deep");

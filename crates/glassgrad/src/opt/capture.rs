@@ -11,7 +11,8 @@ use super::structural_hash::Fingerprint;
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
-use crate::shared::{NumberMap, Places};
+use crate::hashing::NumberMap;
+use crate::numbering::NodeIndices;
 use crate::view::View;
 
 /// What is to be computed, with its leaves and the user's lines.
@@ -49,14 +50,14 @@ struct Entry {
 /// Nodes numbered as they are met: the whole graph, or one step of a loop, whose leaves are the inputs of the loop.
 struct Scope {
     entries: Vec<Entry>,
-    numbers: Places,
+    numbers: NodeIndices,
     /// What a loop reads from outside without listing it, as numbers of the scope around.
     beside: Vec<usize>,
 }
 
 impl Scope {
     fn new() -> Scope {
-        Scope { entries: Vec::new(), numbers: Places::new(), beside: Vec::new() }
+        Scope { entries: Vec::new(), numbers: NodeIndices::new(), beside: Vec::new() }
     }
 
     fn push(&mut self, entry: Entry) -> usize {
@@ -72,7 +73,7 @@ impl Scope {
 
 impl Capture {
     /// Takes nodes, inputs before what uses them, of which some are results. `None` if another thread computed
-    /// and let go of something in between: then there is less to do, and the caller looks again.
+    /// and release nodes in between: then there is less to do, and the caller looks again.
     pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Capture> {
         let mut outermost = Scope::new();
         outermost.entries.reserve(2 * order.len());
@@ -93,7 +94,7 @@ impl Capture {
                 continue;
             }
             let behind = node.held_inputs();
-            // Inputs are let go of after the value is known: if it is not known yet, they were all there.
+            // Inputs are released after the value is known: if it is not known yet, they were all there.
             let number = match (node.value(), &node.op, behind.first()) {
                 (Some(value), _, _) => {
                     extract.leaf(node, Leaf::Known(value.clone(), 0));

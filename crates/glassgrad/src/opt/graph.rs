@@ -19,7 +19,7 @@ pub struct GraphNode {
     pub shape: Shape,
     /// The type of its elements.
     pub dtype: DType,
-    /// The number of the node that it was made for, in the order in which the graph was taken: whom to name if it
+    /// The number of the node that it was created for, in the order of capture: the one to name if it
     /// fails.
     pub source: usize,
     /// One step of a loop, if this is one.
@@ -54,8 +54,8 @@ impl Graph {
         uses
     }
 
-    /// The graph made anew, node by node: `rewrite` gets each node that is no leaf, with its inputs renumbered, and
-    /// the graph so far, and tells which node stands for it.
+    /// The graph rebuilt, node by node: `rewrite` gets each node that is no leaf, with its inputs renumbered, and
+    /// the graph so far, and returns the node that replaces it.
     pub fn rewritten(self, mut rewrite: impl FnMut(&mut Graph, GraphNode) -> usize) -> Graph {
         self.renumbered(|graph, _, node| rewrite(graph, node))
     }

@@ -2,17 +2,17 @@
 //!
 //! A result may take the memory of an input when the input is read for the last time no later than the result is
 //! written, and, where both happen in one loop, element by element at the same places. An operation that can fail must
-//! come before: whoever gave the input away gets it back unchanged if it does.
+//! come before: the caller gets the donated input back unchanged if it does.
 
 use super::lower::is_rows;
 use super::program::{Access, Contraction, Memory, Program, Step};
 
 /// The program with results written over inputs where that can be, and for each result the input that it takes over.
-/// `wanted` are pairs of a result and an input.
-pub(crate) fn in_place(program: &Program, wanted: &[(usize, usize)]) -> (Program, Vec<Option<usize>>) {
+/// `aliases` are pairs of a result and an input.
+pub(crate) fn in_place(program: &Program, aliases: &[(usize, usize)]) -> (Program, Vec<Option<usize>>) {
     let mut donors = vec![None; program.results.len()];
     let last_failure = program.steps.iter().rposition(Step::can_fail);
-    for (result, input) in wanted {
+    for (result, input) in aliases {
         let is_taken = donors.contains(&Some(*input)) || donors[*result].is_some();
         let early = last_failure.is_some_and(|last| first_write(program, *result).is_none_or(|first| first <= last));
         if !is_taken && !early && fits(program, *result, *input) {

@@ -73,7 +73,7 @@ pub fn plan(lifetimes: &[Lifetime], steps: usize) -> (Vec<usize>, usize) {
     let mut places = vec![0; lifetimes.len()];
     let begin = ByStep::new(lifetimes, steps, |lifetime| lifetime.first);
     let end = ByStep::new(lifetimes, steps, |lifetime| lifetime.last);
-    // Whoever takes a place over gives it back; its first owner does not.
+    // The last owner of a reused block frees it; its first owner does not.
     let mut is_taken_over = vec![false; lifetimes.len()];
     lifetimes.iter().filter_map(|lifetime| lifetime.instead_of).for_each(|earlier| is_taken_over[earlier] = true);
     let mut free = Free::default();

@@ -1,7 +1,7 @@
 //! Reversing a chain of steps with few of its states kept: binomial schedules.
 //!
-//! Going back over n steps needs the state before each of them, last first. Whoever keeps all of them runs every step
-//! once; whoever keeps few runs some steps again, from the nearest state that was kept. Griewank and Walther's
+//! Going back over n steps needs the state before each of them, last first. Keeping all of them runs every step
+//! once; keeping few runs some steps again, from the nearest stored state. Griewank and Walther's
 //! schedules run as few as possible: with s states kept at a time, the first among them, and every step run at most
 //! r times forwards, at most β(s, r) = (s + r)! / (s! r!) steps can be reversed, and n steps take r·n - β(s + 1, r - 1)
 //! steps forwards, with the least such r.
@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Action {
     /// The state becomes the first of all, which is always known.
     Begin,
-    /// The state becomes what lies in a slot.
+    /// Restores the state from a slot.
     Restore {
         /// The slot.
         slot: usize,
@@ -68,7 +68,7 @@ struct Task {
 }
 
 impl Schedule {
-    /// The schedule that runs the fewest steps forwards, with so many states kept besides the first.
+    /// The schedule that runs the fewest steps forwards, with this many states kept besides the first.
     ///
     /// ```
     /// use glassgrad::opt::revolve::Schedule;
@@ -127,7 +127,7 @@ impl Schedule {
     }
 }
 
-/// The fewest steps forwards that reverse a chain with so many states kept besides the first, by the formula.
+/// The fewest steps forwards that reverse a chain with this many states kept besides the first, by the formula.
 ///
 /// ```
 /// use glassgrad::opt::revolve::{Schedule, fewest_advances};
@@ -143,7 +143,7 @@ pub fn fewest_advances(steps: usize, snapshots: usize) -> usize {
     usize::try_from((runs as u128 * steps as u128).saturating_sub(saved)).unwrap_or(usize::MAX)
 }
 
-/// The most steps that can be reversed with so many states kept and every step run so often: β(s, r).
+/// The most steps that can be reversed with s states kept and every step run at most r times: β(s, r).
 fn reach(kept: usize, runs: isize) -> u128 {
     let Ok(runs) = usize::try_from(runs) else { return 0 };
     // A product of few factors, each of which divides exactly.

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::expr::{Distribution, Node, Op};
-pub(crate) use crate::shared::Fingerprint;
+pub(crate) use crate::hashing::Fingerprint;
 
 impl Fingerprint {
     /// A leaf: its shape and type, not its value.
@@ -18,7 +18,7 @@ impl Fingerprint {
         for pair in inputs.chunks(2) {
             self.word(pair.iter().fold(0, |word, input| word << 32 | *input as u64));
         }
-        // Products tell their sizes, and what goes element by element has those of its inputs.
+        // Products hash their sizes; elementwise operations have those of their inputs.
         if !matches!(node.op, Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Variable | Op::StopGradient | Op::Cast) {
             self.words(&node.shape);
         }

@@ -51,7 +51,7 @@ impl Lbfgs {
         Lbfgs { tolerance, ..self }
     }
 
-    /// At most so many rounds.
+    /// The maximum number of iterations.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::Lbfgs};
@@ -62,7 +62,7 @@ impl Lbfgs {
         Lbfgs { rounds, ..self }
     }
 
-    /// With the last so many differences.
+    /// The history size: the number of stored differences.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::Lbfgs};
@@ -105,16 +105,16 @@ impl Lbfgs {
                 return Ok(Minimum::new(point, value, gradient_norm, stop, rounds));
             }
             let mut direction = along(&gradient, &pairs)?;
-            let mut slope = dot(&gradient, &direction)?;
-            if slope.is_nan() || slope >= 0.0 {
+            let mut directional = dot(&gradient, &direction)?;
+            if directional.is_nan() || directional >= 0.0 {
                 pairs.clear();
                 direction = gradient.scale(-1.0).realise()?;
-                slope = -gradient_norm * gradient_norm;
+                directional = -gradient_norm * gradient_norm;
             }
             // Without any memory the length of a step is unknown: the first is no longer than 1.
             let unit = if pairs.is_empty() { 1.0 / gradient_norm.max(1.0) } else { 1.0 };
             let mut last = None;
-            let found = lower(value, slope * unit, |part| {
+            let found = lower(value, directional * unit, |part| {
                 let next = moved(&point, &direction, part * unit)?;
                 let (value, gradient) = both.call(&next)?;
                 let value = value.item()?;
@@ -139,7 +139,7 @@ impl Lbfgs {
     }
 }
 
-/// The direction that the differences tell, from the newest to the oldest and back.
+/// The quasi-Newton direction by the two-loop recursion: from the newest difference to the oldest and back.
 fn along<X: Tree>(gradient: &X, pairs: &VecDeque<(X, X, f64)>) -> Result<X, Error> {
     let mut direction = gradient.scale(-1.0).realise()?;
     let mut parts = Vec::new();

@@ -56,7 +56,7 @@ impl LevenbergMarquardt {
         LevenbergMarquardt { tolerance, ..self }
     }
 
-    /// At most so many rounds.
+    /// The maximum number of iterations.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::LevenbergMarquardt};
@@ -79,14 +79,14 @@ impl LevenbergMarquardt {
     /// ```
     pub fn minimise<X: Tree, R: Outcome>(&self, residuals: impl Fn(&X) -> R, start: &X) -> Result<Minimum<X>, Error> {
         let compiled = compile(&residuals);
-        let slopes = calculus::jacobian(&residuals);
+        let derivative = calculus::jacobian(&residuals);
         let mut point = start.realise()?;
         let mut errors = compiled.call(&point)?;
         let mut value = 0.5 * dot(&errors, &errors)?;
         let (mut rounds, mut damping) = (Vec::new(), FIRST);
         let (mut weights, mut idle) = (vec![0.0_f64; numbers(&point)?.len()], 0);
         loop {
-            let jacobian = slopes.at(&point)?;
+            let jacobian = derivative.at(&point)?;
             let gradient = jacobian.rmatvec(&errors)?;
             let gradient_norm = length(&gradient)?;
             let normal = jacobian.gram();
@@ -172,9 +172,9 @@ fn loosened(damping: f64, ratio: f64) -> f64 {
 /// The largest cosine of the angle between the residuals and a column of the Jacobian, from the gradient, the squared
 /// lengths of the columns and half of that of the residuals.
 fn cosine(gradient: &[f64], squares: &[f64], value: f64) -> f64 {
-    let cosines = gradient.iter().zip(squares).map(|(slope, square)| match slope.abs() {
+    let cosines = gradient.iter().zip(squares).map(|(partial, square)| match partial.abs() {
         0.0 => 0.0,
-        slope => slope / (square * 2.0 * value).sqrt(),
+        partial => partial / (square * 2.0 * value).sqrt(),
     });
     cosines.fold(0.0, f64::max)
 }

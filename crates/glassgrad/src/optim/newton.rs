@@ -74,7 +74,7 @@ impl Newton {
         Newton { tolerance, ..self }
     }
 
-    /// At most so many rounds.
+    /// The maximum number of iterations.
     ///
     /// ```
     /// use glassgrad::{Tensor, optim::Newton};
@@ -134,8 +134,8 @@ impl Newton {
             let step = match self.steps {
                 Steps::Line => {
                     let direction = downhill(&hessian, &gradient, gradient_norm)?;
-                    let slope = dot(&gradient, &direction)?;
-                    let found = lower(value, slope, |part| value_of(&moved(&point, &direction, part)?))?;
+                    let directional = dot(&gradient, &direction)?;
+                    let found = lower(value, directional, |part| value_of(&moved(&point, &direction, part)?))?;
                     found.map(|(part, _)| Ok::<_, Error>((part, moved(&point, &direction, part)?))).transpose()?
                 }
                 Steps::Trust => trusted(&hessian, &gradient, value, &point, &mut radius, &value_of)?,
@@ -169,8 +169,8 @@ fn is_saddle<X: Tree>(hessian: &Hessian<X>) -> Result<bool, Error> {
 fn downhill<X: Tree>(hessian: &Hessian<X>, gradient: &X, norm: f64) -> Result<X, Error> {
     let uphill = gradient.scale(-1.0).realise()?;
     let falls = |direction: &X| -> Result<bool, Error> {
-        let slope = dot(gradient, direction)?;
-        Ok(slope.is_finite() && slope < -1e-12 * norm * length(direction)?)
+        let directional = dot(gradient, direction)?;
+        Ok(directional.is_finite() && directional < -1e-12 * norm * length(direction)?)
     };
     let Spectrum { lowest, largest } = hessian.spectrum(PRODUCTS.0)?;
     if lowest > 0.0
@@ -193,7 +193,7 @@ fn downhill<X: Tree>(hessian: &Hessian<X>, gradient: &X, norm: f64) -> Result<X,
 }
 
 /// A step to the minimum of the model within a radius, by conjugate gradients that end at its border or where the curvature
-/// is negative; the radius follows how well the model told the value.
+/// is negative; the radius follows the ratio of actual to predicted reduction.
 fn trusted<X: Tree>(
     hessian: &Hessian<X>,
     gradient: &X,

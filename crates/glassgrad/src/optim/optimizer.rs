@@ -25,7 +25,7 @@ use crate::tree::{Path, Tree};
 pub struct State<X> {
     /// The number of steps so far, 64-bit.
     pub count: Tensor,
-    /// A factor of the learning rate besides its schedule, 64-bit: 1 until someone changes it. It is part of the state, so
+    /// A factor of the learning rate besides its schedule, 64-bit: 1 until it is set. It is part of the state, so
     /// that the rate can be changed during training without planning the program again.
     pub factor: Tensor,
     /// The slots of each link.

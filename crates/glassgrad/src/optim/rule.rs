@@ -73,7 +73,7 @@ pub(super) enum Value {
 }
 
 impl<'s> Rule<'s> {
-    /// The update that the link before has made: for the first link, the gradient.
+    /// The update of the previous link: for the first link, the gradient.
     ///
     /// ```
     /// use glassgrad::optim::Optimizer;

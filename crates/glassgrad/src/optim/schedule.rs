@@ -5,7 +5,7 @@ use crate::expr::Tensor;
 /// What the rate is multiplied with in each step. Steps are counted from 1.
 ///
 /// A schedule is a formula of the number of the step, which is part of the state: a program that trains need not be planned
-/// again when the rate changes, and a run that is resumed goes on with the rate where it was.
+/// again when the rate changes, and a resumed run continues at its learning rate.
 ///
 /// ```
 /// use glassgrad::optim::{Optimizer, Schedule};
@@ -18,7 +18,7 @@ use crate::expr::Tensor;
 pub enum Schedule {
     /// Always 1.
     Constant,
-    /// From one factor to another in equal steps, and then the other for ever; `every` so many steps one.
+    /// Linear interpolation from one factor to another, then constant; one step of it `every` steps.
     Linear {
         /// The factor of the first step.
         from: f64,

@@ -43,7 +43,7 @@ pub enum Stop {
     /// No step lowers the value by more than rounding errors. The point is as good as the precision of the value allows,
     /// or the gradient does not belong to the value.
     Rounding,
-    /// As many rounds as were allowed have been made.
+    /// The maximum number of iterations is reached.
     Rounds,
     /// The value or the gradient is NaN or infinite.
     NotFinite,
@@ -132,25 +132,25 @@ pub(super) fn moved<X: Tree>(point: &X, step: &X, part: f64) -> Result<X, Error>
     point.zip(step, |x, dx| if x.is_float() { x + dx * part } else { x.clone() }).realise()
 }
 
-/// The decrease that a step must bring, relative to what the slope promises.
+/// The constant of the Armijo condition: the required decrease relative to the directional derivative.
 const DECREASE: f64 = 1e-4;
 
 /// A part of a step that lowers the value enough, and the value there; smaller and smaller parts are tried. Close to a
 /// minimum values differ by rounding errors only, and so much is allowed.
 pub(super) fn lower(
     value: f64,
-    slope: f64,
+    directional: f64,
     mut value_at: impl FnMut(f64) -> Result<f64, Error>,
 ) -> Result<Option<(f64, f64)>, Error> {
     let mut part = 1.0;
     let noise = 8.0 * f64::EPSILON * value.abs();
     for _ in 0..60 {
         let there = value_at(part)?;
-        if there <= value + DECREASE * part * slope + noise {
+        if there <= value + DECREASE * part * directional + noise {
             return Ok(Some((part, there)));
         }
         // The minimum of the parabola through what is known, within bounds.
-        let guess = -slope * part * part / (2.0 * (there - value - slope * part));
+        let guess = -directional * part * part / (2.0 * (there - value - directional * part));
         part = if guess.is_finite() { guess.clamp(0.1 * part, 0.5 * part) } else { 0.5 * part };
     }
     Ok(None)

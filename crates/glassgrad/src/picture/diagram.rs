@@ -1,4 +1,4 @@
-//! What a picture shows, whatever it was made from: cards with lines of text, edges between them, and cards with
+//! The diagram of a picture, independent of its source: cards with lines of text, edges between them, and cards with
 //! a picture inside.
 
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ pub(crate) enum Role {
     Unreached,
 }
 
-/// What a line of a card tells, which is seen by its colour.
+/// The kind of a line of a card, shown by its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
     Name,

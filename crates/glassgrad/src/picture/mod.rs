@@ -1,6 +1,6 @@
 //! Graphs as text, DOT and SVG, with values, adjoints and local partial derivatives on them.
 //!
-//! What is drawn is a [`diagram`](self), whatever it was made from: a tape here, tensors in
+//! What is drawn is a [`diagram`](self), whatever its source: a tape here, tensors in
 //! [`crate::glass`]. The SVG is laid out and drawn here, so that no other program is needed to see a graph:
 //! `layout` puts nodes into layers by their height, orders each layer so that edges cross little, and
 //! places them; `svg` draws boxes, edges and labels.
@@ -85,7 +85,7 @@ pub fn dot(trace: &Trace<'_>, output: NodeId) -> String {
 /// Nodes that are no ancestors of the output, which the reverse sweep leaves out, are pale; a branch
 /// not taken hangs on a dashed edge.
 pub fn svg(trace: &Trace<'_>, output: NodeId, title: &str) -> Result<String, TooLarge> {
-    // The size is known before anything is made.
+    // The size is checked before anything is allocated.
     match trace.tape().ids().count() {
         nodes if nodes > LARGEST_PICTURE => Err(TooLarge { nodes }),
         _ => diagram(trace, output).svg(title),

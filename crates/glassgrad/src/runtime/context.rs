@@ -1,4 +1,4 @@
-//! Execution contexts: an executor, and the plans that were made for it.
+//! Execution contexts: an executor and its compiled plans.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -46,13 +46,13 @@ impl PlanCache {
     }
 }
 
-/// An execution context: an executor with its working memory, and the plans that were made for it. Without one, programs run
+/// An execution context: an executor with its working memory and its compiled plans. Without one, programs run
 /// in a context of the process for [`Target::Cpu`].
 ///
 /// ```
 /// use glassgrad::{Tensor, exec::Target, grad, runtime::Context};
-/// let slope = || grad(|x: &Tensor| x.sin().sum())(&Tensor::from([0.0, 1.0])).to_string();
-/// assert_eq!(Context::new(Target::Reference).run(slope), slope());
+/// let gradient = || grad(|x: &Tensor| x.sin().sum())(&Tensor::from([0.0, 1.0])).to_string();
+/// assert_eq!(Context::new(Target::Reference).run(gradient), gradient());
 /// ```
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
@@ -121,7 +121,7 @@ impl Context {
         Ok(moved)
     }
 
-    /// Waits for everything that its executor was asked to do: a GPU computes while the host goes on.
+    /// Synchronizes: waits for all submitted work, because a GPU computes asynchronously.
     ///
     /// ```
     /// use glassgrad::runtime::Context;

@@ -34,8 +34,8 @@ pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place
             .ok_or_else(missing)?;
         let mut inside: Vec<(Place, Array)> = Vec::new();
         let mut see = |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
-        if let Some(made) = reference::parts_of(&node.op, inputs, &operands, &[], &mut see) {
-            parts.insert(node.id, made?);
+        if let Some(outputs) = reference::parts_of(&node.op, inputs, &operands, &[], &mut see) {
+            parts.insert(node.id, outputs?);
             values.extend(inside);
             continue;
         }

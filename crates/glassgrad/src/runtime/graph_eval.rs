@@ -46,7 +46,7 @@ impl Graph {
                 values.push(value.clone());
                 places.insert(tensor.0.id, number);
             }
-            let missing = || Error::new("graph", "a tensor was let go of while its graph was taken");
+            let missing = || Error::new("graph", "a tensor was released while its graph was captured");
             graph.results.push(*places.get(&tensor.0.id).ok_or_else(missing)?);
         }
         Ok((graph, values))

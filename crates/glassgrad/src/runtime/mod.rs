@@ -1,6 +1,6 @@
 //! The runtime: what is computed when a value is read, in which context, by which plan.
 //!
-//! - `schedule` captures what has to be computed, keeps values that someone holds, and releases inputs;
+//! - `schedule` captures what has to be computed, keeps values with live handles, and releases inputs;
 //! - `context` owns the executor and the cache of plans;
 //! - `read` holds the methods of [`Tensor`](crate::expr::Tensor) that return values, `graph_eval` those of graphs, and
 //!   `eval_all` evaluates every node for inspection.

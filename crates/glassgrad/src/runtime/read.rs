@@ -1,4 +1,4 @@
-//! Reads: what computes values when someone asks for them.
+//! Reads: evaluation of a tensor on demand.
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Tensor {
         }
     }
 
-    /// Computes the value by definition, one element at a time: the judge of every faster way.
+    /// Computes the value by definition, one element at a time: the reference for every faster executor.
     ///
     /// ```
     /// use glassgrad::Tensor;

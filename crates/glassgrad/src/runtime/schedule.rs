@@ -1,9 +1,9 @@
 //! Scheduling of reads: which nodes are evaluated, which values are kept, and when inputs are released.
 //!
 //! A read evaluates the roots that were asked for, and keeps their values and those of all nodes to which
-//! someone holds a handle. An evaluated node without a live variable behind it releases its
+//! a live handle exists. An evaluated node without a live variable behind it releases its
 //! inputs; one that has keeps them, so that it can still be differentiated. A variable is live as long as
-//! someone holds a handle to it, be it the user or a transform in progress.
+//! a live handle exists, of the user or of a transform in progress.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use super::eval_all::every_value;
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Node, Op, Tensor};
+use crate::hashing::{Numbered, Numbers};
+use crate::numbering::NodeIndices;
 use crate::opt::Capture;
 use crate::opt::program::Program;
-use crate::shared::{Numbered, Numbers, Places};
 
 type Nodes = Vec<Arc<Node>>;
 
@@ -25,7 +26,7 @@ const LARGEST: usize = 1 << 34;
 /// How many unevaluated nodes a tensor may depend on when a transform begins, before they are evaluated.
 const EVAL_THRESHOLD: usize = 4096;
 
-/// The value of a tensor of which nothing is to be computed or let go of.
+/// The value of a tensor that needs no computation and no release of inputs.
 pub(crate) fn known(tensor: &Tensor) -> Option<Array> {
     tensor.0.value().filter(|_| tensor.0.held_inputs().is_empty()).cloned()
 }
@@ -37,9 +38,9 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
         return Ok(values);
     }
     let (order, known) = computable(roots)?;
-    let mut asked = Places::new();
+    let mut asked = NodeIndices::new();
     roots.iter().for_each(|root| _ = asked.insert(root.0.id, 0));
-    // Another thread may compute and let go of something meanwhile: then there is less to do.
+    // Another thread may compute and release nodes meanwhile: then there is less to do.
     // Loops have no value of their own, only their parts have.
     let kept = |node: &Node| asked.get(node.id).is_some() || (node.is_held() && node.op.body().is_none());
     let Some(extract) = Capture::new(&order, kept) else { return evaluate(roots) };
@@ -86,7 +87,7 @@ pub(crate) fn evaluate_by_reference(roots: &[&Tensor]) -> Result<Vec<Array>, Err
     };
     let nodes: Vec<_> = known.into_iter().chain(order).map(with_inputs).collect();
     let values = every_value(&nodes)?;
-    let missing = || Error::new("read", "an input was let go of before it was computed");
+    let missing = || Error::new("read", "an input was released before it was computed");
     roots.iter().map(|root| values.get(&(Vec::new(), root.0.id)).cloned().ok_or_else(missing)).collect()
 }
 
@@ -122,7 +123,7 @@ fn computable(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
 /// The nodes behind some roots that have no value yet, inputs before what uses them, and the nodes with
 /// values at which they begin.
 fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
-    let mut seen = Places::new();
+    let mut seen = NodeIndices::new();
     let mut stack: Nodes = Vec::with_capacity(64);
     stack.extend(roots.iter().map(|root| &root.0).filter(|node| seen.insert(node.id, 0)).cloned());
     let (mut found, mut known) = (Vec::with_capacity(64), Vec::with_capacity(32));
@@ -157,7 +158,7 @@ fn release(order: &[Arc<Node>], known: &[Arc<Node>]) {
     }
 }
 
-/// Whether a node is a variable that someone may still ask for a derivative by.
+/// Whether a node is a live variable, with respect to which a derivative may still be taken.
 fn is_live_variable(node: &Node) -> bool {
     matches!(node.op, Op::Variable | Op::Placeholder) && node.is_held()
 }
@@ -166,7 +167,7 @@ fn is_live_variable(node: &Node) -> bool {
 /// condition on its number. Behind `stop_gradient` variables do not count, but the values of arguments are still unknown. The
 /// search ends with the first.
 pub(crate) fn reaches_variable(root: &Tensor, condition: impl Fn(u64) -> bool) -> bool {
-    let mut seen = [Places::new(), Places::new()];
+    let mut seen = [NodeIndices::new(), NodeIndices::new()];
     let mut stack = vec![(Arc::clone(&root.0), false)];
     while let Some((node, is_stopped)) = stack.pop() {
         let counts = is_live_variable(&node) && (!is_stopped || node.op == Op::Placeholder);

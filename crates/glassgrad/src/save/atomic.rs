@@ -51,7 +51,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 fn write_beside_and_rename(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let (beside, mut file) = create_beside(path)?;
-    // The lock tells others that the file is not stale. On a file system without locks no file counts as stale.
+    // The lock marks the file as not stale. On a file system without locks no file counts as stale.
     let _ = file.lock();
     let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {

@@ -20,10 +20,10 @@ use crate::tree::{self, Tree};
 /// ```
 /// use glassgrad::{Tensor, save::File};
 /// let mut file = File::of(&(Tensor::from([1.0, 2.0]), Tensor::from(true))).unwrap();
-/// file.notes.insert("made by".into(), "hand".into());
+/// file.notes.insert("author".into(), "hand".into());
 /// let read = File::from_bytes(&file.to_bytes().unwrap()).unwrap();
 /// assert_eq!(read.tensors.keys().collect::<Vec<_>>(), ["0", "1"]);
-/// assert_eq!(read.notes["made by"], "hand");
+/// assert_eq!(read.notes["author"], "hand");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct File {

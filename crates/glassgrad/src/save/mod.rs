@@ -1,8 +1,8 @@
 //! Trees in files: the safetensors format, with the paths of leaves as names.
 //!
-//! A file is written beside its place and then put there in one step, so that whoever reads it finds the old one or the new
+//! A file is written beside its place and then put there in one step, so that a reader finds the old one or the new
 //! one, whatever happens in between. What is read is checked before it is believed: a file that is cut off, or lies about
-//! itself, or holds other names, types or shapes than the tree expects, is refused with all differences told. A checksum of
+//! itself, or holds other names, types or shapes than the tree expects, is refused with a list of all differences. A checksum of
 //! everything that decides on the result is stored as one more note of the file; a file whose content does not have it is
 //! refused, and one without any, as other programs write them, is read with a warning in [`File::warnings`].
 //!

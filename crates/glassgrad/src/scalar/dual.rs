@@ -84,13 +84,13 @@ fn product_of<T: Real, R: Binary>() -> fn(T, T) -> T {
 }
 
 impl<T: Real, const N: usize> Dual<T, N> {
-    /// The result of an operation with this value and slope. A loop over the lanes, because the closures
+    /// The result of an operation with this value and local derivative. A loop over the lanes, because the closures
     /// of `array::map` are not always inlined for many lanes.
     #[inline(always)]
-    fn moved(self, value: T, slope: T, product: fn(T, T) -> T) -> Self {
+    fn moved(self, value: T, derivative: T, product: fn(T, T) -> T) -> Self {
         let mut tangents = self.tangents;
         for tangent in &mut tangents {
-            *tangent = product(slope, *tangent);
+            *tangent = product(derivative, *tangent);
         }
         Dual { value, tangents }
     }
@@ -102,8 +102,8 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
     #[inline(always)]
     fn unary<R: Unary>(self, parameter: f64) -> Self {
         let value = self.value.unary::<R>(parameter);
-        let slope = R::derivative(self.value, value, parameter);
-        self.moved(value, slope, strong_product)
+        let derivative = R::derivative(self.value, value, parameter);
+        self.moved(value, derivative, strong_product)
     }
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use crate::algebra::c;
 use crate::ops::{Algebra, Real};
 
 /// A matrix in row-major order. With [`Var`](crate::scalar::Var) elements every element is a node
-/// of the tape, and all that happens inside a product can be looked at.
+/// of the tape, and every operation inside a product can be inspected.
 ///
 /// ```
 /// use glassgrad::scalar::{Matrix, Tape};

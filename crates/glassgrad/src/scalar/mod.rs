@@ -10,7 +10,7 @@
 //!
 //! All of them are [`Real`](crate::Real), so they nest: a tape of duals, a tape of tapes.
 
-/// The operators and conveniences that every number type shares, made from its `binary` method.
+/// The operators and conveniences that every number type shares, derived from its `binary` method.
 macro_rules! number_operators {
     ([$($generics:tt)*] $Type:ty) => {
         $crate::scalar::number_operators!(@arithmetic [$($generics)*] $Type, Add add AddAssign add_assign);

@@ -173,14 +173,14 @@ impl<T: Real> Recorded<T> {
         };
         if forward {
             for column in 0..columns {
-                for (row, slope) in self.jvp(&unit(columns, column)).into_iter().enumerate() {
-                    jacobian[(row, column)] = slope;
+                for (row, partial) in self.jvp(&unit(columns, column)).into_iter().enumerate() {
+                    jacobian[(row, column)] = partial;
                 }
             }
         } else {
             for row in 0..rows {
-                for (column, slope) in self.vjp(&unit(rows, row)).into_iter().enumerate() {
-                    jacobian[(row, column)] = slope;
+                for (column, partial) in self.vjp(&unit(rows, row)).into_iter().enumerate() {
+                    jacobian[(row, column)] = partial;
                 }
             }
         }
@@ -219,8 +219,8 @@ pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) 
 /// let mut workspace = Workspace::new();
 /// let mut x = [3.0_f64, -2.0];
 /// for _ in 0..100 {
-///     let (_, slope) = workspace.value_and_gradient(|x| x[0].square() + 2.0 * x[1].square(), &x);
-///     x = [x[0] - 0.1 * slope[0], x[1] - 0.1 * slope[1]];
+///     let (_, gradient) = workspace.value_and_gradient(|x| x[0].square() + 2.0 * x[1].square(), &x);
+///     x = [x[0] - 0.1 * gradient[0], x[1] - 0.1 * gradient[1]];
 /// }
 /// assert!(x[0].abs() < 1e-9 && x[1].abs() < 1e-9);
 /// ```
@@ -400,8 +400,8 @@ pub fn hessian<T: Real>(
     for start in (0..x.len()).step_by(LANES) {
         let seeded: Vec<_> = x.iter().enumerate().map(|(k, x)| Dual::along(*x, k.wrapping_sub(start))).collect();
         let recorded = Recorded::on(tape, &function, &seeded);
-        for (row, slope) in recorded.gradient().into_iter().enumerate() {
-            for (lane, curvature) in slope.tangents.iter().enumerate().take(x.len() - start) {
+        for (row, partial) in recorded.gradient().into_iter().enumerate() {
+            for (lane, curvature) in partial.tangents.iter().enumerate().take(x.len() - start) {
                 hessian[(row, start + lane)] = *curvature;
             }
         }

@@ -138,8 +138,8 @@ pub fn sparse_hessian<T: Real>(
         let seeded: Vec<_> =
             x.iter().zip(&colour_of).map(|(x, colour)| Dual::along(*x, colour.wrapping_sub(start))).collect();
         let recorded = Recorded::on(tape, &function, &seeded);
-        for (row, slope) in recorded.gradient().into_iter().enumerate() {
-            for (lane, curvature) in slope.tangents.into_iter().enumerate().take(colours - start) {
+        for (row, partial) in recorded.gradient().into_iter().enumerate() {
+            for (lane, curvature) in partial.tangents.into_iter().enumerate().take(colours - start) {
                 compressed[start + lane][row] = curvature;
             }
         }

@@ -83,34 +83,34 @@ impl<'p, T: Real> Taylor<'p, T> {
         }
     }
 
-    /// The series y with y(0) = `value` and y' = Σ `slopes`·x', for a slope and an argument each.
+    /// The series y with y(0) = `value` and y' = Σ `derivatives`·x', for a derivative and an argument each.
     ///
-    /// The coefficient of order k+1 of y needs the slope only up to order k. A slope that mentions
-    /// y itself is therefore evaluated again for each order, on what is known of y so far; one that
+    /// The coefficient of order k+1 of y needs the derivatives only up to order k. A derivative that mentions
+    /// y itself is therefore evaluated again for each order, on the coefficients of y so far; one that
     /// does not is evaluated once.
     fn solve<const N: usize>(
         pool: &'p TaylorPool<T>,
         value: T,
         arguments: [Self; N],
         uses_output: bool,
-        slopes: impl Fn(Self) -> [Self; N],
+        derivatives: impl Fn(Self) -> [Self; N],
     ) -> Self {
         let order = pool.active.get();
         let y = pool.push(|k| if k == 0 { value } else { c(0.0) });
         let mark = pool.coefficients.borrow().len();
         let mut known: Option<[Self; N]> = None;
         for k in 0..order {
-            let slope = known.unwrap_or_else(|| {
+            let partials = known.unwrap_or_else(|| {
                 pool.active.set(if uses_output { k } else { order - 1 });
-                slopes(y)
+                derivatives(y)
             });
             let mut sum = c::<T>(0.0);
-            for (slope, argument) in slope.iter().zip(arguments) {
+            for (derivative, argument) in partials.iter().zip(arguments) {
                 for j in 0..=k {
-                    // A coefficient that is exactly zero wins over a slope that is not finite.
+                    // A coefficient that is exactly zero wins over a derivative that is not finite.
                     let moved = argument.coefficient(k + 1 - j);
                     if !moved.is_exactly_zero() {
-                        sum += slope.coefficient(j) * moved * c((k + 1 - j) as f64);
+                        sum += derivative.coefficient(j) * moved * c((k + 1 - j) as f64);
                     }
                 }
             }
@@ -118,7 +118,7 @@ impl<'p, T: Real> Taylor<'p, T> {
             if uses_output {
                 pool.coefficients.borrow_mut().truncate(mark);
             } else {
-                known = Some(slope);
+                known = Some(partials);
             }
         }
         pool.coefficients.borrow_mut().truncate(mark);

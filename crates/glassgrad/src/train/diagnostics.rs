@@ -52,7 +52,7 @@ pub enum Diagnostic {
         dead: usize,
         /// Of how many.
         units: usize,
-        /// The line that made them.
+        /// The line that created them.
         line: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Training as a value: the parameters, the loss, the optimizer, the data, and the observers.
 //!
-//! [`Training`] makes compiled steps of an [`Optimizer`](crate::optim::Optimizer) on batches that are made ahead, saves whole
-//! runs, and goes on from them with the same bits as if nothing had happened. When the loss is not a number any more it finds
+//! [`Training`] runs compiled steps of an [`Optimizer`](crate::optim::Optimizer) on prefetched batches, saves checkpoints of whole
+//! runs, and resumes from them bit-identically. When the loss is not a number any more it finds
 //! the operation and the line where that began, and returns the last parameters that were good. [`inspect`] looks at a step
 //! for what does not show in the loss: vanishing and exploding gradients, dead units, parameters that the loss does not reach.
 //! A [`Session`] makes one step at a time; [`Training::run`] is a loop over [`Session::advance`], and an [`Observer`] sees its

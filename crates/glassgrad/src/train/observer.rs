@@ -7,7 +7,7 @@ use super::diagnostics::Diagnostic;
 use crate::data::Position;
 use crate::error::Error;
 
-/// Whether training goes on.
+/// Whether training continues.
 ///
 /// ```
 /// use glassgrad::train::Flow;
@@ -21,7 +21,7 @@ pub enum Flow {
     Stop,
 }
 
-/// A step that was made.
+/// A finished step.
 ///
 /// ```
 /// use glassgrad::{data::Position, train::Step};

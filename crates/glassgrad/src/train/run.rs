@@ -33,13 +33,13 @@ pub struct Training<'w, X, F> {
 /// When a run is saved.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Due {
-    /// After every so many steps, and at the end of every epoch.
+    /// After every `n` steps, and at the end of every epoch.
     Steps(u64),
     /// At the end of a step when so much time has passed since the last time, and when training is over.
     Time(Duration),
 }
 
-/// A whole run at one moment: what is saved, and what it goes on from.
+/// The state of a whole run: what a checkpoint contains.
 ///
 /// ```
 /// use glassgrad::{Tensor, optim::Optimizer, train::Run, tree::Tree};
@@ -58,14 +58,14 @@ pub struct Run<X> {
     pub losses: Tensor,
 }
 
-/// What training has made.
+/// The result of training.
 #[derive(Clone, Debug)]
 pub struct Trained<X> {
     /// The parameters.
     pub parameters: X,
     /// The mean loss of each epoch.
     pub losses: Vec<f64>,
-    /// How many steps were made in all, those before a resumption included.
+    /// The total number of steps, those before a resumption included.
     pub steps: u64,
     /// Whether an observer has stopped it before all epochs were over.
     pub stopped: bool,
@@ -146,7 +146,7 @@ impl<'w, X, F> Training<'w, X, F> {
         Training { size, ..self }
     }
 
-    /// Computes the gradient of a batch as the mean of those of so many parts, one after another: what a step needs of memory
+    /// Computes the gradient of a batch as the mean of those of this many micro-batches, one after another: what a step needs of memory
     /// is what one part needs. A batch that cannot be divided evenly is seen as a whole.
     pub fn accumulate(self, parts: usize) -> Self {
         Training { parts: parts.max(1), ..self }
@@ -162,12 +162,12 @@ impl<'w, X, F> Training<'w, X, F> {
         Training { seed, ..self }
     }
 
-    /// Saves the whole run every so many steps and at the end of every epoch, and goes on from the file if it is there.
+    /// Checkpoints the run every `steps` steps and at the end of every epoch, and resumes from the file if it exists.
     pub fn checkpoint(self, path: impl Into<PathBuf>, every: u64) -> Self {
         Training { checkpoint: Some((path.into(), Due::Steps(every.max(1)))), ..self }
     }
 
-    /// Saves the whole run when so much time has passed since it was saved, and when training is over, and goes on from the
+    /// Checkpoints the run when this much time has passed since the last checkpoint, and when training is over, and resumes from the
     /// file if it is there.
     pub fn checkpoint_after(self, path: impl Into<PathBuf>, time: Duration) -> Self {
         Training { checkpoint: Some((path.into(), Due::Time(time))), ..self }
@@ -194,12 +194,12 @@ impl<'w, X, F> Training<'w, X, F> {
         self
     }
 
-    /// Gradients take at most so many bytes of memory; what does not fit is computed anew, see [`Within`](crate::Within).
+    /// Gradients take at most this many bytes of memory; what does not fit is computed anew, see [`Within`](crate::Within).
     pub fn within(self, bytes: usize) -> Self {
         Training { budget: Some(bytes), ..self }
     }
 
-    /// Looks with [`inspect`](super::inspect) at a step after the first epoch, and then after every so many.
+    /// Applies [`inspect`](super::inspect) to a step after the first epoch, and then after every `epochs`.
     pub fn inspect_every(self, epochs: u64) -> Self {
         Training { inspections: Some(epochs.max(1)), ..self }
     }

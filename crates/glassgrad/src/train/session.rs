@@ -1,4 +1,4 @@
-//! Training that is told when to go on: a step at a time.
+//! Training one step at a time, under the caller's control.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::rng::Key;
 use crate::save;
 use crate::tree::Tree;
 
-/// What a step changes: the parameters, and what the optimizer remembers.
-type Moment<X> = (X, State<X>);
-/// A step: the next moment in the place of this one, and the loss before it.
-type Advance<'s, X, B> = dyn Fn(&mut Moment<X>, &(B, Keys)) -> Result<Tensor, Error> + 's;
+/// The training state: the parameters and the state of the optimizer.
+type TrainState<X> = (X, State<X>);
+/// A step: updates the training state in place, and returns the loss before it.
+type Advance<'s, X, B> = dyn Fn(&mut TrainState<X>, &(B, Keys)) -> Result<Tensor, Error> + 's;
 /// The loss of a batch.
 type Loss<'s, X, B> = dyn Fn(&X, &B, &Keys) -> Tensor + 's;
 
-/// So many steps lie at most between two moments that are remembered, for when something goes wrong or is asked about.
-const REMEMBERED: u64 = 64;
+/// The interval of in-memory snapshots, from which steps are replayed to explain a failure or to inspect the last step.
+const SNAPSHOT_INTERVAL: u64 = 64;
 
-/// Training in the middle: it makes a step when it is told to, and can be looked at between steps.
+/// A training session: it takes a step on request, and can be inspected between steps.
 ///
-/// [`Training::run`] is a loop over it. Who needs another loop, with pauses, with a rate that someone changes, with questions
-/// between the steps, writes that loop.
+/// [`Training::run`] is a loop over it. A loop with pauses, with an interactive learning rate, or with inspection
+/// between the steps is written with it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -47,7 +47,7 @@ const REMEMBERED: u64 = 64;
 /// session.set_rate(0.125).unwrap();
 /// assert_eq!(session.step().unwrap().unwrap().rate, 0.125);
 /// assert_eq!(session.parameters().item().unwrap(), 1.25);
-/// // The step that was made last can be made again.
+/// // The last step can be replayed.
 /// assert_eq!(session.last().unwrap().unwrap().parameters.item().unwrap(), 1.0);
 /// while session.step().unwrap().is_some() {}
 /// assert_eq!(session.steps(), 3);
@@ -68,12 +68,12 @@ pub struct Session<'s, X, D: Dataset> {
     ahead: Prefetch<D::Batch>,
     /// The batch that comes next.
     position: Position,
-    state: Moment<X>,
-    /// A moment not long ago, from which later ones can be made again.
-    remembered: (Position, Moment<X>),
-    /// The factor of the rate, and another that someone wants from the next step on.
+    state: TrainState<X>,
+    /// A recent snapshot, from which later states can be replayed.
+    snapshot: (Position, TrainState<X>),
+    /// The factor of the rate, and the one requested from the next step on.
     factor: f64,
-    wanted: Option<f64>,
+    requested_factor: Option<f64>,
     steps: u64,
     losses: Vec<f64>,
     /// The sum of the losses of this epoch.
@@ -102,7 +102,7 @@ pub struct Last<X, B> {
     pub number: u64,
     /// The parameters before it.
     pub parameters: X,
-    /// What the optimizer remembered before it.
+    /// What the optimizer snapshot before it.
     pub state: State<X>,
     /// The examples that it saw.
     pub batch: B,
@@ -113,7 +113,7 @@ pub struct Last<X, B> {
 }
 
 impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
-    /// Training before its first step, or where a checkpoint was saved. Nobody watches it but who makes its steps.
+    /// Training before its first step, or resumed from a checkpoint. It has no observer.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -148,9 +148,9 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
         let steps = run.optimizer.count.item()? as u64;
         let factor = run.optimizer.factor.item()?;
         let (loss, optimizer, parts, budget) = (&self.loss, &self.optimizer, self.parts, self.budget);
-        let step = compile(move |((parameters, state), (batch, key)): &(Moment<X>, (D::Batch, Keys))| {
-            let (value, slope) = accumulated(loss, parameters, batch, key, (parts, budget));
-            let next = optimizer.update_with_loss(parameters, &slope, Some(&value), state);
+        let step = compile(move |((parameters, state), (batch, key)): &(TrainState<X>, (D::Batch, Keys))| {
+            let (value, gradient) = accumulated(loss, parameters, batch, key, (parts, budget));
+            let next = optimizer.update_with_loss(parameters, &gradient, Some(&value), state);
             (next, value)
         });
         let state = (run.parameters, run.optimizer);
@@ -168,10 +168,10 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             epochs: self.epochs,
             ahead: Prefetch::new(Arc::clone(dataset), batches, position, 2),
             position,
-            remembered: (position, state.clone()),
+            snapshot: (position, state.clone()),
             state,
             factor,
-            wanted: None,
+            requested_factor: None,
             steps,
             losses,
             sum,
@@ -201,17 +201,17 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         let Some(next) = self.ahead.next() else {
             // The thread of the batches ends before the last epoch only by a panic of the dataset.
             let Position { epoch, batch } = self.position;
-            let message = format!("the dataset panicked while it made batch {batch} of epoch {epoch}");
+            let message = format!("the dataset panicked while it loaded batch {batch} of epoch {epoch}");
             return Err(Error::new("train", message).help("the panic is reported where it happened").into());
         };
         let (_, batch) = next?;
-        let is_changed = self.wanted.is_some();
-        if let Some(factor) = self.wanted.take() {
+        let is_changed = self.requested_factor.is_some();
+        if let Some(factor) = self.requested_factor.take() {
             self.factor = factor;
             self.state.1.factor = Tensor::from(factor);
         }
-        if is_changed || self.steps.is_multiple_of(REMEMBERED) {
-            self.remembered = (self.position, self.state.clone());
+        if is_changed || self.steps.is_multiple_of(SNAPSHOT_INTERVAL) {
+            self.snapshot = (self.position, self.state.clone());
         }
         let position = self.position;
         let seen = (batch, self.key_at(position));
@@ -247,9 +247,9 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
     /// assert_eq!(observer.best().unwrap().0, 0.8);
     /// ```
     pub fn advance(&mut self, observer: &mut dyn Observer<X>) -> Result<Option<Flow>, TrainError<X>> {
-        let Some(made) = self.step()? else { return Ok(None) };
-        let mut stopped = observer.step(&made)? == Flow::Stop;
-        let before = made.position;
+        let Some(finished) = self.step()? else { return Ok(None) };
+        let mut stopped = observer.step(&finished)? == Flow::Stop;
+        let before = finished.position;
         let is_end_of_epoch = self.position.epoch > before.epoch;
         if is_end_of_epoch {
             let diagnostics = match self.inspections.is_some_and(|every| before.epoch.is_multiple_of(every)) {
@@ -264,7 +264,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             stopped |= observer.epoch(&Epoch { number, loss, parameters, diagnostics: &diagnostics })? == Flow::Stop;
         }
         let is_due = |due: Due| match due {
-            Due::Steps(every) => made.number.is_multiple_of(every) || is_end_of_epoch,
+            Due::Steps(every) => finished.number.is_multiple_of(every) || is_end_of_epoch,
             Due::Time(time) => self.saved.elapsed() >= time,
         };
         if let Some((path, due)) = &self.checkpoint
@@ -288,7 +288,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         self.batches.count(&self.dataset)
     }
 
-    /// How many steps were made in all, those before a resumption included.
+    /// The total number of steps, those before a resumption included.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -320,7 +320,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
 
     /// The rate of the next step.
     pub fn rate(&self) -> f64 {
-        self.optimizer.rate_at(self.steps + 1) * self.wanted.unwrap_or(self.factor)
+        self.optimizer.rate_at(self.steps + 1) * self.requested_factor.unwrap_or(self.factor)
     }
 
     /// Changes the rate from the next step on: what it would be without its schedule.
@@ -340,13 +340,13 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         if !(rate >= 0.0 && factor.is_finite()) {
             return Err(Error::new("rate", format!("a rate is a number that is not below zero, and not {rate}")));
         }
-        self.wanted = Some(factor);
+        self.requested_factor = Some(factor);
         Ok(())
     }
 
-    /// The moment before the step that was made last: steps since a moment that is remembered are made again.
+    /// The state before the last step: the steps since the last snapshot are replayed.
     pub fn last(&self) -> Result<Option<Last<X, D::Batch>>, Error> {
-        let (mut position, mut state) = self.remembered.clone();
+        let (mut position, mut state) = self.snapshot.clone();
         if position >= self.position {
             return Ok(None);
         }
@@ -364,11 +364,11 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         }
     }
 
-    /// All of it, as it is saved and gone on from.
+    /// The state of the run, as a checkpoint contains it.
     pub fn run(&self) -> Run<X> {
         let losses: Vec<f64> = self.losses.iter().copied().chain([self.sum]).collect();
         let mut optimizer = self.state.1.clone();
-        optimizer.factor = Tensor::from(self.wanted.unwrap_or(self.factor));
+        optimizer.factor = Tensor::from(self.requested_factor.unwrap_or(self.factor));
         Run {
             parameters: self.state.0.clone(),
             optimizer,
@@ -386,10 +386,10 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         Keys::from(self.key.fold(1).fold(position.epoch).fold(position.batch))
     }
 
-    /// What made the loss infinite: the steps since the last remembered moment are made again.
+    /// Explains a non-finite loss: the steps since the last snapshot are replayed.
     fn explain(&self, loss: f64, end: Position) -> Result<TrainError<X>, Error> {
-        let (mut position, mut state) = self.remembered.clone();
-        // The last two moments before the failure, with finite parameters if there are some.
+        let (mut position, mut state) = self.snapshot.clone();
+        // The last two states before the failure, with finite parameters if there are some.
         let mut before = (position, state.clone());
         while position < end {
             before = (position, state.clone());
@@ -429,7 +429,7 @@ fn accumulated<X: Tree, B: Tree>(
     key: &Keys,
     (parts, budget): (usize, Option<usize>),
 ) -> (Tensor, X) {
-    let sloped = |batch: &B, key: &Keys| {
+    let value_and_gradient = |batch: &B, key: &Keys| {
         let function = value_and_grad(|parameters: &X| loss(parameters, batch, key));
         match budget {
             Some(bytes) => function.within(bytes)(parameters),
@@ -438,15 +438,15 @@ fn accumulated<X: Tree, B: Tree>(
     };
     let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
     if parts == 1 || !batch.flatten().iter().all(divides) {
-        return sloped(batch, key);
+        return value_and_gradient(batch, key);
     }
     let divided = batch.map(|leaf| {
         let count = leaf.shape()[0] / parts;
         leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
     });
     let one = |sums: &X, (part, key): &(B, Keys)| {
-        let (value, slope) = sloped(part, key);
-        (sums.add(&slope), value)
+        let (value, gradient) = value_and_gradient(part, key);
+        (sums.add(&gradient), value)
     };
     let (sums, values) = scan(one, &Tree::zeros_like(parameters), &(divided, key.split(parts)));
     let share = |sum: &Tensor| if sum.is_float() { sum * (1.0 / parts as f64) } else { sum.clone() };

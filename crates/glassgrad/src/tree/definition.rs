@@ -7,8 +7,8 @@ use std::hash::{Hash, Hasher};
 
 use super::Tree;
 use crate::dtype::DType;
+use crate::hashing::Fingerprint;
 use crate::shape::Shape;
-use crate::shared::Fingerprint;
 
 /// A hash of the structure of a tree: lengths, keys, variants and static values, without its tensors.
 ///

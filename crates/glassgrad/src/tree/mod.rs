@@ -57,7 +57,7 @@ pub trait Tree: Sized {
     fn define(&self, definition: &mut Definition);
 
     /// Hands out every leaf with its path, to be replaced where it stands; everything else stays. Without an own
-    /// implementation the structure is made anew; those here and derived ones ask for no memory.
+    /// implementation the structure is allocated anew; those here and derived ones ask for no memory.
     ///
     /// ```
     /// use glassgrad::{Tensor, tree::{Branch, Tree}};
@@ -263,8 +263,8 @@ pub trait Tree: Sized {
     ///     let (body, head) = p.freeze_except(|path| path.starts_with("1"));
     ///     body * head
     /// };
-    /// let slope = grad(loss)(&(Tensor::from(2.0), Tensor::from(3.0)));
-    /// assert_eq!((slope.0.item(), slope.1.item()), (Ok(0.0), Ok(2.0)));
+    /// let gradient = grad(loss)(&(Tensor::from(2.0), Tensor::from(3.0)));
+    /// assert_eq!((gradient.0.item(), gradient.1.item()), (Ok(0.0), Ok(2.0)));
     /// ```
     fn freeze_except(&self, mut trained: impl FnMut(&Path) -> bool) -> Self {
         self.map_with_path(|path, leaf| if trained(path) { leaf.clone() } else { leaf.stop_gradient() })
@@ -279,9 +279,9 @@ pub trait Tree: Sized {
     /// ```
     fn partition(&self, mut condition: impl FnMut(&Path) -> bool) -> (Self, Self) {
         let chosen: Vec<bool> = self.leaves().iter().map(|(path, _)| condition(path)).collect();
-        let part = |wanted: bool| {
+        let part = |selected: bool| {
             let mut chosen = chosen.iter();
-            self.map(|leaf| if chosen.next() == Some(&wanted) { leaf.clone() } else { leaf.zeros_like() })
+            self.map(|leaf| if chosen.next() == Some(&selected) { leaf.clone() } else { leaf.zeros_like() })
         };
         (part(true), part(false))
     }

@@ -93,7 +93,7 @@ impl std::fmt::Display for Path {
 }
 
 /// A place on the way down a tree: where it branched off, and by which step. It costs nothing to make, so that walking
-/// over leaves whose paths nobody asks for is free of them: the key of an entry is written out when a path is.
+/// over leaves whose paths are not read does not pay for them: the key of an entry is written out when a path is.
 ///
 /// ```
 /// use glassgrad::tree::Branch;

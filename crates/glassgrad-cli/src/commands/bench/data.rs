@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// The direction in which derivatives are checked and told: numbers between -1 and 1.
+/// The direction of directional derivatives, for checks and checksums: numbers between -1 and 1.
 pub(super) fn direction(count: usize) -> impl Iterator<Item = f64> {
     const STREAM: u64 = 1000;
     (0..count as u64).map(|k| 2.0 * unit(STREAM, k) - 1.0)

@@ -1,4 +1,4 @@
-//! The gradient of a function of a tree, and the judge of all gradients.
+//! The gradient of a function of a tree, and the finite-difference check of all gradients.
 
 use glassgrad::compile::Compiled;
 use glassgrad::dtype::DType;
@@ -45,7 +45,7 @@ impl<P: Tree + 'static, D: Tree + 'static> Workload for Gradient<P, D> {
     fn value(&self) -> f64 {
         let Ok(numbers) = numbers(&self.last) else { return f64::NAN };
         // Of many numbers the first will do.
-        numbers.iter().zip(direction(numbers.len().min(MOST_CHECKED))).map(|(slope, step)| slope * step).sum()
+        numbers.iter().zip(direction(numbers.len().min(MOST_CHECKED))).map(|(partial, step)| partial * step).sum()
     }
 
     fn results(&self) -> Vec<Tensor> {
@@ -91,18 +91,18 @@ fn check<P: Tree, D: Tree>(
     data: &D,
     given_data: &D,
 ) -> Result<(), String> {
-    // Short, because of the kinks: the more rectified neurons switch on the way, the less the differences tell. Rounding
+    // Short, because of the kinks: the more rectified neurons switch on the way, the less accurate the differences are. Rounding
     // leaves eight digits all the same.
     const STEP: f64 = 1e-8;
     // 32-bit gradients are sums of many terms. What is wrong by a thousandth of their norm is noticed.
     const TOLERANCE: f64 = 1e-3;
     let attempt = || -> Result<(f64, f64, f64), Error> {
-        let slope = numbers(&grad(|point: &P| function(point, given_data))(given).realise()?.flatten())?;
-        let norm = slope.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
-        let along = slope.iter().zip(direction(slope.len())).map(|(slope, step)| slope * step).sum();
+        let gradient = numbers(&grad(|point: &P| function(point, given_data))(given).realise()?.flatten())?;
+        let norm = gradient.iter().map(|partial| partial * partial).sum::<f64>().sqrt();
+        let along = gradient.iter().zip(direction(gradient.len())).map(|(partial, step)| partial * step).sum();
         let data = in_f64(data).realise()?;
         let moved = |step: f64| {
-            let mut direction = direction(slope.len());
+            let mut direction = direction(gradient.len());
             in_f64(point).map(|leaf| {
                 let steps: Vec<f64> = direction.by_ref().take(leaf.shape().elements()).map(|d| step * d).collect();
                 leaf + Tensor::new(&steps, leaf.shape().clone())

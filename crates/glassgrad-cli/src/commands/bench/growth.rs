@@ -29,12 +29,12 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// Draws what a file tells, into a file of the same name that ends in `.svg`.
+/// Plots the measurements in a file, into a file of the same name with the extension `.svg`.
 pub(super) fn draw(path: &Path) -> Result<(), Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let told: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
-    let panels = panels(&told)
+    let measurements: Value = serde_json::from_str(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+    let panels = panels(&measurements)
         .filter(|panels| !panels.is_empty())
         .ok_or_else(|| wrong("has no \"panels\" with a title, a horizontal axis and curves of points".to_owned()))?;
     let file: PathBuf = path.with_extension("svg");
@@ -43,7 +43,7 @@ pub(super) fn draw(path: &Path) -> Result<(), Failure> {
     print(&format!("{}\n", file.display()))
 }
 
-fn panels(told: &Value) -> Option<Vec<Panel>> {
+fn panels(measurements: &Value) -> Option<Vec<Panel>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let point = |point: &Value| -> Option<(f64, f64)> {
         let (size, seconds) = (point[0].as_f64()?, point[1].as_f64()?);
@@ -57,7 +57,7 @@ fn panels(told: &Value) -> Option<Vec<Panel>> {
         let curves = panel["curves"].as_array()?.iter().map(curve).collect::<Option<_>>()?;
         Some(Panel { title: text(&panel["title"])?, horizontal: text(&panel["horizontal"])?, curves })
     };
-    told["panels"].as_array()?.iter().map(panel).collect()
+    measurements["panels"].as_array()?.iter().map(panel).collect()
 }
 
 fn picture(panels: &[Panel]) -> String {

@@ -63,8 +63,8 @@ fn layer<T: Real, const INPUTS: usize, const NEURONS: usize>(parameters: &[T], x
 
 impl Workload for Moons {
     fn run(&mut self) -> Result<(), Error> {
-        let (value, slope) = self.workspace.value_and_gradient(|p| loss(p, &self.points), &self.parameters);
-        self.parameters.iter_mut().zip(slope).for_each(|(parameter, slope)| *parameter -= RATE * slope);
+        let (value, gradient) = self.workspace.value_and_gradient(|p| loss(p, &self.points), &self.parameters);
+        self.parameters.iter_mut().zip(gradient).for_each(|(parameter, partial)| *parameter -= RATE * partial);
         self.last = value;
         Ok(())
     }
@@ -86,13 +86,13 @@ impl Workload for Moons {
         const STEP: f64 = 1e-6;
         const TOLERANCE: f64 = 1e-5;
         let steps: Vec<f64> = direction(self.parameters.len()).collect();
-        let slope = glassgrad::scalar::gradient(|p| loss(p, &self.points), &self.parameters);
-        let along: f64 = slope.iter().zip(&steps).map(|(slope, step)| slope * step).sum();
+        let gradient = glassgrad::scalar::gradient(|p| loss(p, &self.points), &self.parameters);
+        let along: f64 = gradient.iter().zip(&steps).map(|(partial, step)| partial * step).sum();
         let moved = |step: f64| -> Vec<f64> {
             self.parameters.iter().zip(&steps).map(|(parameter, direction)| parameter + step * direction).collect()
         };
         let difference = (loss(&moved(STEP), &self.points) - loss(&moved(-STEP), &self.points)) / (2.0 * STEP);
-        let norm = slope.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
+        let norm = gradient.iter().map(|partial| partial * partial).sum::<f64>().sqrt();
         agree("the gradient", along, difference, TOLERANCE * norm)
     }
 }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::table::Table;
 
 /// The report on some workloads, as text or as a JSON object.
-pub(super) fn told(workloads: &[(&'static str, Make)], as_json: bool) -> Result<String, Failure> {
+pub(super) fn report(workloads: &[(&'static str, Make)], as_json: bool) -> Result<String, Failure> {
     let mut all = Vec::new();
     for (name, make) in workloads {
         let explained = explained(*make).map_err(|error| Failure::Result(format!("workload {name}: {error}")))?;

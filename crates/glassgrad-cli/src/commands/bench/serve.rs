@@ -24,7 +24,7 @@ pub(super) fn serve() -> Result<(), Failure> {
 
 fn answer(line: &str, prepared: &mut Option<Prepared>) -> Result<Value, String> {
     if let Some(name) = line.strip_prefix("prepare ") {
-        // The workload before is let go of first: two may not fit into memory.
+        // The previous workload is dropped first: two may not fit into memory.
         *prepared = None;
         let workload = match experiments::find(name) {
             Some(experiment) => experiment?,

@@ -43,8 +43,8 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
         let remembered = optimizer.init(&parameters);
         let step = |optimizer: Optimizer| -> Step<P, D> {
             Box::new(move |((parameters, remembered), batch)| {
-                let (value, slope) = value_and_grad(|parameters: &P| loss(parameters, batch))(parameters);
-                (optimizer.update(parameters, &slope, remembered), value)
+                let (value, gradient) = value_and_grad(|parameters: &P| loss(parameters, batch))(parameters);
+                (optimizer.update(parameters, &gradient, remembered), value)
             })
         };
         let (compiled, step) = (compile(step(optimizer.clone())), step(optimizer));
@@ -78,7 +78,7 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
         }
     }
 
-    /// The next state and the loss as a graph. The gradient itself is let go of here: what nobody holds need not be kept.
+    /// The next state and the loss as a graph. The gradient is dropped here, so that the program need not materialize it.
     fn next(&self, batch: &D) -> (Moment<P>, Tensor) {
         (self.step)(&(self.state.map(Tensor::clone), batch.clone()))
     }

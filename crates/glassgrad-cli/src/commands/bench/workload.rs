@@ -21,17 +21,17 @@ pub(super) trait Workload {
     /// The function alone, without its derivative.
     fn forward(&mut self) -> Result<(), Error>;
 
-    /// A number that the last run tells of its result. Other engines must find the same.
+    /// A checksum of the result of the last run. Other engines must compute the same.
     fn value(&self) -> f64;
 
-    /// What one run computes and has not computed yet, as a graph; of several steps the first. Empty if it is not made
+    /// What one run computes and has not computed yet, as a graph; of several steps the first. Empty if it is not built
     /// of tensors.
     fn results(&self) -> Vec<Tensor>;
 
     /// What is wrong with the derivative, if something is.
     fn check(&self) -> Result<(), String>;
 
-    /// What else is known of the result: its size, its structure, what was predicted.
+    /// Further facts about the result: its size, its structure, the predicted cost.
     fn facts(&self) -> Value {
         Value::Null
     }
@@ -91,7 +91,7 @@ pub(super) struct Prepared {
     pub(super) first_seconds: f64,
     /// How long a run after it took.
     expected: f64,
-    /// What each of the first runs told of its result.
+    /// The checksum of each of the first runs.
     pub(super) values: Vec<f64>,
 }
 
@@ -126,7 +126,7 @@ impl Prepared {
         }
     }
 
-    /// What else is known of the result.
+    /// Further facts about the result.
     pub(super) fn facts(&self) -> Value {
         self.workload.facts()
     }
@@ -148,7 +148,7 @@ fn turn(expected: f64, mut work: impl FnMut() -> Result<(), Error>) -> Result<f6
         while runs == 0 || start.elapsed() < TURN {
             work()?;
             runs += 1;
-            // A GPU computes while the host goes on: the clock alone would let thousands of runs queue up.
+            // A GPU computes asynchronously: the clock alone would let thousands of runs queue up.
             if f64::from(runs) * expected > 2.0 * TURN.as_secs_f64() {
                 break;
             }

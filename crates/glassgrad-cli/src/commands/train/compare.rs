@@ -69,8 +69,8 @@ pub(super) fn run(train: &Train, optimizers: &[OptimizerName], places: &Place) -
     let mut table = Table::new(["optimizer", "lr", "last loss", "test", "seconds"]);
     for one in &contestants {
         let loss = one.history.epochs.last().map_or("–".to_owned(), |seen| format!("{:.4}", seen.loss));
-        let told = |score: &Score| score.measure.to_string();
-        let test = one.test.as_ref().map_or_else(|| "failed".to_owned(), told);
+        let metric = |score: &Score| score.measure.to_string();
+        let test = one.test.as_ref().map_or_else(|| "failed".to_owned(), metric);
         table.row([one.name.clone(), one.settings.lr.to_string(), loss, test, format!("{:.3}", one.history.seconds())]);
     }
     let before = format!("{}: {}\n\n", task.about.name, task.about.title);

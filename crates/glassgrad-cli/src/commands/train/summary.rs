@@ -15,7 +15,7 @@ use crate::terminal::counted;
 
 /// More classes than this are not shown as a table of confusions.
 const MOST_CLASSES: usize = 10;
-/// Of what a network writes by itself, so many characters are shown.
+/// At most this many characters of generated text are shown.
 const MOST_WRITTEN: usize = 400;
 
 /// What stands before the curves, the curves, and what stands behind them. Only the curves have colours.
@@ -107,7 +107,7 @@ fn confusions(study: &Study, outcome: &Outcome) -> Option<String> {
     let header: Vec<String> = std::iter::once("actual \\ predicted".to_owned()).chain(names.iter().cloned()).collect();
     let mut table = Table::of(header);
     for (class, name) in names.iter().enumerate() {
-        let cell = |told: usize| counts.get(&(class, told)).map_or_else(|| "·".to_owned(), usize::to_string);
+        let cell = |predicted: usize| counts.get(&(class, predicted)).map_or_else(|| "·".to_owned(), usize::to_string);
         table.push(std::iter::once(name.clone()).chain((0..names.len()).map(cell)).collect());
     }
     Some(table.render())

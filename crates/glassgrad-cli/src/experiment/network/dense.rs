@@ -1,4 +1,4 @@
-//! Linear layers with an activation, and noise where it is asked for, between them.
+//! Multilayer perceptron: linear layers with an activation, and optional dropout, between them.
 
 use glassgrad::expr::Keys;
 use glassgrad::nn::{Activation, Dropout, Layer, Linear, Mlp};

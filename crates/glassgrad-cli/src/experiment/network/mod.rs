@@ -1,4 +1,4 @@
-//! The networks that can be asked for by name: a file for each family.
+//! The networks that are selected by name: a file for each family.
 
 mod convolutional;
 mod dense;
@@ -21,7 +21,7 @@ use reader::Reader;
 use sparse::Sparse;
 use transformer::Transformer;
 
-/// What a network is between: how examples look, and how many numbers it tells of each.
+/// The interface of a network: the shape of an example, and the number of outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct IoSpec {
     pub(crate) view: View,
@@ -33,7 +33,7 @@ trait Family: Tree + Sized {
     /// Draws initial weights; an error names the setting to change.
     fn build(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Self, Failure>;
 
-    /// What a network tells of some examples; with keys it draws the noise that training asks for.
+    /// The outputs for a batch; with keys, dropout and other training noise is sampled.
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor;
 }

@@ -10,7 +10,7 @@ use crate::experiment::settings::Settings;
 use crate::experiment::task::View;
 use crate::failure::Failure;
 
-/// Layers of one cell; the last one's states tell the answer.
+/// Layers of one cell; the output is computed from the states of the last one.
 #[derive(Clone, Debug, Tree)]
 pub(crate) struct Reader<C> {
     embedding: Option<Embedding>,

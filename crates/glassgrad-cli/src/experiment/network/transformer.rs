@@ -13,7 +13,7 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, Tree)]
 pub(crate) struct Transformer {
     input: Input,
-    /// What tells places apart.
+    /// Positional encoding.
     places: Tensor,
     blocks: Vec<TransformerBlock>,
     norm: LayerNorm,

@@ -1,31 +1,31 @@
-//! Two features with classes: which class the network tells at every point of the plane, and the examples on it.
+//! Decision boundary of two features: the predicted class at every point of a grid, with the examples.
 
 use glassgrad::error::Error;
 
-use super::{answers, told_of_test, told_of_training};
+use super::{outputs_at, test_predictions, training_predictions};
 use crate::chart::{Axis, Bitmap, Dot, Plot, colour};
 use crate::experiment::plane::Plane;
 use crate::experiment::predictions::{Prediction, are_probabilities, features, lead, spread};
 use crate::report::Subject;
 use crate::report::html::{figure, note};
 
-/// The plane is looked at in so many places along each axis.
+/// Grid points along each axis.
 const PLACES: usize = 96;
 
-/// Of each class and part at most so many examples are drawn.
+/// At most this many examples of each class are drawn, in training set and test set each.
 const MOST_DOTS: usize = 1000;
 
-/// More classes are not all named beside the picture.
+/// At most this many classes are in the legend.
 const MOST_NAMES: usize = 20;
 
-/// The strongest covering of the map, so that examples stand out on it.
+/// The largest opacity of the map, so that examples stand out on it.
 const STRONGEST: f64 = 150.0;
 
 pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Error> {
     let (study, task) = (subject.study, &subject.study.task);
     let parts = [
-        (features(&task.about, &task.training)?, told_of_training(subject, names.len())?),
-        (features(&task.about, &task.test)?, told_of_test(subject, names.len())?),
+        (features(&task.about, &task.training)?, training_predictions(subject, names.len())?),
+        (features(&task.about, &task.test)?, test_predictions(subject, names.len())?),
     ];
     let column =
         |column: usize| parts.iter().flat_map(move |(numbers, _)| numbers.iter().skip(column).step_by(2).copied());
@@ -34,18 +34,19 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Er
     let map = map(subject, names.len(), &across, &up)?;
     let mut plot = Plot::square("Decision boundary with the examples", across, up);
     plot.picture(&map.address());
-    for ((dot, word), (numbers, told)) in [(Dot::Faint, ", training"), (Dot::Plain, ", test")].iter().zip(&parts) {
+    for ((dot, word), (numbers, predictions)) in [(Dot::Faint, ", training"), (Dot::Plain, ", test")].iter().zip(&parts)
+    {
         for (class, class_name) in names.iter().enumerate() {
-            let points = points(numbers, told, |told| told.class == class);
+            let points = points(numbers, predictions, |one| one.class == class);
             let shown = if class < MOST_NAMES { format!("{class_name}{word}") } else { String::new() };
             plot.dots(&shown, &colour::of(class), *dot, &spread(&points, MOST_DOTS));
         }
     }
-    for (numbers, told) in &parts {
-        let wrong = points(numbers, told, |told| !told.is_right());
+    for (numbers, predictions) in &parts {
+        let wrong = points(numbers, predictions, |one| !one.is_right());
         plot.dots("misclassified", "var(--ink)", Dot::Cross, &spread(&wrong, MOST_DOTS));
     }
-    let wrong = |part: usize| parts[part].1.iter().filter(|told| !told.is_right()).count();
+    let wrong = |part: usize| parts[part].1.iter().filter(|one| !one.is_right()).count();
     let what = if are_probabilities(study.settings.loss) { "probability" } else { "margin" };
     let about = format!(
         "The colour is the predicted class, its strength the {what}. \
@@ -62,16 +63,16 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String]) -> Result<String, Er
     ))
 }
 
-/// The examples of a part that fit, as points.
-fn points(numbers: &[f64], told: &[Prediction], fits: impl Fn(&Prediction) -> bool) -> Vec<(f64, f64)> {
-    let pairs = numbers.chunks_exact(2).zip(told).filter(|(_, told)| fits(told));
+/// The examples whose predictions satisfy a condition, as points.
+fn points(numbers: &[f64], predictions: &[Prediction], fits: impl Fn(&Prediction) -> bool) -> Vec<(f64, f64)> {
+    let pairs = numbers.chunks_exact(2).zip(predictions).filter(|(_, one)| fits(one));
     pairs.map(|(pair, _)| (pair[0], pair[1])).collect()
 }
 
-/// The network asked once for the whole plane.
+/// The network evaluated once on the whole grid.
 fn map(subject: &Subject<'_>, classes: usize, across: &Axis, up: &Axis) -> Result<Bitmap, Error> {
     let plane = Plane { across: across.ends(), up: up.ends(), places: PLACES };
-    let outputs = answers(subject, &plane.points())?.to_vec::<f64>()?;
+    let outputs = outputs_at(subject, &plane.points())?.to_vec::<f64>()?;
     let pixel = |row: &[f64]| {
         let (class, lead) = lead(subject.study.settings.loss, row);
         let [red, green, blue] = colour::rgb(class);

@@ -1,4 +1,4 @@
-//! Which classes are taken for which.
+//! Confusion matrix: which classes are taken for which.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(in crate::report) fn part(subject: &Subject<'_>) -> Result<Option<String>, E
     Ok(Some(match names.len() {
         0..=MOST_IN_A_TABLE => format!("{about}{}", matrix(names, &counts)),
         classes if classes <= MOST_IN_A_PICTURE => {
-            format!("{about}{}{}", picture(names, &counts), list(names, &counts))
+            format!("{about}{}{}", heat_map(names, &counts), list(names, &counts))
         }
         _ => list(names, &counts),
     }))
@@ -40,7 +40,7 @@ fn sums(counts: &Counts) -> BTreeMap<usize, usize> {
     sums
 }
 
-/// The part of a class that is told to be of a class.
+/// The fraction of the examples of a class.
 fn part_of(sums: &BTreeMap<usize, usize>, class: usize, count: usize) -> f64 {
     count as f64 / sums.get(&class).copied().unwrap_or(1).max(1) as f64
 }
@@ -54,10 +54,10 @@ fn matrix(names: &[String], counts: &Counts) -> String {
     text += "<th scope=\"col\">recall</th></tr></thead><tbody>\n";
     for (class, name) in names.iter().enumerate() {
         let _ = write!(text, "<tr><th scope=\"row\">{}</th>", name_of(name, 20));
-        for told in 0..names.len() {
-            let count = counts.get(&(class, told)).copied().unwrap_or(0);
+        for predicted in 0..names.len() {
+            let count = counts.get(&(class, predicted)).copied().unwrap_or(0);
             let part = part_of(&sums, class, count);
-            let which = if class == told { "var(--c2)" } else { "var(--c5)" };
+            let which = if class == predicted { "var(--c2)" } else { "var(--c5)" };
             // A single mistake among many is still to be seen.
             let strength = if count == 0 { 0.0 } else { 12.0 + 48.0 * part };
             let kind = if count == 0 { " class=\"zero\"" } else { "" };
@@ -76,13 +76,13 @@ fn matrix(names: &[String], counts: &Counts) -> String {
     scroll("", "Confusion matrix", &(text + "</tbody></table>"))
 }
 
-fn picture(names: &[String], counts: &Counts) -> String {
+fn heat_map(names: &[String], counts: &Counts) -> String {
     let (sums, classes) = (sums(counts), names.len());
     let mut pixels = vec![[0; 4]; classes * classes];
-    for ((class, told), count) in counts {
-        let [red, green, blue] = colour::rgb(if class == told { 2 } else { 5 });
+    for ((class, predicted), count) in counts {
+        let [red, green, blue] = colour::rgb(if class == predicted { 2 } else { 5 });
         let strength = 60.0 + 195.0 * part_of(&sums, *class, *count);
-        pixels[class * classes + told] = [red, green, blue, strength.min(255.0) as u8];
+        pixels[class * classes + predicted] = [red, green, blue, strength.min(255.0) as u8];
     }
     let address = Bitmap::new(classes, pixels).address();
     format!(
@@ -96,12 +96,13 @@ fn picture(names: &[String], counts: &Counts) -> String {
 
 fn list(names: &[String], counts: &Counts) -> String {
     let sums = sums(counts);
-    let mut wrong: Vec<(&(usize, usize), &usize)> = counts.iter().filter(|((class, told), _)| class != told).collect();
+    let mut wrong: Vec<(&(usize, usize), &usize)> =
+        counts.iter().filter(|((class, predicted), _)| class != predicted).collect();
     wrong.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let name = |class: usize| Cell::Text(names.get(class).cloned().unwrap_or_default());
-    let row = |((class, told), count): &(&(usize, usize), &usize)| {
+    let row = |((class, predicted), count): &(&(usize, usize), &usize)| {
         let share = format!("{:.1} %", 100.0 * part_of(&sums, *class, **count));
-        vec![name(*class), name(*told), Cell::Number(count.to_string()), Cell::Number(share)]
+        vec![name(*class), name(*predicted), Cell::Number(count.to_string()), Cell::Number(share)]
     };
     let rows: Vec<Vec<Cell>> = wrong.iter().take(MOST_IN_A_LIST).map(row).collect();
     match rows.is_empty() {
@@ -124,7 +125,7 @@ mod tests {
             let counts: Counts = [((0, 0), 3), ((0, classes - 1), 1)].into();
             for html in [
                 matrix(&names[..names.len().min(20)], &counts),
-                picture(&names[..names.len().min(400)], &[((0, 0), 3)].into()),
+                heat_map(&names[..names.len().min(400)], &[((0, 0), 3)].into()),
                 list(&names, &counts),
             ] {
                 assert!(!html.contains("<b>"), "{html}");

@@ -1,36 +1,36 @@
-//! One feature with numbers: the curve that was fitted, over the examples.
+//! Regression on one feature: the fitted curve over the examples.
 
 use glassgrad::error::Error;
 
-use super::answers;
+use super::outputs_at;
 use crate::chart::{Axis, Dot, Plot};
-use crate::experiment::predictions::{Numbers, column as column_of, features, spread, wanted};
+use crate::experiment::predictions::{Numbers, column as column_of, features, spread, targets};
 use crate::experiment::task::Scale;
 use crate::report::Subject;
 use crate::report::html::{figure, note};
 
-/// The curve is looked at in so many places.
+/// Points of the curve.
 const PLACES: usize = 300;
 const MOST_DOTS: usize = 1500;
-/// Of each example at most so many numbers are shown.
+/// At most this many target columns are shown.
 const MOST_NUMBERS: usize = 4;
 
 pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Result<String, Error> {
     let task = &subject.study.task;
     let mut parts = Vec::new();
     for part in [&task.training, &task.test] {
-        parts.push((features(&task.about, part)?, wanted(part, names.len(), scale)?));
+        parts.push((features(&task.about, part)?, targets(part, names.len(), scale)?));
     }
     let name = task.about.features.first().map_or("", String::as_str);
     let across = Axis::linear(name, parts.iter().flat_map(|(xs, _)| xs.iter().copied()));
     let (low, high) = across.ends();
     let xs: Vec<f64> = (0..PLACES).map(|k| low + (high - low) * k as f64 / (PLACES - 1) as f64).collect();
-    let told = Numbers::of(subject.study.settings.loss, scale, &answers(subject, &xs)?)?;
+    let predicted = Numbers::of(subject.study.settings.loss, scale, &outputs_at(subject, &xs)?)?;
     let mut charts = String::new();
     for (column, name) in names.iter().enumerate().take(MOST_NUMBERS) {
         let every = |numbers: &[f64]| column_of(numbers, column, names.len());
-        let means = every(&told.means);
-        let deviations = told.deviations.as_deref().map(every);
+        let means = every(&predicted.means);
+        let deviations = predicted.deviations.as_deref().map(every);
         let points = |place: usize| -> Vec<(f64, f64)> {
             let (xs, ys): &(Vec<f64>, Vec<f64>) = &parts[place];
             spread(&xs.iter().copied().zip(every(ys)).collect::<Vec<_>>(), MOST_DOTS)
@@ -51,7 +51,7 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
         plot.line("prediction", "var(--c1)", &xs.iter().copied().zip(means).collect::<Vec<_>>());
         charts += &figure("Fitted curve", "", &plot);
     }
-    let about = match told.deviations {
+    let about = match predicted.deviations {
         Some(_) => {
             "The network predicts a mean and a standard deviation; about 95 % of the examples should lie in the band."
         }

@@ -1,26 +1,26 @@
-//! Images: test examples with what they are taken for, wrong ones first.
+//! Images of the test set with their predicted classes, misclassified ones first.
 
 use glassgrad::error::Error;
 
-use super::told_of_test;
+use super::test_predictions;
 use crate::chart::{Bitmap, escaped};
 use crate::experiment::predictions::{Prediction, are_probabilities, features};
 use crate::report::Subject;
 use crate::report::html::{name_of, note};
 
-/// So many images are shown, and of them so many wrong ones at most, if there are enough that are right.
+/// At most this many images are shown; of them at most `MOST_WRONG` misclassified ones, if there are enough correct ones.
 const MOST_TILES: usize = 60;
 const MOST_WRONG: usize = 40;
 
 pub(super) fn part(subject: &Subject<'_>, names: &[String], [height, width]: [usize; 2]) -> Result<String, Error> {
-    let told = told_of_test(subject, names.len())?;
+    let predictions = test_predictions(subject, names.len())?;
     let pixels = features(&subject.study.task.about, &subject.study.task.test)?;
     let images: Vec<&[f64]> = pixels.chunks_exact(height * width).collect();
-    // Most confident errors and the least sure successes tell the most.
-    let mut wrong: Vec<usize> = (0..told.len()).filter(|place| !told[*place].is_right()).collect();
-    wrong.sort_by(|a, b| told[*b].share.total_cmp(&told[*a].share));
-    let mut right: Vec<usize> = (0..told.len()).filter(|place| told[*place].is_right()).collect();
-    right.sort_by(|a, b| told[*a].share.total_cmp(&told[*b].share));
+    // The most confident errors and the least confident correct predictions are the most informative.
+    let mut wrong: Vec<usize> = (0..predictions.len()).filter(|place| !predictions[*place].is_right()).collect();
+    wrong.sort_by(|a, b| predictions[*b].share.total_cmp(&predictions[*a].share));
+    let mut right: Vec<usize> = (0..predictions.len()).filter(|place| predictions[*place].is_right()).collect();
+    right.sort_by(|a, b| predictions[*a].share.total_cmp(&predictions[*b].share));
     let mistakes = wrong.len();
     wrong.truncate(MOST_WRONG.max(MOST_TILES.saturating_sub(right.len())));
     right.truncate(MOST_TILES - wrong.len());
@@ -38,17 +38,19 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], [height, width]: [us
     } else {
         "with its share of the scores"
     };
-    let tiles: String =
-        shown.iter().filter_map(|place| Some(tile(images.get(*place)?, width, range, &told[*place], names))).collect();
+    let tiles: String = shown
+        .iter()
+        .filter_map(|place| Some(tile(images.get(*place)?, width, range, &predictions[*place], names)))
+        .collect();
     let about = format!(
         "{mistakes} of {} test images are misclassified. The most confident errors come first, then the least confident correct predictions; \
          below each image is the predicted class, {what}.",
-        told.len()
+        predictions.len()
     );
     Ok(format!("{}<div class=\"tiles\" id=\"images\">\n{tiles}</div>", note(&about)))
 }
 
-fn tile(image: &[f64], width: usize, (low, high): (f64, f64), told: &Prediction, names: &[String]) -> String {
+fn tile(image: &[f64], width: usize, (low, high): (f64, f64), prediction: &Prediction, names: &[String]) -> String {
     let ink = |pixel: &f64| {
         let part = if high > low { (pixel - low) / (high - low) } else { 0.0 };
         // Dark on light, as on paper, whatever the page looks like.
@@ -57,16 +59,16 @@ fn tile(image: &[f64], width: usize, (low, high): (f64, f64), told: &Prediction,
     };
     let picture = Bitmap::new(width, image.iter().map(ink).collect());
     let name = |class: usize| names.get(class).map_or("", String::as_str);
-    let (class, said) = (name(told.class), name(told.told));
-    let (kind, words) = match told.is_right() {
-        true => ("tile", format!("<b>{}</b>", name_of(said, 24))),
-        false => ("tile wrong", format!("<b>{}</b>, not {}", name_of(said, 24), name_of(class, 24))),
+    let (actual, predicted) = (name(prediction.class), name(prediction.predicted));
+    let (kind, words) = match prediction.is_right() {
+        true => ("tile", format!("<b>{}</b>", name_of(predicted, 24))),
+        false => ("tile wrong", format!("<b>{}</b>, not {}", name_of(predicted, 24), name_of(actual, 24))),
     };
     format!(
         "<figure class=\"{kind}\"><img alt=\"actual {}, predicted {}\" src=\"{}\"><figcaption>{words} <small>{:.1} %</small></figcaption></figure>\n",
-        escaped(class),
-        escaped(said),
+        escaped(actual),
+        escaped(predicted),
         picture.address(),
-        100.0 * told.share
+        100.0 * prediction.share
     )
 }

@@ -1,4 +1,4 @@
-//! What a network has learnt, shown in the way that suits the data.
+//! Predictions, plotted by the kind of data.
 
 mod boundary;
 mod confidence;
@@ -32,19 +32,19 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
 }
 
 /// The predictions for the test set.
-fn told_of_test(subject: &Subject<'_>, classes: usize) -> Result<Vec<Prediction>, Error> {
+fn test_predictions(subject: &Subject<'_>, classes: usize) -> Result<Vec<Prediction>, Error> {
     predictions(subject.study.settings.loss, &subject.study.task.test, subject.outputs, classes)
 }
 
 /// The predictions for the training set.
-fn told_of_training(subject: &Subject<'_>, classes: usize) -> Result<Vec<Prediction>, Error> {
+fn training_predictions(subject: &Subject<'_>, classes: usize) -> Result<Vec<Prediction>, Error> {
     let part = &subject.study.task.training;
     let outputs = Evaluator::new(&subject.study.objective, part).evaluate(&subject.outcome.network)?.outputs;
     predictions(subject.study.settings.loss, part, &outputs, classes)
 }
 
-/// What the network tells of features that are not scaled yet, all at once.
-fn answers(subject: &Subject<'_>, features: &[f64]) -> Result<Tensor, Error> {
+/// The outputs of the network for unscaled features, in one batch.
+fn outputs_at(subject: &Subject<'_>, features: &[f64]) -> Result<Tensor, Error> {
     use glassgrad::nn::Layer as _;
     Ok(subject.outcome.network.apply(&inputs_of(subject.study, features)?).cast(DType::F64))
 }

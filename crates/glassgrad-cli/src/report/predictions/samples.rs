@@ -1,4 +1,4 @@
-//! A text: what the network writes by itself, and what counting letters would have reached.
+//! Text: a sample of the network, and the n-gram baseline.
 
 use glassgrad::error::Error;
 
@@ -15,7 +15,7 @@ pub(super) fn part(subject: &Subject<'_>) -> Result<Option<String>, Error> {
     };
     let about = format!(
         "Text generation: after the first characters of the held-out text, each character is sampled from the \
-         probabilities that it tells, at the temperature {TEMPERATURE}. It needs {reached} for a character; counting sequences of up to {} \
+         predicted probabilities, at the temperature {TEMPERATURE}. It needs {reached} for a character; counting sequences of up to {} \
          characters needs {:.3}.",
         counted.order, counted.bits
     );

@@ -1,17 +1,17 @@
-//! Numbers told against numbers wanted.
+//! Predicted against actual values.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
 
 use crate::chart::{Axis, Dot, Plot};
 use crate::experiment::objective::Evaluator;
-use crate::experiment::predictions::{column as column_of, spread, wanted};
+use crate::experiment::predictions::{column as column_of, spread, targets};
 use crate::experiment::task::{Part, Scale};
 use crate::report::Subject;
 use crate::report::html::{figure, note};
 
 const MOST_DOTS: usize = 1500;
-/// Of each example at most so many numbers are shown.
+/// At most this many target columns are shown.
 const MOST_NUMBERS: usize = 4;
 
 pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Result<String, Error> {
@@ -24,7 +24,7 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
         for (part, outputs) in parts {
             points.push(spread(&pairs(part, outputs, column, names.len(), scale)?, MOST_DOTS));
         }
-        let all: Vec<f64> = points.iter().flatten().flat_map(|(wanted, told)| [*wanted, *told]).collect();
+        let all: Vec<f64> = points.iter().flatten().flat_map(|(actual, predicted)| [*actual, *predicted]).collect();
         let axis = |name: &str| Axis::linear(name, all.iter().copied());
         let ends = axis("").ends();
         let mut plot = Plot::square("Predicted against actual", axis("actual"), axis("predicted"));
@@ -41,11 +41,11 @@ pub(super) fn part(subject: &Subject<'_>, names: &[String], scale: &Scale) -> Re
     Ok(format!("{}<div class=\"charts\" id=\"truth\">{charts}</div>", note(&about)))
 }
 
-/// Numbers wanted and told, in the units of the data.
+/// Pairs of actual and predicted values, in the units of the data.
 fn pairs(part: &Part, outputs: &[f64], column: usize, columns: usize, scale: &Scale) -> Result<Vec<(f64, f64)>, Error> {
-    let wanted = column_of(&wanted(part, columns, scale)?, column, columns);
+    let actual = column_of(&targets(part, columns, scale)?, column, columns);
     // The first columns of the outputs are the predictions.
-    let told = column_of(outputs, column, outputs.len() / part.len().max(1));
+    let predicted = column_of(outputs, column, outputs.len() / part.len().max(1));
     let (mean, deviation) = (scale.mean[column], scale.deviation[column]);
-    Ok(wanted.into_iter().zip(told.iter().map(|told| told * deviation + mean)).collect())
+    Ok(actual.into_iter().zip(predicted.iter().map(|value| value * deviation + mean)).collect())
 }

@@ -1,4 +1,4 @@
-//! One HTTP request, made by the program `curl`.
+//! One HTTP request, by the program `curl`.
 //!
 //! Every system that people train on has curl, with its certificates, proxies and protocols kept up to date. A TLS stack
 //! of our own would be a sixth of the program's build time for two optional data sets.

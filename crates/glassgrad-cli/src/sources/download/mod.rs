@@ -2,7 +2,7 @@
 //!
 //! What has come is kept beside the place in a `.part` file, and the next attempt asks for the rest. Only what has the known length
 //! and the known checksum gets the name of the file. Servers may stall, break off, send the wrong bytes or never stop: each of
-//! them ends an attempt with a reason, and the next address is asked. The requests are made by the program `curl`.
+//! them ends an attempt with a reason, and the next mirror is tried. The requests are made by the program `curl`.
 
 mod answer;
 #[cfg(test)]
@@ -36,7 +36,7 @@ pub(crate) struct Patience {
     pub(crate) bytes: Duration,
     /// For the whole answer: bytes that drip are no stall, but they end.
     pub(crate) whole: Duration,
-    /// How often one address is asked for the rest when the answer breaks off.
+    /// How often one mirror is asked for the rest when the transfer breaks off.
     pub(crate) attempts: usize,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Download {
 }
 
 impl Download {
-    /// Fetches the file to its place and tells how far it is.
+    /// Downloads the file to its path and reports progress.
     pub(crate) fn fetch(&self, path: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<(), Error> {
         let failed =
             |error: std::io::Error| Error::new("download", format!("cannot write {}: {error}", path.display()));
@@ -98,10 +98,10 @@ impl Download {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<(), Trouble> {
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut tell = |bytes: u64| progress(&Progress { file: file.clone(), bytes, total: self.bytes });
+        let mut report = |bytes: u64| progress(&Progress { file: file.clone(), bytes, total: self.bytes });
         for attempt in 1.. {
             let before = length(part);
-            let outcome = if before == self.bytes { Ok(()) } else { self.attempt(address, part, before, &mut tell) };
+            let outcome = if before == self.bytes { Ok(()) } else { self.attempt(address, part, before, &mut report) };
             let outcome = outcome.and_then(|()| self.check(part));
             match outcome {
                 // More may come from where the answer broke off.
@@ -115,7 +115,7 @@ impl Download {
     }
 
     /// Asks for what is not there yet.
-    fn attempt(&self, address: &str, part: &Path, have: u64, tell: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
+    fn attempt(&self, address: &str, part: &Path, have: u64, report: &mut dyn FnMut(u64)) -> Result<(), Trouble> {
         let answer = answer::ask(self.program, address, have, &self.patience)?;
         let (mut file, mut bytes) = match answer.start {
             0 => (File::create(part).map_err(Trouble::Disk)?, 0),
@@ -123,7 +123,7 @@ impl Download {
         };
         let Answer { mut body, .. } = answer;
         let mut block = vec![0; 1 << 16];
-        tell(bytes);
+        report(bytes);
         loop {
             let count = match body.read(&mut block) {
                 Ok(0) => break,
@@ -140,7 +140,7 @@ impl Download {
                 return Err(Trouble::TooLong(self.bytes));
             }
             file.write_all(&block[..count]).map_err(Trouble::Disk)?;
-            tell(bytes);
+            report(bytes);
         }
         file.sync_all().map_err(Trouble::Disk)?;
         match bytes < self.bytes {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// A server that answers every question with a function of the connection and of the place that was asked for. It remembers these
+/// A server that answers every request by a function of the connection and of the requested offset. It records these
 /// places.
 struct Server {
     address: String,
@@ -39,7 +39,7 @@ impl Server {
     }
 }
 
-/// Reads a question, and the place from which the rest is wanted.
+/// Reads a request, and the offset of its range.
 fn range_of(stream: &TcpStream) -> Option<usize> {
     let mut range = None;
     for line in BufReader::new(stream).lines() {
@@ -54,7 +54,7 @@ fn range_of(stream: &TcpStream) -> Option<usize> {
     range
 }
 
-/// Writes the head of an answer and some bytes. Whoever asked may have gone.
+/// Writes the head of an answer and some bytes. The client may have disconnected.
 fn send(stream: &mut TcpStream, head: &str, body: &[u8]) {
     let _ = write!(stream, "HTTP/1.1 {head}\r\nConnection: close\r\n\r\n").and_then(|()| stream.write_all(body));
 }
@@ -127,9 +127,9 @@ impl Place {
 
     /// Fetches, and must fail for a reason. What is left of it is returned.
     fn refused(&self, download: &Download, reason: &str) -> Option<Vec<u8>> {
-        let told = download.fetch(&self.file(), &mut |_| {}).unwrap_err().to_string();
-        assert!(told.contains(reason), "{told}, not {reason}");
-        assert!(told.contains("help: fetch it by other means"), "{told}");
+        let message = download.fetch(&self.file(), &mut |_| {}).unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}, not {reason}");
+        assert!(message.contains("help: fetch it by other means"), "{message}");
         assert!(!self.file().exists());
         fs::read(beside(&self.file())).ok()
     }
@@ -150,12 +150,12 @@ impl Drop for Place {
 fn a_good_server_is_believed_and_progress_is_told() {
     let server = Server::start(|stream, range| serve(stream, range, &content()));
     let place = Place::new("good");
-    let mut told = Vec::new();
-    download(&[&server.address]).fetch(&place.file(), &mut |progress| told.push(progress.clone())).unwrap();
+    let mut reports = Vec::new();
+    download(&[&server.address]).fetch(&place.file(), &mut |progress| reports.push(progress.clone())).unwrap();
     assert_eq!(fs::read(place.file()).unwrap(), content());
-    assert_eq!((told[0].bytes, told[0].file.as_str()), (0, "file.gz"));
-    assert!(told.windows(2).all(|pair| pair[0].bytes < pair[1].bytes));
-    assert!(told.iter().all(|progress| progress.total == 200_000) && told.last().unwrap().bytes == 200_000);
+    assert_eq!((reports[0].bytes, reports[0].file.as_str()), (0, "file.gz"));
+    assert!(reports.windows(2).all(|pair| pair[0].bytes < pair[1].bytes));
+    assert!(reports.iter().all(|progress| progress.total == 200_000) && reports.last().unwrap().bytes == 200_000);
     assert!(fs::read_dir(place.file().parent().unwrap()).unwrap().count() == 1);
 }
 
@@ -204,7 +204,7 @@ fn wrong_bytes_are_removed() {
 
 #[test]
 fn a_claimed_length_is_not_believed() {
-    // Less than it sends: the rest is asked for, and there is none.
+    // Less than it sends: the rest is requested, and there is none.
     let server = Server::start(|stream, _| send(stream, "200 OK\r\nContent-Length: 150000", &content()));
     Place::new("less").refused(&download(&[&server.address]), "the answer ended after 150000 of 200000 bytes");
     // More than it sends: what comes is the file, and that is what counts.
@@ -280,9 +280,9 @@ fn headers_without_end_are_refused() {
 fn without_curl_the_remedy_is_told() {
     let place = Place::new("without");
     let without = Download { program: "curl-that-is-not-installed", ..download(&["http://127.0.0.1:9/file.gz"]) };
-    let told = without.fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
-    assert!(told.contains("the program curl cannot be started"), "{told}");
-    assert!(told.contains("install curl, or fetch http://127.0.0.1:9/file.gz by other means"), "{told}");
+    let message = without.fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
+    assert!(message.contains("the program curl cannot be started"), "{message}");
+    assert!(message.contains("install curl, or fetch http://127.0.0.1:9/file.gz by other means"), "{message}");
 }
 
 #[test]
@@ -326,16 +326,16 @@ fn an_endless_answer_is_cut_off() {
 fn the_next_address_is_asked() {
     let missing = Server::start(|stream, _| send(stream, "404 Not Found\r\nContent-Length: 4", b"gone"));
     let broken = Server::start(|stream, _| send(stream, "500 Oh\r\nContent-Length: 0", b""));
-    let nobody = {
+    let unreachable = {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/file.gz", listener.local_addr().unwrap())
     };
     let good = Server::start(|stream, range| serve(stream, range, &content()));
-    let addresses = [missing.address.as_str(), &broken.address, &nobody];
+    let addresses = [missing.address.as_str(), &broken.address, &unreachable];
     let place = Place::new("next");
-    let told = download(&addresses).fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
+    let message = download(&addresses).fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
     for reason in ["there is no such file (404)", "it answers with the status 500", "no answer ("] {
-        assert!(told.contains(reason), "{told}, not {reason}");
+        assert!(message.contains(reason), "{message}, not {reason}");
     }
     place.fetched(&download(&[&addresses[..], &[&good.address]].concat()));
 }
@@ -345,6 +345,7 @@ fn what_cannot_be_written_is_told() {
     let server = Server::start(|stream, range| serve(stream, range, &content()));
     let place = Place::new("file").with_part(b"");
     fs::write(place.0.join("plain"), b"").unwrap();
-    let told = download(&[&server.address]).fetch(&place.0.join("plain/file.gz"), &mut |_| {}).unwrap_err().to_string();
-    assert!(told.contains("cannot write"), "{told}");
+    let message =
+        download(&[&server.address]).fetch(&place.0.join("plain/file.gz"), &mut |_| {}).unwrap_err().to_string();
+    assert!(message.contains("cannot write"), "{message}");
 }

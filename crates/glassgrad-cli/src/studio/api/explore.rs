@@ -90,9 +90,9 @@ impl ExploreRequest {
         let names = problem.expression.variables();
         match &self.wrt {
             None => Ok((!names.is_empty()).then_some(0)),
-            Some(wanted) => match names.iter().position(|name| name == wanted) {
+            Some(wrt) => match names.iter().position(|name| name == wrt) {
                 Some(found) => Ok(Some(found)),
-                None => Err(Refusal::new(format!("'{wanted}' is not a variable of the expression"))),
+                None => Err(Refusal::new(format!("'{wrt}' is not a variable of the expression"))),
             },
         }
     }
@@ -168,7 +168,7 @@ fn derivatives(problem: &Problem, index: usize, variable: usize, order: usize) -
     series.into_iter().enumerate().map(|(order, value)| with_shown(value, json!({ "order": order }))).collect()
 }
 
-/// The second derivatives, where they are asked for and can be looked at.
+/// The second derivatives, where they are requested and small enough to show.
 fn hessian(problem: &Problem, index: usize, order: usize) -> Option<Value> {
     if order < 2 || problem.point.is_empty() || problem.point.len() > LARGEST_HESSIAN {
         return None;
@@ -182,7 +182,7 @@ fn hessian(problem: &Problem, index: usize, order: usize) -> Option<Value> {
     )
 }
 
-/// The nodes with what made them, and their places in the text.
+/// The nodes with their operations, and their spans in the source.
 fn nodes(problem: &Problem, trace: &Trace<'_>, tape: &Tape<f64>) -> Vec<Value> {
     let spans = problem.spans();
     tape.ids()

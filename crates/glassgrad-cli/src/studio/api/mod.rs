@@ -25,29 +25,29 @@ use crate::failure::Failure;
 
 /// The longest expression, in bytes.
 const LONGEST_EXPRESSION: usize = 4096;
-/// The longest time that a question may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of a request.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The desks at which questions are worked on.
+/// Permits for blocking work.
 pub(super) type Workers = Arc<Semaphore>;
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
-/// Tells work that nobody waits for its answer any more: its request has ended, by an answer, a limit of time, or because
+/// Cancellation flag of blocking work, set when its request ends: by a response, a timeout, or because
 /// the connection was closed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Refuses to go on with what nobody waits for.
+    /// Returns an error once the request has ended.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         match self.0.load(Ordering::Relaxed) {
-            true => Err(Refusal::new("nobody waits for the answer any more")),
+            true => Err(Refusal::new("the request was cancelled")),
             false => Ok(()),
         }
     }
 }
 
-/// Cancels when it is dropped, as everything is that a request holds when it ends.
+/// Cancels on drop; a request drops it when it ends.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -98,7 +98,7 @@ fn units(source: &str, start: usize, end: usize) -> (usize, usize) {
     (before(start), before(end))
 }
 
-/// Refuses an expression that is too long to be looked at.
+/// Refuses an expression that is too long.
 fn short_enough(expression: &str) -> Result<(), Refusal> {
     match expression.len() {
         0..=LONGEST_EXPRESSION => Ok(()),
@@ -108,16 +108,16 @@ fn short_enough(expression: &str) -> Result<(), Refusal> {
     }
 }
 
-pub(super) async fn explore(State(desks): State<Workers>, asked: Body<explore::ExploreRequest>) -> Response {
-    answered(desks, asked, |asked, _| explore::answer(asked)).await
+pub(super) async fn explore(State(workers): State<Workers>, asked: Body<explore::ExploreRequest>) -> Response {
+    answered(workers, asked, |asked, _| explore::answer(asked)).await
 }
 
-pub(super) async fn compare(State(desks): State<Workers>, asked: Body<explore::ExploreRequest>) -> Response {
-    answered(desks, asked, |asked, _| compare::answer(asked)).await
+pub(super) async fn compare(State(workers): State<Workers>, asked: Body<explore::ExploreRequest>) -> Response {
+    answered(workers, asked, |asked, _| compare::answer(asked)).await
 }
 
-pub(super) async fn derive(State(desks): State<Workers>, asked: Body<matrix::MatrixRequest>) -> Response {
-    answered(desks, asked, |asked, _| matrix::answer(asked)).await
+pub(super) async fn derive(State(workers): State<Workers>, asked: Body<matrix::MatrixRequest>) -> Response {
+    answered(workers, asked, |asked, _| matrix::answer(asked)).await
 }
 
 pub(super) async fn gallery() -> Json<Value> {
@@ -149,9 +149,9 @@ fn readable(message: &str) -> String {
     }
 }
 
-/// Works on a question beside the server, at one of the desks, for a limited time.
+/// Works on a question beside the server, with a permit, for a limited time.
 pub(super) async fn answered<T: Send + 'static>(
-    desks: Workers,
+    workers: Workers,
     asked: Body<T>,
     answer: impl FnOnce(&T, &Cancel) -> Result<Value, Refusal> + Send + 'static,
 ) -> Response {
@@ -160,18 +160,18 @@ pub(super) async fn answered<T: Send + 'static>(
         Err(response) => return *response,
     };
     let busy = "the studio is busy with other questions; ask again";
-    let Ok(Ok(desk)) = tokio::time::timeout(PATIENCE, desks.acquire_owned()).await else {
+    let Ok(Ok(permit)) = tokio::time::timeout(TIMEOUT, workers.acquire_owned()).await else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, busy);
     };
     let cancel = Cancel::default();
     let _cancel_on_drop = CancelOnDrop(cancel.clone());
     let work = tokio::task::spawn_blocking(move || {
-        // The desk is taken until the work is done, also when nobody waits any more.
-        let _desk = desk;
+        // The permit is held until the work is done, even after the request has ended.
+        let _permit = permit;
         cancel.check()?;
         answer(&question, &cancel)
     });
-    match tokio::time::timeout(PATIENCE, work).await {
+    match tokio::time::timeout(TIMEOUT, work).await {
         Ok(Ok(Ok(value))) => Json(value).into_response(),
         Ok(Ok(Err(refusal))) => Json(refusal.as_json()).into_response(),
         Ok(Err(_)) => refused(
@@ -190,19 +190,19 @@ mod tests {
 
     #[tokio::test]
     async fn work_whose_request_has_ended_is_cancelled() {
-        let desks: Workers = Arc::new(Semaphore::new(1));
+        let workers: Workers = Arc::new(Semaphore::new(1));
         let (send, receive) = std::sync::mpsc::channel();
-        let request = answered(Arc::clone(&desks), Ok(Json(())), move |(), cancel: &Cancel| {
+        let request = answered(Arc::clone(&workers), Ok(Json(())), move |(), cancel: &Cancel| {
             while cancel.check().is_ok() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let _ = send.send(());
             cancel.check().map(|()| Value::Null)
         });
-        // The connection is closed: the request is dropped while its work goes on.
+        // The connection is closed: the request is dropped while its work continues.
         assert!(tokio::time::timeout(Duration::from_millis(50), request).await.is_err());
         receive.recv_timeout(Duration::from_secs(10)).expect("the work ends");
-        let desk = tokio::time::timeout(Duration::from_secs(10), desks.acquire()).await;
-        assert!(desk.is_ok(), "the desk is free again");
+        let permit = tokio::time::timeout(Duration::from_secs(10), workers.acquire()).await;
+        assert!(permit.is_ok(), "the permit is released");
     }
 }

@@ -1,11 +1,11 @@
-//! What a network makes of an image that someone has drawn, and which pixels would change its mind.
+//! Prediction for a drawn image, and its saliency map.
 //!
 //! ```text
 //! { "height": count, "width": count, "pixels": bytes, "names": [class, …], "predicted": index, "class": index,
 //!   "shares": [number, …], "probabilities": bool, "gradients": signed bytes, "scale": number }
 //! ```
 //!
-//! `pixels` are those that the network sees, 255 for full ink; `gradients` tell for each of them how the share of `class` would
+//! `pixels` are those that the network sees, 255 for full ink; `gradients` are for each of them how the share of `class` would
 //! change with ink from none to full.
 
 use glassgrad::data::Dataset as _;
@@ -16,14 +16,14 @@ use glassgrad::nn::Layer as _;
 use serde_json::{Value, json};
 
 use crate::experiment::network::Network;
-use crate::experiment::objective::told_classes;
+use crate::experiment::objective::predicted_classes;
 use crate::experiment::predictions::{are_probabilities, shares, unscaled};
 use crate::experiment::settings::Loss;
 use crate::experiment::study::Study;
 use crate::experiment::task::{Kind, View};
 use crate::studio::encode::{levels, list, signed};
 
-/// So many examples tell what full ink is.
+/// Examples from which the value of full ink is computed.
 const EXAMPLES: usize = 1000;
 
 /// The least and the most ink of the images that are learnt.
@@ -47,7 +47,7 @@ pub(super) fn images(study: &Study) -> Result<([usize; 2], &[String]), Error> {
     }
 }
 
-/// Ink from 0 to 1 in every pixel, as large as the images that are learnt; gradients are those of a class, or of the one told.
+/// Ink from 0 to 1 in every pixel, as large as the images that are learnt; gradients are those of a class, or of the predicted one.
 pub(in crate::studio) fn drawn(
     study: &Study,
     network: &Network,
@@ -73,12 +73,12 @@ pub(in crate::studio) fn drawn(
     };
     let image = Tensor::new(pixels, [1, pixels.len()]);
     let outputs = outputs_of(&image).to_f64_vec()?;
-    let told = told_classes(&outputs, names.len()).next().unwrap_or(0) as usize;
-    let class = class.unwrap_or(told);
+    let predicted = predicted_classes(&outputs, names.len()).next().unwrap_or(0) as usize;
+    let class = class.unwrap_or(predicted);
     let share = |image: &Tensor| shares_of(loss, &outputs_of(image)).slice(&[s(0), s(class as isize)]);
     let (gradients, scale) = signed(&grad(share)(&image).to_f64_vec()?);
     Ok(json!({
-        "height": height, "width": width, "pixels": levels(pixels, (0.0, 1.0)), "names": names, "predicted": told, "class": class,
+        "height": height, "width": width, "pixels": levels(pixels, (0.0, 1.0)), "names": names, "predicted": predicted, "class": class,
         "shares": list(&shares(loss, &outputs)), "probabilities": are_probabilities(loss),
         "gradients": gradients, "scale": scale,
     }))
@@ -116,12 +116,12 @@ mod tests {
             let study = suited("digits", |settings| (settings.dtype, settings.loss) = (dtype, loss));
             let ends = ink(&study).expect("ink");
             assert!(ends.0.abs() < 1e-6 && (ends.1 - 1.0).abs() < 1e-6, "{ends:?}");
-            let answer = drawn(&study, &study.start, &image(&study, 5), None).expect("what is told");
+            let answer = drawn(&study, &study.start, &image(&study, 5), None).expect("a prediction");
             let inputs = study.task.test.batch(&[5]).expect("an example").0;
             let outputs = study.start.apply(&inputs).to_f64_vec().expect("outputs");
-            for (class, wanted) in shares(loss, &outputs).iter().enumerate() {
+            for (class, expected) in shares(loss, &outputs).iter().enumerate() {
                 let shown = answer["shares"][class].as_f64().expect("a share");
-                assert!((shown - wanted).abs() < 1e-5, "{loss:?}: {shown} and {wanted}");
+                assert!((shown - expected).abs() < 1e-5, "{loss:?}: {shown} and {expected}");
             }
             assert_eq!(answer["predicted"], answer["class"]);
         }
@@ -132,7 +132,7 @@ mod tests {
         for loss in [Loss::CrossEntropy, Loss::Binary] {
             let study = suited("digits", |settings| (settings.dtype, settings.loss) = (Number::F64, loss));
             let pixels = image(&study, 2);
-            let answer = drawn(&study, &study.start, &pixels, Some(3)).expect("what is told");
+            let answer = drawn(&study, &study.start, &pixels, Some(3)).expect("a prediction");
             let (bytes, scale) = (read(&answer["gradients"]), answer["scale"].as_f64().expect("a scale"));
             let share = |place: usize, by: f64| {
                 let mut moved = pixels.clone();
@@ -169,7 +169,7 @@ mod tests {
         assert!(refused(&[255.0; 64], None).contains("255"));
         assert!(refused(&[0.0; 64], Some(10)).contains("no class 10"));
         assert!(drawn(&study, &study.start, &[0.0; 64], Some(9)).is_ok());
-        let answer = drawn(&study, &spoiled(&study.start), &[1.0; 64], None).expect("what is told");
+        let answer = drawn(&study, &spoiled(&study.start), &[1.0; 64], None).expect("a prediction");
         assert_eq!((answer["predicted"].as_u64(), read(&answer["gradients"])), (Some(0), vec![0; 64]));
         let rows = suited("moons", |_| {});
         assert!(drawn(&rows, &rows.start, &[0.0, 0.0], None).unwrap_err().to_string().contains("images"));

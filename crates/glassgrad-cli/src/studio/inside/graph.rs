@@ -1,4 +1,4 @@
-//! The graph of the loss of a few examples, with values and gradients, folded as far as is asked for.
+//! The graph of the loss of a few examples, with values and gradients, collapsed to the requested level.
 //!
 //! ```text
 //! { "level": index, "levels": [{ "about": text, "boxes": count }, …], "nodes": count, "examples": count,
@@ -16,7 +16,7 @@ use crate::experiment::graph::{FOLDS, READABLE, of_loss};
 use crate::experiment::network::Network;
 use crate::experiment::study::Study;
 
-/// So many examples are in the loss.
+/// Examples in the loss.
 const EXAMPLES: usize = 8;
 /// A graph with more boxes is not drawn.
 const DRAWABLE: usize = 150;
@@ -83,8 +83,8 @@ mod tests {
             let loss = whole["details"].as_array().and_then(|nodes| nodes.last()?["value"].as_f64()).expect("a loss");
             let places: Vec<usize> = (0..8).collect();
             let batch = glassgrad::data::Dataset::batch(&*study.task.training, &places).expect("examples");
-            let wanted = study.objective.of_batch_plainly(&study.start, &batch).item().expect("a loss");
-            assert!((loss - wanted).abs() <= 1e-6 * wanted, "{loss} and {wanted}");
+            let expected = study.objective.of_batch_plainly(&study.start, &batch).item().expect("a loss");
+            assert!((loss - expected).abs() <= 1e-6 * expected, "{loss} and {expected}");
         }
     }
 

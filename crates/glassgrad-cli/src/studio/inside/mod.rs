@@ -5,7 +5,7 @@
 //! - `graph`: the graph of the loss, folded;
 //! - `passes`: what becomes of the graph of a step before it runs;
 //! - `audit`: which parameters the loss reaches, and what else hinders learning;
-//! - `drawn`: what a network makes of an image that someone has drawn, and `prepared`, which makes drawings like the data.
+//! - `drawn`: the prediction for a drawn image, and `prepared`, which preprocesses drawings to match the data.
 //!
 //! How bytes are written stands in [`super::encode`]. A plan of a graph is what `Graph::plan` of the library gives.
 

@@ -36,13 +36,13 @@ pub(in crate::studio) fn passes(study: &Study, network: &Network) -> Result<Valu
     let results: Vec<Tensor> = after.flatten().into_iter().chain([loss]).collect();
     let (mut graph, _) = Graph::of(&results.iter().collect::<Vec<&Tensor>>())?;
     let first = text(&graph);
-    let mut told = Vec::new();
+    let mut passes = Vec::new();
     for pass in PASSES {
         let before = graph.clone();
         graph = pass.applied(graph);
         let changed = graph != before;
         let pair = |of: fn(&Graph) -> f64| [of(&before), of(&graph)];
-        told.push(json!({
+        passes.push(json!({
             "name": pass.name,
             "nodes": [before.nodes.len(), graph.nodes.len()],
             "flops": pair(Graph::flops),
@@ -54,7 +54,7 @@ pub(in crate::studio) fn passes(study: &Study, network: &Network) -> Result<Valu
     let stepped = compile(|(moment, given): &(Moment, Given)| step(study, &optimizer, None, moment, given));
     let explanation = stepped.explain(&(moment, given))?;
     let mut answer = explanation.to_json();
-    (answer["graph"], answer["passes"]) = (first.into(), told.into());
+    (answer["graph"], answer["passes"]) = (first.into(), passes.into());
     (answer["flops"], answer["bytes"]) = (explanation.flops().into(), explanation.bytes().into());
     (answer["predicted"], answer["measured"]) = (explanation.predicted().into(), explanation.measured().into());
     Ok(answer)
@@ -83,19 +83,19 @@ mod tests {
         for dtype in [Number::F32, Number::F64] {
             let study = suited("moons", |settings| settings.dtype = dtype);
             let answer = passes(&study, &study.start).expect("passes");
-            let told = answer["passes"].as_array().expect("passes");
-            assert_eq!(told.len(), PASSES.len());
-            for pair in told.windows(2) {
+            let passes = answer["passes"].as_array().expect("passes");
+            assert_eq!(passes.len(), PASSES.len());
+            for pair in passes.windows(2) {
                 assert_eq!(pair[0]["nodes"][1], pair[1]["nodes"][0]);
                 assert_eq!(pair[0]["flops"][1], pair[1]["flops"][0]);
             }
             let lines = answer["graph"].as_str().expect("a text").lines().count();
             assert_eq!(
-                told[0]["nodes"][0].as_u64().map(|nodes| nodes as usize).map(|nodes| nodes.min(401)),
+                passes[0]["nodes"][0].as_u64().map(|nodes| nodes as usize).map(|nodes| nodes.min(401)),
                 Some(lines)
             );
-            assert!(told.iter().any(|pass| pass["changed"] == true && pass["after"].is_string()));
-            assert!(told.iter().all(|pass| pass["changed"] == pass["after"].is_string()));
+            assert!(passes.iter().any(|pass| pass["changed"] == true && pass["after"].is_string()));
+            assert!(passes.iter().all(|pass| pass["changed"] == pass["after"].is_string()));
             assert!(answer["steps"].as_array().is_some_and(|steps| !steps.is_empty()));
             assert!(answer["measured"].as_f64() > Some(0.0));
         }

@@ -1,9 +1,9 @@
-//! Drawings made like the images that a network has learnt.
+//! Preprocessing of drawings to match the training images.
 //!
 //! The images of MNIST are digits scaled to fit a square of 20 pixels with their proportions, with grey levels from what each pixel
 //! is covered by, and put into a field of 28 by their centre of mass. The small digits of 8×8 pixels fill their field from the top
 //! to the bottom, have their mass in the middle from left to right, and are cut into blocks of a black and white picture, whose ink
-//! is counted. Large fields are made in the first way and small ones in the second.
+//! is counted. Large images are resampled in the first way and small ones in the second.
 
 use glassgrad::error::Error;
 
@@ -20,7 +20,7 @@ const LARGE: usize = 16;
 /// The largest drawing along each side.
 const LARGEST: usize = 4096;
 
-/// A drawing of any size, ink from 0 to 1 row by row, made like the images that are learnt, for `drawn`.
+/// A drawing of any size, ink from 0 to 1 row by row, preprocessed like the training images, for `drawn`.
 pub(in crate::studio) fn prepared(study: &Study, pixels: &[f64], from: [usize; 2]) -> Result<Vec<f64>, Error> {
     let (size, _) = images(study)?;
     let [height, width] = from;
@@ -62,10 +62,10 @@ impl Drawing {
     }
 
     /// The drawing in a part of a field: its mass is in the middle of the field, from the top to the bottom only if that is
-    /// asked for.
+    /// requested.
     fn fitted(&self, [rows, columns]: [usize; 2], part: f64, by_mass: bool) -> Vec<f64> {
         let Some([(top, bottom), (left, right)]) = self.drawn() else { return vec![0.0; rows * columns] };
-        // So many pixels of the drawing become one, along both sides.
+        // Pixels of the drawing per output pixel, along both sides.
         let step = ((bottom - top) / (part * rows as f64)).max((right - left) / (part * columns as f64));
         let (mass, x) = self.centre_of_mass();
         let y = if by_mass { mass } else { 0.5 * (top + bottom) };
@@ -150,7 +150,7 @@ mod tests {
         hook.pixels.iter_mut().zip(foot.pixels).for_each(|(ink, other)| *ink = ink.max(other));
         let image = hook.like_images_of([28, 28]);
         let centre = Drawing { pixels: image, height: 28, width: 28 }.centre_of_mass();
-        // What lies where in a pixel is lost, so that it is not there to the last digit.
+        // Positions within a pixel are lost, so that the match is not exact.
         assert!((centre.0 - 14.0).abs() < 0.02 && (centre.1 - 14.0).abs() < 0.02, "{centre:?}");
     }
 
@@ -172,8 +172,10 @@ mod tests {
     fn ink_is_kept_when_nothing_is_scaled() {
         // A drawing that fits already stays as it is, but for its place.
         let own = bar(28, 4..24, 10..18);
-        let wanted = own.pixels.clone();
-        assert!(own.like_images_of([28, 28]).iter().zip(wanted).all(|(pixel, wanted)| (pixel - wanted).abs() < 1e-9));
+        let expected = own.pixels.clone();
+        assert!(
+            own.like_images_of([28, 28]).iter().zip(expected).all(|(pixel, expected)| (pixel - expected).abs() < 1e-9)
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! { "part": "training" or "test", "index": number, "all": count, "loss": number,
 //!   "row": { "names": [text, …], "values": [number, …], "inputs": [number, …], "gradients": [number, …], "all": count } or null,
 //!   "image": { "height": count, "width": count, "pixels": bytes, "gradients": signed bytes, "scale": number } or null,
-//!   "text": { "given": text, "wanted": text, "predicted": text } or null,
+//!   "text": { "given": text, "target": text, "predicted": text } or null,
 //!   "truth": { "class": index, "name": text } or { "numbers": [number, …], "names": [text, …] } or null,
 //!   "predicted": { "class": index, "name": text, "shares": [number, …], "names": [text, …], "probabilities": bool }
 //!           or { "numbers": [number, …], "deviations": [number, …] or null } or null,
@@ -15,7 +15,7 @@
 //!
 //! One of `row`, `image` and `text` is there. Values of a row are in the units of the data, `inputs` are what the network sees,
 //! and gradients are those of the loss with respect to what the network sees. Layers stand in the order in which they work; a
-//! layer's values are what it hands on, after its activation, and the last one tells the outputs. There are at most 64 numbers
+//! layer's values are what it hands on, after its activation, and the last one's are the outputs. There are at most 64 numbers
 //! in a list and 4,096 cells of a layer; sizes are roots of mean squares. Where no derivative arrives, gradients are empty.
 
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 use super::drawn::ink;
 use crate::experiment::network::Network;
-use crate::experiment::objective::told_classes;
+use crate::experiment::objective::predicted_classes;
 use crate::experiment::predictions::{Numbers, are_probabilities, shares, unscaled};
 use crate::experiment::study::Study;
 use crate::experiment::task::{Kind, View};
@@ -86,8 +86,8 @@ pub(in crate::studio) fn sample(study: &Study, network: &Network, part: &str, in
         };
         answer["text"] = json!({
             "given": written(&mut inputs.to_vec::<i64>()?.into_iter()),
-            "wanted": written(&mut targets.to_vec::<i64>()?.into_iter()),
-            "predicted": written(&mut told_classes(&outputs, alphabet.len())),
+            "target": written(&mut targets.to_vec::<i64>()?.into_iter()),
+            "predicted": written(&mut predicted_classes(&outputs, alphabet.len())),
         });
     }
     Ok(answer)
@@ -121,23 +121,22 @@ fn example(study: &Study, inputs: &Tensor, gradients: &[f64], answer: &mut Value
     Ok(())
 }
 
-/// What the example is, and what it is told to be.
+/// The actual and the predicted class or values of the example.
 fn truth_and_told(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut Value) -> Result<(), Error> {
     let loss = study.settings.loss;
     match &study.task.about.kind {
         Kind::Classes { names } => {
             let class = targets.to_f64_vec()?.first().map_or(0, |class| *class as usize);
-            let told = told_classes(outputs, names.len()).next().unwrap_or(0) as usize;
+            let predicted = predicted_classes(outputs, names.len()).next().unwrap_or(0) as usize;
             answer["truth"] = json!({ "class": class, "name": names.get(class) });
-            answer["predicted"] = json!({ "class": told, "name": names.get(told), "shares": first(&shares(loss, outputs)),
+            answer["predicted"] = json!({ "class": predicted, "name": names.get(predicted), "shares": first(&shares(loss, outputs)),
                                      "names": &names[..names.len().min(MOST_NUMBERS)], "probabilities": are_probabilities(loss) });
         }
         Kind::Numbers { names, scale } => {
-            let wanted = scale.invert(&targets.reshape([1, names.len()]).cast(DType::F64)).to_f64_vec()?;
-            let told = Numbers::of(loss, scale, &Tensor::new(outputs, [1, outputs.len()]))?;
-            answer["truth"] = json!({ "numbers": first(&wanted), "names": &names[..names.len().min(MOST_NUMBERS)] });
-            answer["predicted"] =
-                json!({ "numbers": first(&told.means), "deviations": told.deviations.map(|all| first(&all)) });
+            let actual = scale.invert(&targets.reshape([1, names.len()]).cast(DType::F64)).to_f64_vec()?;
+            let predicted = Numbers::of(loss, scale, &Tensor::new(outputs, [1, outputs.len()]))?;
+            answer["truth"] = json!({ "numbers": first(&actual), "names": &names[..names.len().min(MOST_NUMBERS)] });
+            answer["predicted"] = json!({ "numbers": first(&predicted.means), "deviations": predicted.deviations.map(|all| first(&all)) });
         }
         Kind::Text { .. } => (answer["truth"], answer["predicted"]) = (Value::Null, Value::Null),
     }
@@ -199,9 +198,9 @@ mod tests {
         value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
     }
 
-    fn close(shown: &Value, wanted: f64, tolerance: f64) {
+    fn close(shown: &Value, expected: f64, tolerance: f64) {
         let shown = number(shown);
-        assert!((shown - wanted).abs() <= tolerance * (1.0 + wanted.abs()), "{shown} and {wanted}");
+        assert!((shown - expected).abs() <= tolerance * (1.0 + expected.abs()), "{shown} and {expected}");
     }
 
     #[test]
@@ -220,9 +219,9 @@ mod tests {
                 .filter_map(|layer| layer["name"].as_str())
                 .collect();
             assert_eq!(names, ["layers.0", "layers.1"]);
-            for (layer, wanted) in [hidden.clone(), outputs.clone()].iter().enumerate() {
-                for (place, wanted) in wanted.to_f64_vec().expect("numbers").iter().enumerate() {
-                    close(&answer["layers"][layer]["values"][place], *wanted, tolerance);
+            for (layer, expected) in [hidden.clone(), outputs.clone()].iter().enumerate() {
+                for (place, expected) in expected.to_f64_vec().expect("numbers").iter().enumerate() {
+                    close(&answer["layers"][layer]["values"][place], *expected, tolerance);
                 }
             }
             // The gradient of the cross-entropy with respect to the outputs is the probability less the truth.
@@ -273,16 +272,20 @@ mod tests {
             (Model::Lstm, &[5], &["layers.0", "output"]),
             (Model::Transformer, &[8], &["blocks.0", "output"]),
         ];
-        for (model, widths, wanted) in cases {
+        for (model, widths, expected) in cases {
             let study = suited("digits", |settings| (settings.model, settings.layers) = (model, widths.to_vec()));
             let answer = sample(&study, &study.start, "test", 1).expect("an example");
             let layers = answer["layers"].as_array().expect("layers");
             let names: Vec<&str> = layers.iter().filter_map(|layer| layer["name"].as_str()).collect();
-            for name in wanted {
+            for name in expected {
                 assert!(names.contains(name), "{model:?}: {name} is not in {names:?}");
             }
             let last = &layers[layers.len() - 1];
-            assert_eq!((last["name"].as_str(), last["all"].as_u64()), (wanted.last().copied(), Some(10)), "{model:?}");
+            assert_eq!(
+                (last["name"].as_str(), last["all"].as_u64()),
+                (expected.last().copied(), Some(10)),
+                "{model:?}"
+            );
             assert!(layers.iter().all(|layer| number(&layer["size"]) > 0.0), "{model:?}");
             assert!(number(&last["gradient_size"]) > 0.0);
             if model == Model::Cnn {
@@ -299,7 +302,7 @@ mod tests {
         let study = of_text(|_| {});
         let answer = sample(&study, &study.start, "test", 0).expect("an example");
         let text = |of: &str| answer["text"][of].as_str().expect("a text").chars().count();
-        assert_eq!((text("given"), text("wanted"), text("predicted")), (8, 8, 8));
+        assert_eq!((text("given"), text("target"), text("predicted")), (8, 8, 8));
         assert!(answer["row"].is_null() && answer["image"].is_null());
     }
 

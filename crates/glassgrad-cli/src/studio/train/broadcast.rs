@@ -1,4 +1,4 @@
-//! What there is to see of a run: the latest of each kind, for whoever is watching.
+//! Broadcast of a run to its watchers: the latest message of each kind.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,19 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-/// A message as it is sent to everyone: made once, however many are watching.
+/// A serialized message, shared by all watchers.
 pub(super) type Message = Arc<str>;
 
-/// The latest of each kind. A watcher that is slow misses what is no longer the latest, and nothing piles up.
+/// The latest message of each kind. A slow watcher skips superseded messages; nothing is queued.
 pub(super) struct Broadcast {
     posted: Mutex<Vec<Posted>>,
     version: watch::Sender<u64>,
     watchers: AtomicUsize,
-    /// Whether steps are being made.
+    /// Whether the run is training.
     running: AtomicBool,
-    /// Whether there will be nothing more to see.
+    /// Whether the run was freed.
     closed: AtomicBool,
-    /// When someone has last asked for anything.
+    /// The time of the last request.
     touched: Mutex<Instant>,
 }
 
@@ -45,7 +45,7 @@ impl Broadcast {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts something up, in the place of what was there of its kind.
+    /// Publishes a message, which replaces the one of its kind.
     pub(super) fn post(&self, kind: &'static str, data: &Value) {
         let message: Message = json!({ "kind": kind, "data": data }).to_string().into();
         let mut posted = self.posted();
@@ -85,7 +85,7 @@ impl Broadcast {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Tells everyone who watches that there will be nothing more.
+    /// Notifies all watchers that the run was freed.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
         self.post("freed", &Value::Null);
@@ -95,10 +95,10 @@ impl Broadcast {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Someone who watches from now on.
+    /// A new watcher.
     pub(super) fn watcher(self: &Arc<Broadcast>) -> Watcher {
         self.watchers.fetch_add(1, Ordering::Relaxed);
-        Watcher { board: Arc::clone(self), version: self.version.subscribe() }
+        Watcher { broadcast: Arc::clone(self), version: self.version.subscribe() }
     }
 
     pub(super) fn is_watched(&self) -> bool {
@@ -109,7 +109,7 @@ impl Broadcast {
         *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// When anyone has last watched or asked; now, if someone watches.
+    /// The time of the last activity; now, if there are watchers.
     pub(super) fn touched(&self) -> Instant {
         match self.is_watched() {
             true => Instant::now(),
@@ -122,16 +122,16 @@ fn data_of(message: &str) -> Value {
     serde_json::from_str(message).map_or(Value::Null, |mut message: Value| message["data"].take())
 }
 
-/// Someone who watches a board for as long as this is kept.
+/// A subscription to a broadcast, until it is dropped.
 pub(super) struct Watcher {
-    pub(super) board: Arc<Broadcast>,
+    pub(super) broadcast: Arc<Broadcast>,
     pub(super) version: watch::Receiver<u64>,
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.board.touch();
-        self.board.watchers.fetch_sub(1, Ordering::Relaxed);
+        self.broadcast.touch();
+        self.broadcast.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -141,20 +141,20 @@ mod tests {
 
     #[test]
     fn only_the_latest_is_kept() {
-        let board = Arc::new(Broadcast::new());
+        let broadcast = Arc::new(Broadcast::new());
         for step in 0..1000 {
-            board.post("state", &json!({ "step": step }));
+            broadcast.post("state", &json!({ "step": step }));
         }
-        board.post("curves", &json!([1]));
-        let (version, messages) = board.since(0);
+        broadcast.post("curves", &json!([1]));
+        let (version, messages) = broadcast.since(0);
         assert_eq!(messages.len(), 2);
-        assert_eq!(board.all(), json!({ "state": { "step": 999 }, "curves": [1] }));
-        assert!(board.since(version).1.is_empty());
-        board.post("state", &json!({}));
-        assert_eq!(board.since(version).1.len(), 1);
-        let watcher = board.watcher();
-        assert!(board.is_watched());
+        assert_eq!(broadcast.all(), json!({ "state": { "step": 999 }, "curves": [1] }));
+        assert!(broadcast.since(version).1.is_empty());
+        broadcast.post("state", &json!({}));
+        assert_eq!(broadcast.since(version).1.len(), 1);
+        let watcher = broadcast.watcher();
+        assert!(broadcast.is_watched());
         drop(watcher);
-        assert!(!board.is_watched());
+        assert!(!broadcast.is_watched());
     }
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use glassgrad::trace::json_number;
 
-/// A curve has at most so many points.
+/// The maximum number of points of a curve.
 const POINTS: usize = 400;
 
 /// Means of numbers that come one after another: of one each, then of two each, of four.
 ///
-/// When there are too many points, neighbours are joined, so that a curve takes the same memory however long a run goes on.
+/// When there are too many points, neighbours are merged, so that memory is bounded for any length of run.
 pub(super) struct Curve {
     /// How many numbers are in a point.
     width: u64,

@@ -18,13 +18,13 @@ use tokio::sync::{Semaphore, oneshot};
 use super::inspect;
 use super::registry::Registry;
 use super::request::{self, TrainRequest};
-use super::runner::{Order, Snapshot};
+use super::runner::{Command, Snapshot};
 use super::stream;
 use crate::experiment::objective::Evaluator;
 use crate::experiment::study::{Kept, Outcome};
 use crate::experiment::{baseline, datasets, model, settings};
 use crate::report;
-use crate::studio::api::{self, PATIENCE, Refusal, Workers};
+use crate::studio::api::{self, Refusal, TIMEOUT, Workers};
 
 /// The largest table and the largest model that are taken, in bytes.
 const LARGEST_UPLOAD: usize = 32 << 20;
@@ -40,22 +40,22 @@ struct AppState {
 }
 
 /// The requests about runs.
-pub(in crate::studio) fn routes(registry: Arc<Registry>, desks: Workers) -> Router {
+pub(in crate::studio) fn routes(registry: Arc<Registry>, workers: Workers) -> Router {
     Router::new()
         .route("/api/train", get(catalogue))
         .route("/api/train/settings", post(suited))
         .route("/api/runs", get(list).post(begin))
         .route("/api/models", post(load))
         .route("/api/runs/{id}", get(seen).delete(free))
-        .route("/api/runs/{id}/order", post(order))
+        .route("/api/runs/{id}/order", post(command))
         .route("/api/runs/{id}/stream", get(watch))
-        .route("/api/runs/{id}/look", post(look))
+        .route("/api/runs/{id}/look", post(inspected))
         .route("/api/runs/{id}/model", get(export))
         .route("/api/runs/{id}/report", get(reported))
         .route("/api/runs/{id}/history", get(history))
         .layer(DefaultBodyLimit::max(LARGEST_UPLOAD))
         .layer(from_fn_with_state(Arc::new(Semaphore::new(UPLOADS_AT_ONCE)), in_turn))
-        .with_state(AppState { registry, workers: desks })
+        .with_state(AppState { registry, workers })
 }
 
 /// A semaphore over large request bodies, so that they do not exhaust memory before they are validated.
@@ -64,7 +64,7 @@ async fn in_turn(State(uploads): State<Arc<Semaphore>>, request: Request, next: 
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     let is_small = match length {
         Some(length) => length <= SMALL_BODY,
-        // A body in chunks tells no length.
+        // A chunked body has no length.
         None => !request.headers().contains_key(header::TRANSFER_ENCODING),
     };
     if is_small {
@@ -121,8 +121,8 @@ async fn list(State(app): State<AppState>) -> Json<Value> {
 }
 
 async fn seen(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
-    match app.registry.board(id) {
-        Some(board) => Json(board.all()).into_response(),
+    match app.registry.broadcast(id) {
+        Some(broadcast) => Json(broadcast.all()).into_response(),
         None => gone(id),
     }
 }
@@ -135,7 +135,7 @@ fn gone(id: u64) -> Response {
     api::refused(StatusCode::NOT_FOUND, format!("there is no run {id}; it was deleted, or the studio was restarted"))
 }
 
-/// What a run is told.
+/// A command to a run, as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, tag = "do", rename_all = "kebab-case")]
 enum Instruction {
@@ -147,42 +147,46 @@ enum Instruction {
     Keep { kept: bool },
 }
 
-async fn order(State(app): State<AppState>, Path(id): Path<u64>, told: api::Body<Instruction>) -> Response {
-    let told = match api::question_of(told) {
-        Ok(told) => told,
+async fn command(State(app): State<AppState>, Path(id): Path<u64>, instruction: api::Body<Instruction>) -> Response {
+    let instruction = match api::question_of(instruction) {
+        Ok(instruction) => instruction,
         Err(response) => return *response,
     };
-    let order = match told {
+    let command = match instruction {
         Instruction::Go { steps } => {
-            if !app.registry.has_room() && app.registry.board(id).is_some_and(|board| !board.is_running()) {
+            if !app.registry.has_room() && app.registry.broadcast(id).is_some_and(|broadcast| !broadcast.is_running()) {
                 return Json(Refusal::new("other networks are learning; pause one of them").as_json()).into_response();
             }
-            Order::Go { steps }
+            Command::Go { steps }
         }
-        Instruction::Pause => Order::Pause,
-        Instruction::Stop => Order::Stop,
+        Instruction::Pause => Command::Pause,
+        Instruction::Stop => Command::Stop,
         Instruction::Rate { rate } => match request::check_rate(rate) {
-            Ok(()) => Order::Rate(rate),
+            Ok(()) => Command::Rate(rate),
             Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
         },
         Instruction::Pace { pace } => match request::check_pace(pace) {
-            Ok(()) => Order::Pace(pace),
+            Ok(()) => Command::Pace(pace),
             Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
         },
         Instruction::Keep { kept } => {
             return if app.registry.keep(id, kept) { Json(json!({ "kept": kept })).into_response() } else { gone(id) };
         }
     };
-    if app.registry.order(id, order) { Json(json!({ "id": id })).into_response() } else { gone(id) }
+    if app.registry.send(id, command) { Json(json!({ "id": id })).into_response() } else { gone(id) }
 }
 
 async fn watch(State(app): State<AppState>, Path(id): Path<u64>, upgrade: WebSocketUpgrade) -> Response {
-    let Some(board) = app.registry.board(id) else { return gone(id) };
-    // Nothing is expected of a page but its end.
-    upgrade.max_message_size(1024).on_upgrade(move |socket| stream::serve(socket, board.watcher()))
+    let Some(broadcast) = app.registry.broadcast(id) else { return gone(id) };
+    // The page sends nothing but the close frame.
+    upgrade.max_message_size(1024).on_upgrade(move |socket| stream::serve(socket, broadcast.watcher()))
 }
 
-async fn look(State(app): State<AppState>, Path(id): Path<u64>, asked: api::Body<inspect::InspectRequest>) -> Response {
+async fn inspected(
+    State(app): State<AppState>,
+    Path(id): Path<u64>,
+    asked: api::Body<inspect::InspectRequest>,
+) -> Response {
     let asked = match api::question_of(asked) {
         Ok(asked) => asked,
         Err(response) => return *response,
@@ -194,24 +198,24 @@ async fn look(State(app): State<AppState>, Path(id): Path<u64>, asked: api::Body
     }
 }
 
-/// Asks a run between two of its steps, and waits for the answer.
+/// Executes a query between two steps of a run, and awaits the result.
 async fn ask<T: Send + 'static>(
     app: &AppState,
     id: u64,
-    question: impl FnOnce(&Snapshot<'_>) -> T + Send + 'static,
+    query: impl FnOnce(&Snapshot<'_>) -> T + Send + 'static,
 ) -> Result<T, Response> {
     let (send, receive) = oneshot::channel();
-    let question = move |snapshot: &Snapshot<'_>| {
-        // Who asked may have gone away, before the answer was begun or since.
+    let query = move |snapshot: &Snapshot<'_>| {
+        // The client may have disconnected.
         if !send.is_closed() {
-            let _ = send.send(question(snapshot));
+            let _ = send.send(query(snapshot));
         }
     };
-    if !app.registry.order(id, Order::Ask(Box::new(question))) {
+    if !app.registry.send(id, Command::Query(Box::new(query))) {
         return Err(gone(id));
     }
-    let busy = |told: &str| api::refused(StatusCode::SERVICE_UNAVAILABLE, told);
-    match tokio::time::timeout(PATIENCE, receive).await {
+    let busy = |message: &str| api::refused(StatusCode::SERVICE_UNAVAILABLE, message);
+    match tokio::time::timeout(TIMEOUT, receive).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(busy("the run has ended, or failed on this request")),
         Err(_) => Err(busy("the question takes too long")),
@@ -226,16 +230,16 @@ async fn export(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
 
 async fn reported(State(app): State<AppState>, Path(id): Path<u64>) -> Response {
     let page = ask(&app, id, |snapshot| {
-        let made = || -> Result<Vec<u8>, crate::failure::Failure> {
+        let rendered = || -> Result<Vec<u8>, crate::failure::Failure> {
             let failed = |error: glassgrad::error::Error| crate::failure::Failure::Result(error.to_string());
             let study = snapshot.study;
-            let judged =
+            let evaluated =
                 |part| Ok(Evaluator::new(&study.objective, part).evaluate(snapshot.network).map_err(failed)?.score);
             let outcome = Outcome {
                 network: snapshot.network.clone(),
                 history: snapshot.history.clone(),
-                training: judged(&study.task.training)?,
-                test: judged(&study.task.test)?,
+                training: evaluated(&study.task.training)?,
+                test: evaluated(&study.task.test)?,
                 linear: baseline::fit(study).unwrap_or_default(),
                 steps: snapshot.session.steps(),
                 stopped: !snapshot.session.is_over(),
@@ -244,7 +248,7 @@ async fn reported(State(app): State<AppState>, Path(id): Path<u64>) -> Response 
             };
             Ok(report::page(study, &outcome)?.into_bytes())
         };
-        (file_name(snapshot), made())
+        (file_name(snapshot), rendered())
     })
     .await;
     saved(page, "html", "application/octet-stream")
@@ -263,11 +267,11 @@ fn file_name(snapshot: &Snapshot<'_>) -> String {
 
 /// A file that the browser saves.
 fn saved(
-    made: Result<(String, Result<Vec<u8>, crate::failure::Failure>), Response>,
+    file: Result<(String, Result<Vec<u8>, crate::failure::Failure>), Response>,
     ending: &str,
     kind: &str,
 ) -> Response {
-    match made {
+    match file {
         Ok((name, Ok(bytes))) => {
             let disposition = format!("attachment; filename=\"{name}.{ending}\"");
             ([(header::CONTENT_TYPE, kind.to_owned()), (header::CONTENT_DISPOSITION, disposition)], bytes)

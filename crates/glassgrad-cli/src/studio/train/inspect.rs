@@ -32,7 +32,7 @@ pub(super) fn answer(snapshot: &Snapshot<'_>, asked: &InspectRequest) -> Result<
     let Snapshot { study, network, .. } = *snapshot;
     match asked {
         InspectRequest::Weight { path, place } => {
-            let none = || Error::new("weight", "no step has been made yet").help("resume or step the run first");
+            let none = || Error::new("weight", "no step has been taken yet").help("resume or step the run first");
             let last = snapshot.session.last()?.ok_or_else(none)?;
             inside::weight::weight(study, snapshot.optimizer, &last, path, place)
         }
@@ -40,7 +40,7 @@ pub(super) fn answer(snapshot: &Snapshot<'_>, asked: &InspectRequest) -> Result<
         InspectRequest::Graph { level } => inside::graph::graph(study, network, *level),
         InspectRequest::Passes => inside::passes::passes(study, network),
         InspectRequest::Audit => inside::audit::audit(study, network),
-        InspectRequest::Surface => surface::surface(study, snapshot.way),
+        InspectRequest::Surface => surface::surface(study, snapshot.trajectory),
         InspectRequest::Drawn { ink, from, class } => {
             let ink: Vec<f64> = ink.iter().map(|level| f64::from(*level) / 255.0).collect();
             inside::drawn::drawn(study, network, &inside::prepared::prepared(study, &ink, *from)?, *class)

@@ -1,4 +1,4 @@
-//! All runs, and freeing those that nobody cares for.
+//! All runs, and garbage collection of idle ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::broadcast::Broadcast;
 use super::request;
-use super::runner::{self, Order, Pace};
+use super::runner::{self, Command, Pace};
 use crate::experiment::study::Study;
 use crate::sources::Place;
 
-/// So many runs are kept in all.
+/// The maximum number of runs.
 const MOST_RUNS: usize = 12;
-/// So many learn at the same time.
+/// The maximum number of runs that train at the same time.
 const MOST_RUNNING: usize = 4;
 /// The memory of all runs, about.
 const MOST_BYTES: usize = 2 << 30;
@@ -26,17 +26,17 @@ pub(in crate::studio) struct Registry {
     /// The memory that is held for runs that are being prepared.
     reserved: Arc<AtomicUsize>,
     pub(super) places: Place,
-    /// A run that nobody watches or asks about is freed after this time: a page that is loaded again comes back sooner.
+    /// A run without watchers or requests is freed after this time, which is longer than a page takes to reload.
     linger: Duration,
 }
 
-/// A run, as it is reached from outside. When it is dropped, its thread ends, and who watches is told.
+/// A handle of a run. Dropping it ends the thread and notifies the watchers.
 struct Run {
-    orders: Sender<Order>,
-    board: Arc<Broadcast>,
+    commands: Sender<Command>,
+    broadcast: Arc<Broadcast>,
     about: Value,
     bytes: usize,
-    /// Whether it stays when nobody watches.
+    /// Whether it is pinned: kept without watchers.
     kept: bool,
 }
 
@@ -68,7 +68,7 @@ fn within(all: usize, bytes: usize) -> Result<(), String> {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.board.close();
+        self.broadcast.close();
     }
 }
 
@@ -81,7 +81,7 @@ impl Registry {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds memory for a run before anything of it is made, or refuses it.
+    /// Reserves memory for a run before it is built, or refuses it.
     pub(super) fn reserve(&self, bytes: u64) -> Result<Reserved, String> {
         // Runs are locked, so that no two requests get the same memory.
         let runs = self.runs();
@@ -98,7 +98,7 @@ impl Registry {
         let (number, runs) = &mut *runs;
         drop(reserved);
         let bytes = request::bytes_of(&study);
-        let running = runs.values().filter(|run| run.board.is_running()).count();
+        let running = runs.values().filter(|run| run.broadcast.is_running()).count();
         if !paused && running >= MOST_RUNNING {
             return Err(format!("{running} networks are learning; pause or free one of them"));
         }
@@ -108,32 +108,32 @@ impl Registry {
             return Err(format!("there are {MOST_RUNS} runs already; free one of them"));
         }
         *number += 1;
-        let board = Arc::new(Broadcast::new());
+        let broadcast = Arc::new(Broadcast::new());
         let about = json!({ "settings": study.settings, "title": study.task.about.title });
-        let orders = runner::start(study, Arc::clone(&board), pace, paused)?;
-        runs.insert(*number, Run { orders, board, about, bytes, kept: false });
+        let commands = runner::start(study, Arc::clone(&broadcast), pace, paused)?;
+        runs.insert(*number, Run { commands, broadcast, about, bytes, kept: false });
         Ok(*number)
     }
 
     /// What is seen of a run.
-    pub(super) fn board(&self, id: u64) -> Option<Arc<Broadcast>> {
+    pub(super) fn broadcast(&self, id: u64) -> Option<Arc<Broadcast>> {
         let runs = self.runs();
         let run = runs.1.get(&id)?;
-        run.board.touch();
-        Some(Arc::clone(&run.board))
+        run.broadcast.touch();
+        Some(Arc::clone(&run.broadcast))
     }
 
-    /// Tells a run something; false if there is no such run.
-    pub(super) fn order(&self, id: u64, order: Order) -> bool {
+    /// Sends a command to a run; false if there is no such run.
+    pub(super) fn send(&self, id: u64, command: Command) -> bool {
         let runs = self.runs();
         let Some(run) = runs.1.get(&id) else { return false };
-        run.board.touch();
-        run.orders.send(order).is_ok()
+        run.broadcast.touch();
+        run.commands.send(command).is_ok()
     }
 
     /// Whether one more may learn.
     pub(super) fn has_room(&self) -> bool {
-        self.runs().1.values().filter(|run| run.board.is_running()).count() < MOST_RUNNING
+        self.runs().1.values().filter(|run| run.broadcast.is_running()).count() < MOST_RUNNING
     }
 
     pub(super) fn keep(&self, id: u64, kept: bool) -> bool {
@@ -154,18 +154,18 @@ impl Registry {
             let mut about = run.about.clone();
             about["id"] = (*id).into();
             about["kept"] = run.kept.into();
-            about["watched"] = run.board.is_watched().into();
-            about["state"] = run.board.one("state");
+            about["watched"] = run.broadcast.is_watched().into();
+            about["state"] = run.broadcast.one("state");
             about
         };
         json!({ "runs": runs.1.iter().map(line).collect::<Vec<_>>() })
     }
 
-    /// Frees, now and then, the runs that nobody cares for.
-    pub(in crate::studio) async fn look_after(self: Arc<Registry>) {
+    /// Periodically frees idle runs.
+    pub(in crate::studio) async fn collect_garbage(self: Arc<Registry>) {
         loop {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            self.runs().1.retain(|_, run| run.kept || run.board.touched().elapsed() <= self.linger);
+            self.runs().1.retain(|_, run| run.kept || run.broadcast.touched().elapsed() <= self.linger);
         }
     }
 }

@@ -24,7 +24,7 @@ const MOST_WORDS: usize = 4096;
 /// The most bytes of memory that a table takes per byte of its text: a number of eight for a digit and a comma, its line, and as
 /// much again when rows are left out or filled.
 const BYTES_PER_CHARACTER: u64 = 12;
-/// The pace that a run can be told.
+/// The accepted pace of a run.
 const SLOWEST: f64 = 0.1;
 const FASTEST: f64 = 1e9;
 
@@ -38,7 +38,7 @@ pub(in crate::studio) struct TrainRequest {
     options: Options,
     /// The text of the table.
     csv: Option<String>,
-    /// Whether it waits for an order before its first step.
+    /// Whether it starts paused.
     #[serde(default)]
     pub(in crate::studio) paused: bool,
     /// How many steps it makes a second at most.
@@ -46,7 +46,7 @@ pub(in crate::studio) struct TrainRequest {
 }
 
 impl TrainRequest {
-    /// The settings that suit the data, with what was asked for.
+    /// The default settings of the data, overridden by those of the request.
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let mut settings = self.options.settings(&self.data)?;
         match datasets::find(&self.data)? {
@@ -111,7 +111,7 @@ fn read_table(text: &str, settings: &Settings, cancel: &Cancel) -> Result<(Table
     Ok(datasets::prepared(table, settings)?)
 }
 
-/// The task of a table. What it takes is computed from its text and its words, before anything is made of them.
+/// The task of a table. Its memory is estimated from its text and its words, before anything is allocated.
 fn of_text(text: &str, settings: &Settings, registry: &Registry, cancel: &Cancel) -> Result<(Task, Reserved), Refusal> {
     let parsing = registry.reserve(table_bytes(text)).map_err(Refusal::new)?;
     let (table, target) = read_table(text, settings, cancel)?;
@@ -137,7 +137,7 @@ fn bytes_to_load(settings: &Settings) -> u64 {
     }
 }
 
-/// An experiment that goes on with a network from a file, on the data that the file names.
+/// An experiment that continues from a network in a file, on the data that the file names.
 pub(super) fn loaded(bytes: &[u8], registry: &Registry) -> Result<(Study, Reserved, Vec<String>), Refusal> {
     let parsing = registry.reserve((bytes.len() as u64).saturating_mul(8)).map_err(Refusal::new)?;
     let model::Model { settings, network, task, warnings } = model::from_bytes(bytes, "the file")?;

@@ -9,8 +9,8 @@ use super::broadcast::Watcher;
 
 /// At most sixty times a second something is sent.
 const BETWEEN: Duration = Duration::from_micros(16_600);
-/// Whoever does not take what is sent for so long has gone away.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A client that does not accept a message within this time counts as disconnected.
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How often who watches is asked whether they are still there: the answer is all that they say.
 const PULSE: Duration = Duration::from_secs(10);
 
@@ -19,17 +19,17 @@ pub(super) async fn serve(mut socket: WebSocket, mut watcher: Watcher) {
     let mut version = 0;
     let (mut due, mut pulse) = (Instant::now(), Instant::now() + PULSE);
     loop {
-        let (now, messages) = watcher.board.since(version);
+        let (now, messages) = watcher.broadcast.since(version);
         version = now;
         for message in messages {
-            // A copy for each page: what the board holds stays as it is.
+            // A copy for each page: the broadcast keeps its own.
             let sent = socket.send(Message::Text(message.as_ref().into()));
-            if !matches!(timeout(PATIENCE, sent).await, Ok(Ok(()))) {
+            if !matches!(timeout(TIMEOUT, sent).await, Ok(Ok(()))) {
                 return;
             }
         }
-        if watcher.board.is_closed() {
-            let _ = timeout(PATIENCE, socket.send(Message::Close(None))).await;
+        if watcher.broadcast.is_closed() {
+            let _ = timeout(TIMEOUT, socket.send(Message::Close(None))).await;
             return;
         }
         due = (due + BETWEEN).max(Instant::now());
@@ -53,7 +53,7 @@ pub(super) async fn serve(mut socket: WebSocket, mut watcher: Watcher) {
                 },
                 () = sleep_until(pulse) => {
                     pulse = Instant::now() + PULSE;
-                    if !matches!(timeout(PATIENCE, socket.send(Message::Ping(Vec::new().into()))).await, Ok(Ok(()))) {
+                    if !matches!(timeout(TIMEOUT, socket.send(Message::Ping(Vec::new().into()))).await, Ok(Ok(()))) {
                         return;
                     }
                 }

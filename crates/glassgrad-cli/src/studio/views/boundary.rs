@@ -1,4 +1,4 @@
-//! Two features with classes: which class is told at every point of the plane, and how surely.
+//! Decision boundary of two features: the predicted class at every point of a grid, with its confidence.
 //!
 //! ```text
 //! fixed: { "features": [name, name], "names": [class, …],
@@ -14,7 +14,7 @@
 use glassgrad::error::Error;
 use serde_json::{Value, json};
 
-use super::{Forward, Look, asked};
+use super::{Forward, LiveView, forward};
 use crate::chart::Axis;
 use crate::experiment::network::Network;
 use crate::experiment::plane::Plane;
@@ -23,7 +23,7 @@ use crate::experiment::study::Study;
 use crate::experiment::task::{Kind, Part, View};
 use crate::studio::encode::{bytes, list};
 
-/// The plane is looked at in so many places along each side.
+/// Grid points along each side.
 const PLACES: usize = 60;
 const MOST_POINTS: usize = 500;
 /// A class is written as one byte.
@@ -33,10 +33,10 @@ struct Boundary<'s> {
     study: &'s Study,
     names: &'s [String],
     plane: Plane,
-    asked: Forward,
+    forward: Forward,
 }
 
-pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn LiveView + '_>>, Error> {
     let task = &study.task;
     let (View::Row { numbers: 2 }, Kind::Classes { names }) = (task.about.view, &task.about.kind) else {
         return Ok(None);
@@ -47,8 +47,8 @@ pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
     let all = [features(&task.about, &task.training)?, features(&task.about, &task.test)?].concat();
     let ends = |column: usize| Axis::linear("", all.iter().skip(column).step_by(2).copied()).ends();
     let plane = Plane { across: ends(0), up: ends(1), places: PLACES };
-    let asked = asked(inputs_of(study, &plane.points())?);
-    Ok(Some(Box::new(Boundary { study, names, plane, asked })))
+    let forward = forward(inputs_of(study, &plane.points())?);
+    Ok(Some(Box::new(Boundary { study, names, plane, forward })))
 }
 
 impl Boundary<'_> {
@@ -64,7 +64,7 @@ impl Boundary<'_> {
     }
 }
 
-impl Look for Boundary<'_> {
+impl LiveView for Boundary<'_> {
     fn fixed(&self) -> Result<Value, Error> {
         let task = &self.study.task;
         Ok(json!({
@@ -78,14 +78,14 @@ impl Look for Boundary<'_> {
         }))
     }
 
-    fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        let outputs = (self.asked)(network)?.to_f64_vec()?;
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error> {
+        let outputs = (self.forward)(network)?.to_f64_vec()?;
         let loss = self.study.settings.loss;
-        let told: Vec<(usize, f64)> =
+        let predictions: Vec<(usize, f64)> =
             outputs.chunks(self.names.len().max(1)).map(|outputs| lead(loss, outputs)).collect();
         Ok(json!({
-            "class": bytes(told.iter().map(|(class, _)| *class as u8)),
-            "certainty": bytes(told.iter().map(|(_, lead)| (255.0 * lead).round() as u8)),
+            "class": bytes(predictions.iter().map(|(class, _)| *class as u8)),
+            "certainty": bytes(predictions.iter().map(|(_, lead)| (255.0 * lead).round() as u8)),
         }))
     }
 }
@@ -112,10 +112,10 @@ mod tests {
                 let x = end("across", 0) + part(column) * (end("across", 1) - end("across", 0));
                 let y = end("up", 1) - part(row) * (end("up", 1) - end("up", 0));
                 let point = Tensor::from([[x, y]]).cast(dtype.dtype());
-                let told = study.start.apply(&point).softmax(-1).to_f64_vec().expect("two probabilities");
-                let class = usize::from(told[1] > told[0]);
+                let predictions = study.start.apply(&point).softmax(-1).to_f64_vec().expect("two probabilities");
+                let class = usize::from(predictions[1] > predictions[0]);
                 assert_eq!(usize::from(classes[60 * row + column]), class);
-                let certainty = 255.0 * (2.0 * told[class] - 1.0);
+                let certainty = 255.0 * (2.0 * predictions[class] - 1.0);
                 assert!((f64::from(certainties[60 * row + column]) - certainty).abs() < 0.6, "{certainty}");
             }
         }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! fixed: { "names": [class, …], "examples": count, "all": count }
-//! live:  { "counts": [[class, told, count], …], "right": count }
+//! live:  { "counts": [[class, predicted, count], …], "right": count }
 //! ```
 //!
-//! Pairs that do not occur are left out. At most 2,000 examples are looked at, evenly spread over the `all` of the part.
+//! Pairs that do not occur are left out. At most 2,000 examples are evaluated, evenly spaced over the `all` of the test set.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Forward, Look, asked};
+use super::{Forward, LiveView, forward};
 use crate::experiment::network::Network;
 use crate::experiment::predictions::{confusions, spread};
 use crate::experiment::study::Study;
@@ -22,31 +22,33 @@ const MOST_EXAMPLES: usize = 2000;
 
 struct Confusion<'s> {
     names: &'s [String],
-    /// The classes of the examples that are looked at.
+    /// The actual classes of the evaluated examples.
     classes: Vec<i64>,
     all: usize,
-    asked: Forward,
+    forward: Forward,
 }
 
-pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn LiveView + '_>>, Error> {
     let Kind::Classes { names } = &study.task.about.kind else { return Ok(None) };
     let all = study.task.test.len();
     let places = spread(&(0..all).collect::<Vec<usize>>(), MOST_EXAMPLES);
     let (inputs, classes) = study.task.test.batch(&places)?;
-    let asked = asked(inputs.realise()?);
-    Ok(Some(Box::new(Confusion { names, classes: classes.to_vec::<i64>()?, all, asked })))
+    let forward = forward(inputs.realise()?);
+    Ok(Some(Box::new(Confusion { names, classes: classes.to_vec::<i64>()?, all, forward })))
 }
 
-impl Look for Confusion<'_> {
+impl LiveView for Confusion<'_> {
     fn fixed(&self) -> Result<Value, Error> {
         Ok(json!({ "names": self.names, "examples": self.classes.len(), "all": self.all }))
     }
 
-    fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        let outputs = (self.asked)(network)?.to_f64_vec()?;
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error> {
+        let outputs = (self.forward)(network)?.to_f64_vec()?;
         let counts = confusions(&self.classes, &outputs, self.names.len());
-        let right: usize = counts.iter().filter(|((class, told), _)| class == told).map(|(_, count)| count).sum();
-        let triples: Vec<[usize; 3]> = counts.iter().map(|((class, told), count)| [*class, *told, *count]).collect();
+        let right: usize =
+            counts.iter().filter(|((class, predicted), _)| class == predicted).map(|(_, count)| count).sum();
+        let triples: Vec<[usize; 3]> =
+            counts.iter().map(|((class, predicted), count)| [*class, *predicted, *count]).collect();
         Ok(json!({ "counts": triples, "right": right }))
     }
 }
@@ -58,12 +60,13 @@ mod tests {
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
 
     #[test]
-    fn what_is_right_is_the_accuracy_of_the_judge() {
+    fn correct_predictions_are_the_accuracy_of_the_evaluator() {
         for (data, dtype) in [("iris", Number::F64), ("digits", Number::F32)] {
             let study = suited(data, |settings| settings.dtype = dtype);
             let (fixed, live) = live_and_fixed("confusion", &study, &study.start);
-            let judged = Evaluator::new(&study.objective, &study.task.test).evaluate(&study.start).expect("a verdict");
-            let Measure::Accuracy(part) = judged.score.measure else { panic!("an accuracy") };
+            let evaluated =
+                Evaluator::new(&study.objective, &study.task.test).evaluate(&study.start).expect("a verdict");
+            let Measure::Accuracy(part) = evaluated.score.measure else { panic!("an accuracy") };
             let examples = fixed["examples"].as_f64().expect("a count");
             assert_eq!(live["right"].as_f64().expect("a count"), (part * examples).round());
             let triples = live["counts"].as_array().expect("counts");

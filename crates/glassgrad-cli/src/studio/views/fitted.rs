@@ -1,4 +1,4 @@
-//! One feature with numbers: the curve that is told, and the examples.
+//! Regression on one feature: the fitted curve, and the examples.
 //!
 //! ```text
 //! fixed: { "feature": name, "names": [name, …], "x": [number, …],
@@ -11,15 +11,15 @@
 use glassgrad::error::Error;
 use serde_json::{Value, json};
 
-use super::{Columns, Forward, Look, asked};
+use super::{Columns, Forward, LiveView, forward};
 use crate::chart::Axis;
 use crate::experiment::network::Network;
-use crate::experiment::predictions::{features, inputs_of, spread, wanted};
+use crate::experiment::predictions::{features, inputs_of, spread, targets};
 use crate::experiment::study::Study;
 use crate::experiment::task::{Kind, Part, View};
 use crate::studio::encode::list;
 
-/// The curve is looked at in so many places.
+/// Points of the curve.
 const PLACES: usize = 200;
 const MOST_POINTS: usize = 500;
 
@@ -27,10 +27,10 @@ struct Fitted<'s> {
     study: &'s Study,
     columns: Columns<'s>,
     x: Vec<f64>,
-    asked: Forward,
+    forward: Forward,
 }
 
-pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn LiveView + '_>>, Error> {
     let task = &study.task;
     let (View::Row { numbers: 1 }, Kind::Numbers { names, scale }) = (task.about.view, &task.about.kind) else {
         return Ok(None);
@@ -38,23 +38,23 @@ pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
     let all = [features(&task.about, &task.training)?, features(&task.about, &task.test)?].concat();
     let (low, high) = Axis::linear("", all.into_iter()).ends();
     let x: Vec<f64> = (0..PLACES).map(|k| low + (high - low) * k as f64 / (PLACES - 1) as f64).collect();
-    let asked = asked(inputs_of(study, &x)?);
+    let forward = forward(inputs_of(study, &x)?);
     let columns = Columns { loss: study.settings.loss, names, scale };
-    Ok(Some(Box::new(Fitted { study, columns, x, asked })))
+    Ok(Some(Box::new(Fitted { study, columns, x, forward })))
 }
 
 impl Fitted<'_> {
     fn points(&self, part: &Part) -> Result<Value, Error> {
         let x = features(&self.study.task.about, part)?;
         let columns = self.columns.names.len();
-        let y = wanted(part, columns, self.columns.scale)?;
+        let y = targets(part, columns, self.columns.scale)?;
         let rows: Vec<&[f64]> = y.chunks(columns.max(1)).collect();
         let y = spread(&rows, MOST_POINTS).concat();
         Ok(json!({ "x": list(&spread(&x, MOST_POINTS)), "y": self.columns.lists(&y), "all": x.len() }))
     }
 }
 
-impl Look for Fitted<'_> {
+impl LiveView for Fitted<'_> {
     fn fixed(&self) -> Result<Value, Error> {
         let task = &self.study.task;
         Ok(json!({
@@ -66,8 +66,8 @@ impl Look for Fitted<'_> {
         }))
     }
 
-    fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        self.columns.told(&(self.asked)(network)?)
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error> {
+        self.columns.predicted(&(self.forward)(network)?)
     }
 }
 
@@ -90,14 +90,14 @@ mod tests {
             for place in [0, 77, 199] {
                 let x = fixed["x"][place].as_f64().expect("a place");
                 let point = Tensor::from([[(x - inputs.mean[0]) / inputs.deviation[0]]]).cast(dtype.dtype());
-                let told = study.start.apply(&point).to_f64_vec().expect("outputs");
-                let close = |shown: &serde_json::Value, wanted: f64| {
+                let predicted = study.start.apply(&point).to_f64_vec().expect("outputs");
+                let close = |shown: &serde_json::Value, expected: f64| {
                     let shown = shown.as_f64().expect("a number");
-                    assert!((shown - wanted).abs() <= 1e-4 * (1.0 + wanted.abs()), "{shown} and {wanted}");
+                    assert!((shown - expected).abs() <= 1e-4 * (1.0 + expected.abs()), "{shown} and {expected}");
                 };
-                close(&live["predicted"][0][place], told[0] * scale.deviation[0] + scale.mean[0]);
+                close(&live["predicted"][0][place], predicted[0] * scale.deviation[0] + scale.mean[0]);
                 match loss {
-                    Loss::Normal => close(&live["deviation"][0][place], told[1].exp() * scale.deviation[0]),
+                    Loss::Normal => close(&live["deviation"][0][place], predicted[1].exp() * scale.deviation[0]),
                     _ => assert!(live["deviation"].is_null()),
                 }
             }

@@ -15,7 +15,7 @@ use glassgrad::tree::Tree as _;
 use glassgrad::{compile, grad};
 use serde_json::{Value, json};
 
-use super::Look;
+use super::LiveView;
 use crate::experiment::network::Network;
 use crate::experiment::predictions::Histogram;
 use crate::experiment::study::Study;
@@ -32,7 +32,7 @@ struct Histograms<'s> {
     gradients: Gradients<'s>,
 }
 
-pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn LiveView + '_>>, Error> {
     let sample = study.sample()?.realise()?;
     let examples = sample.0.shape().first().copied().unwrap_or(0);
     let gradients = compile(|(network, batch): &(Network, (Tensor, Tensor))| {
@@ -42,8 +42,8 @@ pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
     Ok(Some(Box::new(Histograms { examples, gradients: Box::new(gradients) })))
 }
 
-impl Look for Histograms<'_> {
-    fn look(&mut self, network: &Network) -> Result<Value, Error> {
+impl LiveView for Histograms<'_> {
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error> {
         let gradients = (self.gradients)(network)?.flatten();
         let leaves = network.leaves().into_iter().zip(gradients).filter(|((_, leaf), _)| leaf.is_float());
         let parameter = |((path, leaf), gradients): ((glassgrad::tree::Path, Tensor), Tensor)| {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_number_is_counted_and_slopes_are_slopes() {
-        // Finite differences are told from 64-bit numbers.
+        // Finite differences are computed in 64 bits.
         let study = suited("iris", |settings| settings.dtype = Number::F64);
         let (_, live) = live_and_fixed("histograms", &study, &study.start);
         let sample = study.sample().expect("examples");

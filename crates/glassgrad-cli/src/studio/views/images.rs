@@ -14,9 +14,9 @@ use glassgrad::error::Error;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Forward, Look, asked};
+use super::{Forward, LiveView, forward};
 use crate::experiment::network::Network;
-use crate::experiment::objective::told_classes;
+use crate::experiment::objective::predicted_classes;
 use crate::experiment::predictions::{are_probabilities, shares, spread, unscaled};
 use crate::experiment::study::Study;
 use crate::experiment::task::{Kind, View};
@@ -29,21 +29,21 @@ struct Images<'s> {
     names: &'s [String],
     size: [usize; 2],
     places: Vec<usize>,
-    asked: Forward,
+    forward: Forward,
 }
 
-pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn LiveView + '_>>, Error> {
     let task = &study.task;
     let (View::Image { height, width }, Kind::Classes { names }) = (task.about.view, &task.about.kind) else {
         return Ok(None);
     };
     let mut places = spread(&(0..task.test.len()).collect::<Vec<usize>>(), EXAMPLES);
     places.truncate(EXAMPLES);
-    let asked = asked(task.test.batch(&places)?.0.realise()?);
-    Ok(Some(Box::new(Images { study, names, size: [height, width], places, asked })))
+    let forward = forward(task.test.batch(&places)?.0.realise()?);
+    Ok(Some(Box::new(Images { study, names, size: [height, width], places, forward })))
 }
 
-impl Look for Images<'_> {
+impl LiveView for Images<'_> {
     fn fixed(&self) -> Result<Value, Error> {
         let (inputs, classes) = self.study.task.test.batch(&self.places)?;
         let pixels = unscaled(&self.study.task.about, &inputs, self.places.len())?;
@@ -65,12 +65,12 @@ impl Look for Images<'_> {
         }))
     }
 
-    fn look(&mut self, network: &Network) -> Result<Value, Error> {
-        let outputs = (self.asked)(network)?.to_f64_vec()?;
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error> {
+        let outputs = (self.forward)(network)?.to_f64_vec()?;
         let classes = self.names.len().max(1);
         let shares = |outputs: &[f64]| list(&shares(self.study.settings.loss, outputs));
         Ok(json!({
-            "predicted": told_classes(&outputs, classes).collect::<Vec<i64>>(),
+            "predicted": predicted_classes(&outputs, classes).collect::<Vec<i64>>(),
             "shares": outputs.chunks(classes).map(shares).collect::<Vec<Value>>(),
         }))
     }
@@ -99,10 +99,10 @@ mod tests {
                 let place = example["index"].as_u64().expect("a place") as usize;
                 let (inputs, class) = study.task.test.batch(&[place]).expect("an example");
                 assert_eq!(example["class"].as_f64(), class.to_f64_vec().ok().map(|class| class[0]));
-                let told = study.start.apply(&inputs).softmax(-1).to_f64_vec().expect("probabilities");
-                for (class, wanted) in told.iter().enumerate() {
+                let predicted = study.start.apply(&inputs).softmax(-1).to_f64_vec().expect("probabilities");
+                for (class, expected) in predicted.iter().enumerate() {
                     let shown = live["shares"][number][class].as_f64().expect("a share");
-                    assert!((shown - wanted).abs() < 1e-5, "{shown} and {wanted}");
+                    assert!((shown - expected).abs() < 1e-5, "{shown} and {expected}");
                 }
                 let scale = &study.task.about.scale;
                 let ink = inputs.to_f64_vec().expect("pixels");

@@ -1,7 +1,7 @@
-//! What can be watched while a network learns: a file and a row for each view.
+//! Live views of a training run: a file and a row for each view.
 //!
-//! A view is made once for a run, with its program and its examples, and then looks at one network after another. What
-//! does not change between looks is told once, by [`Look::fixed`]. How bytes are written stands in [`super::encode`].
+//! A view is constructed once for a run, with its compiled program and its examples, and then evaluated on one network after another. What
+//! does not change is published once, by [`LiveView::fixed`]. The encoding of bytes is in [`super::encode`].
 
 mod boundary;
 mod confusion;
@@ -27,19 +27,19 @@ use crate::experiment::study::Study;
 use crate::experiment::task::Scale;
 use crate::studio::encode::list;
 
-/// Someone who looks at networks.
-pub(in crate::studio) trait Look {
-    /// What is the same at every look.
+/// A view that is evaluated on networks.
+pub(in crate::studio) trait LiveView {
+    /// The part that does not change between evaluations.
     fn fixed(&self) -> Result<Value, Error> {
         Ok(Value::Null)
     }
 
-    /// What a network shows.
-    fn look(&mut self, network: &Network) -> Result<Value, Error>;
+    /// The view of a network.
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error>;
 }
 
-/// What makes a view of an experiment, or tells that it does not fit.
-type Make = for<'s> fn(&'s Study) -> Result<Option<Box<dyn Look + 's>>, Error>;
+/// Constructs a view of an experiment, or returns `None` if it does not apply.
+type Make = for<'s> fn(&'s Study) -> Result<Option<Box<dyn LiveView + 's>>, Error>;
 
 /// A view, by its name.
 pub(in crate::studio) struct View {
@@ -58,19 +58,19 @@ pub(in crate::studio) const VIEWS: &[View] = &[
     View { name: "histograms", make: histograms::make },
 ];
 
-/// What networks tell of inputs that stay the same.
+/// The forward pass on fixed inputs.
 type Forward = Box<dyn Fn(&Network) -> Result<Tensor, Error>>;
 
-/// Asks networks about these inputs, by a program that is made once.
-fn asked(inputs: Tensor) -> Forward {
+/// The forward pass on these inputs, compiled once.
+fn forward(inputs: Tensor) -> Forward {
     let program = compile(|(network, inputs): &(Network, Tensor)| network.apply(inputs));
     Box::new(move |network| program.call(&(network.clone(), inputs.clone())))
 }
 
-/// More columns of numbers than this are not shown.
+/// At most this many columns are shown.
 const MOST_NUMBERS: usize = 4;
 
-/// Numbers in columns with names, which a network tells in its own scale.
+/// Named target columns, which the network predicts in scaled units.
 struct Columns<'s> {
     loss: Loss,
     names: &'s [String],
@@ -88,10 +88,10 @@ impl<'s> Columns<'s> {
         (0..self.names().len()).map(|place| list(&column(table, place, self.names.len()))).collect()
     }
 
-    /// What outputs tell, in the units of the data.
-    fn told(&self, outputs: &Tensor) -> Result<Value, Error> {
-        let told = Numbers::of(self.loss, self.scale, outputs)?;
-        let deviations = told.deviations.map(|deviations| self.lists(&deviations));
-        Ok(json!({ "predicted": self.lists(&told.means), "deviation": deviations }))
+    /// Predicted values in the units of the data.
+    fn predicted(&self, outputs: &Tensor) -> Result<Value, Error> {
+        let predicted = Numbers::of(self.loss, self.scale, outputs)?;
+        let deviations = predicted.deviations.map(|deviations| self.lists(&deviations));
+        Ok(json!({ "predicted": self.lists(&predicted.means), "deviation": deviations }))
     }
 }

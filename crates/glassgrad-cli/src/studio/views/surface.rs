@@ -1,4 +1,4 @@
-//! The loss around the way that the optimizer took, over a plane through it.
+//! Loss surface around the trajectory of the optimizer, over a plane through it.
 //!
 //! ```text
 //! { "across": [low, high], "up": [low, high], "places": 25, "losses": [[number for each column] for each row],
@@ -6,7 +6,7 @@
 //!   "random": whether the second direction is a random one, "examples": count }
 //! ```
 //!
-//! The first axis goes from the first network to the last one, the second along the largest direction of the way that is left.
+//! The first axis goes from the first network to the last one, the second along the first principal direction of the residual trajectory.
 //! Coordinates are distances in the space of all weights; the first network is at (0, 0), the last one at (distance, 0).
 //! Rows go from the top down, and the outermost columns and rows lie on the ends. `losses` are those of networks on the plane; the
 //! losses of the path are those of the networks themselves, which lie beside the plane by at most `off`.
@@ -22,28 +22,28 @@ use crate::experiment::network::Network;
 use crate::experiment::study::Study;
 use crate::studio::encode::{list, rounded};
 
-/// The plane is looked at in so many places along each side.
+/// Grid points along each side.
 const PLACES: usize = 25;
-/// What lies around the way, as a part of its length on each side.
+/// The margin around the trajectory on each side, as a fraction of its length.
 const MARGIN: f64 = 0.3;
 /// The smaller side of the plane has at least this part of the larger one.
 const NARROWEST: f64 = 0.5;
-/// So many networks of the way are told.
+/// At most this many points of the trajectory are sent.
 const MOST_NETWORKS: usize = 200;
-/// The networks that the second direction is found from have so many weights in all.
+/// The second direction is computed from at most this many weights in all.
 const MOST_WEIGHTS: usize = 1 << 24;
-/// The power method makes so many rounds.
+/// Iterations of the power method.
 const ROUNDS: usize = 100;
-/// Directions shorter than this part of the way are nothing but rounding.
+/// Directions shorter than this fraction of the trajectory are rounding.
 const NOTHING: f64 = 1e-6;
 
-/// The loss over a plane through the way from the first of some networks to the last one.
+/// The loss over a plane through the trajectory from the first network to the last one.
 pub(in crate::studio) fn surface(study: &Study, path: &[Network]) -> Result<Value, Error> {
     let plane = Directions::of(study, path)?;
     let loss = plane.loss(study)?;
-    let told = kept(path, MOST_NETWORKS);
+    let shown = kept(path, MOST_NETWORKS);
     let mut coordinates = Vec::new();
-    for network in &told {
+    for network in &shown {
         coordinates.push(plane.coordinates(network)?);
     }
     let across = ends(coordinates.iter().map(|place| place[0]));
@@ -58,7 +58,7 @@ pub(in crate::studio) fn surface(study: &Study, path: &[Network]) -> Result<Valu
         losses.push(list(&row?));
     }
     let mut points = Vec::new();
-    for (network, [x, y, _]) in told.iter().zip(&coordinates) {
+    for (network, [x, y, _]) in shown.iter().zip(&coordinates) {
         points.push(json!({ "x": rounded(*x), "y": rounded(*y), "loss": rounded(loss.of(network)?) }));
     }
     Ok(json!({
@@ -73,7 +73,7 @@ pub(in crate::studio) fn surface(study: &Study, path: &[Network]) -> Result<Valu
     }))
 }
 
-/// At most so many of a way, with its first and its last.
+/// At most `most` points of a trajectory, with its first and its last.
 fn kept(path: &[Network], most: usize) -> Vec<&Network> {
     let (last, every) = (path.len().saturating_sub(1), path.len().div_ceil(most.max(2) - 1).max(1));
     path.iter()
@@ -102,8 +102,8 @@ fn weights(network: &Network) -> Result<Vec<f64>, Error> {
     }
     match weights.iter().all(|weight| weight.is_finite()) {
         true => Ok(weights),
-        false => Err(Error::new("surface", "a network of the way has weights that are not finite")
-            .help("look at the way before it was spoiled")),
+        false => Err(Error::new("surface", "a network of the trajectory has weights that are not finite")
+            .help("inspect the trajectory before it diverged")),
     }
 }
 
@@ -135,14 +135,14 @@ struct Directions<'p> {
     first: Vec<f64>,
     axes: [Vec<f64>; 2],
     is_random: bool,
-    /// A length that suits the weights, where the way has none.
+    /// A length in proportion to the weights, where the trajectory has none.
     unit: f64,
 }
 
 impl<'p> Directions<'p> {
     fn of(study: &Study, path: &'p [Network]) -> Result<Directions<'p>, Error> {
         let (Some(like), Some(last)) = (path.first(), path.last()) else {
-            return Err(Error::new("surface", "the way has no network"));
+            return Err(Error::new("surface", "the trajectory has no network"));
         };
         let first = weights(like)?;
         if first.is_empty() {
@@ -151,9 +151,9 @@ impl<'p> Directions<'p> {
         let random = |number: u64| {
             Tensor::normal(Key::new(study.settings.seed).fold(11).fold(number), [first.len()]).to_f64_vec()
         };
-        let way = difference(&weights(last)?, &first);
-        let length = product(&way, &way).sqrt();
-        let across = normalised(if length > 0.0 { way } else { random(0)? });
+        let direction = difference(&weights(last)?, &first);
+        let length = product(&direction, &direction).sqrt();
+        let across = normalised(if length > 0.0 { direction } else { random(0)? });
         let mut rest = Vec::new();
         for network in kept(path, (MOST_WEIGHTS / first.len()).clamp(2, MOST_NETWORKS)) {
             rest.push(without(difference(&weights(network)?, &first), &across));
@@ -271,8 +271,8 @@ mod tests {
     use crate::experiment::settings::{Model, Number};
     use crate::studio::views::tests::{moved, of_text, spoiled, suited};
 
-    /// A way that bends: a few steps of gradient descent from the initial weights.
-    fn way(study: &Study, steps: usize) -> Vec<Network> {
+    /// A curved trajectory: a few steps of gradient descent from the initial weights.
+    fn trajectory(study: &Study, steps: usize) -> Vec<Network> {
         let sample = study.sample().expect("examples");
         let mut path = vec![study.start.clone()];
         for _ in 0..steps {
@@ -293,16 +293,16 @@ mod tests {
     fn the_plane_goes_through_the_first_and_the_last_network() {
         for (dtype, tolerance) in [(Number::F64, 1e-10), (Number::F32, 1e-5)] {
             let study = suited("moons", |settings| settings.dtype = dtype);
-            let path = way(&study, 12);
+            let path = trajectory(&study, 12);
             let plane = Directions::of(&study, &path).expect("a plane");
             let loss = plane.loss(&study).expect("a program");
             let sample = study.sample().expect("examples");
             for network in [&path[0], &path[12]] {
                 let [x, y, off] = plane.coordinates(network).expect("a place");
-                let wanted = study.objective.of_batch_plainly(network, &sample).item().expect("a loss");
+                let expected = study.objective.of_batch_plainly(network, &sample).item().expect("a loss");
                 let on_the_plane = loss.at(x, y).expect("a loss");
-                assert!((on_the_plane - wanted).abs() <= tolerance * wanted, "{on_the_plane} and {wanted}");
-                assert!((loss.of(network).expect("a loss") - wanted).abs() <= tolerance * wanted);
+                assert!((on_the_plane - expected).abs() <= tolerance * expected, "{on_the_plane} and {expected}");
+                assert!((loss.of(network).expect("a loss") - expected).abs() <= tolerance * expected);
                 assert!(off <= 1e-6 && y.abs() <= 1e-6, "{off}, {y}");
             }
             assert!(!plane.is_random);
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn no_other_direction_holds_more_of_the_way() {
         let study = suited("iris", |_| {});
-        let path = way(&study, 10);
+        let path = trajectory(&study, 10);
         let plane = Directions::of(&study, &path).expect("a plane");
         let rest: Vec<Vec<f64>> = path
             .iter()
@@ -333,12 +333,12 @@ mod tests {
     #[test]
     fn the_answer_holds_the_grid_and_the_way() {
         let study = suited("moons", |settings| settings.layers = vec![4]);
-        let path = way(&study, 6);
+        let path = trajectory(&study, 6);
         let answer = surface(&study, &path).expect("a surface");
         let rows = answer["losses"].as_array().expect("rows");
         assert!(rows.len() == 25 && rows.iter().all(|row| row.as_array().map(Vec::len) == Some(25)));
         assert_eq!(answer["path"].as_array().map(Vec::len), Some(7));
-        for point in answer["path"].as_array().expect("a way") {
+        for point in answer["path"].as_array().expect("a trajectory") {
             for (place, side) in [("x", "across"), ("y", "up")] {
                 let inside = number(&answer[side][0])..=number(&answer[side][1]);
                 assert!(inside.contains(&number(&point[place])));
@@ -368,7 +368,7 @@ mod tests {
         for study in
             [suited("moons", |settings| (settings.model, settings.layers) = (Model::Sparse, vec![4])), of_text(|_| {})]
         {
-            assert!(surface(&study, &way(&study, 2)).is_ok());
+            assert!(surface(&study, &trajectory(&study, 2)).is_ok());
             assert!(surface(&study, &[]).unwrap_err().to_string().contains("no network"));
             let error = surface(&study, &[study.start.clone(), spoiled(&study.start)]).unwrap_err();
             assert!(error.to_string().contains("not finite"), "{error}");

@@ -15,25 +15,25 @@ use crate::experiment::task::Task;
 use crate::failure::Failure;
 use crate::sources::Place;
 
-fn told<T>(failure: Failure) -> T {
+fn fail<T>(failure: Failure) -> T {
     panic!("{failure}")
 }
 
 /// An experiment on data with a name.
 pub(in crate::studio) fn suited(data: &str, change: impl FnOnce(&mut Settings)) -> Study {
-    let mut settings = datasets::suited(data, None).unwrap_or_else(told);
+    let mut settings = datasets::suited(data, None).unwrap_or_else(fail);
     change(&mut settings);
-    let task = datasets::load(&settings, &Place { folder: None, download: false, mirror: None }).unwrap_or_else(told);
-    Study::new(settings, task).unwrap_or_else(told)
+    let task = datasets::load(&settings, &Place { folder: None, download: false, mirror: None }).unwrap_or_else(fail);
+    Study::new(settings, task).unwrap_or_else(fail)
 }
 
 /// An experiment on a text.
 pub(in crate::studio) fn of_text(change: impl FnOnce(&mut Settings)) -> Study {
-    let mut settings = datasets::suited("a.txt", Some(Model::Gru)).unwrap_or_else(told);
+    let mut settings = datasets::suited("a.txt", Some(Model::Gru)).unwrap_or_else(fail);
     (settings.layers, settings.context) = (vec![4], 8);
     change(&mut settings);
-    let task = Task::of_text("text", &"a & b, and so on\n".repeat(60), &settings).unwrap_or_else(told);
-    Study::new(settings, task).unwrap_or_else(told)
+    let task = Task::of_text("text", &"a & b, and so on\n".repeat(60), &settings).unwrap_or_else(fail);
+    Study::new(settings, task).unwrap_or_else(fail)
 }
 
 /// The network with every weight not a number.
@@ -55,12 +55,12 @@ pub(in crate::studio) fn moved(network: &Network, path: &str, place: usize, by: 
     network.with_leaves(leaves.collect())
 }
 
-/// What a view tells once, and of a network.
+/// The fixed part of a view, and its evaluation on a network.
 pub(in crate::studio) fn live_and_fixed(name: &str, study: &Study, network: &Network) -> (Value, Value) {
     let view = VIEWS.iter().find(|view| view.name == name).expect("the view");
-    let mut made = (view.make)(study).expect("a view").expect("that fits");
-    let fixed = made.fixed().expect("what stays the same");
-    (fixed, made.look(network).expect("what a network shows"))
+    let mut live_view = (view.make)(study).expect("a view").expect("that fits");
+    let fixed = live_view.fixed().expect("what stays the same");
+    (fixed, live_view.evaluate(network).expect("what a network shows"))
 }
 
 fn names(study: &Study) -> Vec<&'static str> {
@@ -81,13 +81,13 @@ fn views_fit_what_is_learnt() {
 fn answers_are_small_and_quick() {
     for study in [suited("moons", |_| {}), suited("digits", |_| {}), of_text(|_| {})] {
         for view in VIEWS {
-            let Some(mut made) = (view.make)(&study).expect("a view") else { continue };
-            made.look(&study.start).expect("the first look");
+            let Some(mut live_view) = (view.make)(&study).expect("a view") else { continue };
+            live_view.evaluate(&study.start).expect("the first evaluation");
             let begin = Instant::now();
-            let live = made.look(&study.start).expect("a look").to_string();
+            let live = live_view.evaluate(&study.start).expect("an evaluation").to_string();
             println!("{} {}: {} bytes, {:?}", study.task.about.name, view.name, live.len(), begin.elapsed());
             assert!(live.len() < 100_000, "{}: {} bytes", view.name, live.len());
-            let fixed = made.fixed().expect("what stays the same").to_string();
+            let fixed = live_view.fixed().expect("what stays the same").to_string();
             assert!(fixed.len() < 100_000, "{}: {} bytes", view.name, fixed.len());
         }
     }

@@ -16,7 +16,7 @@ use glassgrad::expr::Tensor;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::Look;
+use super::LiveView;
 use crate::experiment::network::Network;
 use crate::experiment::study::Study;
 use crate::experiment::units::Units;
@@ -28,12 +28,12 @@ const MOST_PARAMETERS: usize = 100;
 
 struct Weights<'s>(&'s Study);
 
-pub(super) fn make(study: &Study) -> Result<Option<Box<dyn Look + '_>>, Error> {
+pub(super) fn make(study: &Study) -> Result<Option<Box<dyn LiveView + '_>>, Error> {
     Ok(Some(Box::new(Weights(study))))
 }
 
-impl Look for Weights<'_> {
-    fn look(&mut self, network: &Network) -> Result<Value, Error> {
+impl LiveView for Weights<'_> {
+    fn evaluate(&mut self, network: &Network) -> Result<Value, Error> {
         let units = Units::of(self.0.task.about.view, network, MOST_TILES)?.map(|units| {
             let tile = |weights: &Vec<f64>| {
                 let (cells, scale) = signed(weights);

@@ -33,10 +33,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         },
         apply: |call| {
             let (shape, count) = (call.sizes(), call.x().shape().elements());
-            let wanted: usize = shape.iter().product();
+            let elements: usize = shape.iter().product();
             let flat = call.x().flatten();
-            let repeated = if wanted > count { flat.tile(&[wanted.div_ceil(count.max(1))]) } else { flat };
-            vec![repeated.slice(&[Index::Range(None, Some(wanted as isize), 1)]).reshape(&shape[..])]
+            let repeated = if elements > count { flat.tile(&[elements.div_ceil(count.max(1))]) } else { flat };
+            vec![repeated.slice(&[Index::Range(None, Some(elements as isize), 1)]).reshape(&shape[..])]
         },
     },
     Operation {

@@ -5,7 +5,7 @@ use glassgrad::Tensor;
 use super::super::builder::{Builder, Draft, Entry};
 use super::Operation;
 
-/// A square matrix made from a value.
+/// A square matrix built from a value.
 fn matrix(builder: &mut Builder) -> Option<Entry> {
     let dtype = builder.float()?.dtype;
     let size = builder.random.between(1, 4) as usize;

@@ -18,7 +18,7 @@ pub struct RowEntry {
     pub parameter: f64,
     /// Centre and radius of the domain of each argument.
     pub domain: Vec<(f64, f64)>,
-    /// The largest of the values and slopes on the domain, at least 1.
+    /// The largest of the values and derivatives on the domain, at least 1.
     pub scale: f64,
     /// Whether the sign of a zero matters, which executors are free to choose.
     pub sees_zeros: bool,
@@ -31,7 +31,7 @@ pub fn rows() -> &'static [RowEntry] {
         fn add(&mut self, row: &Row) {
             let parameter = row.parameter.map_or(0.0, |parameter| parameter.default);
             let value = |at: f64| -> f64 {
-                // Along the diagonal of the domain, so that one number tells of all arguments.
+                // Along the diagonal of the domain, so that one number samples all arguments.
                 let x: Vec<f64> = row.domain.iter().map(|range| range.start + at * (range.end - range.start)).collect();
                 let value = match &x[..] {
                     [x] => row.operation.apply_unary(*x, parameter),

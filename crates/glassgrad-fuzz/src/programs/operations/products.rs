@@ -52,7 +52,7 @@ fn einsum(builder: &mut Builder) -> Option<Draft> {
     Some(Draft::new("einsum", &operands.iter().collect::<Vec<_>>()).text(text).bound(bound))
 }
 
-/// A convolution: input [batch, channels, n…] and kernel [outputs, channels / groups, k…], made to measure.
+/// A convolution: input [batch, channels, n…] and kernel [outputs, channels / groups, k…], with matching shapes.
 fn convolution(builder: &mut Builder, name: &str, axes: usize, is_transposed: bool) -> Option<Draft> {
     let dtype = builder.float()?.dtype;
     let random = &mut builder.random;

@@ -269,8 +269,8 @@ impl Application<'_> {
         let size = leading[0].shape()[0];
         if size == 0 {
             let zeros: Vec<Tensor> = leading.iter().map(|x| Tensor::full(&x.shape()[1..], 0.0, x.dtype())).collect();
-            let made = self.call(&zeros);
-            return made.iter().map(|one| no_entries(one.clone()).move_axis(0, out_axis as isize)).collect();
+            let results = self.call(&zeros);
+            return results.iter().map(|one| no_entries(one.clone()).move_axis(0, out_axis as isize)).collect();
         }
         let examples: Vec<Vec<Tensor>> = (0..size)
             .map(|place| self.call(&leading.iter().map(|x| x.slice(&[s(place as isize)])).collect::<Vec<_>>()))
@@ -391,7 +391,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             });
             for _ in 0..steps {
                 match step.update(&mut state, &data) {
-                    Ok(made) => rest = made,
+                    Ok(results) => rest = results,
                     Err(error) => return call.failed(&error),
                 }
             }

@@ -17,9 +17,9 @@ const STEPS: [i32; 6] = [6, 9, 12, 15, 18, 21];
 /// How often the runs for a tolerance are repeated.
 const RUNS: u64 = 6;
 
-/// A slope by central differences, how far those of both sides are apart, and how uncertain it is.
+/// A directional derivative by central differences, the gap of the one-sided differences, and the error estimate.
 struct Estimate {
-    slope: f64,
+    derivative: f64,
     gap: f64,
     error: f64,
     /// What rounding of the function may do to the gap.
@@ -118,7 +118,7 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
     let v: Vec<Tensor> = x.iter().map(|x| direction(&mut random, x.shape())).collect();
     let (Ok(gradient), Ok(v)) = (numbers(&grad(function)(&x)), numbers(&v)) else { return Ok(()) };
     let terms: Vec<f64> = gradient.iter().zip(&v).map(|(g, v)| g * v).collect();
-    let slope: f64 = terms.iter().sum();
+    let derivative: f64 = terms.iter().sum();
     let compiled = compile(function);
     let at = |step: f64| -> Option<f64> {
         let mut rest = &v[..];
@@ -134,7 +134,7 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
         counters::add("skipped", format!("differences: {reason}"), 1);
         Ok(())
     };
-    let Some(value) = at(0.0).filter(|_| slope.is_finite()) else { return skip("not finite") };
+    let Some(value) = at(0.0).filter(|_| derivative.is_finite()) else { return skip("not finite") };
     // What rounding does to the function: measured as all tolerances are, but for a few units in the last place.
     let rounding = (0..RUNS / 2).fold(4.0 * f64::EPSILON * value.abs(), |rounding, run| {
         let perturbed = Interpreter::new(Mode { noise: Some(run), ..SMOOTH });
@@ -146,32 +146,32 @@ pub(super) fn differences(case: &Case<'_>) -> Result<(), String> {
         let step = 2.0_f64.powi(-step);
         let (Some(after), Some(before)) = (at(step), at(-step)) else { return skip("not finite") };
         let (right, left) = ((after - value) / step, (value - before) / step);
-        let (slope, gap) = (0.5 * (right + left), (right - left).abs());
-        let error = estimates.last().map_or(f64::INFINITY, |last: &Estimate| (slope - last.slope).abs());
-        estimates.push(Estimate { slope, gap, error: error + rounding / step, rounding: 4.0 * rounding / step });
+        let (derivative, gap) = (0.5 * (right + left), (right - left).abs());
+        let error = estimates.last().map_or(f64::INFINITY, |last: &Estimate| (derivative - last.derivative).abs());
+        estimates.push(Estimate { derivative, gap, error: error + rounding / step, rounding: 4.0 * rounding / step });
     }
     let places = 1..estimates.len();
     let Some(place) = places.min_by(|a, b| estimates[*a].error.total_cmp(&estimates[*b].error)) else {
         return skip("no estimate");
     };
     let (best, before) = (&estimates[place], &estimates[place - 1]);
-    // At a kink or a jump the one-sided slopes stay apart; where the function is smooth they come together with the step.
-    let size = terms.iter().map(|term| term.abs()).sum::<f64>() + best.slope.abs();
+    // At a kink or a jump the one-sided derivatives stay apart; where the function is smooth they come together with the step.
+    let size = terms.iter().map(|term| term.abs()).sum::<f64>() + best.derivative.abs();
     let known = f64::EPSILON.powf(0.25) * size;
-    // Kinks of several terms may nearly cancel, so that a small gap that does not shrink with the step tells of them too.
+    // Kinks of several terms may nearly cancel, so that a small gap that does not shrink with the step indicates them too.
     let is_constant = best.gap > 0.5 * before.gap && best.gap > best.rounding;
     if best.gap > known || is_constant {
-        return skip("one-sided slopes differ");
+        return skip("one-sided derivatives differ");
     }
     if best.error > known {
         return skip("no convergence");
     }
     let tolerance = 8.0 * best.error + best.gap + f64::EPSILON.powf(0.5) * size;
-    if (slope - best.slope).abs() <= tolerance {
+    if (derivative - best.derivative).abs() <= tolerance {
         return Ok(());
     }
     Err(format!(
-        "the gradient along a direction is {slope:e}, but differences give {:e}, tolerance {tolerance:e}",
-        best.slope
+        "the gradient along a direction is {derivative:e}, but differences give {:e}, tolerance {tolerance:e}",
+        best.derivative
     ))
 }

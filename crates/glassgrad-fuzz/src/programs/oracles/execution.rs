@@ -159,7 +159,7 @@ fn count_nodes(results: &[Tensor]) {
     let mut seen = std::collections::HashSet::new();
     let mut kinds = std::collections::BTreeMap::new();
     while let Some(tensor) = stack.pop() {
-        // The operation of a node lives as long as the node, so its address tells nodes apart.
+        // The operation of a node lives as long as the node, so its address identifies the node.
         if !seen.insert(std::ptr::from_ref(tensor.op()) as usize) {
             continue;
         }

@@ -21,7 +21,7 @@ use crate::runner::panic_message;
 /// How many perturbed runs tolerances come from at first, and if these do not suffice.
 const RUNS: [u64; 2] = [4, 24];
 
-/// What tells the random numbers of the loss from others of the same seed.
+/// Separates the random numbers of the loss from others of the same seed.
 const LOSS: u64 = 0x5EED;
 
 /// An oracle: nothing if all agree, and what differs otherwise.
@@ -30,7 +30,7 @@ pub struct Oracle {
     pub name: &'static str,
     /// What it checks, in a line.
     pub summary: &'static str,
-    /// It is called for one program of so many, or for none, but for every one if it is named.
+    /// It runs on one program in this many, or on none, but on every one if it is named.
     pub every: u64,
     check: fn(&Case<'_>) -> Result<(), String>,
 }

@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
                 }
             }
         };
-        // Arrays of JAX do not change: sums are made anew.
+        // JAX arrays are immutable: sums are new arrays.
         let value = bare(&value);
         Ok(match (statement.adds, value.strip_prefix("-1.0 * ").or(value.strip_prefix('-'))) {
             (true, Some(positive)) => format!("    {target} = {target} - {positive}\n"),
@@ -188,7 +188,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A product in Einstein notation. Labels that repeat in the output are told apart by unit matrices, and labels that no
+    /// A product in Einstein notation. Labels that repeat in the output become unit matrices, and labels that no
     /// operand has by ones.
     fn einsum(&self, operands: &[&Operand], output: &[Label], sizes: &[Size], library: &str) -> String {
         let letter = |label: Label| char::from(b'a' + u8::try_from(label % 26).unwrap_or(0));

@@ -1,6 +1,6 @@
 //! Value, gradient and product with the Hessian as code that stands by itself.
 //!
-//! - `program` is a list of statements over arrays, made from expressions with indices;
+//! - `program` is a list of statements over arrays, lowered from expressions with indices;
 //! - `loops` writes it in Rust and C, `arrays` with NumPy and JAX, `spelling` the functions of the table in each;
 //! - `matrices` holds the functions of one matrix in Rust and C.
 

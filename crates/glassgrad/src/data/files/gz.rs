@@ -7,7 +7,7 @@ use crate::error::Error;
 /// The first bytes of every such file.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The bytes behind a gzip file, which may be at most so many.
+/// Decompresses a gzip file, up to a maximum length.
 ///
 /// ```
 /// use glassgrad::data::files::expand;
@@ -18,7 +18,7 @@ pub fn expand(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     if !is_compressed(bytes) {
         return Err(Error::new("expand", "the bytes are not those of a gzip file"));
     }
-    // One byte more than is allowed tells whether there is more.
+    // One byte beyond the limit detects excess data.
     let expanded = expand_start("expand", bytes, limit.saturating_add(1))?;
     match expanded.len() > limit {
         true => Err(Error::new("expand", format!("it expands to more than {limit} bytes"))),
@@ -57,8 +57,8 @@ mod tests {
         let packed = writer.finish().unwrap();
         assert!(packed.len() < 2_000);
         assert_eq!(expand(&packed, 1_000_000).unwrap(), vec![7; 1_000_000]);
-        let told = expand(&packed, 999_999).unwrap_err().to_string();
-        assert!(told.contains("more than 999999 bytes"), "{told}");
+        let message = expand(&packed, 999_999).unwrap_err().to_string();
+        assert!(message.contains("more than 999999 bytes"), "{message}");
         for end in 0..packed.len() {
             assert!(expand(&packed[..end], 1_000_000).is_err(), "{end}");
         }

@@ -46,7 +46,7 @@ impl Idx {
         Idx::from_bytes(&whole("idx", path)?).map_err(|error| error.within(path.display()))
     }
 
-    /// Reads bytes, which may be compressed by gzip. They are expanded up to the length that their header tells, and
+    /// Reads bytes, which may be compressed by gzip. They are expanded up to the length that their header declares, and
     /// nothing is allocated by it.
     ///
     /// ```
@@ -70,7 +70,7 @@ impl Idx {
             );
             return Err(Error::new("idx", message).help("a larger file is read if it is not compressed"));
         }
-        // One byte more than it should be tells whether there is more.
+        // One byte beyond the declared length detects excess data.
         let mut expanded = expand_start("idx", bytes, header.end().saturating_add(1))?;
         header.check(expanded.len())?;
         expanded.drain(..header.length);
@@ -148,7 +148,7 @@ impl Header {
         self.length + self.elements
     }
 
-    /// Compares what it tells with the length that the file has; a file that was expanded up to one byte too many is too long.
+    /// Compares the declared length with that of the file; a file that was expanded up to one byte too many is too long.
     fn check(&self, length: usize) -> Result<(), Error> {
         if length == self.end() {
             return Ok(());

@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | CSV, also compressed by gzip | [`Table::read`] | 2³⁴ bytes; 2³⁰ when expanded |
 //! | NPY | [`read_npy`] | 2³⁴ bytes |
-//! | NPZ | [`read_npz`], [`read_npz_within`] | 2³¹ bytes when expanded, or as told |
-//! | idx, also compressed by gzip | [`Idx::read`] | what the header tells; 2³¹ bytes when expanded |
+//! | NPZ | [`read_npz`], [`read_npz_within`] | 2³¹ bytes when expanded, or as given |
+//! | idx, also compressed by gzip | [`Idx::read`] | what the header declares; 2³¹ bytes when expanded |
 
 mod gz;
 mod header_checks;

@@ -27,7 +27,7 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Array, Error> {
     npy_from_bytes(&whole("npy", path)?).map_err(|error| error.within(path.display()))
 }
 
-/// The array in the bytes of a file of NumPy. What its header tells must be what follows.
+/// The array in the bytes of a file of NumPy. The data must match the header.
 ///
 /// ```
 /// use glassgrad::{Tensor, data::files::{npy_from_bytes, npy_to_bytes}};
@@ -39,12 +39,12 @@ pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
     let refuse = |message: String| Error::new("npy", message);
     let (Header { kind, is_by_column, shape }, elements) = header(bytes)?;
     let start = bytes.len() - elements.len();
-    let told = header_checks::elements(&shape).and_then(|count| count.checked_mul(kind.bytes()));
-    if told != Some(elements.len()) {
-        let told = told.map_or("more than any file has".to_owned(), |bytes| format!("{bytes} bytes"));
+    let declared = header_checks::elements(&shape).and_then(|count| count.checked_mul(kind.bytes()));
+    if declared != Some(elements.len()) {
+        let declared = declared.map_or("more than any file has".to_owned(), |bytes| format!("{bytes} bytes"));
         let (shape, there) = (Shape::from(shape), elements.len());
         return Err(refuse(format!(
-            "the header declares {shape}, that is {told}, and {there} follow behind byte {start}"
+            "the header declares {shape}, that is {declared}, and {there} follow behind byte {start}"
         )));
     }
     let buffer = kind.buffer(elements);
@@ -52,7 +52,7 @@ pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
     Ok(Array::new(Shape::from(shape), buffer))
 }
 
-/// What the header tells, and the bytes behind it.
+/// The parsed header, and the bytes behind it.
 fn header(bytes: &[u8]) -> Result<(Header, &[u8]), Error> {
     let refuse = |message: String| Error::new("npy", message);
     let rest =
@@ -181,7 +181,7 @@ fn by_row(buffer: &Buffer, shape: &[usize]) -> Buffer {
     buffer.pick(places)
 }
 
-/// What the dictionary tells.
+/// The entries of the dictionary.
 struct Header {
     kind: Kind,
     is_by_column: bool,

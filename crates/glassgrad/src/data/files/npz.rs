@@ -1,7 +1,7 @@
 //! Several arrays of NumPy in one file: an archive of the zip format, each member of which is an array.
 //!
 //! The list of members stands at the end of an archive. Members that are stored or deflated are read; they are expanded only as far
-//! as the list tells, and must have the length and the checksum that it tells.
+//! as the central directory declares, and must have the declared length and checksum.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -96,7 +96,7 @@ impl Left {
     }
 }
 
-/// What the list tells of a member.
+/// The entry of a member in the central directory.
 struct Member {
     name: String,
     method: u16,
@@ -125,8 +125,8 @@ fn members(bytes: &[u8]) -> Result<Vec<Member>, Error> {
     let end = bytes[earliest..].windows(END.len()).rposition(|window| window == END);
     let end = end.map(|place| earliest + place).ok_or_else(|| refuse("it does not end as an archive does"))?;
     let record = Record(&bytes[end..]);
-    let told = (|| Some((record.number::<2>(10)?, record.number::<4>(16)?)))();
-    let (count, list) = told.ok_or_else(|| refuse("the end of the archive is cut off"))?;
+    let record = (|| Some((record.number::<2>(10)?, record.number::<4>(16)?)))();
+    let (count, list) = record.ok_or_else(|| refuse("the end of the archive is cut off"))?;
     if count == 0xffff || list == ELSEWHERE {
         return Err(refuse("it is an archive with more than 65534 members or 4 GiB, which is not read"));
     }
@@ -141,7 +141,7 @@ fn members(bytes: &[u8]) -> Result<Vec<Member>, Error> {
     Ok(members)
 }
 
-/// The first member of a list, and how long what it tells is.
+/// The first entry of the central directory, and its length.
 fn member(rest: &[u8]) -> Option<(Member, usize)> {
     let record = Record(rest);
     let [name, extra, comment] = [28, 30, 32].map(|place| record.number::<2>(place).map(|length| length as usize));
@@ -162,9 +162,9 @@ fn member(rest: &[u8]) -> Option<(Member, usize)> {
 impl Member {
     /// Lengths of 64 bits are in an extra field of the number 1, those that are there in this order.
     fn find_elsewhere(&mut self, mut extra: &[u8]) -> Option<()> {
-        let mut wanted = vec![&mut self.length, &mut self.packed, &mut self.start];
-        wanted.retain(|number| **number == ELSEWHERE);
-        if wanted.is_empty() {
+        let mut missing = vec![&mut self.length, &mut self.packed, &mut self.start];
+        missing.retain(|number| **number == ELSEWHERE);
+        if missing.is_empty() {
             return Some(());
         }
         while extra.len() >= 4 {
@@ -172,7 +172,7 @@ impl Member {
             let (kind, size) = (record.number::<2>(0)?, record.number::<2>(2)? as usize);
             let field = extra.get(4..4 + size)?;
             if kind == 1 {
-                for (index, number) in wanted.into_iter().enumerate() {
+                for (index, number) in missing.into_iter().enumerate() {
                     *number = Record(field).number::<8>(8 * index)?;
                 }
                 return Some(());
@@ -197,7 +197,7 @@ impl Member {
         // Small integers take more memory in an array than in the file.
         let beginning = self.read(packed, declared.min(BEGINNING))?;
         left.check(held_bytes(&beginning).unwrap_or(0) as u64, self.packed)?;
-        // One byte more than the list tells shows whether there is more.
+        // One byte beyond the declared length detects excess data.
         let expanded = self.read(packed, declared + 1)?;
         if expanded.len() as u64 != declared {
             let actual = match expanded.len() as u64 > declared {

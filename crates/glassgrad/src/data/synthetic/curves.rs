@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::expr::Tensor;
 use crate::rng::Key;
 
-/// A function, and where it is looked at.
+/// A function, and its domain.
 ///
 /// ```
 /// use glassgrad::{data::synthetic::Curve, rng::Key};
@@ -91,7 +91,7 @@ impl Curve {
     }
 
     fn at(&self, count: usize, x: impl Fn(usize) -> f64, added: impl Fn(usize) -> f64) -> (Tensor, Tensor) {
-        // The value belongs to the argument as it is told, with 32 bits.
+        // The value is that of the rounded argument, with 32 bits.
         let arguments: Vec<f32> = (0..count).map(|place| x(place) as f32).collect();
         let value = |(place, x): (usize, &f32)| ((self.value)(f64::from(*x)) + added(place)) as f32;
         let values: Vec<f32> = arguments.iter().enumerate().map(value).collect();

@@ -80,7 +80,7 @@ fn shared_out(count: usize, classes: usize) -> Vec<usize> {
     (0..classes).map(|class| count / classes + usize::from(class < count % classes)).collect()
 }
 
-/// The points of all classes with normal noise, in random order. A point is told its class, its place in it, and how many
+/// The points of all classes with normal noise, in random order. A point gets its class, its index in it, and how many
 /// places there are.
 fn scattered(
     key: Key,

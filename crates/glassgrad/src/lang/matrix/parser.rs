@@ -342,7 +342,7 @@ impl Parser<'_> {
         Ok(self.parts.len() - 1)
     }
 
-    /// Goes one level deeper, if the limit allows it.
+    /// Increments the recursion depth, up to its limit.
     fn nested<T>(&mut self, inner: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == MAXIMUM_NESTING {
             return Err(self.error_here(format!("the expression is nested more than {MAXIMUM_NESTING} levels deep")));

@@ -86,7 +86,7 @@ struct Typing<'a> {
     spans: &'a [Span],
     declared: &'a Declarations,
     types: Vec<Type>,
-    /// What is known of sizes that follow from where they are used.
+    /// Inferred sizes: constraints from their uses.
     found: Vec<Option<Size>>,
 }
 

@@ -1,14 +1,14 @@
 //! The exact search: dynamic programming over subsets.
 //!
-//! Which labels a part keeps depends on which operands it is made of and not on the order in which they
-//! were joined. So the cheapest tree of a set of operands is made of cheapest trees of two subsets, and
+//! Which labels a part keeps depends on its operands and not on the order in which they
+//! were joined. So the cheapest tree of a set of operands consists of cheapest trees of two subsets, and
 //! dynamic programming over subsets finds it: 3ⁿ/2 pairs of disjoint subsets at most, fewer when a greedy
-//! search has told which parts are too dear to be of use.
+//! search gives an upper bound that prunes expensive parts.
 
 use super::network::{Join, LabelSet, Network, Part};
-use super::search::{Exists, Made, Node};
+use super::search::{Exists, Node, Source};
 
-/// What is known of each set of leaves, by its bits.
+/// The table of subsets of leaves, by bit mask.
 struct Subsets {
     members: Vec<Vec<usize>>,
     kept: Vec<LabelSet>,
@@ -59,16 +59,16 @@ pub(super) fn exact(
 ) -> Option<Vec<Node>> {
     let subsets = Subsets::new(network, leaves, needed);
     let all = subsets.kept.len() - 1;
-    let mut parts: Vec<Option<(Part, Made)>> = vec![None; all + 1];
+    let mut parts: Vec<Option<(Part, Source)>> = vec![None; all + 1];
     for set in 1..=all {
         if set.is_power_of_two() {
             let leaf = &leaves[set.trailing_zeros() as usize];
-            parts[set] = Some((leaf.part.clone(), leaf.made.clone()));
+            parts[set] = Some((leaf.part.clone(), leaf.source.clone()));
             continue;
         }
         let (kept, elements, last) = (&subsets.kept[set], subsets.elements[set], last && set == all);
         if exists(&subsets.members[set]) {
-            parts[set] = Some((network.part(kept.clone(), 0), Made::Before));
+            parts[set] = Some((network.part(kept.clone(), 0), Source::Reused));
             continue;
         }
         if !last && (!network.fits(elements) || network.floor(elements) > bound) {
@@ -92,22 +92,24 @@ pub(super) fn exact(
             }
         }
         if let Some((join, split)) = best.filter(|(join, _)| join.cost <= bound) {
-            let made = Made::Joined { nodes: split, readings: join.readings };
-            parts[set] = Some((network.part(kept.clone(), join.cost), made));
+            let source = Source::Joined { nodes: split, readings: join.readings };
+            parts[set] = Some((network.part(kept.clone(), join.cost), source));
         }
     }
     parts[all].as_ref()?;
-    // Sets become places: a part has a smaller set than what is made from it.
+    // Sets become places: a part has a smaller set than its parents.
     let mut places: Vec<usize> = (0..=all).map(|set| set.trailing_zeros() as usize).collect();
     let mut nodes = leaves.to_vec();
     for (set, part) in parts.into_iter().enumerate().filter(|(set, _)| !set.is_power_of_two()) {
-        let Some((part, made)) = part else { continue };
-        let made = match made {
-            Made::Joined { nodes: split, readings } => Made::Joined { nodes: split.map(|side| places[side]), readings },
+        let Some((part, source)) = part else { continue };
+        let source = match source {
+            Source::Joined { nodes: split, readings } => {
+                Source::Joined { nodes: split.map(|side| places[side]), readings }
+            }
             other => other,
         };
         places[set] = nodes.len();
-        nodes.push(Node { members: subsets.members[set].clone(), made, part });
+        nodes.push(Node { members: subsets.members[set].clone(), source, part });
     }
     Some(nodes)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::network::{LabelSet, Network, Part};
-use super::search::{Exists, Made, Node, Tree, leaves};
+use super::search::{Exists, Node, Source, Tree, leaves};
 use crate::rng::Key;
 
 /// How many measures the greedy search has for which pair to join next.
@@ -46,7 +46,7 @@ struct Forest<'a> {
     /// How many open parts have each label; the output counts as one.
     holders: Vec<usize>,
     /// The pairs that can be joined, best first, with what comes of it.
-    candidates: BTreeMap<(i128, usize, usize), (Part, Made)>,
+    candidates: BTreeMap<(i128, usize, usize), (Part, Source)>,
 }
 
 impl<'a> Forest<'a> {
@@ -88,11 +88,11 @@ impl<'a> Forest<'a> {
         *considered += 1;
         let mut members = [&one.members[..], &other.members[..]].concat();
         members.sort_unstable();
-        let (cost, made) = if (self.exists)(&members) {
-            (0, Made::Before)
+        let (cost, source) = if (self.exists)(&members) {
+            (0, Source::Reused)
         } else {
             let join = self.network.join(&one.part, &other.part, elements, last);
-            (join.cost, Made::Joined { nodes: [left, right], readings: join.readings })
+            (join.cost, Source::Joined { nodes: [left, right], readings: join.readings })
         };
         let signed = |count: u128| i128::try_from(count).unwrap_or(i128::MAX);
         let score = match self.score {
@@ -102,7 +102,7 @@ impl<'a> Forest<'a> {
             2 => signed(elements),
             _ => -signed(self.network.elements(&first.union(second).filtered(|label| !kept.contains(label)))),
         };
-        self.candidates.insert((score, left, right), (self.network.part(kept, cost), made));
+        self.candidates.insert((score, left, right), (self.network.part(kept, cost), source));
     }
 
     fn consider_outer_products(&mut self, considered: &mut u64) {
@@ -114,7 +114,7 @@ impl<'a> Forest<'a> {
 
     fn join(&mut self, left: usize, right: usize, considered: &mut u64) {
         let chosen = self.candidates.keys().find(|(_, a, b)| (*a, *b) == (left, right)).copied();
-        let Some((part, made)) = chosen.and_then(|key| self.candidates.remove(&key)) else { return };
+        let Some((part, source)) = chosen.and_then(|key| self.candidates.remove(&key)) else { return };
         // What the others keep does not change: a label that goes now was in these two alone.
         self.candidates.retain(|(_, a, b), _| ![*a, *b].iter().any(|side| [left, right].contains(side)));
         let mut members = [&self.nodes[left].members[..], &self.nodes[right].members[..]].concat();
@@ -124,7 +124,7 @@ impl<'a> Forest<'a> {
             self.nodes[side].part.labels().labels().for_each(|label| self.holders[label] -= 1);
         }
         part.labels().labels().for_each(|label| self.holders[label] += 1);
-        self.nodes.push(Node { members, made, part });
+        self.nodes.push(Node { members, source, part });
         self.open.push(true);
         self.parts -= 1;
         let new = self.nodes.len() - 1;

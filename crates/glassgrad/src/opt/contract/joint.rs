@@ -1,7 +1,7 @@
 //! Several einsums over the same operands: what they have in common is computed once.
 //!
 //! Value, gradient and Hessian of one function multiply the same tensors in different combinations. The
-//! einsums are planned one after the other, and parts that an earlier one has made cost nothing. Which
+//! einsums are planned one after the other, and parts that an earlier one has computed cost nothing. Which
 //! order is best depends on whether the dear ones can use what the cheap ones need anyway or the other way
 //! round, so both are tried. No einsum costs more than alone, and all together take no more FLOPs than if each is
 //! ordered as it is best alone and only what happens to be equal is shared.
@@ -100,12 +100,12 @@ pub fn plan_all(asked: &[Asked], limits: &Limits) -> Result<JointPlan, TooLarge>
     Ok(JointPlan { plan, results, separate_flops, separate_bytes, met_flops, met_bytes })
 }
 
-/// How einsums come to use what others have made.
+/// How einsums reuse intermediate results of others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    /// They are ordered as they are best alone, and find some of their parts made already.
+    /// They are ordered as is best alone, and reuse parts by chance.
     Met,
-    /// They are ordered so that what others have made is of use.
+    /// They are ordered so that they reuse parts of others.
     Sought,
 }
 
@@ -117,7 +117,7 @@ impl fmt::Display for JointPlan {
     }
 }
 
-/// Plans the einsums one after the other; each can use what was made for those before it.
+/// Plans the einsums one after the other; each can reuse the parts of those before it.
 fn in_order<'a>(
     asked: &[Asked],
     order: &[usize],
@@ -133,24 +133,24 @@ fn in_order<'a>(
         let Asked { einsum, operands } = &asked[*number];
         let before = |members: &[usize]| pool.find(&asked[*number], members);
         if sharing == Sharing::Met {
-            let (result, made) = steps.extend_as_if_alone(einsum, operands, &before)?;
+            let (result, computed) = steps.extend_as_if_alone(einsum, operands, &before)?;
             results[*number] = result;
-            made.iter().for_each(|(members, value)| pool.add(&asked[*number], members, value));
+            computed.iter().for_each(|(members, value)| pool.add(&asked[*number], members, value));
             continue;
         }
         let mut shared = steps.clone();
-        let (mut result, mut made) = shared.extend(einsum, operands, &before, considered)?;
+        let (mut result, mut computed) = shared.extend(einsum, operands, &before, considered)?;
         let mut separate = steps.clone();
-        let (own_result, own_made) = separate.extend(einsum, operands, &|_| None, &mut 0)?;
+        let (own_result, own_computed) = separate.extend(einsum, operands, &|_| None, &mut 0)?;
         let spent = |steps: &Steps| {
             steps.steps.iter().fold(0, |sum: u128, s| sum.saturating_add(limits.cost(s.flops, s.bytes)))
         };
         if spent(&separate) < spent(&shared) {
             // A greedy search can be led astray by what is for free.
-            (shared, result, made) = (separate, own_result, own_made);
+            (shared, result, computed) = (separate, own_result, own_computed);
         }
         (steps, results[*number]) = (shared, result);
-        for (members, value) in made {
+        for (members, value) in computed {
             pool.add(&asked[*number], &members, &value);
         }
     }
@@ -167,7 +167,7 @@ struct Canonical {
     extents: Vec<usize>,
 }
 
-/// The parts that have been made.
+/// The parts that have been computed.
 #[derive(Default)]
 struct Pool {
     /// For each part the number of the tensor, and of the label of each of its axes.
@@ -205,7 +205,7 @@ impl Pool {
 
 /// The canonical form of a part, and which label has which number in it.
 ///
-/// Colours tell factors and labels apart by what they are attached to. Where colours leave a choice, the
+/// Colours distinguish factors and labels by their neighbours. Where colours leave a choice, the
 /// first factor is taken: nearly always the choice is between mirror images, and if it is not, a common
 /// part can be missed but never be wrong, for the form says all about the part.
 fn canonical(asked: &Asked, members: &[usize]) -> (Canonical, Vec<Label>) {
@@ -239,7 +239,7 @@ fn canonical(asked: &Asked, members: &[usize]) -> (Canonical, Vec<Label>) {
     (Canonical { factors, kept, extents: names.iter().map(|label| einsum.extents[*label]).collect() }, names)
 }
 
-/// Refines colours until they stay: a factor is told by its place, its tensor and the colours of its labels, a
+/// Refines colours until they stay: a factor is identified by its place, its tensor and the colours of its labels, a
 /// label by its extent, whether it is kept, and the factors and axes where it stands.
 fn factor_colours(
     asked: &Asked,
@@ -276,7 +276,7 @@ fn factor_colours(
     }
 }
 
-/// Numbers things by the order of what tells them apart.
+/// Numbers items by the order of their keys.
 fn ranked<S: Ord>(signatures: impl Iterator<Item = (usize, S)>) -> BTreeMap<usize, usize> {
     let signatures: Vec<(usize, S)> = signatures.collect();
     let mut distinct: Vec<&S> = signatures.iter().map(|(_, signature)| signature).collect();

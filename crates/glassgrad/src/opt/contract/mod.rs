@@ -148,7 +148,7 @@ impl std::error::Error for TooLarge {}
 /// The cheapest order found for the factors of an einsum.
 ///
 /// Up to twelve operands there is no cheaper one: all ways to join the operands two by two are weighed,
-/// outer products included, where labels are summed as soon as nobody needs them, and those that only one
+/// outer products included, where labels are summed as soon as no operand needs them, and those that only one
 /// operand has before or while it is joined, whichever is cheaper. Above that the best of a fixed number
 /// of greedy searches is taken and mended until no eight neighbours in it can be arranged better. Equal einsums have equal plans.
 ///
@@ -237,7 +237,7 @@ impl fmt::Display for Plan {
         for (number, step) in self.steps.iter().enumerate() {
             let operands: Vec<String> = step.operands.iter().map(usize::to_string).collect();
             let (flops, bytes) = (metric(step.flops, "FLOP"), metric(step.bytes, "B"));
-            // A unit tensor is made from nothing.
+            // A unit tensor has no operands.
             let from = if operands.is_empty() { String::new() } else { operands.join(", ") + "  " };
             writeln!(formatter, "{} = {from}{}  {flops}, {bytes}", self.inputs + number, step.einsum)?;
         }

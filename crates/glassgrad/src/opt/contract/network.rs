@@ -61,7 +61,7 @@ pub(super) struct Reading {
     pub(super) cost: u128,
 }
 
-/// Some of the operands, multiplied, and summed over the labels that nobody else needs.
+/// Some of the operands, multiplied, and summed over the labels that no other operand needs.
 ///
 /// A single operand with labels of its own can be read in two ways: summed, which is a step, or as it is.
 #[derive(Clone, Debug)]
@@ -137,8 +137,8 @@ impl Network<'_> {
         elements.saturating_mul(self.limits.element_bytes)
     }
 
-    /// One operand of which others need the labels `kept`; `made` if its sum over the rest exists already.
-    pub(super) fn leaf(&self, operand: usize, kept: LabelSet, made: bool) -> Part {
+    /// One operand of which others need the labels `kept`; `exists` if its sum over the rest is computed already.
+    pub(super) fn leaf(&self, operand: usize, kept: LabelSet, exists: bool) -> Part {
         let labels = self.operands[operand].clone();
         let whole = Reading { elements: self.elements(&labels), labels, cost: 0 };
         let mut readings = Vec::new();
@@ -146,7 +146,7 @@ impl Network<'_> {
         if kept != whole.labels && self.fits(left) {
             let flops = operations(whole.elements, left, 1);
             let summing = self.limits.cost(flops, self.moved(whole.elements.saturating_add(left)));
-            readings.push(Reading { labels: kept, elements: left, cost: if made { 0 } else { summing } });
+            readings.push(Reading { labels: kept, elements: left, cost: if exists { 0 } else { summing } });
         }
         readings.push(whole);
         Part(readings)
@@ -157,7 +157,7 @@ impl Network<'_> {
         Part(vec![Reading { elements: self.elements(&labels), labels, cost }])
     }
 
-    /// The least that a join costs whose result has so many elements: it visits and writes each of them.
+    /// A lower bound of the cost of a join with this many result elements: it visits and writes each of them.
     pub(super) fn floor(&self, elements: u128) -> u128 {
         self.limits.cost(elements, self.moved(elements))
     }

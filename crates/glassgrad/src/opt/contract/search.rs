@@ -4,22 +4,22 @@ use super::exact::{exact, smallest_limit};
 use super::greedy::{SCORES, greedy};
 use super::network::{LabelSet, Network, Part};
 
-/// Up to so many operands the search is exact: for twelve, 265,720 pairs.
+/// Up to this many operands the search is exact: for twelve, 265,720 pairs.
 const EXACT: usize = 12;
-/// How many greedy searches are made above.
+/// The number of greedy searches above that.
 const RESTARTS: usize = 24;
 /// How many of the trees that they find are mended.
 const MENDED: usize = 4;
 /// How many parts of a tree are arranged anew at once: for eight, 3,025 pairs.
 const WINDOW: usize = 8;
 
-/// How a part of a tree comes about.
+/// How a node of a contraction tree is computed.
 #[derive(Clone, Debug)]
-pub(super) enum Made {
+pub(super) enum Source {
     /// It is an operand.
-    Given,
-    /// An earlier einsum has made it.
-    Before,
+    Operand,
+    /// Computed for an earlier einsum.
+    Reused,
     /// From two nodes.
     Joined { nodes: [usize; 2], readings: [usize; 2] },
 }
@@ -29,11 +29,11 @@ pub(super) enum Made {
 pub(super) struct Node {
     /// The operands below it, in order.
     pub(super) members: Vec<usize>,
-    pub(super) made: Made,
+    pub(super) source: Source,
     pub(super) part: Part,
 }
 
-/// A tree of joins: nodes come after those they are made from, and the root is the last.
+/// A tree of joins: nodes come after their children, and the root is the last.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
@@ -50,7 +50,7 @@ pub(super) fn leaves(network: &Network, exists: Exists) -> Vec<Node> {
     };
     let leaf = |(operand, labels): (usize, &LabelSet)| {
         let part = network.leaf(operand, labels.intersection(&others(operand)), exists(&[operand]));
-        Node { members: vec![operand], made: Made::Given, part }
+        Node { members: vec![operand], source: Source::Operand, part }
     };
     network.operands.iter().enumerate().map(leaf).collect()
 }
@@ -60,7 +60,7 @@ pub(super) fn cheapest(network: &Network, exists: Exists, considered: &mut u64) 
     let members: Vec<usize> = (0..network.operands.len()).collect();
     if exists(&members) {
         let part = network.part(network.output.clone(), 0);
-        return Ok(Tree { nodes: vec![Node { members, made: Made::Before, part }] });
+        return Ok(Tree { nodes: vec![Node { members, source: Source::Reused, part }] });
     }
     if members.len() <= EXACT {
         let leaves = leaves(network, exists);
@@ -96,7 +96,7 @@ impl Tree {
         let mut path = vec![root];
         while let Some(number) = path.last().copied() {
             let mut node = nodes[number].clone();
-            if let Made::Joined { nodes: sides, .. } = &mut node.made {
+            if let Source::Joined { nodes: sides, .. } = &mut node.source {
                 if let Some(side) = sides.iter().find(|side| places[**side].is_none()) {
                     path.push(*side);
                     continue;
@@ -116,7 +116,7 @@ impl Tree {
 
     fn largest_intermediate(&self) -> u128 {
         let (_, inner) = self.nodes.split_last().expect("a tree has a root");
-        let joined = inner.iter().filter(|node| matches!(node.made, Made::Joined { .. }));
+        let joined = inner.iter().filter(|node| matches!(node.source, Source::Joined { .. }));
         joined.map(|node| node.part.elements()).max().unwrap_or_default()
     }
 
@@ -153,19 +153,19 @@ fn mend(
     exists: Exists,
     considered: &mut u64,
 ) {
-    let Made::Joined { nodes: [left, right], .. } = nodes[number].made else { return };
+    let Source::Joined { nodes: [left, right], .. } = nodes[number].source else { return };
     // What is below may have become cheaper.
     let labels = nodes[number].part.labels().clone();
     let join = network.join(&nodes[left].part, &nodes[right].part, network.elements(&labels), last);
     nodes[number].part = network.part(labels.clone(), join.cost);
-    nodes[number].made = Made::Joined { nodes: [left, right], readings: join.readings };
+    nodes[number].source = Source::Joined { nodes: [left, right], readings: join.readings };
 
     let mut window = vec![left, right];
     while window.len() < WINDOW {
-        let joined = |place: &usize| matches!(nodes[window[*place]].made, Made::Joined { .. });
+        let joined = |place: &usize| matches!(nodes[window[*place]].source, Source::Joined { .. });
         let most = (0..window.len()).filter(joined).max_by_key(|place| measure(&nodes[window[*place]]));
         let Some(place) = most else { break };
-        if let Made::Joined { nodes: [left, right], .. } = nodes[window[place]].made {
+        if let Source::Joined { nodes: [left, right], .. } = nodes[window[place]].source {
             window.splice(place..=place, [left, right]);
         }
     }
@@ -176,7 +176,7 @@ fn mend(
     }
     let start = nodes.len();
     for mut node in found.into_iter().skip(window.len()) {
-        if let Made::Joined { nodes: sides, .. } = &mut node.made {
+        if let Source::Joined { nodes: sides, .. } = &mut node.source {
             *sides = sides.map(|side| window.get(side).copied().unwrap_or(start + side - window.len()));
         }
         nodes.push(node);

@@ -2,7 +2,7 @@
 
 use super::greedy::{SCORES, greedy};
 use super::network::{LabelSet, Network};
-use super::search::{Exists, Made, Tree, cheapest};
+use super::search::{Exists, Source, Tree, cheapest};
 use super::{Limits, Plan, Step, TooLarge, elements, elements_moved, flops};
 use crate::einsum::{Einsum, Label};
 
@@ -36,7 +36,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Adds the steps of an einsum of the inputs with the numbers `operands`. Parts that are there `before`
-    /// are not computed again. Returns the number of the result, and the parts that have been made.
+    /// are not computed again. Returns the number of the result, and the parts that are computed.
     pub(super) fn extend(
         &mut self,
         einsum: &Einsum,
@@ -63,9 +63,9 @@ impl<'a> Steps<'a> {
             return Ok((self.push(einsum.clone(), operands.to_vec()), Vec::new()));
         }
         let mut nodes = self.tree(einsum, &|_| false, &mut 0)?.nodes;
-        for node in nodes.iter_mut().filter(|node| matches!(node.made, Made::Joined { .. })) {
+        for node in nodes.iter_mut().filter(|node| matches!(node.source, Source::Joined { .. })) {
             if before(&node.members).is_some() {
-                node.made = Made::Before;
+                node.source = Source::Reused;
             }
         }
         Ok(self.write(einsum, operands, &Tree::new(nodes), before))
@@ -110,18 +110,18 @@ impl<'a> Steps<'a> {
             Einsum::new(values.iter().map(|value| value.labels.clone()).collect(), output, einsum.extents.clone())
         };
         let root = tree.nodes.len() - 1;
-        let (mut values, mut made): (Vec<Value>, Vec<Known>) = (Vec::new(), Vec::new());
+        let (mut values, mut computed): (Vec<Value>, Vec<Known>) = (Vec::new(), Vec::new());
         for (number, node) in tree.nodes.iter().enumerate() {
             let given = |operand: usize| Value { number: operands[operand], labels: einsum.operands[operand].clone() };
-            let read: Vec<Value> = match &node.made {
-                Made::Given => vec![given(node.members[0])],
-                Made::Before => before(&node.members).into_iter().collect(),
-                Made::Joined { nodes, readings } => {
+            let read: Vec<Value> = match &node.source {
+                Source::Operand => vec![given(node.members[0])],
+                Source::Reused => before(&node.members).into_iter().collect(),
+                Source::Joined { nodes, readings } => {
                     let mut read = Vec::new();
                     for (side, reading) in nodes.iter().zip(readings) {
                         let labels = &tree.nodes[*side].part.0[*reading].labels;
                         let summed = kept(&values[*side..=*side], labels);
-                        let single = matches!(tree.nodes[*side].made, Made::Given);
+                        let single = matches!(tree.nodes[*side].source, Source::Operand);
                         if !single || has_all(&values[*side].labels, labels) {
                             read.push(values[*side].clone());
                         } else if let Some(value) = before(&tree.nodes[*side].members) {
@@ -129,7 +129,7 @@ impl<'a> Steps<'a> {
                         } else {
                             let sum = step(&values[*side..=*side], summed.clone());
                             let value = Value { number: self.push(sum, vec![values[*side].number]), labels: summed };
-                            made.push((tree.nodes[*side].members.clone(), value.clone()));
+                            computed.push((tree.nodes[*side].members.clone(), value.clone()));
                             read.push(value);
                         }
                     }
@@ -140,21 +140,21 @@ impl<'a> Steps<'a> {
             if number == root {
                 let last = step(&read, einsum.output.clone()).scaled(einsum.coefficient);
                 // What was there before may be the result as it is.
-                let result = match &node.made {
-                    Made::Before if last.is_identity() => read[0].number,
+                let result = match &node.source {
+                    Source::Reused if last.is_identity() => read[0].number,
                     _ => self.push(last, numbers()),
                 };
                 if is_part(einsum) {
-                    made.push((node.members.clone(), Value { number: result, labels: einsum.output.clone() }));
+                    computed.push((node.members.clone(), Value { number: result, labels: einsum.output.clone() }));
                 }
-                return (result, made);
+                return (result, computed);
             }
-            values.push(match &node.made {
-                Made::Given | Made::Before => read[0].clone(),
-                Made::Joined { .. } => {
+            values.push(match &node.source {
+                Source::Operand | Source::Reused => read[0].clone(),
+                Source::Joined { .. } => {
                     let labels = kept(&read, node.part.labels());
                     let value = Value { number: self.push(step(&read, labels.clone()), numbers()), labels };
-                    made.push((node.members.clone(), value.clone()));
+                    computed.push((node.members.clone(), value.clone()));
                     value
                 }
             });

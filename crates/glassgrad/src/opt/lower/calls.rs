@@ -6,13 +6,12 @@ use super::groups::{Group, SweptBack};
 use super::strides::is_contiguous;
 use super::{Located, Lowering, lower};
 use crate::expr::Op;
-use crate::few::Few;
 use crate::opt::graph::{Graph, GraphNode};
 use crate::opt::passes::dead;
 use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
-use crate::shape::Shape;
+use crate::shape::{InlineVec, Shape};
 
-/// From so many steps on it is worth to turn a matrix once before a loop that multiplies with its transpose.
+/// From this many iterations on, a matrix is transposed once before a loop that multiplies with its transpose.
 const WORTH_TURNING: usize = 4;
 
 /// If all that the body of a loop does with a matrix from outside is to multiply with its transpose, makes it expect that
@@ -138,6 +137,6 @@ impl<'g> Lowering<'g> {
             producers: producers.clone(),
         });
         self.parts.insert(number, producers);
-        Located { producer: 0, offset: 0, strides: Few::new() }
+        Located { producer: 0, offset: 0, strides: InlineVec::new() }
     }
 }

@@ -9,18 +9,17 @@ use super::{Located, Lowering};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::expr::Op;
-use crate::few::Few;
 use crate::formula::{Formula, Node as FormulaNode};
 use crate::ops::{Operation, Relation};
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{Instruction, Reduction};
-use crate::shape::Shape;
+use crate::shape::{InlineVec, Shape};
 
 /// The most terms of a sum that one loop adds up.
 const MOST_TERMS: usize = 48;
 
 /// Leaves axes of size 1 out of the strides of all operands over a space; returns the sizes of the others.
-pub(super) fn squeeze(space: &[usize], operands: &mut [Located]) -> Few<usize> {
+pub(super) fn squeeze(space: &[usize], operands: &mut [Located]) -> InlineVec<usize> {
     if space.contains(&1) {
         operands.iter_mut().for_each(|operand| operand.strides = squeezed_strides(space, &operand.strides));
     }
@@ -58,7 +57,7 @@ impl Lowering<'_> {
             }
         }
         let place = self.loop_over(&extents, &mut operands);
-        let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
+        let registers: InlineVec<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         let register = match &node.op {
             Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
             _ => self.instructions(place, node, &registers),
@@ -126,7 +125,7 @@ impl Lowering<'_> {
                 }
             });
         }
-        let strong: Few<Register> =
+        let strong: InlineVec<Register> =
             inputs.iter().zip(&einsum.strong).filter(|(_, strong)| **strong).map(|(register, _)| *register).collect();
         match (&strong[..], product) {
             ([], Some(product)) => product,
@@ -159,7 +158,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn formula(&mut self, place: Place, formula: &Formula, inputs: &[Register], dtype: DType) -> Register {
-        let mut registers: Few<Register> = Few::new();
+        let mut registers: InlineVec<Register> = InlineVec::new();
         for node in &formula.nodes {
             let at = |node: usize| registers[node].encode();
             let register = match *node {
@@ -198,7 +197,7 @@ impl Lowering<'_> {
         let place = self.loop_over(&extents, &mut operands);
         let axes = self.axes_of(place);
         let strides = split(&extents, &strides, &axes);
-        let registers: Few<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
+        let registers: InlineVec<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         // A place is reached more than once if the steps of some axis do not move it.
         let once = strides.iter().zip(axes.iter()).all(|(stride, extent)| *stride != 0 || *extent == 1);
         let (register, scale) = match einsum {

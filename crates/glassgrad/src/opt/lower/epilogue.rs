@@ -41,8 +41,8 @@ impl Lowering<'_> {
                 && let (Some(Group::Loop(epilogue)), Some(Group::Contract(product))) =
                     (groups[group].take(), self.groups.last_mut())
             {
-                let made = &mut self.producers[product.producer];
-                (made.in_pieces, made.needed) = (true, false);
+                let producer = &mut self.producers[product.producer];
+                (producer.in_pieces, producer.needed) = (true, false);
                 product.epilogue = Some(Box::new(epilogue));
                 numbers[group] = numbers[number];
             }
@@ -63,10 +63,10 @@ impl Lowering<'_> {
         for (number, group) in self.groups.iter().enumerate() {
             let Group::Loop(epilogue) = group else { continue };
             let product_of = |at: &Located| {
-                let made = &self.producers[at.producer];
-                let is_alone = made.leaf.is_none() && made.result.is_none() && times_read[at.producer] == 1;
-                match self.groups.get(made.group).filter(|_| is_alone)? {
-                    Group::Contract(product) if self.is_cut(product, limits) => Some(made.group),
+                let producer = &self.producers[at.producer];
+                let is_alone = producer.leaf.is_none() && producer.result.is_none() && times_read[at.producer] == 1;
+                match self.groups.get(producer.group).filter(|_| is_alone)? {
+                    Group::Contract(product) if self.is_cut(product, limits) => Some(producer.group),
                     _ => None,
                 }
             };
@@ -90,18 +90,18 @@ impl Lowering<'_> {
         else {
             return false;
         };
-        let made = &self.producers[product.producer];
+        let producer = &self.producers[product.producer];
         // Every piece copies a factor, of as many rows as are summed; that must not be more than what is saved.
         let lies = |inner: ContractionAxis, outer: ContractionAxis| {
             let is_dense = inner.strides[2] == 1 && usize::try_from(outer.strides[2]) == Ok(inner.extent);
             is_dense && axes.inner.extent <= outer.extent
         };
-        made.dtype.is_float()
+        producer.dtype.is_float()
             && axes.batch.is_empty()
             && axes.sums.is_empty()
             && (lies(axes.rows, axes.columns) || lies(axes.columns, axes.rows))
-            && made.elements.saturating_mul(made.dtype.bytes()) >= limits.bytes
-            && made.elements.saturating_mul(axes.inner.extent) >= limits.multiplications
+            && producer.elements.saturating_mul(producer.dtype.bytes()) >= limits.bytes
+            && producer.elements.saturating_mul(axes.inner.extent) >= limits.multiplications
     }
 
     /// What must be computed before a product so that a loop can stand right behind it: rates and counts. Nothing if it cannot,
@@ -116,17 +116,17 @@ impl Lowering<'_> {
         while let Some(group) = open.pop() {
             let mut is_refused = false;
             self.groups[group].reads(|at| {
-                let made = &self.producers[at.producer];
-                if made.leaf.is_none() && made.group > product && before.insert(made.group) {
-                    open.push(made.group);
-                    is_refused |= !is_short(made.group);
+                let producer = &self.producers[at.producer];
+                if producer.leaf.is_none() && producer.group > product && before.insert(producer.group) {
+                    open.push(producer.group);
+                    is_refused |= !is_short(producer.group);
                 }
             });
             if is_refused {
                 return None;
             }
         }
-        // State is written over when nobody reads it any more, and nothing can fail any more.
+        // State is overwritten after its last read, and after every step that can fail.
         let is_state = |producer: usize| {
             let Producer { leaf, elements, .. } = &self.producers[producer];
             matches!(leaf, Some(Memory::Input(_))) && *elements > SHORT

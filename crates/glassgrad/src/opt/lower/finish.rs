@@ -1,4 +1,4 @@
-//! The end of planning: what is stored, what lies where, and the steps.
+//! The end of lowering: stored values, their layout, and the steps.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What loops make and somebody reads is stored.
+    /// Values of loops that are read later are stored.
     fn store_what_is_read(&mut self) {
         for producer in 0..self.producers.len() {
             let Producer { needed: true, register: Some(register), by_row, group, leaf: None, .. } =

@@ -8,11 +8,10 @@ use super::strides::{is_contiguous, is_rows, split};
 use super::{Located, Lowering, Producer};
 use crate::dtype::DType;
 use crate::expr::Op;
-use crate::few::Few;
 use crate::opt::Capabilities;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{CallKind, Instruction, Program, Reduction, Signature};
-use crate::shape::Shape;
+use crate::shape::{InlineVec, Shape};
 
 /// A number that an instruction of a loop can read: one that is loaded, or one that another instruction makes. How many
 /// loads there will be is not known before the loop is finished, so both are counted on their own.
@@ -52,7 +51,7 @@ pub(super) struct PendingStore {
     pub(super) producer: usize,
     /// The place of the first element.
     pub(super) offset: isize,
-    pub(super) strides: Few<isize>,
+    pub(super) strides: InlineVec<isize>,
     pub(super) reduction: Option<Reduction>,
     pub(super) scale: f64,
     pub(super) clear: bool,
@@ -60,9 +59,9 @@ pub(super) struct PendingStore {
 
 /// A loop over a space, on its way.
 pub(super) struct LoopGroup {
-    pub(super) extents: Few<usize>,
+    pub(super) extents: InlineVec<usize>,
     /// For each axis whether rows run along it, once something was put together along some.
-    pub(super) along_rows: Option<Few<bool>>,
+    pub(super) along_rows: Option<InlineVec<bool>>,
     /// What is read, and whether it is read once for each row.
     pub(super) loads: Vec<(Located, bool)>,
     pub(super) code: Vec<PendingCode>,
@@ -133,7 +132,7 @@ pub(super) struct PendingContraction {
     pub(super) symmetric: bool,
     pub(super) accumulates: bool,
     pub(super) masked: [bool; 2],
-    /// What goes on with it, piece by piece.
+    /// Its epilogue, tile by tile.
     pub(super) epilogue: Option<Box<LoopGroup>>,
 }
 
@@ -179,8 +178,8 @@ impl Lowering<'_> {
 
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in
     /// the last loop over that space if all of them are known by then, in one that makes some of them along other axes, or
-    /// in a new one. Elements are then told by the axes of that loop, and so are the operands; rows by the space itself.
-    pub(super) fn loop_over(&mut self, extents: &Few<usize>, operands: &mut [Located]) -> Place {
+    /// in a new one. Elements and operands are then indexed by the axes of that loop; rows by the space itself.
+    pub(super) fn loop_over(&mut self, extents: &InlineVec<usize>, operands: &mut [Located]) -> Place {
         if let Some(group) = self.rows_over(extents, operands) {
             self.works(group);
             return Place { group, by_row: true };
@@ -197,7 +196,7 @@ impl Lowering<'_> {
     }
 
     /// The axes of a loop.
-    pub(super) fn axes_of(&self, place: Place) -> Few<usize> {
+    pub(super) fn axes_of(&self, place: Place) -> InlineVec<usize> {
         match &self.groups[place.group] {
             Group::Loop(group) if place.by_row => group.row_extents(),
             Group::Loop(group) => group.extents.clone(),
@@ -206,7 +205,7 @@ impl Lowering<'_> {
     }
 
     /// The loop over the elements of a space in which something of these operands can be computed.
-    fn elements_over(&mut self, extents: &Few<usize>, operands: &[Located]) -> usize {
+    fn elements_over(&mut self, extents: &InlineVec<usize>, operands: &[Located]) -> usize {
         let earliest = operands.iter().map(|operand| {
             let producer = &self.producers[operand.producer];
             match self.is_inside(operand, extents) {

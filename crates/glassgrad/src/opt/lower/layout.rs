@@ -5,8 +5,8 @@ use super::Located;
 use super::strides::rows;
 use crate::einsum::Einsum;
 use crate::expr::Op;
-use crate::few::Few;
 use crate::opt::graph::{Graph, GraphNode};
+use crate::shape::InlineVec;
 
 /// Whether a product sums over something: only then it may be one of matrices.
 fn has_sum(einsum: &Einsum) -> bool {
@@ -44,11 +44,11 @@ pub(super) fn only_multiplied(graph: &Graph) -> Vec<bool> {
 
 /// The order of axes in which all operands that move along every axis lie row by row, if they do and it is another than their
 /// own; axes of size 1 are left out.
-pub(super) fn order_of(operands: &[Located]) -> Option<Few<usize>> {
+pub(super) fn order_of(operands: &[Located]) -> Option<InlineVec<usize>> {
     let is_full = |operand: &&Located| operand.strides.iter().all(|stride| *stride > 0);
     let mut full = operands.iter().filter(is_full);
     let order = |operand: &Located| {
-        let mut axes: Few<usize> = (0..operand.strides.len()).collect();
+        let mut axes: InlineVec<usize> = (0..operand.strides.len()).collect();
         axes.sort_by_key(|axis| std::cmp::Reverse(operand.strides[*axis]));
         axes
     };
@@ -58,10 +58,10 @@ pub(super) fn order_of(operands: &[Located]) -> Option<Few<usize>> {
     (is_useful && full.all(|operand| order(operand) == own)).then_some(own)
 }
 
-/// The strides along the axes of a shape of what lies row by row in an order of those that are longer than 1.
-pub(super) fn strides_in(order: &[usize], extents: &[usize], shape: &[usize]) -> Few<isize> {
+/// Row-major strides of a shape under a permutation of its axes longer than 1.
+pub(super) fn strides_in(order: &[usize], extents: &[usize], shape: &[usize]) -> InlineVec<isize> {
     let lying = rows(extents);
-    let mut squeezed = Few::repeated(0, order.len());
+    let mut squeezed = InlineVec::from_elem(0, order.len());
     order.iter().zip(lying.iter()).for_each(|(axis, stride)| squeezed[*axis] = *stride);
     let mut next = squeezed.iter();
     shape.iter().map(|size| if *size == 1 { 0 } else { next.next().copied().unwrap_or(0) }).collect()

@@ -4,7 +4,7 @@
 //! slices and reshapes are only other strides. Producers are put into groups, each of which becomes one step;
 //! pointwise nodes join the loop that makes their operands, and sums join the loop over what they sum.
 //!
-//! - `strides` tells which other shapes and orders of the same elements need no copy;
+//! - `strides` decides which reshapes and permutations need no copy;
 //! - `groups` decides what runs in one step, and `row_reduction` along which axes a loop can reduce rows;
 //! - `elements` emits the instructions of loops, `products` lowers einsum, and `calls` calls on whole arrays and scans;
 //! - `padding` allocates zeros around what a view reads outside of, and `scatter_fusion` finds contractions that
@@ -37,8 +37,8 @@ use super::passes::expanded;
 use super::program::{CallKind, Memory, Program, Reduction};
 use crate::dtype::DType;
 use crate::expr::Op;
-use crate::few::Few;
-use crate::shared::NumberMap;
+use crate::hashing::NumberMap;
+use crate::shape::InlineVec;
 use groups::{Group, Register};
 use strides::{reshaped, rows};
 
@@ -47,7 +47,7 @@ use strides::{reshaped, rows};
 struct Located {
     producer: usize,
     offset: isize,
-    strides: Few<isize>,
+    strides: InlineVec<isize>,
 }
 
 impl Located {
@@ -68,14 +68,14 @@ struct Producer {
     /// Its register, if instructions of the same group can go on with it.
     register: Option<Register>,
     /// Whether that register holds one number for each row of the loop, and the register that holds it for each element,
-    /// once somebody has asked for it.
+    /// once it is requested.
     by_row: bool,
     spread: Option<Register>,
     /// The number that all its elements are, which any loop can write down for itself.
     number: Option<f64>,
     /// Whether anybody reads it from memory.
     needed: bool,
-    /// Whether it is a product that a loop goes on with piece by piece.
+    /// Whether it is a product with an epilogue, computed tile by tile.
     in_pieces: bool,
     /// The result that it is.
     result: Option<usize>,
@@ -98,8 +98,8 @@ struct Lowering<'g> {
     /// Products that are only spread by a view, each with the node that does so.
     folds: NumberMap<usize, usize>,
     /// The last loop over each space.
-    latest: NumberMap<Few<usize>, usize>,
-    /// No loop before this one goes on with what comes now.
+    latest: NumberMap<InlineVec<usize>, usize>,
+    /// Loops before this one accept no further instructions.
     barrier: usize,
     /// The source of the node that is being planned; inputs have none.
     source: Option<usize>,
@@ -189,7 +189,7 @@ impl<'g> Lowering<'g> {
         match &node.op {
             Op::Variable | Op::StopGradient => self.at(input(0)),
             Op::ControlDependency => {
-                // No loop from before goes on with what comes now.
+                // Earlier loops accept no further instructions.
                 self.latest.clear();
                 self.barrier = self.groups.len();
                 self.at(input(0))
@@ -204,7 +204,7 @@ impl<'g> Lowering<'g> {
             }
             Op::ReadView(view) if view.stays_inside() => {
                 let at = self.at(input(0));
-                let mut strides = Few::repeated(0, view.output.rank());
+                let mut strides = InlineVec::from_elem(0, view.output.rank());
                 let mut offset = at.offset;
                 for (axis, stride) in view.axes.iter().zip(at.strides.iter()) {
                     offset += axis.offset * stride;
@@ -227,7 +227,7 @@ impl<'g> Lowering<'g> {
                 let own = rows(&node.shape);
                 let mut own = own.iter().copied();
                 let along = |axis| if axes.contains(&axis) { 0 } else { own.next().unwrap_or(0) };
-                let strides: Few<isize> = (0..shape.rank()).map(along).collect();
+                let strides: InlineVec<isize> = (0..shape.rank()).map(along).collect();
                 let operand = self.at(input(0));
                 self.combined(node, shape, vec![operand], &strides, Reduction::Max, None)
             }

@@ -7,8 +7,7 @@ use super::elements::squeeze;
 use super::groups::{Group, PendingStore};
 use super::strides::{rows, split, squeezed_strides};
 use super::{Located, Lowering};
-use crate::few::Few;
-use crate::shape::Shape;
+use crate::shape::{InlineVec, Shape};
 use crate::view::View;
 
 /// A padded array that a view stays inside of.
@@ -18,7 +17,7 @@ pub(super) struct PaddedView {
     /// The place that the first element of the view leads to.
     pub(super) offset: isize,
     /// How far each axis of the view leads in it.
-    pub(super) strides: Few<isize>,
+    pub(super) strides: InlineVec<isize>,
     /// The place of the first element that is inside.
     pub(super) inside: isize,
 }
@@ -37,7 +36,7 @@ impl PaddedView {
         let bounds: Vec<[isize; 2]> = view.axes.iter().zip(view.input.iter()).map(bounds).collect();
         let shape: Shape = bounds.iter().map(|[first, behind]| (behind - first) as usize).collect();
         let own = rows(&shape);
-        let mut room = PaddedView { shape, offset: 0, strides: Few::repeated(0, view.output.rank()), inside: 0 };
+        let mut room = PaddedView { shape, offset: 0, strides: InlineVec::from_elem(0, view.output.rank()), inside: 0 };
         for ((axis, [first, _]), stride) in view.axes.iter().zip(bounds).zip(own.iter()) {
             room.offset += (axis.offset - first) * stride;
             room.inside -= first * stride;

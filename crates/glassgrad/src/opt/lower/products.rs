@@ -5,9 +5,9 @@ use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
-use crate::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{ContractionAxis, Reduction};
+use crate::shape::InlineVec;
 
 /// The sum of the strides of a label, which leads along a diagonal where it repeats.
 fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
@@ -76,7 +76,7 @@ impl Lowering<'_> {
         let size = |labels: &Vec<Label>| {
             labels.iter().fold(1, |size: usize, label| size.saturating_mul(einsum.extents[*label]))
         };
-        let mut order: Few<Label> = Few::new();
+        let mut order: InlineVec<Label> = InlineVec::new();
         let largest = einsum.operands.iter().rev().max_by_key(|labels| size(labels));
         let mut summed: Vec<Label> = einsum.operands.iter().flatten().filter(is_summed).copied().collect();
         summed.sort_unstable();
@@ -85,8 +85,8 @@ impl Lowering<'_> {
                 order.push(*label);
             }
         }
-        let space: Few<usize> = order.iter().map(|label| einsum.extents[*label]).collect();
-        let strides: Few<isize> = order.iter().map(|label| along(&einsum.output, &own, *label)).collect();
+        let space: InlineVec<usize> = order.iter().map(|label| einsum.extents[*label]).collect();
+        let strides: InlineVec<isize> = order.iter().map(|label| along(&einsum.output, &own, *label)).collect();
         let placed = placed(einsum, operands, &order);
         self.combined(node, &space, placed, &strides, Reduction::Sum, Some(einsum))
     }
@@ -152,7 +152,7 @@ impl Lowering<'_> {
     }
 }
 
-/// So many nodes at most are looked at behind the factors of one product: sums of sums could have any number.
+/// At most this many nodes are searched behind the factors of one product: sums of sums could have any number.
 const MOST_LOOKS: usize = 64;
 
 /// The operands of a product along labels in some order.

@@ -7,21 +7,21 @@
 use super::groups::{Group, LoopGroup};
 use super::strides::{is_rows, rows, split};
 use super::{Located, Lowering};
-use crate::few::Few;
+use crate::shape::InlineVec;
 
-/// From so many rows on it is worth it that they lie side by side, without neighbouring elements of their own.
+/// From this many rows on, rows are vectorised across instead of along.
 const SIDE_BY_SIDE: usize = 8;
 
 /// For each axis of a loop whether its rows run along it, if strides lead from its elements to one place for each row, and
 /// these places lie row by row.
-pub(super) fn along_rows(extents: &[usize], strides: &[isize], most: usize) -> Option<Few<bool>> {
+pub(super) fn along_rows(extents: &[usize], strides: &[isize], most: usize) -> Option<InlineVec<bool>> {
     let along = along_still_axes(extents, strides, most)?;
     is_rows(&across(extents, &along), &across(strides, &along)).then_some(along)
 }
 
 /// For each axis of a loop whether strides stay where they are along it, if these are axes that rows can run along.
-fn along_still_axes(extents: &[usize], strides: &[isize], most: usize) -> Option<Few<bool>> {
-    let along: Few<bool> = strides.iter().map(|stride| *stride == 0).collect();
+fn along_still_axes(extents: &[usize], strides: &[isize], most: usize) -> Option<InlineVec<bool>> {
+    let along: InlineVec<bool> = strides.iter().map(|stride| *stride == 0).collect();
     // From the last axis to the first: along rows, then perhaps across some of them, and along them again.
     let is_along = |axis: &usize| along[*axis];
     let inner = (0..extents.len()).rev().take_while(is_along).count();
@@ -39,18 +39,18 @@ fn along_still_axes(extents: &[usize], strides: &[isize], most: usize) -> Option
 }
 
 /// What belongs to the axes that rows do not run along.
-pub(super) fn across<T: Copy + Default>(all: &[T], along: &[bool]) -> Few<T> {
+pub(super) fn across<T: Copy + Default>(all: &[T], along: &[bool]) -> InlineVec<T> {
     all.iter().zip(along).filter(|(_, along)| !**along).map(|(own, _)| *own).collect()
 }
 
 /// Strides over the rows of a loop as strides over its elements.
-pub(super) fn with_rows(strides: &[isize], along: &[bool]) -> Few<isize> {
+pub(super) fn with_rows(strides: &[isize], along: &[bool]) -> InlineVec<isize> {
     let mut strides = strides.iter();
     along.iter().map(|along| if *along { 0 } else { strides.next().copied().unwrap_or(0) }).collect()
 }
 
-/// The fewest axes of which both lists of sizes are made, if there are such: the same elements in the same order.
-pub(super) fn common_axes(a: &[usize], b: &[usize]) -> Option<Few<usize>> {
+/// The coarsest common refinement of two shapes, if there is one: the same elements in the same order.
+pub(super) fn common_axes(a: &[usize], b: &[usize]) -> Option<InlineVec<usize>> {
     if a == b || a.contains(&0) || b.contains(&0) {
         return (a == b).then(|| a.iter().copied().collect());
     }
@@ -79,24 +79,24 @@ pub(super) fn common_axes(a: &[usize], b: &[usize]) -> Option<Few<usize>> {
 
 impl LoopGroup {
     /// The sizes of the axes that rows do not run along.
-    pub(super) fn row_extents(&self) -> Few<usize> {
-        self.along_rows.as_ref().map_or_else(Few::new, |along| across(&self.extents, along))
+    pub(super) fn row_extents(&self) -> InlineVec<usize> {
+        self.along_rows.as_ref().map_or_else(InlineVec::new, |along| across(&self.extents, along))
     }
 
     /// Strides over rows as strides over elements.
-    pub(super) fn with_rows(&self, strides: &[isize]) -> Few<isize> {
-        self.along_rows.as_ref().map_or_else(Few::new, |along| with_rows(strides, along))
+    pub(super) fn with_rows(&self, strides: &[isize]) -> InlineVec<isize> {
+        self.along_rows.as_ref().map_or_else(InlineVec::new, |along| with_rows(strides, along))
     }
 
     /// The strides of one number for each row, over elements.
-    pub(super) fn row_strides(&self) -> Few<isize> {
+    pub(super) fn row_strides(&self) -> InlineVec<isize> {
         self.with_rows(&rows(&self.row_extents()))
     }
 
-    /// Whether strides lead to one place for each row. The first such strides tell where the rows of a loop are, if these lie
+    /// Whether strides lead to one place for each row. The first such strides determine where the rows of a loop are, if these lie
     /// among each other: then it is cheaper to read one number for each row than to find it for each element.
     pub(super) fn is_one_for_each_row(&mut self, strides: &[isize], most: usize) -> bool {
-        let is_among = |along: &Few<bool>| {
+        let is_among = |along: &InlineVec<bool>| {
             along.last() == Some(&true) && along.iter().zip(along.iter().skip(1)).any(|(own, next)| *own && !next)
         };
         if let Some(along) = &self.along_rows {
@@ -108,7 +108,7 @@ impl LoopGroup {
     }
 
     /// The same loop over finer axes.
-    pub(super) fn refine(&mut self, axes: &Few<usize>) {
+    pub(super) fn refine(&mut self, axes: &InlineVec<usize>) {
         if *self.extents == **axes {
             return;
         }
@@ -116,7 +116,7 @@ impl LoopGroup {
         self.loads.iter_mut().for_each(|(load, _)| load.strides = split(&old, &load.strides, axes));
         self.stores.iter_mut().for_each(|store| store.strides = split(&old, &store.strides, axes));
         if let Some(along) = &mut self.along_rows {
-            let numbers: Few<isize> = along.iter().map(|along| isize::from(*along)).collect();
+            let numbers: InlineVec<isize> = along.iter().map(|along| isize::from(*along)).collect();
             *along = split(&old, &numbers, axes).iter().map(|number| *number != 0).collect();
         }
     }
@@ -131,7 +131,7 @@ impl Lowering<'_> {
         }
         let Group::Loop(group) = &self.groups[producer.group] else { return false };
         match producer.by_row {
-            // Rows are told by the axes of their own loop.
+            // Rows are indexed by the axes of their own loop.
             true => *group.extents == *extents && *operand.strides == *group.row_strides(),
             false => common_axes(&group.extents, extents).is_some() && is_rows(extents, &operand.strides),
         }

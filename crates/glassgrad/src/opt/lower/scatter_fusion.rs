@@ -8,8 +8,8 @@ use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::Einsum;
 use crate::expr::Op;
+use crate::hashing::NumberMap;
 use crate::opt::graph::Graph;
-use crate::shared::NumberMap;
 
 /// Products that are only spread by a view, each with the node that does so.
 pub(super) fn folds(graph: &Graph) -> NumberMap<usize, usize> {
@@ -31,7 +31,7 @@ pub(super) fn folds(graph: &Graph) -> NumberMap<usize, usize> {
 }
 
 impl Lowering<'_> {
-    /// Where the elements of a product go, if nobody but a view reads them.
+    /// The destination of the elements of a product, if a view is their only reader.
     pub(super) fn fold_of(&self, number: usize, einsum: &Einsum) -> Option<PaddedView> {
         let spread = self.folds.get(&number)?;
         match &self.graph.nodes[*spread].op {

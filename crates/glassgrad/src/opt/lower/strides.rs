@@ -1,14 +1,14 @@
 //! Strides: how the elements of one array lie in another, and which of their shapes need no copy.
 
-use crate::few::Few;
+use crate::shape::InlineVec;
 
 /// The strides of elements that lie row by row.
-pub(super) fn rows(shape: &[usize]) -> Few<isize> {
+pub(super) fn rows(shape: &[usize]) -> InlineVec<isize> {
     // Where there is nothing, no step leads anywhere; other axes may be longer than any memory.
     if shape.contains(&0) {
-        return Few::repeated(0, shape.len());
+        return InlineVec::from_elem(0, shape.len());
     }
-    let mut strides = Few::repeated(1, shape.len());
+    let mut strides = InlineVec::from_elem(1, shape.len());
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = (strides[axis] as usize).saturating_mul(shape[axis]) as isize;
     }
@@ -28,12 +28,12 @@ pub(in crate::opt) fn is_rows(shape: &[usize], strides: &[isize]) -> bool {
     })
 }
 
-/// Strides along axes as strides along finer ones, of which those are made.
-pub(super) fn split(extents: &[usize], strides: &[isize], finer: &[usize]) -> Few<isize> {
+/// Strides along axes as strides along a refinement of them.
+pub(super) fn split(extents: &[usize], strides: &[isize], finer: &[usize]) -> InlineVec<isize> {
     if extents == finer {
         return strides.iter().copied().collect();
     }
-    let mut result = Few::repeated(0, finer.len());
+    let mut result = InlineVec::from_elem(0, finer.len());
     let mut axis = finer.len();
     for (extent, stride) in extents.iter().zip(strides).rev() {
         let mut reached = 1;
@@ -47,12 +47,12 @@ pub(super) fn split(extents: &[usize], strides: &[isize], finer: &[usize]) -> Fe
 }
 
 /// Sizes and strides without axes of size 1.
-pub(super) fn squeezed(shape: &[usize], strides: &[isize]) -> (Few<usize>, Few<isize>) {
+pub(super) fn squeezed(shape: &[usize], strides: &[isize]) -> (InlineVec<usize>, InlineVec<isize>) {
     (shape.iter().copied().filter(|size| *size != 1).collect(), squeezed_strides(shape, strides))
 }
 
 /// Strides without those of axes of size 1.
-pub(super) fn squeezed_strides(shape: &[usize], strides: &[isize]) -> Few<isize> {
+pub(super) fn squeezed_strides(shape: &[usize], strides: &[isize]) -> InlineVec<isize> {
     shape.iter().zip(strides).filter(|(size, _)| **size != 1).map(|(_, stride)| *stride).collect()
 }
 
@@ -63,12 +63,12 @@ pub(super) fn is_contiguous(shape: &[usize], strides: &[isize]) -> bool {
 }
 
 /// The strides of the same elements in another shape, if there are any.
-pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> Option<Few<isize>> {
+pub(super) fn reshaped(shape: &[usize], strides: &[isize], target: &[usize]) -> Option<InlineVec<isize>> {
     if shape.contains(&0) {
-        return Some(rows(wanted));
+        return Some(rows(target));
     }
     let (shape, strides) = squeezed(shape, strides);
-    let mut result = Few::repeated(0, wanted.len());
+    let mut result = InlineVec::from_elem(0, target.len());
     let (mut old, mut new) = (0, 0);
     while old < shape.len() {
         // The fewest axes of both shapes that hold equally many elements.
@@ -77,7 +77,7 @@ pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> 
         old += 1;
         while old_count != new_count || new_count == 1 {
             if new_count < old_count {
-                new_count *= wanted.get(new)?;
+                new_count *= target.get(new)?;
                 new += 1;
             } else {
                 old_count *= shape.get(old)?;
@@ -92,7 +92,7 @@ pub(super) fn reshaped(shape: &[usize], strides: &[isize], wanted: &[usize]) -> 
         let mut stride = strides[old - 1];
         for axis in (first_new..new).rev() {
             result[axis] = stride;
-            stride *= wanted[axis] as isize;
+            stride *= target[axis] as isize;
         }
     }
     Some(result)

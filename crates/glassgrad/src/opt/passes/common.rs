@@ -6,10 +6,10 @@
 use super::product::mix_product;
 use crate::einsum::Einsum;
 use crate::expr::{Logic, Op};
-use crate::few::Few;
+use crate::hashing::NumberMap;
 use crate::opt::graph::{Graph, GraphNode};
 use crate::opt::structural_hash::Fingerprint;
-use crate::shared::NumberMap;
+use crate::shape::InlineVec;
 
 pub(super) fn common(graph: Graph) -> Graph {
     let mut known: NumberMap<u128, usize> = NumberMap::default();
@@ -19,7 +19,7 @@ pub(super) fn common(graph: Graph) -> Graph {
     })
 }
 
-/// What tells a node from others; none for what is never shared.
+/// The key of common subexpression elimination; none for nodes that are never shared.
 fn fingerprint(node: &GraphNode) -> Option<u128> {
     let mut hash = Fingerprint::default();
     let is_known = match (&node.op, &node.inputs[..]) {
@@ -44,7 +44,7 @@ fn product(node: &GraphNode, einsum: &Einsum, inputs: &[usize]) -> u128 {
         [first, second] if first == second => {
             product_in_order(node, einsum, &[0, 1]).min(product_in_order(node, einsum, &[1, 0]))
         }
-        _ => product_in_order(node, einsum, &(0..inputs.len()).collect::<Few<usize>>()),
+        _ => product_in_order(node, einsum, &(0..inputs.len()).collect::<InlineVec<usize>>()),
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::product::{has_sums, mix_product, renamed, sums};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::few::Few;
+use crate::hashing::NumberMap;
 use crate::opt::contract::{Asked, JointPlan, Limits, Plan, elements_moved, flops, plan, plan_all};
 use crate::opt::structural_hash::Fingerprint;
-use crate::shared::NumberMap;
+use crate::shape::InlineVec;
 
 /// How many joins of two parts may be weighed for any graph, and how many more for each of its nodes.
 const PATIENCE: [u64; 2] = [200_000, 40];
@@ -28,13 +28,13 @@ pub(super) struct Chosen {
 }
 
 impl Orders {
-    /// Searches for the products of a graph with so many nodes.
+    /// The search budget for a graph with this many nodes.
     pub(super) fn for_nodes(nodes: usize) -> Orders {
         let patience = PATIENCE[0] + PATIENCE[1] * nodes as u64;
         Orders { plans: NumberMap::default(), joint: NumberMap::default(), patience }
     }
 
-    /// Whether much was searched for already: then only small products are looked at.
+    /// Whether much was searched for already: then only small products are searched.
     pub(super) fn is_tired(&self) -> bool {
         self.patience == 0
     }
@@ -46,7 +46,7 @@ impl Orders {
         }
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
-        mix_product(&mut hash, einsum, &(0..einsum.operands.len()).collect::<Few<usize>>(), |_, _| ());
+        mix_product(&mut hash, einsum, &(0..einsum.operands.len()).collect::<InlineVec<usize>>(), |_, _| ());
         let patience = &mut self.patience;
         let found = self.plans.entry(hash.finish()).or_insert_with(|| {
             let plan = plan(&renamed(einsum), &limits(dtype)).ok();
@@ -66,7 +66,7 @@ impl Orders {
         let mut hash = Fingerprint::default();
         hash.word(dtype as u64);
         for one in asked.iter().chain(expanded.into_iter().flatten()) {
-            let order: Few<usize> = (0..one.operands.len()).collect();
+            let order: InlineVec<usize> = (0..one.operands.len()).collect();
             mix_product(&mut hash, &one.einsum, &order, |hash, place| hash.word(one.operands[place] as u64));
         }
         let key = hash.finish();

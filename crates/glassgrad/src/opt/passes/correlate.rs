@@ -11,7 +11,7 @@ use crate::opt::graph::{Graph, GraphNode};
 use crate::shape::Shape;
 use crate::view::{AxisView, View};
 
-/// So many times the multiplications are worth it.
+/// The largest accepted ratio of additional multiplications.
 const WORTH: f64 = 1.3;
 
 /// One axis that windows move along: where its positions and its places stand in what is folded.

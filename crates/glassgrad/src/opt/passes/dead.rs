@@ -1,4 +1,4 @@
-//! What no result needs goes. Inputs stay, for whoever runs the graph counts them.
+//! Dead code elimination. Inputs stay, because they are bound by position.
 
 use crate::opt::graph::Graph;
 

@@ -29,7 +29,7 @@ fn opened(graph: &Graph) -> Graph {
         numbers.push(match (&node.op, &node.body) {
             (Op::Remat(region), Some(body)) => {
                 results.insert(number, inlined(&mut open, region, &expanded(body), &inputs, node));
-                // Nobody reads a region but by its parts.
+                // A region is read only through its outputs.
                 0
             }
             (Op::GetOutput(place), _) if part(*place).is_some() => part(*place).unwrap_or_default(),
@@ -42,7 +42,7 @@ fn opened(graph: &Graph) -> Graph {
     open
 }
 
-/// Puts the nodes of a region's body into the graph around it, and tells which of them are its results.
+/// Inlines the body of a region, and returns the nodes of its results.
 fn inlined(open: &mut Graph, region: &Region, body: &Graph, inputs: &[usize], around: &GraphNode) -> Vec<usize> {
     let awaited: Vec<usize> = region.awaited.iter().map(|place| inputs[*place]).collect();
     let mut numbers: Vec<usize> = vec![0; body.nodes.len()];

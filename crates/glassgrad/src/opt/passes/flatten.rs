@@ -40,7 +40,7 @@ pub(super) fn flatten(mut graph: Graph) -> Graph {
             graph.nodes[number].inputs = whole.inputs;
         } else {
             // What is best as it stands is so in its parts, as far as they were looked into. The nearer half of them
-            // need not be looked at again, so that every product is looked at about twice and not once for each factor.
+            // need not be visited again, so that every product is visited about twice and not once for each factor.
             whole.parts[..whole.parts.len() / 2].iter().for_each(|part| is_settled[*part] = true);
         }
     }

@@ -1,4 +1,4 @@
-//! What is made of numbers alone is a number.
+//! Constant folding.
 //!
 //! A number everywhere is a product of no operands, which takes no memory and no load in a loop, so nothing is
 //! folded into an array: zeros stay "0 everywhere", and a unit tensor stays a notation. What depends on an input

@@ -13,9 +13,9 @@ use super::product::{has_sums, product_node, substituted};
 use super::split::{core, spread};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
+use crate::hashing::NumberMap;
 use crate::opt::contract::Asked;
 use crate::opt::graph::{Graph, GraphNode};
-use crate::shared::NumberMap;
 
 /// The most products that are planned together.
 const MOST_TOGETHER: usize = 6;
@@ -187,7 +187,7 @@ fn groups(graph: &Graph, uses: &[usize]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The members of a group with those that several of them read put into them. What nobody else reads is left out.
+/// The members of a group with those that several of them read put into them. What has no other reader is left out.
 fn expanded(uses: &[usize], members: &[Member], dtype: DType) -> Option<Vec<Member>> {
     let mut expanded: Vec<Member> = Vec::with_capacity(members.len());
     let mut taken_in: NumberMap<usize, usize> = NumberMap::default();

@@ -3,10 +3,9 @@
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
-use crate::few::Few;
 use crate::opt::graph::GraphNode;
 use crate::opt::structural_hash::Fingerprint;
-use crate::shape::Shape;
+use crate::shape::{InlineVec, Shape};
 
 /// The product that a node is, if it is one.
 pub(super) fn product(node: &GraphNode) -> Option<&Einsum> {
@@ -79,7 +78,7 @@ pub(super) fn renamed(einsum: &Einsum) -> Einsum {
 }
 
 /// Mixes a product into a fingerprint, with its operands in some order and under the names that labels get in the order
-/// of appearance, as [`renamed`] gives them; `operand` adds what else tells operands apart.
+/// of appearance, as [`renamed`] gives them; `operand` adds what else distinguishes operands.
 pub(super) fn mix_product(
     hash: &mut Fingerprint,
     einsum: &Einsum,
@@ -88,7 +87,7 @@ pub(super) fn mix_product(
 ) {
     hash.word(einsum.coefficient.to_bits());
     hash.word(order.len() as u64);
-    let mut names: Few<usize> = Few::repeated(usize::MAX, einsum.extents.len());
+    let mut names: InlineVec<usize> = InlineVec::from_elem(usize::MAX, einsum.extents.len());
     let mut named = 0;
     let mut labels = |hash: &mut Fingerprint, labels: &[Label]| {
         hash.word(labels.len() as u64);
@@ -168,7 +167,7 @@ pub(super) fn put_in(outer: &mut Einsum, place: usize, inner: &Einsum, dtype: DT
     }
     outer.coefficient = coefficient(outer.coefficient, inner.coefficient, dtype)?;
     // Each axis of the inner output is one label of the outer product; the other labels are new ones.
-    let mut names: Few<Label> = Few::repeated(Label::MAX, inner.extents.len());
+    let mut names: InlineVec<Label> = InlineVec::from_elem(Label::MAX, inner.extents.len());
     for (own, other) in outer.operands[place].iter().zip(&inner.output) {
         names[*other] = *own;
     }

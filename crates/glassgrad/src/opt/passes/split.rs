@@ -1,7 +1,7 @@
 //! Products of many factors become products of two, in the cheapest order.
 //!
 //! A loop over all labels at once would multiply everything with everything; two by two, sums are taken as soon
-//! as nobody needs their terms. Also, what is summed is not repeated or put on a diagonal by the same loop: the
+//! as their terms have no other reader. Also, what is summed is not repeated or put on a diagonal by the same loop: the
 //! sum comes first, and what it is spread to is a view of it. Products that multiply the same tensors are planned
 //! together, see `together`.
 

@@ -2,8 +2,8 @@
 
 use super::Access;
 use crate::expr::{Custom, Distribution};
+use crate::interning::Shared;
 use crate::shape::Shape;
-use crate::shared::Shared;
 use crate::view::View;
 
 /// An operation on whole arrays, all of them row-major from their first element on.

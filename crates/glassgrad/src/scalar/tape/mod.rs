@@ -71,14 +71,14 @@ pub struct Choice<T> {
     pub otherwise: Operand<T>,
 }
 
-/// Everything that is known about one node; made on demand.
+/// The record of one node, created on demand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node<T> {
     /// Its place.
     pub id: NodeId,
     /// Its value.
     pub value: T,
-    /// The operation that made it.
+    /// Its operation.
     pub operation: Operation,
     /// The parameter of that operation, if it has one.
     pub parameter: Option<f64>,

@@ -123,8 +123,8 @@ impl<'t, T: Real> Algebra for Var<'t, T> {
         let Some(tape) = self.tape else {
             return Var::constant(value);
         };
-        let slope = R::derivative(self.value, value, parameter);
-        Var::on_tape(tape, tape.push(R::OPERATION, [self.index, NONE], [slope, c(parameter)], value), value)
+        let derivative = R::derivative(self.value, value, parameter);
+        Var::on_tape(tape, tape.push(R::OPERATION, [self.index, NONE], [derivative, c(parameter)], value), value)
     }
 
     #[inline(always)]
@@ -161,8 +161,8 @@ impl<'t, T: Real> Algebra for Var<'t, T> {
         let Some(tape) = same_tape(left.common_tape(right), taken.common_tape(otherwise)) else {
             return chosen;
         };
-        let slope = if chosen.tape.is_some() { c(1.0) } else { chosen.value };
-        let index = tape.push(Operation::Where, [chosen.index, NONE], [slope, c(0.0)], chosen.value);
+        let derivative = if chosen.tape.is_some() { c(1.0) } else { chosen.value };
+        let index = tape.push(Operation::Where, [chosen.index, NONE], [derivative, c(0.0)], chosen.value);
         let guard = Guard { left: left.operand(), relation, right: right.operand(), outcome };
         tape.recording.borrow_mut().choices.push(Choice {
             node: NodeId(index),

@@ -29,12 +29,12 @@ const QUESTIONS: [(&str, Question); 9] = [
 pub(super) fn find(name: &str) -> Option<Result<Box<dyn Workload>, String>> {
     let mut parts = name.split('/');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
-        (Some(problem), Some(question), Some(size), None) => Some(made(problem, question, size)),
+        (Some(problem), Some(question), Some(size), None) => Some(workload(problem, question, size)),
         _ => None,
     }
 }
 
-fn made(problem: &str, question: &str, size: &str) -> Result<Box<dyn Workload>, String> {
+fn workload(problem: &str, question: &str, size: &str) -> Result<Box<dyn Workload>, String> {
     let size = match size.parse::<usize>() {
         Ok(size @ 1..) => size,
         _ => return Err(format!("'{size}' is no size; it is a whole number above 0")),

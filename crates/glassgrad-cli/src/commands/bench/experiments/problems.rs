@@ -1,4 +1,4 @@
-//! The functions whose Hessians are asked for, each with a point and a right-hand side, in 64 bits.
+//! The functions whose Hessians are computed, each with a point and a right-hand side, in 64 bits.
 //!
 //! `peers_python/experiments.py` draws the same numbers in the same order.
 
@@ -10,7 +10,7 @@ use glassgrad::shape::Shape;
 
 use super::super::data::Source;
 
-/// A function of a tree, where its Hessian is asked for, and a gradient that is asked back for its direction.
+/// A function of a tree, the point of its Hessian, and a right-hand side of the linear system.
 pub(super) struct Problem<X> {
     pub(super) function: Arc<dyn Fn(&X) -> Tensor>,
     pub(super) point: X,

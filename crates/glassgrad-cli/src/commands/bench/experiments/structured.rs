@@ -55,7 +55,7 @@ impl<X: Tree + 'static> Structured<X> {
         Structured { problem, derivative, question, hessian: None, dense: None, solution: None, solved: None }
     }
 
-    /// The direction along which Hessians are told and checked, as a tree.
+    /// The direction of Hessian-vector products, for checks and checksums, as a tree.
     fn direction(&self) -> X {
         let mut numbers = direction(self.problem.point.element_count());
         self.problem.point.map(|leaf| {
@@ -64,7 +64,7 @@ impl<X: Tree + 'static> Structured<X> {
         })
     }
 
-    fn told(&self) -> Result<f64, Error> {
+    fn checksum(&self) -> Result<f64, Error> {
         let along = self.direction();
         let missing = || Error::new("bench", "nothing was computed yet");
         let hessian = self.hessian.as_ref();
@@ -84,7 +84,7 @@ impl<X: Tree + 'static> Structured<X> {
     }
 
     /// The Hessian along the direction against a product by forward over reverse mode, and a solution put back.
-    fn judged(&self) -> Result<Result<(), String>, Error> {
+    fn checked(&self) -> Result<Result<(), String>, Error> {
         // What sums of millions of terms leave of sixteen digits.
         const TOLERANCE: f64 = 1e-9;
         let along = self.direction();
@@ -92,7 +92,7 @@ impl<X: Tree + 'static> Structured<X> {
         let curvature = inner(&hvp(function, &self.problem.point, &along), &along)?;
         let found = match (&self.hessian, self.question) {
             (Some(hessian), _) => inner(&hessian.matvec(&along)?, &along)?,
-            (None, _) => self.told()?,
+            (None, _) => self.checksum()?,
         };
         if let Err(reason) = agree("the Hessian", found, curvature, TOLERANCE * curvature.abs()) {
             return Ok(Err(reason));
@@ -150,7 +150,7 @@ impl<X: Tree + 'static> Workload for Structured<X> {
     }
 
     fn value(&self) -> f64 {
-        self.told().unwrap_or(f64::NAN)
+        self.checksum().unwrap_or(f64::NAN)
     }
 
     fn results(&self) -> Vec<Tensor> {
@@ -158,14 +158,15 @@ impl<X: Tree + 'static> Workload for Structured<X> {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.judged().unwrap_or_else(|error| Err(error.to_string()))
+        self.checked().unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// What is held, and what it is predicted to cost.
     fn facts(&self) -> Value {
         let Some(hessian) = &self.hessian else { return Value::Null };
         let explanation = self.derivative.explain(&self.problem.point).ok();
-        let chosen = explanation.and_then(|told| told.candidates.into_iter().find(|candidate| candidate.chosen));
+        let chosen =
+            explanation.and_then(|explanation| explanation.candidates.into_iter().find(|candidate| candidate.chosen));
         json!({
             "structure": hessian.structure().to_string(),
             "held_bytes": hessian.bytes(),

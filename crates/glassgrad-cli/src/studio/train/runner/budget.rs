@@ -1,4 +1,4 @@
-//! How the time of a run is divided between its steps and looking at it.
+//! Divides the time of a run between its steps, the views and the evaluation.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Budget {
     }
 
     /// What was not spent on steps.
-    pub(super) fn looked(&self) -> Duration {
+    pub(super) fn observation_time(&self) -> Duration {
         self.evaluated + self.viewed
     }
 }
@@ -52,6 +52,6 @@ mod tests {
         // Idle time counts for both.
         budget.rested = 5 * second;
         assert!(budget.allows_view() && budget.allows_evaluation());
-        assert_eq!(budget.looked(), 2 * second);
+        assert_eq!(budget.observation_time(), 2 * second);
     }
 }

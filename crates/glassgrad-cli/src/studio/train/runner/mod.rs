@@ -28,54 +28,54 @@ use crate::experiment::objective::{Evaluator, Score};
 use crate::experiment::recipe;
 use crate::experiment::settings::{in_flags, in_form};
 use crate::experiment::study::Study;
-use crate::studio::views::Look;
+use crate::studio::views::LiveView;
 use budget::Budget;
 use speed::Speed;
 
-/// Between two looks of the same kind.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(60);
+/// Between two updates of the same view.
+const BETWEEN_VIEWS: Duration = Duration::from_millis(60);
 /// Between two messages about the state: sixty a second.
 const BETWEEN_STATES: Duration = Duration::from_micros(16_600);
-/// The same while nobody watches.
+/// The same without watchers.
 const UNWATCHED: Duration = Duration::from_millis(500);
 /// The stack of the thread of a run.
 const STACK: usize = 16 << 20;
-/// So many networks of the way so far are kept, if they are small enough.
-const WAY: usize = 40;
-const MOST_NUMBERS_OF_WAY: usize = 4_000_000;
-/// So many epochs are remembered one by one.
+/// At most this many points of the trajectory are kept, if they are small enough.
+const TRAJECTORY: usize = 40;
+const MOST_ELEMENTS: usize = 4_000_000;
+/// At most this many epochs are recorded.
 const MOST_EPOCHS: usize = 2000;
 
-/// How many steps a second are made at most; as many as possible without a number.
+/// The maximum number of steps per second; unlimited if `None`.
 pub(super) type Pace = Option<f64>;
 
-/// A question about a run, asked between two steps.
-pub(super) type Question = Box<dyn FnOnce(&Snapshot<'_>) + Send>;
+/// A query about a run, executed between two steps.
+pub(super) type Query = Box<dyn FnOnce(&Snapshot<'_>) + Send>;
 
-/// What a run can be told.
-pub(super) enum Order {
-    /// To go on: until the end, or for so many steps.
+/// A command to a run.
+pub(super) enum Command {
+    /// Run to the end, or for this many steps.
     Go {
         steps: Option<u64>,
     },
     Pause,
-    /// To end here: it can still be looked at.
+    /// End the run; it can still be inspected.
     Stop,
     Rate(f64),
     Pace(Pace),
-    Ask(Question),
+    Query(Query),
 }
 
-/// What a question sees.
+/// The view of a run that a query gets.
 pub(super) struct Snapshot<'d> {
     pub(super) study: &'d Study,
     pub(super) optimizer: &'d Optimizer,
     pub(super) session: &'d Session<'d, Network, Examples<(Tensor, Tensor)>>,
-    /// The network as it is, or the last one that was good.
+    /// The current network, or the last one whose loss was finite.
     pub(super) network: &'d Network,
     pub(super) history: &'d History,
-    /// Networks of the way so far, from the first on.
-    pub(super) way: &'d [Network],
+    /// The trajectory: networks from the first on.
+    pub(super) trajectory: &'d [Network],
 }
 
 /// What a run is doing.
@@ -101,33 +101,44 @@ impl Phase {
     }
 }
 
-/// Starts the thread of a run, which ends when the other end of its orders is dropped.
-pub(super) fn start(study: Study, board: Arc<Broadcast>, pace: Pace, paused: bool) -> Result<Sender<Order>, String> {
-    let (orders, received) = channel();
+/// Starts the thread of a run, which ends when the sender of its commands is dropped.
+pub(super) fn start(
+    study: Study,
+    broadcast: Arc<Broadcast>,
+    pace: Pace,
+    paused: bool,
+) -> Result<Sender<Command>, String> {
+    let (commands, received) = channel();
     let work = move || {
-        let worked = catch_unwind(AssertUnwindSafe(|| work(&study, &board, &received, pace, paused)));
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&study, &broadcast, &received, pace, paused)));
         let trouble = match worked {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
             Err(_) => "internal error in the run; other runs continue".to_owned(),
         };
-        // Questions go unanswered from here on: who asked is told by the end of the thread.
-        board.set_running(false);
-        board.post("state", &json!({ "phase": Phase::Failed.name(), "trouble": { "message": trouble } }));
+        // Later queries fail because the receiver is dropped with the thread.
+        broadcast.set_running(false);
+        broadcast.post("state", &json!({ "phase": Phase::Failed.name(), "trouble": { "message": trouble } }));
     };
     let thread = std::thread::Builder::new().name("run".to_owned()).stack_size(STACK);
     thread.spawn(work).map_err(|error| format!("no thread for it: {error}"))?;
-    Ok(orders)
+    Ok(commands)
 }
 
-fn work(study: &Study, board: &Broadcast, orders: &Receiver<Order>, pace: Pace, paused: bool) -> Result<(), Error> {
+fn work(
+    study: &Study,
+    broadcast: &Broadcast,
+    commands: &Receiver<Command>,
+    pace: Pace,
+    paused: bool,
+) -> Result<(), Error> {
     let failed = |failure: crate::failure::Failure| Error::new("train", failure.to_string());
     let optimizer = recipe::optimizer(&study.settings, study.batches()).map_err(failed)?;
     let training = study.training().map_err(failed)?;
     let session = training.session(&study.start, &study.task.training)?;
     let mut run = Run {
         study,
-        board,
+        broadcast,
         optimizer: &optimizer,
         record: Record {
             evaluator: Evaluator::new(&study.objective, &study.task.test),
@@ -139,32 +150,32 @@ fn work(study: &Study, board: &Broadcast, orders: &Receiver<Order>, pace: Pace, 
             epoch_began: Duration::ZERO,
             speed: Speed::new(),
         },
-        looks: Vec::new(),
+        views: Vec::new(),
         phase: if paused { Phase::Paused } else { Phase::Running },
         left: None,
         pace,
         trouble: Value::Null,
         rate_changed: false,
         last_good: None,
-        way: vec![session.parameters().clone()],
-        way_every: 1,
+        trajectory: vec![session.parameters().clone()],
+        trajectory_interval: 1,
         posted: Instant::now(),
         drawn: Instant::now(),
         session,
     };
     run.post_beginning()?;
-    run.look_at_all()?;
-    run.go(orders)
+    run.update_all_views()?;
+    run.go(commands)
 }
 
 /// A run in the hands of its thread.
 struct Run<'r> {
     study: &'r Study,
-    board: &'r Broadcast,
+    broadcast: &'r Broadcast,
     optimizer: &'r Optimizer,
     session: Session<'r, Network, Examples<(Tensor, Tensor)>>,
     record: Record<'r>,
-    looks: Vec<Looking<'r>>,
+    views: Vec<ScheduledView<'r>>,
     phase: Phase,
     /// How many steps are left until it pauses by itself.
     left: Option<u64>,
@@ -173,8 +184,8 @@ struct Run<'r> {
     /// Whether the learning rate was changed during the run, so that no command line reproduces it.
     rate_changed: bool,
     last_good: Option<Network>,
-    way: Vec<Network>,
-    way_every: u64,
+    trajectory: Vec<Network>,
+    trajectory_interval: u64,
     /// When the state was last put up, and the curves.
     posted: Instant,
     drawn: Instant,
@@ -207,7 +218,7 @@ impl Observer<Network> for Record<'_> {
     fn step(&mut self, step: &Step) -> Result<Flow, Error> {
         (self.loss, self.rate) = (step.loss, step.rate);
         self.losses.push(step.number, step.loss);
-        self.speed.made(step.number);
+        self.speed.record_step(step.number);
         Ok(Flow::Continue)
     }
 
@@ -227,51 +238,51 @@ impl Observer<Network> for Record<'_> {
     }
 }
 
-/// Something that is looked at now and then.
-struct Looking<'r> {
+/// A view with the time of its last update.
+struct ScheduledView<'r> {
     name: &'static str,
-    look: Box<dyn Look + 'r>,
-    /// The step after which it was last looked at, and when.
+    view: Box<dyn LiveView + 'r>,
+    /// The step after which it was last updated, and when.
     step: Option<u64>,
     at: Instant,
 }
 
 impl<'r> Run<'r> {
-    fn go(&mut self, orders: &Receiver<Order>) -> Result<(), Error> {
+    fn go(&mut self, commands: &Receiver<Command>) -> Result<(), Error> {
         loop {
-            // Orders first, and all of them; where nothing is to be done, until one comes.
+            // Drain the commands first; while the run is idle, block until one comes.
             loop {
-                let order = match self.phase == Phase::Running {
-                    true => match orders.try_recv() {
-                        Ok(order) => order,
+                let command = match self.phase == Phase::Running {
+                    true => match commands.try_recv() {
+                        Ok(command) => command,
                         Err(TryRecvError::Empty) => break,
                         Err(TryRecvError::Disconnected) => return Ok(()),
                     },
-                    false => match orders.recv() {
-                        Ok(order) => order,
+                    false => match commands.recv() {
+                        Ok(command) => command,
                         Err(_) => return Ok(()),
                     },
                 };
-                self.obey(order)?;
+                self.execute(command)?;
             }
             let begin = Instant::now();
-            let (before, looked) = (self.phase, self.record.budget.looked());
+            let (before, observed) = (self.phase, self.record.budget.observation_time());
             self.step()?;
-            let looked = self.record.budget.looked() - looked;
-            self.record.budget.trained += begin.elapsed().saturating_sub(looked);
+            let observed = self.record.budget.observation_time() - observed;
+            self.record.budget.trained += begin.elapsed().saturating_sub(observed);
             if before != self.phase {
-                // It has come to an end: whatever there is to see is looked at once more.
-                self.look_at_all()?;
+                // The run has ended: all views are updated once more.
+                self.update_all_views()?;
                 continue;
             }
-            let between = if self.board.is_watched() { BETWEEN_STATES } else { UNWATCHED };
+            let between = if self.broadcast.is_watched() { BETWEEN_STATES } else { UNWATCHED };
             if begin.duration_since(self.posted) >= between {
                 self.post_state();
             }
             if self.record.budget.allows_view() {
-                self.look_at_one()?;
+                self.update_one_view()?;
             }
-            // A step is due so long after the one before it.
+            // The interval between steps at the requested pace.
             let due = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace.clamp(0.1, 1e9)));
             let rest = due.saturating_sub(begin.elapsed());
             if rest > Duration::ZERO {
@@ -279,8 +290,8 @@ impl<'r> Run<'r> {
                 if rest > BETWEEN_STATES {
                     self.post_state();
                 }
-                match orders.recv_timeout(rest) {
-                    Ok(order) => self.obey(order)?,
+                match commands.recv_timeout(rest) {
+                    Ok(command) => self.execute(command)?,
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 }
@@ -288,20 +299,20 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn obey(&mut self, order: Order) -> Result<(), Error> {
+    fn execute(&mut self, command: Command) -> Result<(), Error> {
         let is_at_an_end = matches!(self.phase, Phase::Finished | Phase::Stopped | Phase::Failed);
-        match order {
-            Order::Go { steps } if !is_at_an_end => (self.phase, self.left) = (Phase::Running, steps),
-            Order::Pause if !is_at_an_end => {
+        match command {
+            Command::Go { steps } if !is_at_an_end => (self.phase, self.left) = (Phase::Running, steps),
+            Command::Pause if !is_at_an_end => {
                 self.phase = Phase::Paused;
-                self.look_at_all()?;
+                self.update_all_views()?;
             }
-            Order::Stop if !is_at_an_end => {
+            Command::Stop if !is_at_an_end => {
                 self.phase = Phase::Stopped;
-                self.look_at_all()?;
+                self.update_all_views()?;
             }
-            // A rate that cannot be is no reason to lose the run.
-            Order::Rate(rate) => match self.session.set_rate(rate) {
+            // An invalid rate does not end the run.
+            Command::Rate(rate) => match self.session.set_rate(rate) {
                 Ok(()) => {
                     self.rate_changed = true;
                     if self.phase != Phase::Failed {
@@ -310,27 +321,27 @@ impl<'r> Run<'r> {
                 }
                 Err(error) => self.trouble = json!({ "message": error.to_string() }),
             },
-            Order::Pace(pace) => self.pace = pace,
-            Order::Ask(question) => {
+            Command::Pace(pace) => self.pace = pace,
+            Command::Query(query) => {
                 let snapshot = Snapshot {
                     study: self.study,
                     optimizer: self.optimizer,
                     session: &self.session,
                     network: self.network(),
                     history: &self.record.history,
-                    way: &self.way,
+                    trajectory: &self.trajectory,
                 };
-                // A question that stumbles has changed nothing: who asked is told, and the run goes on.
-                let _ = catch_unwind(AssertUnwindSafe(|| question(&snapshot)));
+                // A query that panics has changed nothing: its channel is dropped, and the run continues.
+                let _ = catch_unwind(AssertUnwindSafe(|| query(&snapshot)));
                 return Ok(());
             }
-            Order::Go { .. } | Order::Pause | Order::Stop => {}
+            Command::Go { .. } | Command::Pause | Command::Stop => {}
         }
         self.post_state();
         Ok(())
     }
 
-    /// Makes one step, and keeps what is to be kept of it.
+    /// Takes one step and records it.
     fn step(&mut self) -> Result<(), Error> {
         match self.session.advance(&mut self.record) {
             Ok(Some(_)) => {}
@@ -352,8 +363,8 @@ impl<'r> Run<'r> {
                 return Ok(());
             }
         }
-        if self.session.steps().is_multiple_of(self.way_every) {
-            self.remember_way();
+        if self.session.steps().is_multiple_of(self.trajectory_interval) {
+            self.extend_trajectory();
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
         if self.session.is_over() {
@@ -364,20 +375,20 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// Keeps the network, and every second one only when there are too many.
-    fn remember_way(&mut self) {
-        let app = MOST_NUMBERS_OF_WAY / self.study.start.element_count().max(1);
-        if app < 4 {
+    /// Appends the network; drops every second one when there are too many.
+    fn extend_trajectory(&mut self) {
+        let capacity = MOST_ELEMENTS / self.study.start.element_count().max(1);
+        if capacity < 4 {
             return;
         }
-        self.way.push(self.session.parameters().clone());
-        if self.way.len() >= WAY.min(app) {
+        self.trajectory.push(self.session.parameters().clone());
+        if self.trajectory.len() >= TRAJECTORY.min(capacity) {
             let mut place = 0;
-            self.way.retain(|_| {
+            self.trajectory.retain(|_| {
                 place += 1;
                 place % 2 == 1
             });
-            self.way_every *= 2;
+            self.trajectory_interval *= 2;
         }
     }
 
@@ -385,24 +396,28 @@ impl<'r> Run<'r> {
         self.last_good.as_ref().unwrap_or(self.session.parameters())
     }
 
-    /// Looks at what was not looked at for longest, if it has changed and was not looked at just now.
-    fn look_at_one(&mut self) -> Result<(), Error> {
-        if !self.board.is_watched() {
+    /// Updates the least recently updated view, if it is stale and due.
+    fn update_one_view(&mut self) -> Result<(), Error> {
+        if !self.broadcast.is_watched() {
             return Ok(());
         }
         let steps = self.session.steps();
-        let due = |looking: &&mut Looking<'_>| looking.step != Some(steps) && looking.at.elapsed() >= BETWEEN_LOOKS;
+        let due = |scheduled: &&mut ScheduledView<'_>| {
+            scheduled.step != Some(steps) && scheduled.at.elapsed() >= BETWEEN_VIEWS
+        };
         let network = self.network().clone();
-        let Some(looking) = self.looks.iter_mut().filter(due).min_by_key(|looking| looking.at) else { return Ok(()) };
+        let Some(scheduled) = self.views.iter_mut().filter(due).min_by_key(|scheduled| scheduled.at) else {
+            return Ok(());
+        };
         let begin = Instant::now();
-        self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
-        (looking.step, looking.at) = (Some(steps), Instant::now());
+        self.broadcast.post(scheduled.name, &seen_after(steps, scheduled.view.evaluate(&network)?));
+        (scheduled.step, scheduled.at) = (Some(steps), Instant::now());
         self.record.budget.viewed += begin.elapsed();
         Ok(())
     }
 
-    /// Looks at everything, for when the run stands still.
-    fn look_at_all(&mut self) -> Result<(), Error> {
+    /// Updates all views, when the run is paused or ends.
+    fn update_all_views(&mut self) -> Result<(), Error> {
         let (steps, network) = (self.session.steps(), self.network().clone());
         if let Some(last) = self.record.history.epochs.last()
             && last.test.is_none()
@@ -413,10 +428,10 @@ impl<'r> Run<'r> {
                 last.test = Some(score);
             }
         }
-        for looking in &mut self.looks {
-            if looking.step != Some(steps) || self.phase == Phase::Failed {
-                self.board.post(looking.name, &seen_after(steps, looking.look.look(&network)?));
-                (looking.step, looking.at) = (Some(steps), Instant::now());
+        for scheduled in &mut self.views {
+            if scheduled.step != Some(steps) || self.phase == Phase::Failed {
+                self.broadcast.post(scheduled.name, &seen_after(steps, scheduled.view.evaluate(&network)?));
+                (scheduled.step, scheduled.at) = (Some(steps), Instant::now());
             }
         }
         self.post_state();
@@ -424,7 +439,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// What was seen, and after which step.
+/// A view with the step after which it was evaluated.
 fn seen_after(steps: u64, seen: Value) -> Value {
     json!({ "step": steps, "seen": seen })
 }

@@ -1,4 +1,4 @@
-//! What a run puts up on its board.
+//! Publishes the state of a run to its watchers.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use glassgrad::trace::json_number;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
-use super::{Looking, Phase, Run};
+use super::{Phase, Run, ScheduledView};
 use crate::experiment::command::command;
 use crate::studio::views;
 
@@ -16,7 +16,7 @@ use crate::studio::views;
 const BETWEEN_CURVES: Duration = Duration::from_millis(120);
 
 impl Run<'_> {
-    /// What does not change is told first.
+    /// The constant part is published first.
     pub(super) fn post_beginning(&mut self) -> Result<(), Error> {
         let about = &self.study.task.about;
         let parameters: Vec<Value> = self.study.start.leaves().iter().map(|(path, leaf)| {
@@ -24,12 +24,12 @@ impl Run<'_> {
         }).collect();
         let mut fixed = serde_json::Map::new();
         for view in views::VIEWS {
-            if let Some(look) = (view.make)(self.study)? {
-                fixed.insert(view.name.to_owned(), look.fixed()?);
-                self.looks.push(Looking { name: view.name, look, step: None, at: Instant::now() });
+            if let Some(live) = (view.make)(self.study)? {
+                fixed.insert(view.name.to_owned(), live.fixed()?);
+                self.views.push(ScheduledView { name: view.name, view: live, step: None, at: Instant::now() });
             }
         }
-        self.board.post(
+        self.broadcast.post(
             "about",
             &json!({
                 "settings": self.study.settings, "name": about.name, "title": about.title, "kind": about.kind,
@@ -46,14 +46,14 @@ impl Run<'_> {
     /// Where the run is, and now and then its curves.
     pub(super) fn post_state(&mut self) {
         self.posted = Instant::now();
-        self.board.set_running(self.phase == Phase::Running);
+        self.broadcast.set_running(self.phase == Phase::Running);
         let position = self.session.position();
         let test = self.record.history.epochs.iter().rev().find_map(|seen| seen.test);
         let score = test.map(|score| {
             json!({ "loss": json_number(score.loss), "name": score.measure.name(), "number": json_number(score.measure.number()),
                     "shown": score.measure.to_string() })
         });
-        self.board.post("state", &json!({
+        self.broadcast.post("state", &json!({
             "phase": self.phase.name(), "step": self.session.steps(), "epoch": position.epoch, "batch": position.batch,
             "loss": json_number(self.record.loss), "rate": json_number(self.session.rate()), "speed": self.record.speed.a_second(),
             "pace": self.pace, "rate_changed": self.rate_changed, "test": score, "trouble": self.trouble,
@@ -69,7 +69,7 @@ impl Run<'_> {
         let batches = self.session.batches();
         let every = tested().count().div_ceil(400).max(1);
         let spread = || tested().enumerate().filter(|(place, _)| place % every == 0).map(|(_, seen)| seen);
-        self.board.post(
+        self.broadcast.post(
             "curves",
             &json!({
                 "training": self.record.losses.as_json(),

@@ -15,7 +15,7 @@ impl Speed {
         Speed { since: Instant::now(), step: 0, last: 0, a_second: 0.0 }
     }
 
-    pub(super) fn made(&mut self, step: u64) {
+    pub(super) fn record_step(&mut self, step: u64) {
         self.last = step;
         let passed = self.since.elapsed().as_secs_f64();
         if passed >= 0.5 {

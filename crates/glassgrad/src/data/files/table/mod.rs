@@ -119,7 +119,7 @@ impl Column {
     }
 }
 
-/// The whole number that a number is, if it is one that 64 bits tell from its neighbours.
+/// The integer value of a number, if it is one that 64 bits represent exactly.
 fn whole_number(number: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64)
@@ -159,8 +159,8 @@ impl Words {
 /// Named columns of the same length.
 ///
 /// A cell that is empty or reads `NA`, `nan`, `?` or `null` in any case is missing. A column is one of numbers if all its other
-/// cells are, with a decimal point or, where cells are not separated by commas, a decimal comma. The separator (comma, semicolon or tab) and whether the first line holds names are found out, or told by a
-/// [`Reading`]. Text is UTF-8, may be quoted, and may be compressed by gzip. The tables of scikit-learn, whose first line tells
+/// cells are, with a decimal point or, where cells are not separated by commas, a decimal comma. The separator (comma, semicolon or tab) and whether the first line holds names are detected, or given by a
+/// [`Reading`]. Text is UTF-8, may be quoted, and may be compressed by gzip. The tables of scikit-learn, whose first line declares
 /// rows, features and classes (`150,4,setosa,versicolor,virginica`), are understood.
 ///
 /// A table takes at most about a hundred times the bytes of its text (words that are all different), and ten times if it holds

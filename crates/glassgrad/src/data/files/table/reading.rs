@@ -12,12 +12,12 @@ use crate::error::Error;
 
 /// A compressed table is expanded up to this many bytes.
 const LARGEST_EXPANDED: usize = 1 << 30;
-/// What some programs write before text, to tell its encoding.
+/// The byte order mark of UTF-8.
 const MARK: char = '\u{feff}';
-/// How many lines are looked at to find the separator.
+/// How many lines are sampled to detect the separator.
 const LOOKED_AT: usize = 50;
 
-/// How a table is to be read, where that is not to be found out.
+/// Options of reading a table, which override detection.
 ///
 /// ```
 /// use glassgrad::data::files::Reading;
@@ -332,12 +332,15 @@ impl Rows<'_> {
         Ok((columns.into_iter().map(finish).collect(), lines))
     }
 
-    /// A table of scikit-learn: the first line tells rows, features and the names of the classes, whose numbers are in the last
+    /// A table of scikit-learn: the first line declares rows, features and the names of the classes, whose numbers are in the last
     /// column.
     fn with_classes(&self, found: &Found, words: Vec<String>) -> Result<Table, Error> {
-        let (told, rows) = (&found.first[0], found.count - 1);
-        if told.parse() != Ok(rows) {
-            return Err(Error::new("table", format!("line {} declares {told} rows, and there are {rows}", found.line)));
+        let (declared, rows) = (&found.first[0], found.count - 1);
+        if declared.parse() != Ok(rows) {
+            return Err(Error::new(
+                "table",
+                format!("line {} declares {declared} rows, and there are {rows}", found.line),
+            ));
         }
         let width = found.are_numbers.len();
         let mut names: Vec<String> = (0..width - 1).map(|place| format!("f{place}")).collect();
@@ -388,7 +391,7 @@ impl Found {
     fn see(&mut self, record: &StringRecord, line: u32) -> Result<(), Error> {
         let width = self.are_numbers.len();
         if record.len() != width {
-            // The second line decides over the width where the first may tell of classes.
+            // The second line determines the width where the first may declare classes.
             if self.count == 1 && class_count(&self.first).is_some_and(|features| features + 1 == record.len()) {
                 self.set_width(record.len());
                 self.measure = line;
@@ -430,7 +433,7 @@ impl Found {
     }
 }
 
-/// The number of features that a first line of scikit-learn tells: two counts, then words.
+/// The number of features that a first line of scikit-learn declares: two counts, then words.
 fn class_count(first: &StringRecord) -> Option<usize> {
     let mut cells = first.iter();
     let (rows, features) = (cells.next()?.parse::<usize>().ok()?, cells.next()?.parse::<usize>().ok()?);
