@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::interning::Shared;
-
 /// A 128-bit hash of a sequence of words. Two different structures of one process collide with a probability of about
 /// 2⁻¹²⁸.
 ///
@@ -78,26 +76,6 @@ impl Fingerprint {
     pub fn text(&mut self, text: &str) {
         self.word(text.len() as u64);
         text.bytes().for_each(|byte| self.word(u64::from(byte)));
-    }
-
-    /// Mixes in the fingerprint of an interned value.
-    ///
-    /// ```
-    /// use glassgrad::einsum::Einsum;
-    /// use glassgrad::hashing::Fingerprint;
-    /// use glassgrad::interning::Shared;
-    /// let of = |sizes: &[usize]| {
-    ///     let mut fingerprint = Fingerprint::default();
-    ///     fingerprint.shared(&Shared::new(Einsum::unit(sizes)));
-    ///     fingerprint.finish()
-    /// };
-    /// assert_eq!(of(&[2]), of(&[2]));
-    /// assert_ne!(of(&[2]), of(&[3]));
-    /// ```
-    #[inline]
-    pub fn shared<T>(&mut self, shared: &Shared<T>) {
-        self.word(shared.fingerprint() as u64);
-        self.word((shared.fingerprint() >> 64) as u64);
     }
 
     /// The fingerprint of all words so far.

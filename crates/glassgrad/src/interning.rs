@@ -47,6 +47,28 @@ impl<T> Shared<T> {
     }
 }
 
+impl Fingerprint {
+    /// Mixes in the fingerprint of an interned value.
+    ///
+    /// ```
+    /// use glassgrad::einsum::Einsum;
+    /// use glassgrad::hashing::Fingerprint;
+    /// use glassgrad::interning::Shared;
+    /// let of = |sizes: &[usize]| {
+    ///     let mut fingerprint = Fingerprint::default();
+    ///     fingerprint.shared(&Shared::new(Einsum::unit(sizes)));
+    ///     fingerprint.finish()
+    /// };
+    /// assert_eq!(of(&[2]), of(&[2]));
+    /// assert_ne!(of(&[2]), of(&[3]));
+    /// ```
+    #[inline]
+    pub fn shared<T>(&mut self, shared: &Shared<T>) {
+        self.word(shared.fingerprint() as u64);
+        self.word((shared.fingerprint() >> 64) as u64);
+    }
+}
+
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         Shared(Arc::clone(&self.0))

@@ -1,4 +1,4 @@
-// Questions to the server. A later question of the same kind takes the place of an earlier one.
+// Requests to the server. A later request to the same path aborts an earlier one.
 
 const running = new Map();
 
@@ -13,7 +13,7 @@ const isAway = { error: { message: "the studio does not answer; is it still runn
 
 const posted = (body, kind = "application/json") => ({ method: "POST", headers: { "content-type": kind }, body });
 
-// The answer, or null where another question has come in between.
+// The response, or null if a later request aborted it.
 export async function ask(path, question) {
   running.get(path)?.abort();
   const control = new AbortController();
@@ -25,8 +25,8 @@ export async function ask(path, question) {
   }
 }
 
-// The answer to something that is told, whatever else is told besides.
-export const tell = (path, told) => request(path, posted(JSON.stringify(told))).catch(() => isAway);
+// A POST request that no later one aborts.
+export const post = (path, body) => request(path, posted(JSON.stringify(body))).catch(() => isAway);
 
 export const send = (path, bytes) => request(path, posted(bytes, "application/octet-stream")).catch(() => isAway);
 

@@ -82,12 +82,12 @@ export function editor(field, mirror) {
   return { paint };
 }
 
-export async function copy(text, told) {
+export async function copy(text, status) {
   try {
     await navigator.clipboard.writeText(text);
-    told.textContent = "copied";
+    status.textContent = "copied";
   } catch {
-    told.textContent = "the address of this page is the link";
+    status.textContent = "the address of this page is the link";
   }
-  setTimeout(() => { told.textContent = ""; }, 3000);
+  setTimeout(() => { status.textContent = ""; }, 3000);
 }

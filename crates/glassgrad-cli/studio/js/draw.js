@@ -1,6 +1,6 @@
 // Draw a digit, and see what a network makes of it.
 
-import { get, tell } from "./api.js";
+import { get, post } from "./api.js";
 import { byId, h, options, setText } from "./dom.js";
 import { write } from "./state.js";
 import { bars } from "./train/inside.js";
@@ -24,15 +24,15 @@ let pen = { x: SIDE / 2, y: SIDE / 4, isDown: false, isUsed: false };
 export async function open(given) {
   const fitting = (await runs()).filter((one) => ["digits", "mnist", "fashion"].includes(one.settings.data));
   const known = fitting.map((one) => [String(one.id), `run ${one.id}: ${one.settings.data}, ${one.settings.model} ${one.state?.test?.shown ?? ""}`]);
-  const wanted = String(given.run ?? run?.id ?? known[0]?.[0] ?? "");
-  if (!known.some(([id]) => id === wanted)) return train();
-  attach(Number(wanted));
-  return options(select, known, wanted);
+  const selected = String(given.run ?? run?.id ?? known[0]?.[0] ?? "");
+  if (!known.some(([id]) => id === selected)) return train();
+  attach(Number(selected));
+  return options(select, known, selected);
 }
 
 // A small network that learns in a moment, for those who come to draw.
 async function train() {
-  const started = await tell("/api/runs", { data: "digits", options: { epochs: 25 } });
+  const started = await post("/api/runs", { data: "digits", options: { epochs: 25 } });
   setText(byId("draw-problem"), started.error?.message ?? "");
   if (!started.error) {
     attach(started.id);

@@ -28,7 +28,7 @@ let steps = [];
 let comparing = null;
 
 export function open(given) {
-  // Whoever comes back finds what was left.
+  // The previous state is restored.
   const first = given.e === undefined ? state || FIRST : given;
   state = {
     e: first.e,
@@ -124,9 +124,9 @@ function showFormula() {
   if (formula.children.length !== lines.length) formula.replaceChildren(...lines.map(() => h("div")));
   lines.forEach((line, place) => setMath(formula.children[place], line, true));
   const entry = (name, number, id) => h("div", {}, h("dt", {}, ...name), h("dd", { "data-result": id }, number));
-  const slope = ({ variable, math: name, shown }) => entry(["∂f/∂", math(name)], shown, variable);
+  const partial = ({ variable, math: name, shown }) => entry(["∂f/∂", math(name)], shown, variable);
   byId("result").replaceChildren(h("dl", { class: "numbers" },
-    entry([answer.outputs.length > 1 ? `result ${answer.output}` : "value"], answer.shown, "value"), ...answer.gradient.map(slope)));
+    entry([answer.outputs.length > 1 ? `result ${answer.output}` : "value"], answer.shown, "value"), ...answer.gradient.map(partial)));
 }
 
 function paint() {
@@ -174,7 +174,7 @@ function showComparison(got) {
     h("td", { class: "n" }, digits(way.finite_difference)), h("td", { class: "n" }, digits(way.symbolic)), h("td", { class: "n" }, digits(way.automatic))));
   const head = (...names) => h("thead", {}, h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name))));
   const scroll = (inside) => h("div", { class: "scroll", tabindex: "0" }, inside);
-  const verdict = got.certified ? h("p", { class: "verdict right" }, "Certified: adjoint identity, symmetry and Taylor slopes hold.")
+  const verdict = got.certified ? h("p", { class: "verdict right" }, "Certified: adjoint identity, symmetry and Taylor remainders hold.")
     : h("p", { class: "verdict wrong" }, `Not certified at this point; a kink near it is the usual reason. ${got.blame.join("; ")}`);
   const formulas = got.derivatives.map((way) => h("div", { class: "symbolic scroll", tabindex: "0" }, "∂f/∂", math(way.name), " = ", math(way.math)));
   const growth = got.symbolic_growth.map((row) => h("tr", {}, h("th", { scope: "row" }, String(row.order)), h("td", { class: "n" }, digits(row.written_out)), h("td", { class: "n" }, digits(row.shared))));

@@ -1,4 +1,4 @@
-// The graph, at the places that the library laid out, with what is known after so many steps.
+// The graph, in the layout of the library, with the values after a number of steps.
 
 import { h, setText, svg } from "./dom.js";
 
@@ -36,11 +36,11 @@ export class Graph {
   box(box, node, place) {
     const middle = box.left + box.width / 2;
     const line = (kind, number) => svg("text", { class: kind, x: middle, y: box.top + 3.5 + LINE * (number + 0.5) + 4.5 });
-    const [head, value, slope] = [line("name", 0), line("value", 1), line("slope", 2)];
+    const [head, value, adjoint] = [line("name", 0), line("value", 1), line("adjoint", 2)];
     head.textContent = node.expression === "input" ? node.label : `${node.label} = ${node.expression}`;
     const element = svg("g", { class: `node ${box.role}`, "data-node": place, onclick: () => this.chosen(place) },
-      svg("rect", { x: box.left, y: box.top, width: box.width, height: box.height, rx: 8 }), head, value, slope);
-    return { element, value, slope, box };
+      svg("rect", { x: box.left, y: box.top, width: box.width, height: box.height, rx: 8 }), head, value, adjoint);
+    return { element, value, adjoint, box };
   }
 
   // Small graphs grow a little, wide ones shrink a little; what is wider still is scrolled.
@@ -55,22 +55,22 @@ export class Graph {
   // Shows what is known after the first steps of a list.
   paint(answer, steps, done) {
     const mark = answer.mode === "forward" ? "\u0307" : "\u0304";
-    const slopes = new Map();
+    const adjoints = new Map();
     const values = new Set();
     for (const step of steps.slice(0, done)) {
       if (step.kind !== "adjoint") values.add(step.node);
-      if (step.kind !== "value") slopes.set(step.node, step.shown);
+      if (step.kind !== "value") adjoints.set(step.node, step.shown);
     }
     const now = done > 0 ? steps[done - 1] : null;
-    this.nodes.forEach(({ element, value, slope }, place) => {
+    this.nodes.forEach(({ element, value, adjoint }, place) => {
       const { label, shown } = answer.nodes[place];
       setText(value, values.has(place) ? shown : "");
       const [first, ...rest] = label;
-      setText(slope, slopes.has(place) ? `${first}${mark}${rest.join("")} = ${slopes.get(place)}` : "");
+      setText(adjoint, adjoints.has(place) ? `${first}${mark}${rest.join("")} = ${adjoints.get(place)}` : "");
       element.classList.toggle("now", now?.node === place);
       element.classList.toggle("through", now?.through === place);
       element.classList.toggle("known", values.has(place));
-      slope.classList.toggle("tangent", answer.mode === "forward");
+      adjoint.classList.toggle("tangent", answer.mode === "forward");
     });
     this.edges.forEach((edge, place) => {
       setText(edge.text, values.has(edge.to) ? answer.plan.edges[place].partial : "");

@@ -28,7 +28,7 @@ async function show() {
   shown = name;
   document.title = `${name[0].toUpperCase()}${name.slice(1)} · Glassgrad studio`;
   const loaded = await pages[name]();
-  // Someone may have gone on to another page meanwhile.
+  // The user may have navigated to another page meanwhile.
   if (shown !== name) return;
   page = loaded;
   page.open(state);

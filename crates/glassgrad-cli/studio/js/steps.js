@@ -36,7 +36,7 @@ export class Stepper {
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)));
   }
 
-  // A new list of steps; whoever stood at its end stands at the end of the new one.
+  // A new list of steps; a position at its end moves to the end of the new one.
   reset(length, place) {
     this.length = length;
     this.place = Math.max(0, Math.min(place ?? length, length));

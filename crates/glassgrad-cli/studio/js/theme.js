@@ -11,13 +11,13 @@
   apply();
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");
-    const tell = () => { button.textContent = `Theme: ${theme}`; };
-    tell();
+    const show = () => { button.textContent = `Theme: ${theme}`; };
+    show();
     button.addEventListener("click", () => {
       theme = themes[(themes.indexOf(theme) + 1) % themes.length];
       try { localStorage.setItem("glassgrad-theme", theme); } catch { /* The choice then lasts as long as the page. */ }
       apply();
-      tell();
+      show();
     });
   });
 })();

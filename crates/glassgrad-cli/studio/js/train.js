@@ -1,6 +1,6 @@
 // The page on which a network learns.
 
-import { get, send, tell } from "./api.js";
+import { get, send, post } from "./api.js";
 import { byId, counted, h, setText } from "./dom.js";
 import { explain } from "./glossary.js";
 import { write } from "./state.js";
@@ -19,7 +19,7 @@ const columns = [byId("train-left"), byId("train-right")];
 let form = null;
 let run = null;
 let chosen = {};
-// What the run was doing when the list of runs was last made.
+// The phase of the run when the list of runs was last rendered.
 let phase = null;
 // What a view keeps between two of its pictures.
 let kept = {};
@@ -63,7 +63,7 @@ function tellProblem(message) {
 async function begin(paused = false) {
   const asked = { ...form.asked(), paused, pace: speed.value === "" ? null : Number(speed.value) };
   start.disabled = true;
-  const answer = await tell("/api/runs", asked);
+  const answer = await post("/api/runs", asked);
   start.disabled = false;
   tellProblem(answer.error?.message);
   if (answer.error) return;
@@ -135,8 +135,8 @@ function changed(fresh, latest) {
 function show(kind) {
   const { about, [kind]: sent } = run.latest;
   const own = (kept[kind] ??= {});
-  const made = views[kind]({ fixed: about.views[kind], seen: sent.seen, kept: own, choose: (asked) => inside.choose(asked) });
-  if (!made) return;
+  const rendered = views[kind]({ fixed: about.views[kind], seen: sent.seen, kept: own, choose: (asked) => inside.choose(asked) });
+  if (!rendered) return;
   let card = byId(`view-${kind}`);
   if (!card) {
     const [title, column] = views.VIEWS[kind];
@@ -149,7 +149,7 @@ function show(kind) {
   // The focus and the place of a scrolled table stay where they were.
   const scrolled = [...card.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
   const index = [...card.querySelectorAll("button")].indexOf(document.activeElement);
-  card.lastChild.replaceChildren(made);
+  card.lastChild.replaceChildren(rendered);
   card.querySelectorAll(".scroll").forEach((box, k) => { box.scrollLeft = scrolled[k] || 0; });
   if (index >= 0) card.querySelectorAll("button")[index]?.focus({ preventScroll: true });
 }
@@ -211,7 +211,7 @@ async function list() {
       h("span", { class: "acts" },
         isOwn ? null : act("Open", async () => { attach(one.id); remember(); }),
         isOwn ? null : act(beside.has(one.id) ? "Remove" : "Compare", () => compare(one, name)),
-        act(one.kept ? "Pinned" : "Pin", () => tell(`/api/runs/${one.id}/order`, { do: "keep", kept: !one.kept }), { "aria-pressed": String(one.kept) }),
+        act(one.kept ? "Pinned" : "Pin", () => post(`/api/runs/${one.id}/order`, { do: "keep", kept: !one.kept }), { "aria-pressed": String(one.kept) }),
         file("model", "Model"), file("report", "Report"), file("history", "CSV"),
         act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
   };

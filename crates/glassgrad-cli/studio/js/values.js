@@ -15,7 +15,7 @@ export class Values {
     this.rows = new Map();
   }
 
-  // Shows the variables of an answer; rows that are there already stay, and so does what someone is typing.
+  // Shows the variables of an answer; rows that are there already stay, and so does the focused input.
   show(variables, at) {
     const names = variables.map((variable) => variable.name);
     if (names.join() !== [...this.rows.keys()].join()) {

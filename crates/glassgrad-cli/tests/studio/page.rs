@@ -38,9 +38,9 @@ pub(crate) fn text(browser: &mut Browser, selector: &str) -> String {
 }
 
 /// The third line of each node: its tangent or adjoint.
-fn slopes(browser: &mut Browser) -> Vec<String> {
+fn adjoint_texts(browser: &mut Browser) -> Vec<String> {
     let lines = browser
-        .evaluate("[...document.querySelectorAll('.node .slope')].map(line => line.textContent.split(' = ')[1] || '')");
+        .evaluate("[...document.querySelectorAll('.node .adjoint')].map(line => line.textContent.split(' = ')[1] || '')");
     serde_json::from_value(lines).expect("a list of texts")
 }
 
@@ -64,7 +64,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
 
     browser.press("Home");
     assert_eq!(text(browser, "#step-count"), format!("0 of {}", values.len() + steps.len()));
-    assert!(slopes(browser).iter().all(String::is_empty));
+    assert!(adjoint_texts(browser).iter().all(String::is_empty));
     for (done, value) in values.iter().enumerate() {
         browser.press("ArrowRight");
         assert_eq!(text(browser, ".node.now .value"), *value);
@@ -78,7 +78,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
         browser.press("ArrowRight");
         adjoints[step["node"].as_u64().expect("a number") as usize] =
             step["shown"].as_str().expect("a text").to_owned();
-        assert_eq!(slopes(browser), adjoints, "after step {}", done + 1);
+        assert_eq!(adjoint_texts(browser), adjoints, "after step {}", done + 1);
         assert_eq!(text(browser, "#reverse-table tr.now td:last-child"), step["shown"].as_str().expect("a text"));
         let rule = browser.evaluate("document.querySelector('#rule math').textContent");
         assert!(
@@ -103,7 +103,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
         let reached: Vec<String> = (0..tangents.len())
             .map(|place| if place < done { tangents[place].clone() } else { String::new() })
             .collect();
-        assert_eq!(slopes(browser), reached);
+        assert_eq!(adjoint_texts(browser), reached);
     }
     // What the page shows is in its address.
     browser.press("ArrowLeft");

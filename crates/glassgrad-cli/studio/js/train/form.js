@@ -1,4 +1,4 @@
-// What is to be learnt, by which network, and how. What nobody has chosen is what suits the data: the server says so.
+// The form of an experiment: data, network and training. Settings that are not chosen have the defaults of the server.
 
 import { ask } from "../api.js";
 import { byId, h, options } from "../dom.js";
@@ -8,7 +8,7 @@ import { explain } from "../glossary.js";
 const KEPT = ["data", "model", "seed", "noise", "points", "function", "test", "target", "target_type", "drop", "missing", "delimiter", "decimal", "header"];
 
 export class Form {
-  // Someone is told when something was chosen.
+  // The listener is called after a change.
   constructor(catalogue, chosen) {
     this.catalogue = catalogue;
     this.chosen = chosen;
@@ -84,12 +84,12 @@ export class Form {
   // Asks what suits, and shows it where nothing was chosen.
   async suit() {
     if (this.data === "csv" && !this.csv) {
-      this.tell("Choose a CSV file, preferably with column names in its first line.");
+      this.showMessage("Choose a CSV file, preferably with column names in its first line.");
       return;
     }
     const answer = await ask("/api/train/settings", this.asked());
     if (answer === null) return;
-    this.tell(answer.error?.message || answer.problem || "");
+    this.showMessage(answer.error?.message || answer.problem || "");
     if (answer.error) return;
     const { settings } = answer;
     const own = this.data === "sparse-moons" ? "moons" : this.data;
@@ -102,7 +102,7 @@ export class Form {
     this.chosen({ data: this.data, ...this.given });
   }
 
-  tell(message) {
+  showMessage(message) {
     byId("train-problem").textContent = message;
   }
 }

@@ -43,7 +43,7 @@ export class Inside {
   }
 
   about(about) {
-    // The first weight there is, until someone clicks on another.
+    // The first weight, until another is selected.
     const first = about.parameters.find((one) => one.trained);
     this.asked.weight = first ? { path: first.path, place: first.shape.map(() => 0) } : null;
     this.parameters = about.parameters.filter((one) => one.trained);
@@ -142,13 +142,13 @@ export class Inside {
     const level = h("select", { id: "inside-level" }, ...answer.levels.map(({ about, boxes }, k) => h("option", { value: k, selected: k === answer.level }, `${boxes} nodes: ${about}`)));
     level.addEventListener("change", () => { this.asked.graph = { level: Number(level.value) }; this.open("graph"); });
     const detail = h("dl", { class: "facts", "aria-live": "polite" });
-    const tell = (place) => {
+    const select = (place) => {
       const one = answer.details[place];
       const facts = [["name", one.name], ["is", one.expression], ["type", one.type], ["line", one.file ? `${one.file}:${one.line}` : ""], ["value", shownOf(one.value)], ["gradient", shownOf(one.gradient)]];
       detail.replaceChildren(...facts.filter(([, text]) => text).flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
     };
     return h("div", {}, h("label", { class: "inline" }, "Collapse ", level), h("p", { class: "note" }, `The loss of ${counted(answer.examples, "example")}, ${counted(answer.nodes, "operation")}. Gradients of the loss are in red. Click a node for its values and its source line.`),
-      answer.plan ? planned(answer.plan, "Computation graph of the loss", tell) : h("p", { class: "note" }, "Too many nodes to draw: collapse further."), detail);
+      answer.plan ? planned(answer.plan, "Computation graph of the loss", select) : h("p", { class: "note" }, "Too many nodes to draw: collapse further."), detail);
   }
 
   passes(answer) {

@@ -19,7 +19,7 @@ export function rgb(name) {
 
 const listeners = new Set();
 
-// Whoever paints is told when colours change.
+// Canvases are repainted when the theme changes.
 export const onTheme = (repaint) => listeners.add(repaint);
 
 function changed() {
@@ -67,9 +67,9 @@ export function signed(cells) {
 }
 
 // Classes, paler where they are less sure.
-export function classes(told, certainty) {
+export function classes(predicted, certainty) {
   const paper = rgb("--card");
-  return (k) => mixed(paper, rgb(`--k${told[k] % 10}`), 0.12 + 0.5 * (certainty[k] / 255));
+  return (k) => mixed(paper, rgb(`--k${predicted[k] % 10}`), 0.12 + 0.5 * (certainty[k] / 255));
 }
 
 // Levels from 0 to 1 along a scale from dark to light.

@@ -24,7 +24,7 @@ export function short(number) {
   return text.replace("-", "−");
 }
 
-// The numbers of an axis, with as many digits as tell them apart.
+// The numbers of an axis, with as many digits as distinguish them.
 export function labels(values, digits) {
   const one = (value) => {
     const [rounded, size] = [Number(value.toPrecision(digits)), Math.abs(value)];

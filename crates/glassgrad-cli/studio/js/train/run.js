@@ -1,8 +1,8 @@
-// A run on the server: what it sends, and what it is told.
+// A run on the server: its stream of updates, and commands to it.
 
-import { ask, get, tell } from "../api.js";
+import { ask, get, post } from "../api.js";
 
-// Everything that was sent last, by kind; whoever listens is told once a frame what has changed.
+// The latest message of each kind; the listener is called once a frame with what has changed.
 export class Run {
   constructor(id, changed) {
     this.id = id;
@@ -37,8 +37,8 @@ export class Run {
     });
   }
 
-  order(told) {
-    return tell(`/api/runs/${this.id}/order`, told);
+  order(command) {
+    return post(`/api/runs/${this.id}/order`, command);
   }
 
   look(asked) {

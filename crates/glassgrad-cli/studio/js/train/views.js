@@ -1,6 +1,6 @@
 // What is seen of a network while it learns: a function for each view, from what the server has sent to elements.
 //
-// `fixed` is what was sent once, `seen` what is sent again and again. `choose` is called with what someone has clicked on.
+// `fixed` is what was sent once, `seen` what is sent repeatedly. `choose` is called with the selected item.
 
 import { counted, h, svg, table } from "../dom.js";
 import { bitmap, bytes, classes, grey, heat, repaint, signed } from "./paint.js";
