@@ -107,6 +107,39 @@ def lstm(lengths):
     return parameters, batches
 
 
+def resnet18():
+    """The kernels and normalisations in the order of the blocks, the last layer; images and classes."""
+    source = Source()
+
+    def convolved(inputs, outputs, size):
+        bound = 1.0 / np.sqrt(inputs * size * size)
+        return source.uniform((outputs, inputs, size, size), -bound, bound)
+
+    stem, blocks, inputs = convolved(3, 64, 3), [], 64
+    for outputs, stride in RESNET_STAGES:
+        for first_stride in (stride, 1):
+            block = [convolved(inputs, outputs, 3), convolved(outputs, outputs, 3)]
+            block.append(convolved(inputs, outputs, 1) if inputs != outputs else None)
+            blocks.append((first_stride, block))
+            inputs = outputs
+    last = source.layer(512, 10)
+    return stem, blocks, last, source.uniform((32, 3, 32, 32), -1.0, 1.0), source.classes(32, 10)
+
+
+# The channels of each stage of ResNet-18, and the stride of its first block.
+RESNET_STAGES = [(64, 1), (128, 2), (256, 2), (512, 2)]
+
+
+def character_gpt():
+    """The embeddings of characters and positions, the layers of each block, the tokens and what follows each of them."""
+    source = Source()
+    characters, positions = source.uniform((65, 384), -0.05, 0.05), source.uniform((128, 384), -0.05, 0.05)
+    sizes = [(384, 1152), (384, 384), (384, 1536), (1536, 384)]
+    blocks = [[source.layer(*size) for size in sizes] for _ in range(6)]
+    tokens = source.classes(8 * 128, 65).reshape(8, 128)
+    return characters, positions, blocks, tokens, source.classes(8 * 128, 65)
+
+
 def transformer():
     """Attention, projection, expansion, contraction, and twice the scale and shift of a normalisation; the input."""
     source = Source()
@@ -155,9 +188,13 @@ def curvature_along(hessian):
     return float(step @ hessian.reshape(size, size) @ step)
 
 
+# The workloads of one size.
+SINGLE = ["iris", "lenet", "cnn", "transformer", "moons", "resnet18", "character_gpt"]
+
+
 def workloads(engine):
     """The workloads of a class by name: its methods, with their sizes filled in."""
-    found = {name: getattr(engine, name) for name in ["iris", "lenet", "cnn", "transformer", "moons"] if hasattr(engine, name)}
+    found = {name: getattr(engine, name) for name in SINGLE if hasattr(engine, name)}
     if "iris" in found:
         found["iris_define_by_run"] = found["iris"]
     sized = [("mnist", "mnist_{}", [(64,), (128,), (512,)]),

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import data
 from server import serve
 
-torch.set_num_threads(2)
+torch.set_num_threads(int(__import__("os").environ.get("OMP_NUM_THREADS", 2)))
 COMPILED = "--compiled" in sys.argv[1:]
 
 
@@ -164,6 +164,62 @@ class Workloads:
             return data.along(transposed + [scale.grad for scale in scales])
 
         return run, value
+
+    @staticmethod
+    def resnet18():
+        stem, blocks, (weight, bias), images, classes = data.resnet18()
+
+        def convolved(kernel, stride=1):
+            outputs, inputs, size, _ = kernel.shape
+            layer = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
+            with torch.no_grad():
+                layer.weight.copy_(torch.tensor(kernel))
+            return nn.Sequential(layer, nn.BatchNorm2d(outputs, track_running_stats=False))
+
+        class Block(nn.Module):
+            def __init__(self, stride, first, second, shortcut):
+                super().__init__()
+                self.first, self.second = convolved(first, stride), convolved(second)
+                self.shortcut = nn.Identity() if shortcut is None else convolved(shortcut, stride)
+
+            def forward(self, x):
+                return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+
+        stages = [Block(stride, *kernels) for stride, kernels in blocks]
+        model = nn.Sequential(convolved(stem), nn.ReLU(), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear(weight, bias))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        return training(model, optimizer, [(torch.tensor(images), torch.tensor(classes))])
+
+    @staticmethod
+    def character_gpt():
+        characters, positions, blocks, tokens, classes = data.character_gpt()
+
+        class Block(nn.Module):
+            def __init__(self, layers):
+                super().__init__()
+                self.attention, self.projection, self.expansion, self.contraction = (linear(*layer) for layer in layers)
+                self.norms = nn.ModuleList(nn.LayerNorm(384) for _ in range(2))
+
+            def forward(self, x):
+                parts = self.attention(self.norms[0](x)).view(*x.shape[:2], 3, 6, 64)
+                queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+                mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+                x = x + self.projection(mixed.transpose(1, 2).reshape(x.shape))
+                return x + self.contraction(F.gelu(self.expansion(self.norms[1](x))))
+
+        class Gpt(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.characters, self.positions = (nn.Parameter(torch.tensor(table)) for table in (characters, positions))
+                self.blocks, self.norm = nn.Sequential(*map(Block, blocks)), nn.LayerNorm(384)
+
+            def forward(self, tokens):
+                features = self.norm(self.blocks(F.embedding(tokens, self.characters) + self.positions))
+                return features.flatten(0, 1) @ self.characters.T
+
+        model = Gpt()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
+        return training(model, optimizer, [(torch.tensor(tokens), torch.tensor(classes))])
 
     @staticmethod
     def logistic(n):

@@ -4,7 +4,7 @@
 //! on k alone, so draws need no state, have no order, and are the same for any number of threads.
 
 /// Half the distance of two numbers that [`Key::uniform`] gives.
-const HALF_STEP: f64 = 0.5 / (1_u64 << 53) as f64;
+pub(crate) const HALF_STEP: f64 = 0.5 / (1_u64 << 53) as f64;
 
 /// A key of random numbers.
 ///
@@ -99,31 +99,9 @@ impl Key {
         rest.iter_mut().zip(index..).for_each(|(number, index)| *number = self.uniform(index));
     }
 
-    /// [`Key::uniforms`], rounded to 32 bits.
-    pub(crate) fn uniforms_f32(self, first: u64, numbers: &mut [f32]) {
-        const TOGETHER: usize = 512;
-        let mut wide = [0.0; TOGETHER];
-        for (part, numbers) in numbers.chunks_mut(TOGETHER).enumerate() {
-            let wide = &mut wide[..numbers.len()];
-            self.uniforms(first + (part * TOGETHER) as u64, wide);
-            numbers.iter_mut().zip(wide).for_each(|(number, wide)| *number = *wide as f32);
-        }
-    }
-
     /// A number between 0 and 1, both excluded: half a step above [`Key::uniform`], which may be 0 and is never 1.
     pub(crate) fn open_uniform(self, index: u64) -> f64 {
         self.uniform(index) + HALF_STEP
-    }
-
-    /// As many numbers as [`Key::open_uniform`] gives from an index on.
-    pub(crate) fn open_uniforms(self, first: u64, numbers: &mut [f64]) {
-        self.uniforms(first, numbers);
-        numbers.iter_mut().for_each(|number| *number += HALF_STEP);
-    }
-
-    /// As many numbers as [`Key::normal`] gives from an index on, rounded to 32 bits.
-    pub(crate) fn normals_f32(self, first: u64, numbers: &mut [f32]) {
-        numbers.iter_mut().zip(first..).for_each(|(number, index)| *number = self.normal(index) as f32);
     }
 
     /// A number with the standard normal distribution.
@@ -161,7 +139,8 @@ impl Key {
 }
 
 /// The number from 0 up to but not including 1 that the upper 53 of some bits are.
-fn unit(bits: u64) -> f64 {
+#[inline(always)]
+pub(crate) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
@@ -172,7 +151,7 @@ fn philox(key: u64, counter: [u32; 4]) -> [u32; 4] {
 
 /// Ten rounds of Philox 4×32 for several counters, word by word.
 #[inline(always)]
-fn philox_together<const N: usize>(key: u64, mut counters: [[u32; N]; 4]) -> [[u32; N]; 4] {
+pub(crate) fn philox_together<const N: usize>(key: u64, mut counters: [[u32; N]; 4]) -> [[u32; N]; 4] {
     let mut key = [key as u32, (key >> 32) as u32];
     for _ in 0..10 {
         // By number: all of it must vanish into vectors.

@@ -17,6 +17,7 @@ mod logistic;
 mod lstm;
 mod mnist;
 mod moons;
+mod networks;
 mod roofline;
 mod serve;
 mod training;

@@ -21,6 +21,9 @@ pub struct Capabilities {
     pub instructions: usize,
     /// The most loads, and the most stores, of a loop: each is one more stream of memory.
     pub streams: usize,
+    /// As long as a loop over many elements has fewer loads than this, work that shares nothing with it joins it: more streams
+    /// than these evict each other from caches.
+    pub joined_streams: usize,
     /// The most elements over which a loop can reduce rows and go on with what it found.
     pub row_elements: usize,
     /// When a contraction can have an epilogue; `None` if never.
@@ -29,6 +32,8 @@ pub struct Capabilities {
     pub accumulation: bool,
     /// Whether half of a symmetric product can be computed and mirrored.
     pub symmetric: bool,
+    /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
+    pub matrix_vector: bool,
     /// Which calls it runs itself; others run on the host, which [`explain`](crate::explain) reports.
     pub native: fn(&CallKind) -> bool,
 }

@@ -35,11 +35,15 @@ impl Source {
 
     /// Rows of which each is the unit vector of some class, 32-bit.
     pub(super) fn targets(&mut self, count: usize, classes: usize) -> Tensor {
-        let stream = self.next_stream();
-        let numbers: Vec<i64> = (0..count as u64).map(|k| (unit(stream, k) * classes as f64) as i64).collect();
-        let targets = Tensor::from(numbers).one_hot(classes, DType::F32);
+        let targets = self.indices(count, classes).one_hot(classes, DType::F32);
         // A leaf: the targets are data, and are not computed again in every step.
         targets.detach().unwrap_or(targets)
+    }
+
+    /// Whole numbers from 0 up to but not including a bound.
+    pub(super) fn indices(&mut self, count: usize, bound: usize) -> Tensor {
+        let stream = self.next_stream();
+        Tensor::from((0..count as u64).map(|k| (unit(stream, k) * bound as f64) as i64).collect::<Vec<i64>>())
     }
 
     /// What dropout multiplies with, 32-bit: 0 at this rate, and otherwise what makes up for it.

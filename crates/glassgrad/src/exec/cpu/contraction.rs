@@ -1,10 +1,11 @@
 //! Products of matrices with any strides.
 //!
-//! Small ones run in `packed`, large ones in `large`, those that are their own transposes in `symmetric`. Batches of small ones, and those whose rows,
+//! Those of a matrix and a vector run in `gemv`, small ones in `packed`, large ones in `gemm`, those that are their own transposes in `symmetric`. Batches of small ones, and those whose rows,
 //! columns or sums run over several axes, run in `tiles`. This file decides.
 
 use super::gemm::{LargeProduct, in_pieces, large_batch};
 use super::interpreter::{Frame, elements_mut};
+use super::gemv;
 use super::masked;
 use super::packed::{self, packed};
 use super::plan::ContractionPlan;
@@ -18,15 +19,13 @@ use crate::opt::program::{Contraction, ContractionAxis};
 pub(super) const SMALL: usize = if cfg!(miri) { 1 << 13 } else { 48 * 48 * 48 };
 /// Below this many multiplications a product is done before a tile has begun.
 const TINY: usize = 1 << 12;
-/// From this many multiplications on each product of a batch or sum runs on its own.
-const WOVEN: usize = 1 << 20;
 /// From this many multiplications on a product is worth several threads.
 pub(super) const PARALLEL: usize = 128 * 128 * 128;
 /// The bytes of scratch memory that a product needs.
 pub(super) fn scratch_bytes(product: &Contraction, plan: &ContractionPlan) -> usize {
     match plan.kernel {
         Kernel::Packed => packed::scratch_bytes(product.inner.extent),
-        Kernel::Tiles(_) | Kernel::Symmetric | Kernel::Gemm => 0,
+        Kernel::Gemv | Kernel::Tiles(_) | Kernel::Symmetric | Kernel::Gemm => 0,
     }
 }
 
@@ -39,21 +38,23 @@ fn is_small(product: &Contraction) -> bool {
     multiplications(product) <= SMALL || !product.operands[2].dtype.is_float()
 }
 
-/// Whether a product runs in tiles: one whose rows, columns or sums run over several axes, but not one of a few large
-/// matrices, and a batch of matrices that are small but not tiny.
+/// Whether a product runs in tiles: one whose rows, columns or sums run over several axes, and a batch of matrices that are
+/// not tiny.
 fn is_woven(product: &Contraction) -> bool {
     let each = multiplications(product);
     let is_batch = |axis: &ContractionAxis| axis.extent == 1 || (axis.strides[0] != 0 && axis.strides[1] != 0);
     let is_plain = product.sums.iter().all(|axis| axis.extent == 1) && product.batch.iter().all(is_batch);
     match is_plain {
         _ if product.accumulates => true,
-        true => !product.batch.is_empty() && (TINY..=SMALL).contains(&each),
-        false => each < WOVEN,
+        true => !product.batch.is_empty() && each >= TINY,
+        false => true,
     }
 }
 
 /// The kernel that computes a product; masked products whose factors are not finite are computed by definition instead.
 pub(super) enum Kernel {
+    /// A matrix and a vector.
+    Gemv,
     /// Small matrices.
     Packed,
     /// Rows, columns or sums over several axes, and batches of small matrices.
@@ -67,7 +68,9 @@ pub(super) enum Kernel {
 impl Kernel {
     /// Selects the kernel of a product.
     pub(super) fn of(product: &Contraction) -> Kernel {
-        if is_woven(product) {
+        if gemv::is_for(product) {
+            Kernel::Gemv
+        } else if is_woven(product) {
             Kernel::Tiles(Box::new(Composite::of(product)))
         } else if is_small(product) {
             Kernel::Packed
@@ -209,12 +212,21 @@ pub(super) struct Matrices<E> {
 }
 
 unsafe fn typed<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame: &Frame<'_>, scratch: *mut u8) {
-    let [a, b, c] = &product.operands;
+    let c = &product.operands[2];
     if let Some(count) = product.clear {
         elements_mut::<E>(frame.at(c, -c.offset), count).fill(E::default());
     }
-    if product.masked != [false; 2] && !masked::is_finite::<E>(product, frame) {
-        return masked::run::<E>(product, frame);
+    usual::<E>(product, plan, frame, scratch);
+    if product.masked != [false; 2] && !masked::is_usual::<E>(product, frame) {
+        masked::run::<E>(product, frame);
+    }
+}
+
+/// The product without regard to strong zeros.
+unsafe fn usual<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame: &Frame<'_>, scratch: *mut u8) {
+    let [a, b, c] = &product.operands;
+    if const { E::LEVELS } && matches!(plan.kernel, Kernel::Gemv) {
+        return gemv::run::<E>(product, frame);
     }
     if let Kernel::Tiles(composite) = &plan.kernel {
         let factors = [frame.at(a, 0).cast::<E>().cast_const(), frame.at(b, 0).cast::<E>().cast_const()];
@@ -245,7 +257,7 @@ unsafe fn typed<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame:
                 (Kernel::Packed, _) => packed(frame.isa, matrices, scratch),
                 (Kernel::Symmetric, _) if const { E::LEVELS } => symmetric(frame, matrices),
                 (Kernel::Gemm, Some(gemm)) if const { E::LEVELS } => in_pieces(gemm, matrices),
-                (Kernel::Tiles(_), _) => unreachable!("tiles were computed above"),
+                (Kernel::Gemv | Kernel::Tiles(_), _) => unreachable!("vectors and tiles were computed above"),
                 (Kernel::Symmetric | Kernel::Gemm, _) => unreachable!("all products of integers are packed"),
             }
             add = true;

@@ -19,6 +19,7 @@ mod epilogue;
 mod footprint;
 mod fused;
 mod gemm;
+mod gemv;
 mod interpreter;
 mod isa;
 mod masked;
@@ -61,10 +62,12 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     // More registers than this do not stay in the first-level cache.
     instructions: 96,
     streams: 64,
+    joined_streams: 8,
     row_elements: fused::BLOCK,
     epilogue: Some(EpilogueLimits { bytes: 1 << 18, multiplications: 1 << 21 }),
     accumulation: true,
     symmetric: true,
+    matrix_vector: true,
     native: call::is_native,
 };
 

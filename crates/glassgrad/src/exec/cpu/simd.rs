@@ -20,6 +20,30 @@ pub(super) trait Register<E>: Copy {
     unsafe fn fused(self, factor: Self, addend: Self) -> Self;
     unsafe fn times(self, other: Self) -> Self;
     unsafe fn plus(self, other: Self) -> Self;
+    /// Transposes eight rows of eight numbers: number k of row r goes to `to + k·step + r`.
+    #[inline(always)]
+    unsafe fn transpose(rows: [*const E; 8], to: *mut E, step: usize)
+    where
+        E: Copy,
+    {
+        for k in 0..8 {
+            for (r, row) in rows.iter().enumerate() {
+                // SAFETY: whoever calls this has eight numbers in each row, and room for the transpose.
+                unsafe { *to.wrapping_add(k * step + r) = *row.wrapping_add(k) };
+            }
+        }
+    }
+    /// Copies eight numbers that lie two places apart.
+    #[inline(always)]
+    unsafe fn copy_even(from: *const E, to: *mut E)
+    where
+        E: Copy,
+    {
+        for k in 0..8 {
+            // SAFETY: whoever calls this has eight numbers there, and room for them.
+            unsafe { *to.wrapping_add(k) = *from.wrapping_add(2 * k) };
+        }
+    }
 }
 
 /// Eight numbers in whatever registers there are; products are rounded before they are added up.
@@ -60,13 +84,27 @@ impl<E: Factor> Register<E> for Portable<E> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    // Loops over registers run by number: they must vanish even where adaptors of the standard library are not opened.
+    #![allow(clippy::needless_range_loop)]
+
     use core::arch::x86_64::*;
 
     use super::Register;
 
     macro_rules! registers {
-        ($($Register:ty, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident;)*) => {$(
+        ($($Register:ty, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident
+            $transpose:ident $copy_even:ident;)*) => {$(
             impl Register<$Float> for $Register {
+                #[inline(always)]
+                unsafe fn transpose(rows: [*const $Float; 8], to: *mut $Float, step: usize) {
+                    // SAFETY: as below.
+                    unsafe { $transpose(rows, to, step) }
+                }
+                #[inline(always)]
+                unsafe fn copy_even(from: *const $Float, to: *mut $Float) {
+                    // SAFETY: as below.
+                    unsafe { $copy_even(from, to) }
+                }
                 #[inline(always)]
                 unsafe fn splat(number: $Float) -> Self {
                     // SAFETY: whoever calls this has the instructions, and the numbers where it says.
@@ -101,10 +139,89 @@ mod x86 {
         )*};
     }
     registers! {
-        __m512, f32: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps;
-        __m256, f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps;
-        __m512d, f64: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd;
-        __m256d, f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd;
+        __m512, f32: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps
+            transpose_f32 copy_even_f32;
+        __m256, f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps
+            transpose_f32 copy_even_f32;
+        __m512d, f64: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd
+            transpose_f64 copy_even_f64;
+        __m256d, f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd
+            transpose_f64 copy_even_f64;
+    }
+
+    /// [`Register::transpose`] by three stages of shuffles.
+    #[inline(always)]
+    unsafe fn transpose_f32(rows: [*const f32; 8], to: *mut f32, step: usize) {
+        // SAFETY: whoever calls this has the instructions, eight numbers in each row, and room for the transpose.
+        unsafe {
+            // Columns k and k + 4 of the upper four rows, and of the lower ones.
+            let mut columns = [[_mm256_setzero_ps(); 4]; 2];
+            for half in 0..2 {
+                let row = 4 * half;
+                let (r0, r1) = (_mm256_loadu_ps(rows[row]), _mm256_loadu_ps(rows[row + 1]));
+                let (r2, r3) = (_mm256_loadu_ps(rows[row + 2]), _mm256_loadu_ps(rows[row + 3]));
+                let (a, b) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
+                let (c, d) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
+                columns[half] = [
+                    _mm256_shuffle_ps::<0x44>(a, c),
+                    _mm256_shuffle_ps::<0xee>(a, c),
+                    _mm256_shuffle_ps::<0x44>(b, d),
+                    _mm256_shuffle_ps::<0xee>(b, d),
+                ];
+            }
+            for k in 0..4 {
+                let (low, high) = (columns[0][k], columns[1][k]);
+                _mm256_storeu_ps(to.wrapping_add(k * step), _mm256_permute2f128_ps::<0x20>(low, high));
+                _mm256_storeu_ps(to.wrapping_add((k + 4) * step), _mm256_permute2f128_ps::<0x31>(low, high));
+            }
+        }
+    }
+
+    /// [`Register::transpose`] in four blocks of four rows and columns.
+    #[inline(always)]
+    unsafe fn transpose_f64(rows: [*const f64; 8], to: *mut f64, step: usize) {
+        for corner in [[0, 0], [0, 4], [4, 0], [4, 4]] {
+            let [first, column] = corner;
+            // SAFETY: whoever calls this has the instructions, eight numbers in each row, and room for the transpose.
+            unsafe {
+                let r0 = _mm256_loadu_pd(rows[first].wrapping_add(column));
+                let r1 = _mm256_loadu_pd(rows[first + 1].wrapping_add(column));
+                let r2 = _mm256_loadu_pd(rows[first + 2].wrapping_add(column));
+                let r3 = _mm256_loadu_pd(rows[first + 3].wrapping_add(column));
+                let (a, b) = (_mm256_unpacklo_pd(r0, r1), _mm256_unpacklo_pd(r2, r3));
+                let (c, d) = (_mm256_unpackhi_pd(r0, r1), _mm256_unpackhi_pd(r2, r3));
+                let at = to.wrapping_add(column * step + first);
+                _mm256_storeu_pd(at, _mm256_permute2f128_pd::<0x20>(a, b));
+                _mm256_storeu_pd(at.wrapping_add(step), _mm256_permute2f128_pd::<0x20>(c, d));
+                _mm256_storeu_pd(at.wrapping_add(2 * step), _mm256_permute2f128_pd::<0x31>(a, b));
+                _mm256_storeu_pd(at.wrapping_add(3 * step), _mm256_permute2f128_pd::<0x31>(c, d));
+            }
+        }
+    }
+
+    /// [`Register::copy_even`]: the second load begins seven numbers later, so that nothing behind the last is read.
+    #[inline(always)]
+    unsafe fn copy_even_f32(from: *const f32, to: *mut f32) {
+        // SAFETY: whoever calls this has the instructions, the numbers and room for them.
+        unsafe {
+            let (low, high) = (_mm256_loadu_ps(from), _mm256_loadu_ps(from.wrapping_add(7)));
+            let mixed = _mm256_castps_pd(_mm256_shuffle_ps::<0xd8>(low, high));
+            _mm256_storeu_ps(to, _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(mixed)));
+        }
+    }
+
+    /// [`Register::copy_even`] in two halves.
+    #[inline(always)]
+    unsafe fn copy_even_f64(from: *const f64, to: *mut f64) {
+        for half in [0, 4] {
+            // SAFETY: whoever calls this has the instructions, the numbers and room for them.
+            unsafe {
+                let at = from.wrapping_add(2 * half);
+                let (low, high) = (_mm256_loadu_pd(at), _mm256_loadu_pd(at.wrapping_add(3)));
+                let mixed = _mm256_shuffle_pd::<0b1010>(low, high);
+                _mm256_storeu_pd(to.wrapping_add(half), _mm256_permute4x64_pd::<0xd8>(mixed));
+            }
+        }
     }
 }
 

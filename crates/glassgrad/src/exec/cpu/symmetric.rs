@@ -13,6 +13,7 @@ use super::interpreter::Frame;
 use super::isa::Isa;
 use super::simd::Register;
 use super::thread_pool;
+use super::tiles::packed_block;
 use super::workspace::Purpose;
 use crate::opt::memory::aligned;
 
@@ -215,28 +216,9 @@ impl<E: Factor> Packed<'_, E> {
         row: usize,
         column: usize,
     ) -> [[R; N]; H] {
+        let (group, panel) = (self.groups.wrapping_add(row * DEPTH), self.panels.wrapping_add(column * DEPTH));
         // SAFETY: as whoever calls this says.
-        unsafe {
-            let (mut group, mut panel) =
-                (self.groups.wrapping_add(row * DEPTH), self.panels.wrapping_add(column * DEPTH));
-            let zero = R::splat(E::default());
-            let mut sums = [[zero; N]; H];
-            for _ in 0..self.depth {
-                let mut columns = [zero; N];
-                for n in 0..N {
-                    columns[n] = R::load(panel.wrapping_add(n * (W / N)));
-                }
-                for r in 0..H {
-                    let factor = R::splat(*group.wrapping_add(r));
-                    for n in 0..N {
-                        sums[r][n] = factor.fused(columns[n], sums[r][n]);
-                    }
-                }
-                group = group.wrapping_add(H);
-                panel = panel.wrapping_add(W);
-            }
-            sums
-        }
+        unsafe { packed_block::<E, R, N, W, H, H>(group, panel, self.depth) }
     }
 
     /// Writes what lies below the diagonal to where it lies above.

@@ -38,10 +38,12 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     axes: usize::MAX,
     instructions: 96,
     streams: 24,
+    joined_streams: 24,
     row_elements: source::rows::ROW_ELEMENTS,
     epilogue: None,
     accumulation: false,
     symmetric: false,
+    matrix_vector: false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
 

@@ -28,10 +28,12 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     axes: usize::MAX,
     instructions: 256,
     streams: 64,
+    joined_streams: 64,
     row_elements: 1 << 16,
     epilogue: None,
     accumulation: false,
     symmetric: false,
+    matrix_vector: false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
 

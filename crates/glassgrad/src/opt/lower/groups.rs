@@ -76,6 +76,9 @@ pub(super) struct PendingCode {
     pub(super) by_row: bool,
 }
 
+/// A loop over this many elements is long: what it reads does not stay in the caches nearest to a processor.
+const LONG: usize = 1 << 15;
+
 impl LoopGroup {
     /// Whether the target's limits leave room for more.
     fn has_room(&self, target: &Capabilities) -> bool {
@@ -220,7 +223,16 @@ impl Lowering<'_> {
         let has_room =
             |group: &usize| matches!(&self.groups[*group], Group::Loop(group) if group.has_room(self.target));
         let is_late = |group: &usize| *group >= earliest;
-        if let Some(group) = [last, along_others].into_iter().flatten().filter(is_late).find(has_room) {
+        // Short loops save a step by doing whatever comes; long ones only what goes on with what they compute.
+        let is_long = extents.iter().fold(1, |all: usize, extent| all.saturating_mul(*extent)) >= LONG;
+        let may_join = |group: &usize| match &self.groups[*group] {
+            Group::Loop(own) => {
+                !is_long || along_others == Some(*group) || own.loads.len() < self.target.joined_streams
+            }
+            _ => false,
+        };
+        let candidates = [last, along_others].into_iter().flatten().filter(is_late).filter(may_join);
+        if let Some(group) = candidates.into_iter().find(has_room) {
             return group;
         }
         self.latest.insert(extents.clone(), self.groups.len());

@@ -35,6 +35,10 @@ impl Lowering<'_> {
         let fold = if is_refused { None } else { self.fold_of(number, einsum) };
         let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
         let axes = if is_refused { None } else { ContractionAxes::of(einsum, &operands, places) };
+        let axes = axes.filter(|axes| {
+            let is_matrix = axes.rows.extent > 1 && axes.columns.extent > 1;
+            is_matrix || (fold.is_none() && !has_delta && self.is_matrix_vector(axes, &operands))
+        });
         if let Some(axes) = axes {
             let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
             let producer = self.produce(node.dtype, shape.elements());
@@ -88,7 +92,21 @@ impl Lowering<'_> {
     }
 }
 
+/// From this many elements on the matrix of a matrix-vector product is worth a step of its own.
+const LARGE_MATRIX: usize = 1 << 14;
+
 impl Lowering<'_> {
+    /// Whether a product of a matrix and a vector is a contraction for this target: the matrix is large and lies in memory
+    /// anyway. A loop multiplies and sums up what it computes itself without storing it.
+    fn is_matrix_vector(&self, axes: &ContractionAxes, operands: &[Located]) -> bool {
+        let matrix = usize::from(axes.rows.extent == 1);
+        let (lines, is_plain) = (axes.rows.extent.max(axes.columns.extent), axes.batch.is_empty() && axes.sums.is_empty());
+        self.target.matrix_vector
+            && is_plain
+            && lines.saturating_mul(axes.inner.extent) >= LARGE_MATRIX
+            && operands.get(matrix).is_some_and(|matrix| self.producers[matrix.producer].leaf.is_some())
+    }
+
     /// Whether a product of two factors is its own transpose: both are one matrix, up to factors that only what is summed
     /// decides on, as in XᵀX and in XᵀDX with a diagonal D.
     fn is_symmetric(&self, node: &GraphNode, einsum: &Einsum) -> bool {
@@ -156,7 +174,8 @@ pub(super) struct ContractionAxes {
 }
 
 impl ContractionAxes {
-    /// The axes of a product by what they are, if it is one of matrices; `own` are the strides of the result.
+    /// The axes of a product by what they are, if it is one of matrices or of a matrix and a vector; `own` are the strides of the
+    /// result.
     fn of(einsum: &Einsum, operands: &[Located], own: &[isize]) -> Option<ContractionAxes> {
         let [first, second] = operands else { return None };
         let [first_labels, second_labels] = &einsum.operands[..] else { return None };
@@ -178,7 +197,7 @@ impl ContractionAxes {
             ];
             kind.push(ContractionAxis { extent: *extent, strides });
         }
-        if rows.is_empty() || columns.is_empty() || inner.is_empty() {
+        if (rows.is_empty() && columns.is_empty()) || inner.is_empty() {
             return None;
         }
         let mut batch = merged(batch);

@@ -2,8 +2,8 @@
 //!
 //! The windows of a convolution overlap where they lie, so that the axes of their product do not become one. Nothing is
 //! copied for that: an element of a factor lies at a place of its row plus a place of its sum, whatever axes these
-//! are made of. Columns of the second factor are packed side by side, some sums at a time, and rows of the first run
-//! over them. The result is cut into tiles, which several threads take. Where the cuts are depends on the product
+//! are made of. Columns of the second factor are packed side by side, some sums at a time, and rows of the first, packed too if
+//! several panels of columns read them, run over them. The result is cut into tiles, which several threads take. Where the cuts are depends on the product
 //! alone, so that the result does not depend on the number of threads.
 #![allow(unsafe_code)]
 mod panel;
@@ -20,16 +20,21 @@ use super::workspace::{Lease, Purpose, Workspace, Workspaces};
 use crate::opt::memory::aligned;
 use crate::opt::program::{Contraction, ContractionAxis};
 use panel::GROUP;
+pub(super) use panel::packed_block;
 use places::each_place;
 pub(super) use places::{count, place};
 use tile::{Part, Tile};
 
-/// The sums that are packed at a time.
-const DEPTH: usize = 512;
-/// The rows of a tile.
-const ROWS: usize = 256;
+/// The sums that are packed at a time: panels stay in the second-level cache beside the rows of a tile.
+const DEPTH: usize = 384;
+/// The most rows of a tile, which is packed into the second-level cache, and the fewest that are cut off.
+const ROWS: [usize; 2] = [384, 96];
+/// The most columns of a tile, and the fewest that are cut off.
+const COLUMNS: [usize; 2] = [512, 64];
 /// A tile has about as many multiplications as this, or more.
 const TILE: usize = 1 << 17;
+/// Partial sums have at most this many elements.
+const PARTIAL: usize = 1 << 16;
 /// From this many multiplications on a product is worth several threads.
 const PARALLEL: usize = 1 << 18;
 /// Fewer tiles than this are too few; then long sums are cut into as many parts, if they are longer than [`DEPTH`].
@@ -92,17 +97,24 @@ impl Composite {
     /// About how many steps the product takes: its vectors of multiplications, and what is packed and written.
     fn cost(&self) -> usize {
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
-        // Elements that lie side by side move together.
-        let moved = |axis: Option<&ContractionAxis>, operand: usize| match axis {
-            Some(axis) if axis.strides[operand] == 1 => 2 + 16 / axis.extent.clamp(1, 16),
+        // Elements that lie side by side move together, and so do those that are transposed.
+        let side_by_side = |axes: &Axes, operand: usize, least: usize| match axes.last() {
+            Some(axis) if axis.strides[operand] == 1 => least + 16 / axis.extent.clamp(1, 16),
             _ => 16,
         };
-        let last = self.columns.last();
+        let moved = |lines: &Axes, operand: usize| {
+            side_by_side(lines, operand, 2).min(side_by_side(&self.inner, operand, 4))
+        };
         let product = |factors: [usize; 4]| factors.into_iter().fold(1, usize::saturating_mul);
-        let packed = product([inner, columns, moved(last, 1), rows.div_ceil(ROWS)]) / 8;
-        let written = product([rows, columns, moved(last, 2), 1]) / 8;
+        let blocks = inner.div_ceil(DEPTH);
+        let packed_columns = product([inner, columns, moved(&self.columns, 1), rows.div_ceil(ROWS[0])]) / 8;
+        let packed_rows = match columns > GROUP * 4 {
+            true => product([inner, rows, moved(&self.rows, 0), columns.div_ceil(COLUMNS[0])]) / 8,
+            false => 0,
+        };
+        let written = product([rows, columns, side_by_side(&self.columns, 2, 2), blocks]) / 8;
         let vectors = product([rows, inner, columns.div_ceil(GROUP), 1]) / 2;
-        vectors.saturating_add(packed).saturating_add(written)
+        [vectors, packed_columns, packed_rows, written].into_iter().fold(0, usize::saturating_add)
     }
 
     /// Where places meet, only the axis of the largest steps can be cut, if nothing else reaches so far: it becomes the
@@ -123,34 +135,54 @@ impl Composite {
         self.batch.insert(0, apart);
     }
 
-    /// Into how many parts its sums are cut, if they are: where tiles are few and sums long.
-    fn parts(&self) -> Option<usize> {
+    /// How the product is cut.
+    fn cut(&self) -> Cut {
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
         let batch = count(&self.batch);
-        if self.accumulates || [batch, rows, columns, inner].contains(&0) {
-            return None;
-        }
         let work = [batch, rows, columns, inner].into_iter().fold(1, usize::saturating_mul);
-        let [tile_rows, tile_columns] = tile_size(rows, columns, inner);
-        let tiles = batch * rows.div_ceil(tile_rows) * columns.div_ceil(tile_columns);
+        if self.accumulates || work == 0 {
+            return Cut { rows, columns, parts: None, packs_rows: false };
+        }
+        let even = |size: usize, most: usize, unit: usize| {
+            let count = size.div_ceil(most);
+            size.div_ceil(count).next_multiple_of(unit).min(size)
+        };
+        let mut own = Cut { rows: even(rows, ROWS[0], 24), columns: even(columns, COLUMNS[0], 32), parts: None, packs_rows: false };
+        let tiles = |own: &Cut| batch * rows.div_ceil(own.rows) * columns.div_ceil(own.columns);
         let parts = inner.div_ceil(DEPTH).min(FEW);
-        let is_cut = tiles < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= ROWS * ROWS;
-        is_cut.then_some(parts)
+        if tiles(&own) < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= PARTIAL {
+            own = Cut { rows, columns, parts: Some(parts), packs_rows: false };
+        } else if work >= PARALLEL {
+            // Threads need several tiles each, as long as these are large.
+            while tiles(&own) < FEW && own.rows * own.columns * inner >= 2 * TILE {
+                if own.columns >= 2 * COLUMNS[1] && own.columns >= own.rows {
+                    own.columns = own.columns.div_ceil(2).next_multiple_of(32);
+                } else if own.rows >= 2 * ROWS[1] {
+                    own.rows = own.rows.div_ceil(2).next_multiple_of(24);
+                } else if own.columns >= 2 * COLUMNS[1] {
+                    own.columns = own.columns.div_ceil(2).next_multiple_of(32);
+                } else {
+                    break;
+                }
+            }
+        }
+        // A panel has up to 32 columns.
+        own.packs_rows = own.columns > 32 && own.rows <= 2 * ROWS[0];
+        own
     }
 
-    /// The bytes of partial sums, and of packed columns for each thread.
+    /// The bytes of partial sums, and of packed columns and rows for each thread.
     pub(super) fn bytes(&self, element: usize) -> (usize, usize) {
         let (rows, columns) = (count(&self.rows), count(&self.columns));
-        let parts = self.parts();
-        let sums = parts.map_or(0, |parts| parts * count(&self.batch) * aligned(rows * columns * element));
-        let tile_rows = if self.accumulates || parts.is_some() { rows } else { rows.min(ROWS) };
-        (sums, tile::bytes(tile_rows))
+        let cut = self.cut();
+        let sums = cut.parts.map_or(0, |parts| parts * count(&self.batch) * aligned(rows * columns * element));
+        (sums, tile::bytes(cut.rows, element, cut.packs_rows))
     }
 
     /// Runs the product.
     pub(super) unsafe fn run<E: Factor>(&self, frame: &Frame<'_>, [a, b]: [*const E; 2], c: *mut E, coefficient: E) {
         let [a, b] = if self.is_transposed { [b, a] } else { [a, b] };
-        let whole = Whole { composite: self, a, b, c, coefficient, isa: frame.isa, workspaces: frame.workspaces };
+        let whole = Whole { composite: self, a, b, c, coefficient, isa: frame.isa, workspaces: frame.workspaces, cut: self.cut() };
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
         if inner == 0 && !self.accumulates {
             return whole.clear();
@@ -169,11 +201,11 @@ impl Composite {
             };
             return whole.all(self.batch[0].extent, parallel, one);
         }
-        let [tile_rows, tile_columns] = tile_size(rows, columns, inner);
-        let (across, down) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
-        if let Some(parts) = self.parts() {
+        let Cut { rows: tile_rows, columns: tile_columns, parts, .. } = whole.cut;
+        if let Some(parts) = parts {
             return whole.in_parts(rows, columns, inner, parts, parallel);
         }
+        let (across, down) = (rows.div_ceil(tile_rows), columns.div_ceil(tile_columns));
         let tiles = count(&self.batch) * across * down;
         let one = |panels: &mut Lease<'_>, tile: usize| {
             let (batch, tile) = (tile / (across * down), tile % (across * down));
@@ -186,11 +218,13 @@ impl Composite {
     }
 }
 
-/// The rows and columns of a tile.
-fn tile_size(rows: usize, columns: usize, inner: usize) -> [usize; 2] {
-    let tile_rows = rows.min(ROWS);
-    let panels = TILE.div_ceil(tile_rows * inner * 32).max(1);
-    [tile_rows, columns.min(32 * panels)]
+/// How a product is cut: the rows and columns of a tile, the parts of its sums where tiles are few and sums long, and whether
+/// rows are packed. All of it follows from the product.
+struct Cut {
+    rows: usize,
+    columns: usize,
+    parts: Option<usize>,
+    packs_rows: bool,
 }
 
 /// A product with its addresses.
@@ -202,6 +236,7 @@ struct Whole<'p, E> {
     coefficient: E,
     isa: Isa,
     workspaces: &'p Workspaces,
+    cut: Cut,
 }
 // SAFETY: tiles read what nobody writes meanwhile, and write to places that no other tile has.
 unsafe impl<E> Sync for Whole<'_, E> {}
@@ -251,21 +286,26 @@ impl<E: Factor> Whole<'_, E> {
             self.get().tile(panels, batch, [0, rows], [0, columns], own, Some(Part { at, columns }));
         };
         self.all(batch * parts, parallel, one);
-        let zero = E::default();
-        for batch in 0..batch {
-            let start = place(&self.composite.batch, batch);
-            for row in 0..rows {
-                let row_place = start[2] + place(&self.composite.rows, row)[2];
-                each_place(&self.composite.columns, [0, columns], |column, places| {
-                    let part = |part: usize| {
-                        let at = sums.at((batch * parts + part) * size).cast::<E>();
-                        elements_mut::<E>(at.cast(), rows * columns)[row * columns + column]
-                    };
-                    let sum = (0..parts).fold(zero, |sum, number| sum.plus(part(number)));
-                    // SAFETY: the planner's strides stay inside the result, which nobody else writes to.
-                    unsafe { *self.c.wrapping_offset(row_place + places[2]) = sum.times(self.coefficient) };
-                });
+        let sum_row = |batch: usize, row: usize| {
+            let part = |number: usize| {
+                let at = sums.at((batch * parts + number) * size).cast::<E>().wrapping_add(row * columns);
+                elements_mut::<E>(at.cast(), columns)
+            };
+            let total = part(0);
+            for number in 1..parts {
+                total.iter_mut().zip(&*part(number)).for_each(|(sum, own)| *sum = sum.plus(*own));
             }
+            let own = self.get();
+            let start = place(&own.composite.batch, batch)[2] + place(&own.composite.rows, row)[2];
+            each_place(&own.composite.columns, [0, columns], |column, places| {
+                // SAFETY: the planner's strides stay inside the result, and no other row has this place.
+                unsafe { *own.c.wrapping_offset(start + places[2]) = total[column].times(own.coefficient) };
+            });
+        };
+        if batch * rows * columns * parts < PARTIAL {
+            (0..batch * rows).for_each(|number| sum_row(number / rows, number % rows));
+        } else {
+            thread_pool::each(batch * rows, |number| sum_row(number / rows, number % rows));
         }
     }
 
@@ -290,6 +330,7 @@ impl<E: Factor> Whole<'_, E> {
             columns,
             inner,
             part,
+            packs_rows: self.cut.packs_rows,
         };
         tile.run(self.isa, panels);
     }

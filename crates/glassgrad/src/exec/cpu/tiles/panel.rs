@@ -1,4 +1,5 @@
-//! Panels: as many columns as one or two registers hold, packed side by side.
+//! Panels and slabs: as many columns as one or two registers hold, and as many rows as are computed together, packed side by
+//! side.
 #![allow(unsafe_code)]
 // Loops over registers run by number: they must vanish even where adaptors of the standard library are not opened.
 #![allow(clippy::needless_range_loop)]
@@ -6,41 +7,49 @@
 use super::super::contraction::Factor;
 use super::super::simd::Register;
 
-/// Columns whose places follow one another are moved in groups of this many.
+/// The columns of the narrowest panel.
 pub(super) const GROUP: usize = 8;
 
-/// The places of the columns of a panel.
+/// The places of the lines of a panel or slab: columns of the second factor or of the result, or rows of the first factor.
 pub(super) struct Places<const W: usize> {
     places: [isize; W],
     width: usize,
-    /// Which groups of columns lie side by side.
-    together: [bool; 4],
-    /// Whether all do.
+    /// Whether there are `W` lines and all lie side by side.
     whole: bool,
+    /// Which of up to three registers hold lines that lie side by side.
+    registers: [bool; 3],
 }
 
 impl<const W: usize> Places<W> {
+    /// The places of the first `width` of `W` lines, which go into `registers` registers.
     #[inline(always)]
-    pub(super) fn new(places: [isize; W], width: usize) -> Places<W> {
-        let mut together = [false; 4];
-        let mut whole = width == W;
-        for group in 0..W / GROUP {
-            let first = group * GROUP;
-            together[group] = first + GROUP <= width;
-            for column in 1..GROUP {
-                together[group] &= places[first + column] == places[first] + column as isize;
-            }
-            whole &= together[group] && places[first] == places[0] + first as isize;
+    pub(super) fn new(places: [isize; W], width: usize, registers: usize) -> Places<W> {
+        let mut own = Places { places, width, whole: width == W, registers: [false; 3] };
+        for line in 1..W {
+            own.whole &= places[line] == places[line - 1] + 1;
         }
-        Places { places, width, together, whole }
+        for register in 0..registers {
+            own.registers[register] = own.are_apart(register * (W / registers), W / registers, 1);
+        }
+        own
     }
 
-    /// How many columns from one on lie side by side and can be moved at once: 16, 8, 4, 2 or 1.
+    /// Whether so many lines from one on have places that are `apart` from the one before.
     #[inline(always)]
-    fn side_by_side(&self, column: usize) -> usize {
-        let is_next = |next: usize| self.places[column + next] == self.places[column] + next as isize;
+    fn are_apart(&self, line: usize, count: usize, apart: isize) -> bool {
+        let mut all = line + count <= self.width;
+        for next in 1..count {
+            all = all && self.places[line + next] == self.places[line + next - 1] + apart;
+        }
+        all
+    }
+
+    /// How many lines from one on lie side by side and can be moved at once: 16, 8, 4, 2 or 1.
+    #[inline(always)]
+    fn side_by_side(&self, line: usize) -> usize {
+        let is_next = |next: usize| self.places[line + next] == self.places[line] + next as isize;
         let mut length = 1;
-        while length < 16 && column + length < self.width && is_next(length) {
+        while length < 16 && line + length < self.width && is_next(length) {
             length += 1;
         }
         // The largest power of 2 up to there.
@@ -48,59 +57,94 @@ impl<const W: usize> Places<W> {
     }
 }
 
-/// Packs columns side by side, one line for each sum.
+/// Packs lines side by side, `W` elements for each sum; lines that do not exist are zero.
 #[inline(always)]
-pub(super) unsafe fn pack<E: Factor, const W: usize>(
-    b: *const E,
-    columns: &Places<W>,
+pub(super) unsafe fn pack<E: Factor, R: Register<E>, const W: usize>(
+    from: *const E,
+    lines: &Places<W>,
     inner: &[isize],
-    lines: *mut [E; W],
+    to: *mut E,
 ) {
-    if columns.whole {
+    if lines.whole {
         for (k, step) in inner.iter().enumerate() {
-            let from = b.wrapping_offset(*step + columns.places[0]).cast::<[E; W]>();
-            // SAFETY: the planner's strides stay inside the factor, and there is a line for each sum.
-            unsafe { *lines.wrapping_add(k) = from.read_unaligned() };
+            let at = from.wrapping_offset(*step + lines.places[0]).cast::<[E; W]>();
+            // SAFETY: the planner's strides stay inside the factor, and there is room for `W` elements of each sum.
+            unsafe { to.wrapping_add(k * W).cast::<[E; W]>().write_unaligned(at.read_unaligned()) };
         }
         return;
     }
-    let any = columns.together[..W / GROUP].contains(&true);
-    if !any && inner.get(1).is_none_or(|second| *second != inner[0] + 1) {
-        // Neither columns nor sums lie side by side: line by line, as they are written.
-        for (k, step) in inner.iter().enumerate() {
-            // SAFETY: there is a line for each sum, and nobody else has it.
-            let (at, line) = (b.wrapping_offset(*step), unsafe { &mut *lines.wrapping_add(k) });
-            for column in 0..W {
-                line[column] = match column < columns.width {
-                    // SAFETY: the planner's strides stay inside the factor.
-                    true => unsafe { *at.wrapping_offset(columns.places[column]) },
-                    false => E::default(),
-                };
-            }
-        }
-        return;
-    }
-    // As many columns at once as lie side by side, for all sums, then the next.
-    let mut column = 0;
-    while column < columns.width {
-        let (from, to) = (b.wrapping_offset(columns.places[column]), lines.cast::<E>().wrapping_add(column));
-        let count = columns.side_by_side(column);
-        // SAFETY: so many columns lie side by side inside the factor, for every sum, and there is a line for each sum.
+    // As many lines at once as their places allow, for all sums, then the next.
+    let mut line = 0;
+    while line < lines.width {
+        let (at, own) = (from.wrapping_offset(lines.places[line]), to.wrapping_add(line));
+        let count = lines.side_by_side(line);
+        // SAFETY: so many lines lie side by side, or two places apart, inside the factor, for every sum, and there is room for
+        // them.
         unsafe {
             match count {
-                16 => pack_some::<E, 16, W>(from, inner, to),
-                8 => pack_some::<E, 8, W>(from, inner, to),
-                4 => pack_some::<E, 4, W>(from, inner, to),
-                2 => pack_some::<E, 2, W>(from, inner, to),
-                _ => pack_some::<E, 1, W>(from, inner, to),
+                16 => pack_some::<E, 16, W>(at, inner, own),
+                8 => pack_some::<E, 8, W>(at, inner, own),
+                4 => pack_some::<E, 4, W>(at, inner, own),
+                _ if lines.are_apart(line, 8, 2) => {
+                    for (k, step) in inner.iter().enumerate() {
+                        R::copy_even(at.wrapping_offset(*step), own.wrapping_add(k * W));
+                    }
+                    line += 8;
+                    continue;
+                }
+                _ if line + 8 <= lines.width => {
+                    let mut starts = [from; 8];
+                    for k in 0..8 {
+                        starts[k] = from.wrapping_offset(lines.places[line + k]);
+                    }
+                    pack_eight::<E, R, W>(starts, inner, own);
+                    line += 8;
+                    continue;
+                }
+                2 => pack_some::<E, 2, W>(at, inner, own),
+                _ => pack_some::<E, 1, W>(at, inner, own),
             }
         }
-        column += count;
+        line += count;
     }
-    for column in columns.width..W {
+    for line in lines.width..W {
         for k in 0..inner.len() {
-            // SAFETY: there is a line for each sum.
-            unsafe { (*lines.wrapping_add(k))[column] = E::default() };
+            // SAFETY: there is room for `W` elements of each sum.
+            unsafe { *to.wrapping_add(k * W + line) = E::default() };
+        }
+    }
+}
+
+/// Packs eight lines at any places: transposed where the elements of eight sums lie side by side.
+///
+/// # Safety
+///
+/// The machine has the registers, all elements are inside the factor, and there is room for `W` elements of each sum.
+#[inline(always)]
+unsafe fn pack_eight<E: Factor, R: Register<E>, const W: usize>(starts: [*const E; 8], inner: &[isize], to: *mut E) {
+    let mut k = 0;
+    while k < inner.len() {
+        let mut together = k + 8 <= inner.len();
+        for next in 1..8 {
+            together = together && inner[k + next] == inner[k] + next as isize;
+        }
+        // SAFETY: as whoever calls this says.
+        unsafe {
+            if together {
+                let mut rows = starts;
+                for r in 0..8 {
+                    rows[r] = starts[r].wrapping_offset(inner[k]);
+                }
+                R::transpose(rows, to.wrapping_add(k * W), W);
+                k += 8;
+            } else {
+                let mut line = [E::default(); 8];
+                for r in 0..8 {
+                    line[r] = *starts[r].wrapping_offset(inner[k]);
+                }
+                to.wrapping_add(k * W).cast::<[E; 8]>().write_unaligned(line);
+                k += 1;
+            }
         }
     }
 }
@@ -121,7 +165,47 @@ unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, i
     }
 }
 
-/// The sums of some rows over packed columns.
+/// The sums of some packed rows, of which `S` lie side by side for each sum, over packed columns.
+///
+/// # Safety
+///
+/// The machine has the registers, and rows and columns are packed for so many sums.
+#[inline(always)]
+pub(in super::super) unsafe fn packed_block<
+    E: Factor,
+    R: Register<E>,
+    const N: usize,
+    const W: usize,
+    const H: usize,
+    const S: usize,
+>(
+    mut rows: *const E,
+    mut lines: *const E,
+    depth: usize,
+) -> [[R; N]; H] {
+    // SAFETY: as whoever calls this says.
+    unsafe {
+        let zero = R::splat(E::default());
+        let mut sums = [[zero; N]; H];
+        for _ in 0..depth {
+            let mut columns = [zero; N];
+            for n in 0..N {
+                columns[n] = R::load(lines.wrapping_add(n * (W / N)));
+            }
+            for r in 0..H {
+                let factor = R::splat(*rows.wrapping_add(r));
+                for n in 0..N {
+                    sums[r][n] = factor.fused(columns[n], sums[r][n]);
+                }
+            }
+            rows = rows.wrapping_add(S);
+            lines = lines.wrapping_add(W);
+        }
+        sums
+    }
+}
+
+/// The sums of some rows, where they lie, over packed columns.
 ///
 /// # Safety
 ///
@@ -182,27 +266,21 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
             }
             return;
         }
-        let mut elements = [E::default(); W];
+        // Register by register where its columns lie side by side, and otherwise one by one.
         for n in 0..N {
-            sums[n].store(elements.as_mut_ptr().wrapping_add(n * (W / N)));
-        }
-        for group in 0..W / GROUP {
-            let first = group * GROUP;
-            if columns.together[group] {
-                let at = c.wrapping_offset(columns.places[first]).cast::<[E; GROUP]>();
-                let mut eight = elements.as_ptr().wrapping_add(first).cast::<[E; GROUP]>().read();
-                if add {
-                    let own = at.read_unaligned();
-                    for k in 0..GROUP {
-                        eight[k] = own[k].plus(eight[k]);
-                    }
-                }
-                at.write_unaligned(eight);
+            let width = W / N;
+            let first = n * width;
+            if columns.registers[n] {
+                let own = c.wrapping_offset(columns.places[first]);
+                let sum = if add { R::load(own).plus(sums[n]) } else { sums[n] };
+                sum.store(own);
                 continue;
             }
-            for column in first..(first + GROUP).min(columns.width) {
-                let at = c.wrapping_offset(columns.places[column]);
-                *at = if add { (*at).plus(elements[column]) } else { elements[column] };
+            let mut elements = [E::default(); 16];
+            sums[n].store(elements.as_mut_ptr());
+            for column in first..(first + width).min(columns.width) {
+                let (at, element) = (c.wrapping_offset(columns.places[column]), elements[column - first]);
+                *at = if add { (*at).plus(element) } else { element };
             }
         }
     }

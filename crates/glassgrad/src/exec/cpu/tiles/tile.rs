@@ -8,7 +8,7 @@ use super::super::interpreter::elements_mut;
 use super::super::isa::Isa;
 use super::super::simd::Register;
 use super::super::workspace::Workspace;
-use super::panel::{Places, block, finish, pack};
+use super::panel::{Places, block, finish, pack, packed_block};
 use super::places::each_place;
 use super::{Composite, DEPTH};
 use crate::opt::memory::aligned;
@@ -31,35 +31,47 @@ pub(super) struct Tile<'p, E> {
     pub(super) columns: [usize; 2],
     pub(super) inner: [usize; 2],
     pub(super) part: Option<Part<E>>,
+    /// Whether rows are packed too: they are if several panels read them.
+    pub(super) packs_rows: bool,
 }
 
-/// The places of rows and sums, and memory for packed columns.
+/// The places of rows and sums, and memory for packed columns and rows.
 struct Tables<'t> {
     /// Of each row, in the first factor and in the result.
     rows: [&'t [isize]; 2],
     /// Of each sum, in both factors.
     inner: [&'t [isize]; 2],
-    packed: *mut u8,
+    panel: *mut u8,
+    /// Memory for slabs of packed rows, if rows are packed.
+    slabs: Option<*mut u8>,
     /// Whether sums are added to what is there.
     add: bool,
 }
 
-/// The bytes of packed columns.
-const PACKED_BYTES: usize = aligned(DEPTH * 32 * 8);
+/// The bytes of a panel of packed columns.
+const PANEL_BYTES: usize = aligned(DEPTH * 48 * 4);
+/// Rows are packed in slabs; there is room for this many more than there are, in the last slab.
+const MOST_HEIGHT: usize = 8;
 
-/// The bytes of packed columns and of tables of places for a tile with `rows` rows.
-pub(super) fn bytes(rows: usize) -> usize {
-    PACKED_BYTES + (2 * rows + 2 * DEPTH) * size_of::<isize>()
+/// The bytes of slabs of packed rows.
+fn slab_bytes(rows: usize, element: usize) -> usize {
+    aligned((rows + MOST_HEIGHT) * DEPTH * element)
+}
+
+/// The bytes of packed columns, of packed rows if they are packed, and of tables of places for a tile with `rows` rows.
+pub(super) fn bytes(rows: usize, element: usize, packs_rows: bool) -> usize {
+    let slabs = if packs_rows { slab_bytes(rows, element) } else { 0 };
+    PANEL_BYTES + slabs + (2 * rows + 2 * DEPTH) * size_of::<isize>()
 }
 
 impl<E: Factor> Tile<'_, E> {
-    /// Computes the tile, with memory for packed columns and for the places of rows and sums.
+    /// Computes the tile, with memory for packed columns and rows and for the places of rows and sums.
     pub(super) unsafe fn run(&self, isa: Isa, memory: &mut Workspace) {
         let rows = self.rows[1] - self.rows[0];
-        let packed = PACKED_BYTES;
-        let scratch = memory.reserve(bytes(rows));
-        let (row_tables, inner_tables) =
-            elements_mut::<isize>(scratch.wrapping_add(packed), 2 * rows + 2 * DEPTH).split_at_mut(2 * rows);
+        let panel = memory.reserve(bytes(rows, size_of::<E>(), self.packs_rows));
+        let slabs = panel.wrapping_add(PANEL_BYTES);
+        let tables = if self.packs_rows { slabs.wrapping_add(slab_bytes(rows, size_of::<E>())) } else { slabs };
+        let (row_tables, inner_tables) = elements_mut::<isize>(tables, 2 * rows + 2 * DEPTH).split_at_mut(2 * rows);
         let (row_a, row_c) = row_tables.split_at_mut(rows);
         let (inner_a, inner_b) = inner_tables.split_at_mut(DEPTH);
         let width = self.part.map(|part| part.columns as isize);
@@ -67,9 +79,12 @@ impl<E: Factor> Tile<'_, E> {
             row_a[row] = places[0];
             row_c[row] = width.map_or(places[2], |width| row as isize * width);
         });
+        // As few blocks of sums as can be, all about as long as each other.
+        let sums = self.inner[1] - self.inner[0];
+        let depth = sums.div_ceil(sums.div_ceil(DEPTH).max(1)).next_multiple_of(8).min(DEPTH);
         let mut begin = self.inner[0];
         while begin < self.inner[1] {
-            let end = (begin + DEPTH).min(self.inner[1]);
+            let end = (begin + depth).min(self.inner[1]);
             each_place(&self.composite.inner, [begin, end], |sum, places| {
                 inner_a[sum] = places[0];
                 inner_b[sum] = places[1];
@@ -77,7 +92,8 @@ impl<E: Factor> Tile<'_, E> {
             let tables = Tables {
                 rows: [row_a, row_c],
                 inner: [&inner_a[..end - begin], &inner_b[..end - begin]],
-                packed: scratch,
+                panel,
+                slabs: self.packs_rows.then_some(slabs),
                 add: begin > self.inner[0] || self.composite.accumulates,
             };
             self.with_isa(isa, &tables);
@@ -85,36 +101,41 @@ impl<E: Factor> Tile<'_, E> {
         }
     }
 
-    /// Runs over all columns by the instructions of a level that this machine has: as many columns at a time as two
-    /// registers hold, and the last in as narrow a panel as they need.
+    /// Runs over all columns by the instructions of a level that this machine has: as many columns at a time as two or three
+    /// registers hold, and the last in as narrow a panel as they need. Where places meet, what falls on one place is added up
+    /// panel by panel: panels are the same at both upper levels then.
     unsafe fn with_isa(&self, isa: Isa, tables: &Tables<'_>) {
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx2,fma")]
             unsafe fn wide<E: Factor>(tile: &Tile<'_, E>, tables: &Tables<'_>) {
                 // Constant before anything is compiled: panels of the other type would be compiled too otherwise.
+                tile.pack_rows::<E::Wide, 8>(tables);
                 if const { size_of::<E>() == 4 } {
-                    tile.panels(32 / tile.narrower(), |first, width| match width {
-                        0..=8 => tile.panel::<E::Medium, 1, 8, 8>(tables, first, width),
-                        9..=16 => tile.panel::<E::Wide, 1, 16, 8>(tables, first, width),
-                        _ => tile.panel::<E::Wide, 2, 32, 8>(tables, first, width),
+                    tile.panels(if tile.composite.accumulates { 16 } else { 48 }, |first, width| match width {
+                        0..=8 => tile.panel::<E::Medium, 1, 8, 8, 8, 4>(tables, first, width),
+                        9..=16 => tile.panel::<E::Wide, 1, 16, 8, 8, 4>(tables, first, width),
+                        17..=32 => tile.panel::<E::Wide, 2, 32, 8, 8, 4>(tables, first, width),
+                        _ => tile.panel::<E::Wide, 3, 48, 8, 8, 4>(tables, first, width),
                     });
                 } else {
-                    tile.panels(16 / tile.narrower(), |first, width| match width {
-                        0..=8 => tile.panel::<E::Wide, 1, 8, 8>(tables, first, width),
-                        _ => tile.panel::<E::Wide, 2, 16, 8>(tables, first, width),
+                    tile.panels(if tile.composite.accumulates { 8 } else { 24 }, |first, width| match width {
+                        0..=8 => tile.panel::<E::Wide, 1, 8, 8, 8, 4>(tables, first, width),
+                        9..=16 => tile.panel::<E::Wide, 2, 16, 8, 8, 4>(tables, first, width),
+                        _ => tile.panel::<E::Wide, 3, 24, 8, 8, 4>(tables, first, width),
                     });
                 }
             }
             #[target_feature(enable = "avx2,fma")]
             unsafe fn medium<E: Factor>(tile: &Tile<'_, E>, tables: &Tables<'_>) {
+                tile.pack_rows::<E::Medium, 6>(tables);
                 if const { size_of::<E>() == 4 } {
                     tile.panels(16, |first, width| match width {
-                        0..=8 => tile.panel::<E::Medium, 1, 8, 4>(tables, first, width),
-                        _ => tile.panel::<E::Medium, 2, 16, 4>(tables, first, width),
+                        0..=8 => tile.panel::<E::Medium, 1, 8, 4, 6, 3>(tables, first, width),
+                        _ => tile.panel::<E::Medium, 2, 16, 4, 6, 3>(tables, first, width),
                     });
                 } else {
-                    tile.panels(8, |first, width| tile.panel::<E::Medium, 2, 8, 4>(tables, first, width));
+                    tile.panels(8, |first, width| tile.panel::<E::Medium, 2, 8, 4, 6, 3>(tables, first, width));
                 }
             }
             if const { E::LEVELS } {
@@ -127,23 +148,17 @@ impl<E: Factor> Tile<'_, E> {
                 }
             }
         }
+        self.pack_rows::<E::Eight, 4>(tables);
         // Where there are 32 registers, four rows of 16 numbers of 32 bits fit beside what is multiplied.
         #[cfg(target_arch = "aarch64")]
         if const { size_of::<E>() == 4 } {
             return self.panels(16, |first, width| match width {
-                0..=8 => self.panel::<E::Eight, 1, 8, 4>(tables, first, width),
-                _ => self.panel::<E::Eight, 2, 16, 4>(tables, first, width),
+                0..=8 => self.panel::<E::Eight, 1, 8, 4, 4, 2>(tables, first, width),
+                _ => self.panel::<E::Eight, 2, 16, 4, 4, 2>(tables, first, width),
             });
         }
         let _ = isa;
-        self.panels(8, |first, width| self.panel::<E::Eight, 1, 8, 4>(tables, first, width));
-    }
-
-    /// How many times narrower panels are where places meet: what falls on one place is added up panel by panel, so that
-    /// panels must be the same at both upper levels.
-    #[inline(always)]
-    fn narrower(&self) -> usize {
-        if self.composite.accumulates { 2 } else { 1 }
+        self.panels(8, |first, width| self.panel::<E::Eight, 1, 8, 4, 4, 2>(tables, first, width));
     }
 
     /// Calls a function with the first column and the width of every panel.
@@ -157,9 +172,30 @@ impl<E: Factor> Tile<'_, E> {
         }
     }
 
-    /// Computes up to `W` columns, which are `N` registers, `H` rows at a time.
+    /// Packs rows in slabs of `S`, if rows are packed.
     #[inline(always)]
-    unsafe fn panel<R: Register<E>, const N: usize, const W: usize, const H: usize>(
+    unsafe fn pack_rows<R: Register<E>, const S: usize>(&self, tables: &Tables<'_>) {
+        let Some(slabs) = tables.slabs else { return };
+        let ([rows, _], [inner, _]) = (tables.rows, tables.inner);
+        for first in (0..rows.len()).step_by(S) {
+            let (mut places, height) = ([0_isize; S], S.min(rows.len() - first));
+            places[..height].copy_from_slice(&rows[first..first + height]);
+            let slab = slabs.cast::<E>().wrapping_add(first * inner.len());
+            pack::<E, R, S>(self.a, &Places::new(places, height, 1), inner, slab);
+        }
+    }
+
+    /// Computes up to `W` columns, which are `N` registers: `H` rows at a time where they lie, or the packed rows of a slab of
+    /// `S`, and the last `T` of them or fewer.
+    #[inline(always)]
+    unsafe fn panel<
+        R: Register<E>,
+        const N: usize,
+        const W: usize,
+        const H: usize,
+        const S: usize,
+        const T: usize,
+    >(
         &self,
         tables: &Tables<'_>,
         first: usize,
@@ -171,29 +207,55 @@ impl<E: Factor> Tile<'_, E> {
             in_b[column] = places[1];
             in_c[column] = own.map_or(places[2], |first| first + column as isize);
         });
-        let (in_b, in_c) = (Places::new(in_b, width), Places::new(in_c, width));
-        let lines = tables.packed.cast::<E>();
-        pack(self.b, &in_b, tables.inner[1], lines.cast::<[E; W]>());
+        let (in_b, in_c) = (Places::new(in_b, width, N), Places::new(in_c, width, N));
+        let lines = tables.panel.cast::<E>();
+        let [inner_a, inner_b] = tables.inner;
+        pack::<E, R, W>(self.b, &in_b, inner_b, lines);
         let [row_a, row_c] = tables.rows;
         let c = self.part.map_or(self.c, |part| part.at);
         let coefficient = if self.part.is_some() { E::from_f64(1.0) } else { self.coefficient };
+        let (rows, depth) = (row_a.len(), inner_a.len());
         let mut row = 0;
-        // SAFETY: the level has the registers, there is a line for each sum, and the planner's strides stay inside.
+        // SAFETY: the level has the registers, rows and columns are packed for each sum, and the planner's strides stay inside.
         unsafe {
-            while row + H <= row_a.len() {
+            if let Some(slabs) = tables.slabs {
+                while row < rows {
+                    let slab = slabs.cast::<E>().wrapping_add(row * depth);
+                    if rows - row > T {
+                        let sums = packed_block::<E, R, N, W, S, S>(slab, lines, depth);
+                        for r in 0..S {
+                            if row + r < rows {
+                                let at = c.wrapping_offset(row_c[row + r]);
+                                finish::<E, R, N, W>(at, &in_c, sums[r], coefficient, tables.add);
+                            }
+                        }
+                    } else {
+                        let sums = packed_block::<E, R, N, W, T, S>(slab, lines, depth);
+                        for r in 0..T {
+                            if row + r < rows {
+                                let at = c.wrapping_offset(row_c[row + r]);
+                                finish::<E, R, N, W>(at, &in_c, sums[r], coefficient, tables.add);
+                            }
+                        }
+                    }
+                    row += S;
+                }
+                return;
+            }
+            while row + H <= rows {
                 let mut starts = [self.a; H];
                 for r in 0..H {
                     starts[r] = self.a.wrapping_offset(row_a[row + r]);
                 }
-                let sums = block::<E, R, N, W, H>(starts, tables.inner[0], lines);
+                let sums = block::<E, R, N, W, H>(starts, inner_a, lines);
                 for r in 0..H {
                     finish::<E, R, N, W>(c.wrapping_offset(row_c[row + r]), &in_c, sums[r], coefficient, tables.add);
                 }
                 row += H;
             }
-            while row < row_a.len() {
+            while row < rows {
                 let starts = [self.a.wrapping_offset(row_a[row])];
-                let [sums] = block::<E, R, N, W, 1>(starts, tables.inner[0], lines);
+                let [sums] = block::<E, R, N, W, 1>(starts, inner_a, lines);
                 finish::<E, R, N, W>(c.wrapping_offset(row_c[row]), &in_c, sums, coefficient, tables.add);
                 row += 1;
             }

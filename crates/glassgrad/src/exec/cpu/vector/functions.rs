@@ -75,10 +75,26 @@ macro_rules! functions {
                 value * power(half) * power(n.wrapping_sub(half))
             }
 
+            /// [`scaled`] of a normal value. What falls below the normal range is shifted and rounded as an integer: processors
+            /// take a hundred times as long for a product that falls there.
+            #[inline(always)]
+            fn scaled_gradually(value: $Float, n: $Bits) -> $Float {
+                const LEAST: $Bits = 1 - $BIAS;
+                let bits = value.to_bits() as $Bits;
+                let exponent = (bits >> $MANTISSA).wrapping_sub($BIAS).wrapping_add(n);
+                let normal = scaled(value, if exponent < LEAST { 0 } else { n });
+                let whole = (bits & ((1 << $MANTISSA) - 1)) | (1 << $MANTISSA);
+                let shift = LEAST.wrapping_sub(exponent).clamp(0, $MANTISSA + 2);
+                // To the nearest, and of two to the even one.
+                let half = ((1 as $Bits) << shift) >> 1;
+                let rounded = whole.wrapping_add(half).wrapping_sub(1).wrapping_add((whole >> shift) & 1) >> shift;
+                if exponent < LEAST { $Float::from_bits(rounded as $Unsigned) } else { normal }
+            }
+
             #[inline(always)]
             pub(in super::super) fn exp<const FUSED: bool>(x: $Float) -> $Float {
                 let (n, r) = reduced::<FUSED>(x.clamp($UNDERFLOW, $OVERFLOW));
-                let value = scaled(multiply_add::<FUSED>(r, series::<FUSED>(r), 1.0), n);
+                let value = scaled_gradually(multiply_add::<FUSED>(r, series::<FUSED>(r), 1.0), n);
                 let value = if x > $OVERFLOW { $Float::INFINITY } else { value };
                 let value = if x < $UNDERFLOW { 0.0 } else { value };
                 if x.is_nan() { x } else { value }

@@ -5,6 +5,7 @@
 //! number by number.
 #![allow(unsafe_code)]
 
+pub(super) mod draws;
 mod functions;
 mod lane;
 mod sincos;
@@ -93,26 +94,48 @@ macro_rules! kernels {
                 if matches!(R::OPERATION, Operation::Powi) {
                     return powers(parameter as i32, x, y);
                 }
-                let careful = |x: &$Float| R::value(Lane::<$Float, FUSED, false>(*x), parameter).0;
-                let size = |x: &$Float| x.abs().to_bits();
-                // Up to which size the loop below is right. What is larger, or no number, is rare, and computed once more.
-                let limit = match R::OPERATION {
-                    Operation::Sin | Operation::Cos => sincos::LIMIT as $Float,
-                    operation if is_of_powers(operation) => functions::$functions::NEAR,
-                    _ => {
-                        y.iter_mut().zip(x).for_each(|(y, x)| *y = careful(x));
-                        return;
+                if is_of_powers(R::OPERATION) {
+                    return powers_of_e::<R, FUSED>(parameter, x, y);
+                }
+                if !matches!(R::OPERATION, Operation::Sin | Operation::Cos) {
+                    for (y, x) in y.iter_mut().zip(x) {
+                        *y = R::value(Lane::<$Float, FUSED, false>(*x), parameter).0;
                     }
-                };
+                    return;
+                }
+                // Up to which size the loop below is right. Very large angles, and what is no number, are rare, and for the
+                // platform.
+                let (size, limit) = (|x: &$Float| x.abs().to_bits(), (sincos::LIMIT as $Float).to_bits());
                 let mut largest = 0;
                 for (y, x) in y.iter_mut().zip(x) {
                     *y = R::value(Lane::<$Float, FUSED, true>(*x), parameter).0;
                     largest = size(x).max(largest);
                 }
-                if largest > limit.to_bits() {
-                    for (y, x) in y.iter_mut().zip(x).filter(|(_, x)| size(x) > limit.to_bits()) {
-                        // Very large angles are for the platform.
-                        *y = if is_of_powers(R::OPERATION) { careful(x) } else { R::value(*x, parameter) };
+                if largest > limit {
+                    for (y, x) in y.iter_mut().zip(x).filter(|(_, x)| size(x) > limit) {
+                        *y = R::value(*x, parameter);
+                    }
+                }
+            }
+
+            /// Some numbers at a time: with powers of e for arguments near 0 if all are, which is faster, and with those for
+            /// all arguments otherwise.
+            #[inline(always)]
+            fn powers_of_e<R: Unary, const FUSED: bool>(parameter: f64, x: &[$Float], y: &mut [$Float]) {
+                const TOGETHER: usize = 128;
+                for (x, y) in x.chunks(TOGETHER).zip(y.chunks_mut(TOGETHER)) {
+                    let mut largest = 0;
+                    for x in x {
+                        largest = x.abs().to_bits().max(largest);
+                    }
+                    if largest > functions::$functions::NEAR.to_bits() {
+                        for (y, x) in y.iter_mut().zip(x) {
+                            *y = R::value(Lane::<$Float, FUSED, false>(*x), parameter).0;
+                        }
+                    } else {
+                        for (y, x) in y.iter_mut().zip(x) {
+                            *y = R::value(Lane::<$Float, FUSED, true>(*x), parameter).0;
+                        }
                     }
                 }
             }
