@@ -42,6 +42,12 @@ WORKLOADS = {
     "moons": "scalar MLP 2-16-16-1 on two moons, step, 100 points",
 }
 
+# Whole networks as people train them: `bench/run networks`.
+NETWORKS = {
+    "resnet18": "ResNet-18 (CIFAR), SGD with momentum, step, batch 32",
+    "character_gpt": "character GPT 6×384, 6 heads, AdamW, step, 8×128 tokens",
+}
+
 # The workloads of 64 bits; results of the others agree to fewer digits.
 EXACT = ("logistic", "factorization", "moons", "network", "joint")
 # An engine that is slow has fewer rounds: (seconds of a run, rounds).
@@ -216,7 +222,7 @@ def table(result, engines):
             ours = outcome.get("glassgrad", {}).get("median_seconds")
             cells = [cell(outcome.get(engine), notes, lambda measured: describe(engine, measured, ours))
                      for engine in engines]
-            yield f"| {WORKLOADS[workload]} | " + " | ".join(cells) + " |"
+            yield f"| {(WORKLOADS | NETWORKS)[workload]} | " + " | ".join(cells) + " |"
 
     def time_and_ratio(engine, measured, ours):
         fewer = f" (n={measured['rounds']})" if measured["rounds"] < result["rounds"] else ""
@@ -261,7 +267,8 @@ def digits(number):
 def main():
     parser = argparse.ArgumentParser(prog="bench/run all", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=21, help="turns of each engine (default 21)")
-    parser.add_argument("--only", action="append", choices=WORKLOADS, metavar="NAME", help="a workload, instead of all")
+    parser.add_argument("--networks", action="store_true", help="whole networks, instead of the workloads of `bench/run all`")
+    parser.add_argument("--only", action="append", choices=WORKLOADS | NETWORKS, metavar="NAME", help="a workload, instead of all")
     parser.add_argument("--engine", action="append", metavar="NAME", help="an engine beside Glassgrad, instead of all")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds before an engine is given up (300)")
     parser.add_argument("--glassgrad", required=True, help=argparse.SUPPRESS)
@@ -269,13 +276,14 @@ def main():
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
 
-    tensors = [name for name in WORKLOADS if name != "moons"]
+    workloads, stem = (NETWORKS, "networks") if options.networks else (WORKLOADS, "table")
+    tensors = [name for name in WORKLOADS | NETWORKS if name != "moons"]
     script = lambda name, *arguments: [sys.executable, str(PYTHON / f"{name}_engine.py"), *arguments]
     peers = {
         "PyTorch": (script("torch"), tensors),
         "PyTorch compiled": (script("torch", "--compiled"), tensors),
         "JAX": (script("jax"), tensors),
-        "Autograd": (script("autograd"), tensors),
+        "Autograd": (script("autograd"), [name for name in tensors if name not in NETWORKS]),
         "micrograd": (script("micrograd"), ["moons"]),
     }
     if unknown := [name for name in options.engine or [] if name not in peers]:
@@ -283,7 +291,7 @@ def main():
     chosen = {name: peers[name] for name in peers if not options.engine or name in options.engine}
     (ROOT / "target/bench").mkdir(parents=True, exist_ok=True)
     limit_processors()
-    engines = [Engine("glassgrad", [options.glassgrad, "bench", "--serve"], list(WORKLOADS), options.patience)]
+    engines = [Engine("glassgrad", [options.glassgrad, "bench", "--serve"], list(WORKLOADS | NETWORKS), options.patience)]
     engines += [Engine(name, *peer, options.patience) for name, peer in chosen.items()]
 
     def report(text):
@@ -295,12 +303,12 @@ def main():
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "workloads": {},
     }
     try:
-        for workload in options.only or WORKLOADS:
+        for workload in options.only or workloads:
             result["workloads"][workload] = race(workload, engines, options.rounds, report)
             # Written after each workload: a run that is interrupted leaves what it has.
             text = table(result, [engine.name for engine in engines])
-            (ROOT / "target/bench/table.json").write_text(json.dumps(with_ratios(result), indent=1) + "\n")
-            (ROOT / "target/bench/table.md").write_text(text)
+            (ROOT / f"target/bench/{stem}.json").write_text(json.dumps(with_ratios(result), indent=1) + "\n")
+            (ROOT / f"target/bench/{stem}.md").write_text(text)
     finally:
         for engine in engines:
             engine.stop()

@@ -1,5 +1,7 @@
 """The workloads in JAX, each compiled with `jit` as one function."""
 
+import functools
+
 import jax
 
 jax.config.update("jax_enable_x64", True)
@@ -22,13 +24,13 @@ def arrays(list_of_arrays):
 def adam(loss, parameters, batches):
     """A run is one step for each batch; its value is the sum of the losses before the steps."""
 
-    @jax.jit
+    @functools.partial(jax.jit, donate_argnums=(1, 2, 3))
     def step(number, parameters, means, squares, x, targets):
         value, gradients = jax.value_and_grad(loss)(parameters, x, targets)
         return value, *formulas.adam_step(np, number, parameters, means, squares, gradients)
 
-    zeros = [np.zeros_like(parameter) for parameter in parameters]
-    state = [arrays(parameters), zeros, zeros]
+    zeros = lambda: [np.zeros_like(parameter) for parameter in parameters]
+    state = [[np.array(parameter) for parameter in parameters], zeros(), zeros()]
     steps, losses = [0], []
 
     def run():
@@ -76,10 +78,10 @@ class Workloads:
     @staticmethod
     def mnist(batch):
         parameters, x, classes = data.mnist(batch)
-        state, x, targets = arrays(parameters), np.asarray(x), one_hot(classes, 10)
+        state, x, targets = [np.array(parameter) for parameter in parameters], np.asarray(x), one_hot(classes, 10)
         last = [None]
 
-        @jax.jit
+        @functools.partial(jax.jit, donate_argnums=0)
         def step(parameters, x, targets):
             value, gradients = jax.value_and_grad(lambda p: formulas.mnist(np, p, x, targets))(parameters)
             return value, [p - 0.05 * (g + 1e-4 * p) for p, g in zip(parameters, gradients)]
@@ -141,6 +143,79 @@ class Workloads:
         return derivative(function, arrays(parameters), data.along)
 
     @staticmethod
+    def resnet18():
+        stem, blocks, last, images, classes = data.resnet18()
+        norm = lambda kernel: (np.ones(len(kernel), np.float32), np.zeros(len(kernel), np.float32))
+        convolution = lambda kernel: None if kernel is None else (np.array(kernel), *norm(kernel))
+        strides = [stride for stride, _ in blocks]
+        state = (convolution(stem), [[convolution(kernel) for kernel in kernels] for _, kernels in blocks], arrays(last))
+        images, targets = np.asarray(images), one_hot(classes, 10)
+
+        def convolved(parameters, x, stride=1):
+            kernel, scale, shift = parameters
+            width = kernel.shape[2] // 2
+            x = jax.lax.conv_general_dilated(x, kernel, (stride, stride), [(width, width)] * 2)
+            mean, variance = (f(x, (0, 2, 3), keepdims=True) for f in (np.mean, np.var))
+            return (x - mean) / np.sqrt(variance + 1e-5) * scale[:, None, None] + shift[:, None, None]
+
+        def loss(parameters):
+            stem, blocks, (weight, bias) = parameters
+            x = jax.nn.relu(convolved(stem, images))
+            for stride, (first, second, shortcut) in zip(strides, blocks):
+                residual = convolved(second, jax.nn.relu(convolved(first, x, stride)))
+                x = jax.nn.relu(residual + (x if shortcut is None else convolved(shortcut, x, stride)))
+            return formulas.cross_entropy(np, x.mean((2, 3)) @ weight + bias, targets)
+
+        @functools.partial(jax.jit, donate_argnums=(0, 1))
+        def step(parameters, velocities):
+            value, gradients = jax.value_and_grad(loss)(parameters)
+            velocities = jax.tree.map(lambda v, g: 0.9 * v + g, velocities, gradients)
+            return value, jax.tree.map(lambda p, v: p - 0.003 * v, parameters, velocities), velocities
+
+        return steps(step, state, jax.tree.map(np.zeros_like, state))
+
+    @staticmethod
+    def character_gpt():
+        characters, positions, blocks, tokens, classes = data.character_gpt()
+        norm = lambda: [np.ones(384, np.float32), np.zeros(384, np.float32)]
+        layers = [([[np.array(array) for array in layer] for layer in block], [norm(), norm()]) for block in blocks]
+        state = (np.array(characters), np.array(positions), layers, norm())
+        tokens, targets = np.asarray(tokens), one_hot(classes, 65)
+        hidden = np.triu(np.ones((128, 128), bool), 1)
+
+        def normalised(x, parameters):
+            scale, shift = parameters
+            centred = x - x.mean(-1, keepdims=True)
+            return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale + shift
+
+        def loss(parameters):
+            characters, positions, layers, last = parameters
+            x = characters[tokens] + positions
+            for (attention, projection, expansion, contraction), norms in layers:
+                parts = (normalised(x, norms[0]) @ attention[0] + attention[1]).reshape(8, 128, 3, 6, 64)
+                queries, keys, values = parts.transpose(2, 0, 3, 1, 4)
+                scores = np.where(hidden, np.float32(-1e30), queries @ keys.swapaxes(-1, -2) * np.float32(0.125))
+                mixed = (jax.nn.softmax(scores) @ values).transpose(0, 2, 1, 3).reshape(x.shape)
+                x = x + mixed @ projection[0] + projection[1]
+                inner = jax.nn.gelu(normalised(x, norms[1]) @ expansion[0] + expansion[1], approximate=False)
+                x = x + inner @ contraction[0] + contraction[1]
+            return formulas.cross_entropy(np, normalised(x, last).reshape(-1, 384) @ characters.T, targets)
+
+        @functools.partial(jax.jit, donate_argnums=(0, 1))
+        def step(parameters, moments):
+            number, means, squares = moments
+            value, gradients = jax.value_and_grad(loss)(parameters)
+            number = number + 1
+            means = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, means, gradients)
+            squares = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, squares, gradients)
+            first, second = 1 - 0.9**number, 1 - 0.999**number
+            update = lambda p, m, s: p * (1 - 3e-6) - 3e-4 * (m / first) / (np.sqrt(s / second) + 1e-8)
+            return value, jax.tree.map(update, parameters, means, squares), (number, means, squares)
+
+        zeros = lambda: jax.tree.map(np.zeros_like, state)
+        return steps(step, state, (np.zeros((), np.float32), zeros(), zeros()))
+
+    @staticmethod
     def logistic(n):
         weights, examples, sides = arrays(data.logistic(n))
         function = jax.jit(jax.hessian(lambda w: formulas.logistic(np, w, examples, sides)))
@@ -151,6 +226,18 @@ class Workloads:
         u, t, v = arrays(data.factorization(n, k))
         function = jax.jit(jax.hessian(lambda u: formulas.factorization(np, u, t, v)))
         return derivative(function, u, data.curvature_along)
+
+
+def steps(step, parameters, remembered):
+    """A run is one step of a compiled function of parameters and what the optimizer remembers, both donated."""
+    last = [None]
+
+    def run():
+        nonlocal parameters, remembered
+        last[0], parameters, remembered = step(parameters, remembered)
+        jax.block_until_ready((last[0], parameters, remembered))
+
+    return run, lambda: float(last[0])
 
 
 def derivative(function, point, value):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import data
 from server import serve
 
-torch.set_num_threads(int(__import__("os").environ.get("OMP_NUM_THREADS", 2)))
+torch.set_num_threads(2)
 COMPILED = "--compiled" in sys.argv[1:]
 
 
@@ -187,7 +187,7 @@ class Workloads:
 
         stages = [Block(stride, *kernels) for stride, kernels in blocks]
         model = nn.Sequential(convolved(stem), nn.ReLU(), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear(weight, bias))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.003, momentum=0.9)
         return training(model, optimizer, [(torch.tensor(images), torch.tensor(classes))])
 
     @staticmethod

@@ -52,13 +52,37 @@ impl<P: Tree, D: Tree> Workload for Gradient<P, D> {
 
 /// Compares a gradient along a direction with central differences of the function in 64 bits.
 pub(super) fn check_gradient<P: Tree, D: Tree>(function: Function<P, D>, point: &P, data: &D) -> Result<(), String> {
+    check(function, point, point, data, data)
+}
+
+/// [`check_gradient`] with the gradient in 64 bits too. In a deep network rounding to 32 bits decides on the side of some
+/// rectified neurons, which then differ from those in 64 bits by the whole of their derivative; the losses of other engines
+/// judge the gradient in 32 bits.
+pub(super) fn check_gradient_in_f64<P: Tree, D: Tree>(
+    function: Function<P, D>,
+    point: &P,
+    data: &D,
+) -> Result<(), String> {
+    let attempt = || -> Result<(P, D), Error> { Ok((in_f64(point).realise()?, in_f64(data).realise()?)) };
+    let (wide, wide_data) = attempt().map_err(|error| error.to_string())?;
+    check(function, point, &wide, data, &wide_data)
+}
+
+/// Compares the gradient at `given` with central differences at the same point in 64 bits.
+fn check<P: Tree, D: Tree>(
+    function: Function<P, D>,
+    point: &P,
+    given: &P,
+    data: &D,
+    given_data: &D,
+) -> Result<(), String> {
     // Short, because of the kinks: the more rectified neurons switch on the way, the less the differences tell. Rounding
     // leaves eight digits all the same.
     const STEP: f64 = 1e-8;
     // 32-bit gradients are sums of many terms. What is wrong by a thousandth of their norm is noticed.
     const TOLERANCE: f64 = 1e-3;
     let attempt = || -> Result<(f64, f64, f64), Error> {
-        let slope = numbers(&grad(|point: &P| function(point, data))(point).realise()?.flatten())?;
+        let slope = numbers(&grad(|point: &P| function(point, given_data))(given).realise()?.flatten())?;
         let norm = slope.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
         let along = slope.iter().zip(direction(slope.len())).map(|(slope, step)| slope * step).sum();
         let data = in_f64(data).realise()?;

@@ -6,7 +6,7 @@ use glassgrad::optim::{Optimizer, State};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, loss, value_and_grad};
 
-use super::gradient::{Function, check_gradient};
+use super::gradient::{Function, check_gradient, check_gradient_in_f64};
 use super::workload::Workload;
 
 /// Whether a step is built anew each time, as in PyTorch, or compiled once.
@@ -34,6 +34,8 @@ pub(super) struct Training<P, D> {
     first: Option<f64>,
     /// The losses of the last run, which are read after it: a GPU would be waited for in every step.
     losses: Vec<Tensor>,
+    /// Whether the gradient is checked in 64 bits.
+    checked_in_f64: bool,
 }
 
 impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
@@ -55,7 +57,13 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
             batches,
             first: None,
             losses: Vec::new(),
+            checked_in_f64: false,
         }
+    }
+
+    /// The same with its gradient checked in 64 bits, for deep networks.
+    pub(super) fn checked_in_f64(self) -> Self {
+        Training { checked_in_f64: true, ..self }
     }
 
     /// One step for one batch: the loss before it.
@@ -103,7 +111,8 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Workload for Training<P, D> {
         if let Some(first) = self.first.filter(|first| last >= *first) {
             return Err(format!("the loss does not decrease: it was {first} and is {last}"));
         }
-        self.batches.iter().try_for_each(|batch| check_gradient(self.loss, &self.state.0, batch))
+        let check = if self.checked_in_f64 { check_gradient_in_f64 } else { check_gradient };
+        self.batches.iter().try_for_each(|batch| check(self.loss, &self.state.0, batch))
     }
 }
 

@@ -6,8 +6,8 @@ use glassgrad::Tensor;
 use glassgrad::error::Error;
 use serde_json::Value;
 
-use super::training::Mode;
 use super::networks::NETWORKS;
+use super::training::Mode;
 use super::{cnn, elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
 use glassgrad::runtime::Context;
 

@@ -4,8 +4,8 @@
 //! columns or sums run over several axes, run in `tiles`. This file decides.
 
 use super::gemm::{LargeProduct, in_pieces, large_batch};
-use super::interpreter::{Frame, elements_mut};
 use super::gemv;
+use super::interpreter::{Frame, elements_mut};
 use super::masked;
 use super::packed::{self, packed};
 use super::plan::ContractionPlan;

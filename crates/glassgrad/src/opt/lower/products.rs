@@ -100,7 +100,8 @@ impl Lowering<'_> {
     /// anyway. A loop multiplies and sums up what it computes itself without storing it.
     fn is_matrix_vector(&self, axes: &ContractionAxes, operands: &[Located]) -> bool {
         let matrix = usize::from(axes.rows.extent == 1);
-        let (lines, is_plain) = (axes.rows.extent.max(axes.columns.extent), axes.batch.is_empty() && axes.sums.is_empty());
+        let (lines, is_plain) =
+            (axes.rows.extent.max(axes.columns.extent), axes.batch.is_empty() && axes.sums.is_empty());
         self.target.matrix_vector
             && is_plain
             && lines.saturating_mul(axes.inner.extent) >= LARGE_MATRIX

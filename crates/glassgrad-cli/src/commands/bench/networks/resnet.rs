@@ -54,8 +54,8 @@ pub(super) fn workload() -> Training<ResNet, Data> {
     let network = ResNet { stem, blocks, output: source.layer(512, 10) };
     let images = source.uniform([BATCH, 3, 32, 32], -1.0, 1.0, DType::F32);
     let targets = source.targets(BATCH, 10);
-    let optimizer = Optimizer::sgd(0.01).momentum(0.9);
-    Training::new(loss, optimizer, Mode::Compiled, network, vec![(images, targets)])
+    let optimizer = Optimizer::sgd(0.003).momentum(0.9);
+    Training::new(loss, optimizer, Mode::Compiled, network, vec![(images, targets)]).checked_in_f64()
 }
 
 impl Convolved {

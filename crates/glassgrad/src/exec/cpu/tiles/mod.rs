@@ -102,9 +102,8 @@ impl Composite {
             Some(axis) if axis.strides[operand] == 1 => least + 16 / axis.extent.clamp(1, 16),
             _ => 16,
         };
-        let moved = |lines: &Axes, operand: usize| {
-            side_by_side(lines, operand, 2).min(side_by_side(&self.inner, operand, 4))
-        };
+        let moved =
+            |lines: &Axes, operand: usize| side_by_side(lines, operand, 2).min(side_by_side(&self.inner, operand, 4));
         let product = |factors: [usize; 4]| factors.into_iter().fold(1, usize::saturating_mul);
         let blocks = inner.div_ceil(DEPTH);
         let packed_columns = product([inner, columns, moved(&self.columns, 1), rows.div_ceil(ROWS[0])]) / 8;
@@ -147,7 +146,12 @@ impl Composite {
             let count = size.div_ceil(most);
             size.div_ceil(count).next_multiple_of(unit).min(size)
         };
-        let mut own = Cut { rows: even(rows, ROWS[0], 24), columns: even(columns, COLUMNS[0], 32), parts: None, packs_rows: false };
+        let mut own = Cut {
+            rows: even(rows, ROWS[0], 24),
+            columns: even(columns, COLUMNS[0], 32),
+            parts: None,
+            packs_rows: false,
+        };
         let tiles = |own: &Cut| batch * rows.div_ceil(own.rows) * columns.div_ceil(own.columns);
         let parts = inner.div_ceil(DEPTH).min(FEW);
         if tiles(&own) < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= PARTIAL {
@@ -182,7 +186,16 @@ impl Composite {
     /// Runs the product.
     pub(super) unsafe fn run<E: Factor>(&self, frame: &Frame<'_>, [a, b]: [*const E; 2], c: *mut E, coefficient: E) {
         let [a, b] = if self.is_transposed { [b, a] } else { [a, b] };
-        let whole = Whole { composite: self, a, b, c, coefficient, isa: frame.isa, workspaces: frame.workspaces, cut: self.cut() };
+        let whole = Whole {
+            composite: self,
+            a,
+            b,
+            c,
+            coefficient,
+            isa: frame.isa,
+            workspaces: frame.workspaces,
+            cut: self.cut(),
+        };
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
         if inner == 0 && !self.accumulates {
             return whole.clear();

@@ -188,14 +188,7 @@ impl<E: Factor> Tile<'_, E> {
     /// Computes up to `W` columns, which are `N` registers: `H` rows at a time where they lie, or the packed rows of a slab of
     /// `S`, and the last `T` of them or fewer.
     #[inline(always)]
-    unsafe fn panel<
-        R: Register<E>,
-        const N: usize,
-        const W: usize,
-        const H: usize,
-        const S: usize,
-        const T: usize,
-    >(
+    unsafe fn panel<R: Register<E>, const N: usize, const W: usize, const H: usize, const S: usize, const T: usize>(
         &self,
         tables: &Tables<'_>,
         first: usize,
