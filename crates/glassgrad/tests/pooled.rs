@@ -95,6 +95,29 @@ fn layers_and_their_gradients_are_those_of_the_reference() {
 
 /// Nothing of a step of such a network works on whole arrays, and nothing but the loops and products that it needs.
 #[test]
+fn convolutions_of_many_channels_and_their_gradients_are_those_of_the_reference() {
+    let how = Convolution::<2>::default;
+    // Several slabs and panels with a rest in each, strides of 2 of which eight lie in a row, and long sums in parts.
+    let cases = [
+        ([2, 70, 130], [7, 6], how().padding(1)),
+        ([2, 36, 100], [16, 16], how().padding(1).stride(2)),
+        ([24, 8, 12], [12, 12], how().padding(1)),
+    ];
+    for ([images, channels, outputs], [height, width], how) in cases {
+        for dtype in [DType::F32, DType::F64] {
+            let x = normal(1, &[images, channels, height, width], dtype);
+            let kernel = normal(2, &[outputs, channels, 3, 3], dtype) * (1.0 / channels as f64);
+            let kernel = kernel.detach().expect("numbers");
+            let what = |part: &str| format!("{part} of {channels} to {outputs} channels in {dtype}");
+            assert_by_reference(&what("convolution"), || x.conv2d(&kernel, how));
+            let loss = |x: &Tensor, kernel: &Tensor| x.conv2d(kernel, how).square().mean();
+            assert_by_reference(&what("gradient in the kernel"), || grad(|kernel: &Tensor| loss(&x, kernel))(&kernel));
+            assert_by_reference(&what("gradient in the image"), || grad(|x: &Tensor| loss(x, &kernel))(&x));
+        }
+    }
+}
+
+#[test]
 fn a_layer_and_its_gradients_are_products_and_a_loop_between_them() {
     let (x, k) = (normal(1, &[16, 8, 14, 14], DType::F32), normal(2, &[12, 8, 3, 3], DType::F32));
     let (bias, w) = (normal(3, &[12, 1, 1], DType::F32), normal(4, &[16, 12, 7, 7], DType::F32));

@@ -5,10 +5,12 @@
 
 #[cfg(feature = "cuda")]
 mod cuda_emulated;
+mod draws;
 mod hostile;
 mod integrity;
 mod joint_planning;
 mod layouts;
+mod matrix_vector;
 mod pooled;
 mod programs;
 mod random_graphs;

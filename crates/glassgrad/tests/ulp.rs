@@ -30,6 +30,7 @@ fn exact(operation: Operation, x: Precise) -> Precise {
         Operation::Log1p => x.log1p(),
         Operation::Sin => x.sin(),
         Operation::Cos => x.cos(),
+        Operation::Atan => x.atan(),
         Operation::Tanh => x.tanh(),
         Operation::Sigmoid => x.sigmoid(),
         Operation::LogSigmoid => -(-x).softplus(),

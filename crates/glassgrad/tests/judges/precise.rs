@@ -187,6 +187,22 @@ impl Precise {
         self.turned(1)
     }
 
+    pub(crate) fn atan(self) -> Precise {
+        // Beyond 1 by the reciprocal, whose arctangent makes up for a quarter turn.
+        if self.high.abs() > 1.0 {
+            let quarter = Precise { high: std::f64::consts::FRAC_PI_2, low: 6.123233995736766e-17 };
+            let rest = (precise(1.0) / self.abs()).atan();
+            return if self.high > 0.0 { quarter - rest } else { rest - quarter };
+        }
+        if self.high.abs() < 1e-100 {
+            return self;
+        }
+        // By the difference of angles: what the platform's function lacks is as small as its error.
+        let near = precise(self.high.atan());
+        let (sine, cosine) = (near.sin(), near.cos());
+        near + (self * cosine - sine) / (cosine + self * sine)
+    }
+
     pub(crate) fn tanh(self) -> Precise {
         if self.high.abs() > 60.0 {
             return precise(self.high.signum());

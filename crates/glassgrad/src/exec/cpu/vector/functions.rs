@@ -9,6 +9,7 @@ macro_rules! functions {
      mantissa $MANTISSA:literal, bias $BIAS:literal, ln2 $LN2_HIGH:literal $LN2_LOW:literal,
      exp $OVERFLOW:literal $UNDERFLOW:literal near $NEAR:literal, exp2 $OVERFLOW2:literal $UNDERFLOW2:literal,
      series $($coefficient:literal)*, logarithm $($odd:literal)*, saturated $SATURATED:literal,
+     arctangent $HALF_PI_LOW:literal $($arctangent:literal)*,
      erf $($erf:literal)*, tail $MIDDLE:literal $END:literal $($tail:literal)*) => {
         pub(super) mod $module {
             /// Adding this rounds to a whole number, which then stands in the lowest bits.
@@ -186,6 +187,23 @@ macro_rules! functions {
                 if x.abs() < TINY { x } else { value }
             }
 
+            #[inline(always)]
+            pub(in super::super) fn atan<const FUSED: bool>(x: $Float) -> $Float {
+                // By atan a = π/4 + atan((a - 1)/(a + 1)) = π/2 - atan(1/a) to arguments up to tan(π/8), with one division.
+                let a = x.abs();
+                let (middle, large) = (a > std::$Float::consts::SQRT_2 - 1.0, a > std::$Float::consts::SQRT_2 + 1.0);
+                let above = if middle { a - 1.0 } else { a };
+                let below = if middle { a + 1.0 } else { 1.0 };
+                let t = (if large { -1.0 } else { above }) / (if large { a } else { below });
+                let share: $Float = if middle { 0.5 } else { 0.0 };
+                let share = if large { 1.0 } else { share };
+                let s = t * t;
+                let mut sum: $Float = 0.0;
+                $(sum = multiply_add::<FUSED>(sum, s, $arctangent);)*
+                let rest = multiply_add::<FUSED>(t * s, sum, share * $HALF_PI_LOW);
+                (share * std::$Float::consts::FRAC_PI_2 + (t + rest)).copysign(x)
+            }
+
             /// erfc a for a ≥ 0: e^(-a²)·t·P, a polynomial of where t = m/(a + m) stands between its ends.
             #[inline(always)]
             fn upper_tail<const FUSED: bool>(a: $Float) -> $Float {
@@ -230,6 +248,7 @@ macro_rules! functions {
 
 // Series: 1/k! from the highest k that matters down to 1/1!. Logarithm: 1/(2k + 1) from the highest down to 1/3.
 // ln 2 is split so that its high part times an exponent is exact. Beyond `saturated` e^-x is nothing beside 1.
+// Arctangent: what π/2 rounds off, and (atan(t)/t - 1)/t² in t² up to tan²(π/8), interpolated at Chebyshev points.
 // Erf: erf(x)/x - 1 in x² up to 1. Tail: the middle m, where nothing is left, and e^(a²)·erfc(a)/t; both interpolate at
 // Chebyshev points, to a quarter of the last place.
 functions! {
@@ -242,6 +261,9 @@ functions! {
         6.666666666666667e-2 7.692307692307693e-2 9.090909090909091e-2 1.111_111_111_111_111e-1 1.4285714285714285e-1
         0.2 3.333333333333333e-1,
     saturated 44.0,
+    arctangent 6.123233995736766e-17 1.6285756855221028e-2 -3.4570561981427744e-2 4.551593220626549e-2
+        -5.230454270650244e-2 5.878928997834775e-2 -6.666424885738255e-2 7.692296375032143e-2 -9.090908753500877e-2
+        1.1111111105155447e-1 -1.4285714285659828e-1 1.9999999999999804e-1 -3.333333333333333e-1,
     erf -7.795898827002142e-10 1.3720064546777686e-8 -1.6208483801871705e-7 1.6447424703317362e-6
         -1.492473690741966e-5 1.2055294904839707e-4 -8.548325975389692e-4 5.2239776071164225e-3 -2.686617064323777e-2
         1.1283791670945006e-1 -3.7612638903183543e-1 1.2837916709551256e-1,
@@ -257,6 +279,7 @@ functions! {
     series 1.984_127e-4 1.388_888_9e-3 8.333_333e-3 4.166_666_6e-2 1.666_666_6e-1 0.5 1.0,
     logarithm 1.111_111_1e-1 1.428_571_4e-1 0.2 3.333_333_3e-1,
     saturated 22.0,
+    arctangent -4.371_139e-8 -6.451_928e-2 1.074_373_1e-1 -1.426_395_6e-1 1.999_954e-1 -3.333_333e-1,
     erf 7.875_875e-5 -8.016_864e-4 5.189_087e-3 -2.685_421_1e-2 1.128_359_4e-1 -3.761_262_6e-1 1.283_791_7e-1,
     tail 3.0 10.1 -1.113_432_7e-4 -1.665_586_5e-4 1.025_856_4e-3 -4.056_392_6e-4 -8.945_481e-3 3.984_242_7e-2
         -1.034_888_8e-1 1.967_428e-1 -2.944_648_3e-1 3.580_023e-1

@@ -36,9 +36,9 @@ macro_rules! lanes {
 
         impl<const FUSED: bool, const NEAR: bool> Float for Lane<$Float, FUSED, NEAR> {
             lanes!(@own FUSED: exp2 $module::exp2, expm1 $module::expm1, ln $module::ln,
-                log2 $module::log2, log1p $module::log1p, tanh $module::tanh, erf $module::erf, erfc $module::erfc,
+                log2 $module::log2, log1p $module::log1p, tanh $module::tanh, atan $module::atan, erf $module::erf, erfc $module::erfc,
                 sin sincos::$sin, cos sincos::$cos);
-            lanes!(@platform $Float: sqrt, cbrt, log10, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh, abs,
+            lanes!(@platform $Float: sqrt, cbrt, log10, tan, asin, acos, sinh, cosh, asinh, acosh, atanh, abs,
                 floor, ceil, round, lgamma);
 
             #[inline(always)]

@@ -228,7 +228,7 @@ kernels! {
     unary {
         Neg [0.5 0.5] Recip [0.5 0.5] Square [0.5 0.5] Sqrt [0.5 0.5] Rsqrt [1.5 1.5] Powi [1.5 1.5]
         Exp [1.25 1.25] Exp2 [1.25 1.25] Expm1 [2.5 2.5] Ln [2.0 2.0] Log2 [3.25 3.0] Log1p [2.25 2.25]
-        Sin [0.75 1.0] Cos [0.75 1.0] Tanh [3.0 3.0]
+        Sin [0.75 1.0] Cos [0.75 1.0] Atan [2.0 2.0] Tanh [3.0 3.0]
         Sigmoid [2.5 2.5] LogSigmoid [3.0 3.0] Softplus [3.0 3.0] Softsign [1.5 1.5]
         Relu [0.5 0.5] LeakyRelu [1.0 1.0] Elu [2.5 2.5] Silu [3.5 3.5] Mish [6.0 6.0]
         Gelu [32.0 100.0] GeluTanh [48.0 90.0] Erf [2.0 2.0] Erfc [7.0 9.0]
