@@ -84,8 +84,10 @@ unsafe fn all_finite<E: Factor>(product: &Contraction, frame: &Frame<'_>, operan
     if total >= PARALLEL {
         // Lines may be short: some at a time.
         let together = (PARALLEL / 8).div_ceil(line.extent);
+        // A closure that asks for a field would take it alone.
+        let scan = &scan;
         thread_pool::each(lines.div_ceil(together), |part| {
-            (part * together..((part + 1) * together).min(lines)).for_each(|number| (&scan).line(number, operand));
+            (part * together..((part + 1) * together).min(lines)).for_each(|number| scan.line(number, operand));
         });
     } else {
         (0..lines).for_each(|number| scan.line(number, operand));

@@ -4,6 +4,8 @@
 //! [`Key`](crate::rng::Key), but for the last bit of 64 before they are rounded to 32: logarithm and cosine are this folder's, not
 //! the platform's.
 #![allow(unsafe_code)]
+// Loops over lanes run by number: they must vanish into vectors.
+#![allow(clippy::needless_range_loop)]
 
 use super::functions::double;
 use super::sincos;
