@@ -39,8 +39,9 @@ pub(crate) fn text(browser: &mut Browser, selector: &str) -> String {
 
 /// The third line of each node: its tangent or adjoint.
 fn adjoint_texts(browser: &mut Browser) -> Vec<String> {
-    let lines = browser
-        .evaluate("[...document.querySelectorAll('.node .adjoint')].map(line => line.textContent.split(' = ')[1] || '')");
+    let lines = browser.evaluate(
+        "[...document.querySelectorAll('.node .adjoint')].map(line => line.textContent.split(' = ')[1] || '')",
+    );
     serde_json::from_value(lines).expect("a list of texts")
 }
 
