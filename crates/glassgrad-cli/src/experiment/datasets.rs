@@ -16,7 +16,7 @@ use super::limits::check_examples;
 use super::settings::{Activation, Loss, Model, Number, OptimizerName, Schedule, Settings};
 use super::task::{Scaling, Task, View};
 use crate::failure::Failure;
-use crate::sources::{self, Place, Progress};
+use crate::sources::{self, DataLocation, Progress};
 use crate::terminal::counted;
 
 /// A data set that has a name.
@@ -26,8 +26,8 @@ pub(crate) struct Row {
     /// What is changed of the usual settings.
     suit: fn(&mut Settings),
     /// Whether it is at hand without fetching anything.
-    pub(crate) is_there: fn(&Place) -> bool,
-    load: fn(&Settings, &Place) -> Result<Task, Failure>,
+    pub(crate) is_there: fn(&DataLocation) -> bool,
+    load: fn(&Settings, &DataLocation) -> Result<Task, Failure>,
 }
 
 /// All that have a name.
@@ -141,8 +141,8 @@ fn synthetic(settings: &Settings, name: &str) -> Result<Task, Failure> {
 
 fn images(
     settings: &Settings,
-    places: &Place,
-    read: impl Fn(&Place, &mut dyn FnMut(&Progress)) -> Result<Source, Error>,
+    places: &DataLocation,
+    read: impl Fn(&DataLocation, &mut dyn FnMut(&Progress)) -> Result<Source, Error>,
 ) -> Result<Task, Failure> {
     let mut bar = crate::progress::Fetching::new();
     let source = read(places, &mut |progress| bar.show(progress)).map_err(Failure::input)?;
@@ -292,7 +292,7 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
 }
 
 /// Reads or makes what the settings ask for.
-pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure> {
+pub(crate) fn load(settings: &Settings, places: &DataLocation) -> Result<Task, Failure> {
     settings.check()?;
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),

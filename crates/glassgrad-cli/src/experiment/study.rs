@@ -220,13 +220,13 @@ impl Study {
 }
 
 /// From a network to the sizes of its gradients and numbers.
-type Look<'o> = dyn Fn(&Network) -> Result<Vec<Norms>, Error> + 'o;
+type NormsProgram<'o> = dyn Fn(&Network) -> Result<Vec<Norms>, Error> + 'o;
 
 /// Records the history: loss and learning rate of each epoch, the score on the test set, norms of weights and gradients.
 struct Recorder<'o> {
     history: &'o RefCell<History>,
     evaluator: Evaluator<'o>,
-    sizes: Box<Look<'o>>,
+    sizes: Box<NormsProgram<'o>>,
     rate: f64,
     epochs: u64,
     /// When the epoch began: evaluation is not counted.

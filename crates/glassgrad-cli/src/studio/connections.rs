@@ -87,7 +87,7 @@ impl Places {
             oldest.evict();
             seats.retain(|seat| !Arc::ptr_eq(seat, &oldest));
         }
-        let state = State { phase: Phase::Idle, since: Instant::now(), is_evicted: false, waker: None };
+        let state = ConnectionState { phase: Phase::Idle, since: Instant::now(), is_evicted: false, waker: None };
         let seat = Arc::new(Seat { address, state: Mutex::new(state), places: Arc::clone(places) });
         seats.push(Arc::clone(&seat));
         Some(seat)
@@ -116,11 +116,11 @@ impl Phase {
 /// The place of a connection, which the server and its requests share.
 pub(super) struct Seat {
     address: IpAddr,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     places: Arc<Places>,
 }
 
-struct State {
+struct ConnectionState {
     phase: Phase,
     /// When the connection was opened, or bytes of its last answer were taken.
     since: Instant,
@@ -130,7 +130,7 @@ struct State {
 }
 
 impl Seat {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -19,7 +19,7 @@ use super::security::{Guard, guarded};
 use super::train::{self, Registry};
 use super::{api, assets};
 use crate::failure::{Failure, print};
-use crate::sources::Place;
+use crate::sources::DataLocation;
 
 /// The longest request, in bytes.
 const LARGEST_REQUEST: usize = 64 * 1024;
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) port: u16,
     pub(crate) opens_browser: bool,
     /// The search path of large datasets.
-    pub(crate) places: Place,
+    pub(crate) places: DataLocation,
     /// How long a run stays when no page shows it.
     pub(crate) linger: Duration,
     /// The longest time from the first to the last byte of the head of a request.

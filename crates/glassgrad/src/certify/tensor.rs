@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::expr::{Node, Op, Rule, Tensor};
 use crate::glass::{Labels, Scope};
 use crate::rng::Key;
-use crate::runtime::Place;
+use crate::runtime::ValueKey;
 use crate::tree::Tree;
 
 /// How many steps of a loop are searched for the faulty rule.
@@ -192,7 +192,7 @@ fn blame(results: &[Tensor], names: &[(Tensor, String)], key: Key, test: Test) -
 /// The search for operations to blame.
 struct Trial<'t> {
     labels: &'t Labels,
-    values: &'t HashMap<Place, Array>,
+    values: &'t HashMap<ValueKey, Array>,
     key: Key,
     test: Test,
     blamed: Vec<TensorBlame>,

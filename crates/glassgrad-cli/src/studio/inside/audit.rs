@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hinders_is_told_first() {
+    fn blocked_parameters_come_first() {
         // Weights of zero: every unit makes zero, and nothing arrives at the first layer.
         let study = suited("moons", |settings| settings.init = Init::Zero);
         let answer = audit(&study, &study.start).expect("an audit");

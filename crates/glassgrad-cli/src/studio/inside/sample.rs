@@ -75,7 +75,7 @@ pub(in crate::studio) fn sample(study: &Study, network: &Network, part: &str, in
         "layers": layers(network, &shown),
     });
     example(study, &inputs, &gradients, &mut answer)?;
-    truth_and_told(study, &targets, &outputs, &mut answer)?;
+    actual_and_predicted(study, &targets, &outputs, &mut answer)?;
     if let Kind::Text { alphabet } = &study.task.about.kind {
         let written = |symbols: &mut dyn Iterator<Item = i64>| -> String {
             symbols
@@ -122,7 +122,7 @@ fn example(study: &Study, inputs: &Tensor, gradients: &[f64], answer: &mut Value
 }
 
 /// The actual and the predicted class or values of the example.
-fn truth_and_told(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut Value) -> Result<(), Error> {
+fn actual_and_predicted(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut Value) -> Result<(), Error> {
     let loss = study.settings.loss;
     match &study.task.about.kind {
         Kind::Classes { names } => {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_texts_are_told_in_their_own_way() {
+    fn regression_and_text_have_their_own_predictions() {
         let study = suited("function", |settings| settings.loss = Loss::Normal);
         let answer = sample(&study, &study.start, "test", 0).expect("an example");
         assert!(number(&answer["predicted"]["deviations"][0]) > 0.0 && answer["truth"]["numbers"][0].is_number());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_and_spoiled_weights_are_told() {
+    fn missing_examples_are_refused_and_non_finite_weights_are_reported() {
         let study = suited("moons", |_| {});
         let refused = |part: &str, index: usize| sample(&study, &study.start, part, index).unwrap_err().to_string();
         assert!(refused("test", 500).contains("no example 500"));

@@ -22,7 +22,7 @@ use std::fmt;
 
 use crate::einsum::{Einsum, Label};
 
-pub use joint::{Asked, JointPlan, plan_all};
+pub use joint::{ContractionRequest, JointPlan, plan_all};
 
 /// What a plan may use, and what it should save.
 ///
