@@ -210,7 +210,7 @@ fn write(folder: &Folder, study: &Study, outcome: &Outcome) -> Result<Vec<&'stat
     Ok(vec![folder::MODEL, folder::METRICS, folder::HISTORY, folder::REPORT])
 }
 
-/// What programs read.
+/// The result as JSON.
 fn object(study: &Study, outcome: &Outcome) -> Value {
     let mut object = json!({
         "dataset": study.task.about.name, "seed": study.settings.seed, "epochs": study.settings.epochs,

@@ -10,7 +10,7 @@ use glassgrad::error::Error;
 use super::cache;
 use super::download::{Download, Patience, Progress};
 
-/// Where the files are looked for, and whether those that are not there are fetched.
+/// The location of data files, and whether missing ones are downloaded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DataLocation {
     /// The folder; the cache of the program if there is none.

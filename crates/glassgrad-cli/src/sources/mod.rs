@@ -1,4 +1,4 @@
-//! Where data come from, one file a source. Each is recorded as a [`glassgrad::data::Source`].
+//! Data sources, one file each. Each is recorded as a [`glassgrad::data::Source`].
 
 mod cache;
 mod digits;

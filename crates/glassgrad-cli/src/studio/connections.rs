@@ -94,7 +94,7 @@ impl Places {
     }
 }
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     /// No byte of a request has come.
@@ -125,7 +125,7 @@ struct ConnectionState {
     /// When the connection was opened, or bytes of its last answer were taken.
     since: Instant,
     is_evicted: bool,
-    /// Who waits for bytes of it.
+    /// The waker of the task that reads it.
     waker: Option<Waker>,
 }
 
@@ -176,7 +176,7 @@ impl Drop for Answering {
     }
 }
 
-/// What requests know of their connection.
+/// The connection of a request.
 #[derive(Clone)]
 pub(super) struct Connection(pub(super) Arc<Seat>);
 
@@ -194,7 +194,7 @@ pub(super) struct Guest {
     /// When bytes last came.
     heard: Instant,
     reading: Pin<Box<Sleep>>,
-    /// How long the client has not taken what is written to it.
+    /// Since when writes to the client are blocked.
     writing: Option<Pin<Box<Sleep>>>,
 }
 

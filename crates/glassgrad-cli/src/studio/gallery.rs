@@ -241,7 +241,7 @@ impl Example {
         }
     }
 
-    /// What it is about, as text.
+    /// Its subject, as text.
     fn expression(&self) -> String {
         match self.input {
             Scalar(expression, ..) | Matrix(expression, ..) => expression.to_owned(),

@@ -15,7 +15,7 @@ use crate::expr::{Pass, ProvenanceScope, Tensor};
 use crate::interning::Lru;
 use crate::tree::{Branch, Definition, Path, Tree};
 
-/// How the partial derivatives of a function are multiplied.
+/// The order of accumulation of partial derivatives.
 ///
 /// ```
 /// use glassgrad::{Tensor, calculus::{self, Mode}};
@@ -48,7 +48,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How much memory one derivative may take where it has to be materialised, unless something else is said: 1 GiB.
+/// The default memory limit of a materialised derivative: 1 GiB.
 pub(super) const LIMIT: u128 = 1 << 30;
 
 /// The plans by the definition of the arguments.
@@ -261,7 +261,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
         Ok((plan, tensors))
     }
 
-    /// What each mode would cost, and what is held.
+    /// The predicted cost of each mode, and the storage.
     ///
     /// ```
     /// use glassgrad::{Tensor, calculus};

@@ -32,7 +32,7 @@ pub(crate) struct Opened {
     pub(crate) steps: Vec<Rewrite>,
 }
 
-/// What a derivative will hold, before anything is computed.
+/// The predicted storage of a derivative.
 pub(crate) struct Planned {
     pub(crate) explanation: Explanation,
     pub(crate) structure: Structure,

@@ -19,7 +19,7 @@ use crate::expr::Tensor;
 use crate::opt::contract::Limits;
 use crate::tree::{Path, Tree};
 
-/// What was found for arguments of some shapes.
+/// The plan for arguments of some shapes.
 pub(super) struct Plan<X, Y> {
     /// The structures of arguments and results, with placeholders as leaves.
     pub(super) arguments: Arc<X>,
@@ -36,7 +36,7 @@ pub(super) struct Traced<X, Y> {
     pub(super) beside: Vec<Tensor>,
 }
 
-/// What is asked of a derivative.
+/// A request to plan a derivative.
 pub(super) struct PlanRequest<'q> {
     pub(super) symmetric: bool,
     pub(super) mode: Option<Mode>,

@@ -1,4 +1,4 @@
-//! What is held, multiplied, solved and written down, for the leaves of trees as lists.
+//! Stored factors of a derivative: products, solutions and printing, over lists of leaves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::opt::contract::metric;
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// What is held, and where it belongs. Leaves of trees are lists here.
+/// The stored factors and their blocks. Leaves of trees are lists here.
 pub(super) struct Held {
     pub(super) layout: Arc<Layout>,
     pub(super) factors: Vec<Tensor>,

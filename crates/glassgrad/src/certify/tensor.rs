@@ -19,7 +19,7 @@ use crate::tree::Tree;
 /// How many steps of a loop are searched for the faulty rule.
 const STEPS_OF_LOOPS: usize = 3;
 
-/// What is wrong with an operation's rule.
+/// The defect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspicion {
     /// Its derivative is not that of its value.
@@ -39,7 +39,7 @@ pub struct TensorBlame {
     pub label: String,
     /// The operation in a word.
     pub operation: String,
-    /// What it makes, in labels.
+    /// Its expression, in labels.
     pub expression: String,
     /// The line that created it.
     pub origin: &'static Location<'static>,

@@ -17,14 +17,14 @@ use crate::expr::{Node, Op, Partial, ScanBody, Tensor, partial};
 use crate::picture::aligned;
 use crate::tree::{Path, Tree};
 
-/// What a loss does with each of its parameters.
+/// The gradient-path audit of a loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
     /// One finding for each leaf of the parameters, in their order.
     pub findings: Vec<Finding>,
 }
 
-/// What a loss does with one parameter.
+/// The audit of one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The place in the tree of parameters.
@@ -59,7 +59,7 @@ pub enum Verdict {
 pub struct Cut {
     /// The operation in a word.
     pub operation: String,
-    /// What it makes, in names.
+    /// Its expression, in labels.
     pub expression: String,
     /// The line that created it.
     pub origin: &'static Location<'static>,

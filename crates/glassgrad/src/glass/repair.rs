@@ -1,4 +1,4 @@
-//! What to write instead of an operation that is not finite. A repair is proposed only after it was tried: the
+//! Repairs of an operation that is not finite. A repair is proposed only after it was tested: the
 //! graph is rebuilt with it, the value and the derivatives are then finite, and what was finite before is as it
 //! was.
 

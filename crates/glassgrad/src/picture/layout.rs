@@ -3,14 +3,14 @@
 /// How often the order inside the layers is improved.
 const ROUNDS: usize = 12;
 
-/// What to lay out: the width of each box, its height in rows, and the edges from parents to children.
+/// The input of the layout: the width of each box, its height in rows, and the edges from parents to children.
 pub(super) struct LayoutGraph {
     pub(super) widths: Vec<f64>,
     pub(super) rows: Vec<f64>,
     pub(super) edges: Vec<(usize, usize)>,
 }
 
-/// Where everything is: the centre of each box, and for each edge the points that it passes.
+/// The layout: the centre of each box, and the polyline of each edge.
 pub(super) struct Layout {
     pub(super) centres: Vec<(f64, f64)>,
     pub(super) paths: Vec<Vec<(f64, f64)>>,

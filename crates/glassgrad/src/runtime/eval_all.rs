@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::exec::reference;
 use crate::expr::{Inputs, Node, Op};
 
-/// Where a value is: the steps of the loops around it, from the outermost in, and the number of its node.
+/// The key of a value: the iterations of the enclosing loops, from the outermost in, and the number of its node.
 pub(crate) type ValueKey = (Vec<usize>, u64);
 
 /// The values of all nodes of a list, in which inputs stand before what uses them, and of all nodes inside their

@@ -7,7 +7,7 @@
 //!   "diagnostics": [{ "kind": "not reached" | "vanishing" | "exploding" | "dead units", "parameter": path or null, "text": text }, …] }
 //! ```
 //!
-//! What is not reached comes first. Both look at the loss of the first examples of the training set, without dropout.
+//! Unreached parameters come first. Both audit the loss of the first examples of the training set, without dropout.
 
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};

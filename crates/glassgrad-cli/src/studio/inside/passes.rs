@@ -1,4 +1,4 @@
-//! What becomes of the graph of a training step before it runs, pass by pass, and the program that comes out.
+//! The graph of a training step after each optimisation pass, and the lowered program.
 //!
 //! ```text
 //! { "graph": text, "passes": [{ "name": text, "nodes": [before, after], "flops": [before, after], "bytes": [before, after],

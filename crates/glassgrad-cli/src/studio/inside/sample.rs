@@ -42,7 +42,7 @@ use crate::studio::encode::{levels, list, rounded, signed};
 const MOST_NUMBERS: usize = 64;
 const MOST_CELLS: usize = 4096;
 
-/// What the graph calls the example and what comes out.
+/// The labels of the input and the output in the graph.
 const INPUT: &str = "the example";
 const OUTPUTS: &str = "the outputs";
 
@@ -143,7 +143,7 @@ fn actual_and_predicted(study: &Study, targets: &Tensor, outputs: &[f64], answer
     Ok(())
 }
 
-/// What each layer hands on. The outputs have a name of their own, by which the last layer ends before the loss begins.
+/// The activations of each layer. The outputs have a name of their own, by which the last layer ends before the loss begins.
 fn layers(network: &Network, shown: &[Shown]) -> Vec<Value> {
     let module = |path: String| {
         let parts: Vec<&str> = path.rsplit_once('.')?.0.split('.').take(2).collect();

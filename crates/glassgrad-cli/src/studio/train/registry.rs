@@ -115,7 +115,7 @@ impl Registry {
         Ok(*number)
     }
 
-    /// What is seen of a run.
+    /// The broadcast of a run.
     pub(super) fn broadcast(&self, id: u64) -> Option<Arc<Broadcast>> {
         let runs = self.runs();
         let run = runs.1.get(&id)?;

@@ -1,4 +1,4 @@
-//! How the numbers of each parameter are spread, and how their gradients are: which layers learn, from the first to the last.
+//! Histograms of the weights and gradients of each parameter, from the first layer to the last.
 //!
 //! ```text
 //! live: { "examples": count, "parameters": [{ "path": text, "shape": [extent, …],

@@ -170,7 +170,7 @@ impl<'p> Directions<'p> {
         Ok(Directions { like, first, axes: [across, up], is_random, unit })
     }
 
-    /// Where a network lies over the plane, and how far from it.
+    /// The projection of a network onto the plane, and its distance from it.
     fn coordinates(&self, network: &Network) -> Result<[f64; 3], Error> {
         let mut rest = difference(&weights(network)?, &self.first);
         let mut places = [0.0; 3];

@@ -6,7 +6,7 @@ use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 use crate::ops::{Operation, Relation};
 
-/// Where an array comes from.
+/// The origin of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Input,

@@ -24,7 +24,7 @@ use crate::einsum::{Einsum, Label};
 
 pub use joint::{ContractionRequest, JointPlan, plan_all};
 
-/// What a plan may use, and what it should save.
+/// The limits and the cost model of a plan.
 ///
 /// The cost of a plan is its FLOPs plus `flops_per_byte` times the bytes that it moves.
 ///

@@ -1,4 +1,4 @@
-//! What runs in one step: producers are put into groups, and pointwise work joins the loop that makes its operands.
+//! Fusion groups: producers are grouped into steps, and pointwise operations join the loop of their operands.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Register {
     }
 }
 
-/// Where instructions go: a loop, and whether they run for each element or once for each row of it.
+/// The position of instructions: a loop, and whether they run for each element or once for each row of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoopPosition {
     pub(super) group: usize,
@@ -83,7 +83,7 @@ impl LoopGroup {
     }
 }
 
-/// What becomes one step.
+/// A fusion group, which becomes one step.
 pub(super) enum Group {
     Loop(LoopGroup),
     Contract(PendingContraction),

@@ -14,10 +14,10 @@ use super::super::data::direction;
 use super::super::workload::{Workload, agree};
 use super::problems::Problem;
 
-/// What one run does.
+/// The task of one run.
 #[derive(Clone, Copy)]
 pub(super) enum Task {
-    /// What is held of the Hessian is computed, in the cheapest mode or in a given one.
+    /// Computes the stored factors of the Hessian, in the cheapest mode or in a given one.
     Held(Option<Mode>),
     /// The Hessian as a dense array.
     Dense,
@@ -40,7 +40,7 @@ pub(super) struct Structured<X: Tree + 'static> {
     hessian: Option<Hessian<X>>,
     dense: Option<Array>,
     solution: Option<X>,
-    /// How the system was solved.
+    /// The solver that was used.
     solved: Option<&'static str>,
 }
 
@@ -160,7 +160,7 @@ impl<X: Tree + 'static> Workload for Structured<X> {
         self.checked().unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// What is held, and what it is predicted to cost.
+    /// The stored factors, and their predicted cost.
     fn facts(&self) -> Value {
         let Some(hessian) = &self.hessian else { return Value::Null };
         let explanation = self.derivative.explain(&self.problem.point).ok();
