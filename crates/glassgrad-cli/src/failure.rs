@@ -1,4 +1,4 @@
-//! How a command can fail, and with which exit code.
+//! Errors of commands, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;

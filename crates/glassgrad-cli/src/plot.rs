@@ -20,7 +20,7 @@ const HEIGHT: usize = 14;
 
 /// The colours of curves, as they follow each other.
 const COLOURS: [u8; 6] = [36, 33, 35, 32, 34, 31];
-/// What stands for a curve where there are no colours.
+/// The marker of a curve where there are no colours.
 const MARKS: [char; 6] = ['o', 'x', '+', '*', '#', '@'];
 
 /// Ends further apart than this are shown on a logarithmic axis.

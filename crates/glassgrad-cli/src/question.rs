@@ -1,4 +1,4 @@
-//! What every command is asked: an expression, and values for its variables.
+//! Arguments of the expression commands: an expression, and values of its variables.
 
 use clap::Args;
 use glassgrad::lang::{Expression, Span, parse};

@@ -51,7 +51,7 @@ fn people_get_a_table() {
 }
 
 #[test]
-fn a_roofline_tells_every_step() {
+fn a_roofline_reports_every_step() {
     let workloads = ["--only", "elementwise_1000", "--only", "moons", "--only", "logistic_hessian_100"];
     let output = glassgrad(&[&["bench", "--roofline"], &workloads[..]].concat(), "");
     let text = String::from_utf8(output.stdout).expect("text");
@@ -130,8 +130,8 @@ fn experiments_are_asked_for_by_problem_question_and_size() {
     let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert!(output.status.success() && answers.len() == names.len() + wrong.len(), "{text}");
     assert!(answers[names.len()..].iter().all(|answer| fields(answer) == ["error"]), "{text}");
-    let told = |place: usize| answers[place]["values"][0].as_f64().expect("a number");
-    assert!((told(0) - told(1)).abs() < 1e-12 * told(0).abs(), "{text}");
+    let checksum = |place: usize| answers[place]["values"][0].as_f64().expect("a number");
+    assert!((checksum(0) - checksum(1)).abs() < 1e-12 * checksum(0).abs(), "{text}");
     let facts = &answers[0]["facts"];
     // What is held is 2·VᵀV, ten by ten.
     assert_eq!((&facts["held_bytes"], &facts["structure"]), (&800.into(), &"10×10 ⊗ I of 30".into()));

@@ -22,13 +22,13 @@ fn succeeds(arguments: &[&str]) -> String {
 
 fn refused(arguments: &[&str], words: &str) {
     let output = glassgrad(arguments);
-    let told = text(&output.stderr);
+    let output_text = text(&output.stderr);
     assert!(
         output.status.code().is_some_and(|code| code == 1 || code == 2),
-        "{arguments:?}: {:?} {told}",
+        "{arguments:?}: {:?} {output_text}",
         output.status
     );
-    assert!(told.contains(words) && !told.contains("panicked"), "{arguments:?}: {told}");
+    assert!(output_text.contains(words) && !output_text.contains("panicked"), "{arguments:?}: {output_text}");
 }
 
 /// A directory for a test, gone when it is over.
@@ -46,7 +46,7 @@ impl Place {
         self.0.join(name)
     }
 
-    fn told(&self, name: &str) -> String {
+    fn path(&self, name: &str) -> String {
         self.file(name).to_str().expect("a path in characters").to_owned()
     }
 }
@@ -64,10 +64,10 @@ fn weights(folder: &Path) -> Vec<u8> {
 #[test]
 fn a_directory_holds_all_that_came_of_it() {
     let place = Place::new("whole");
-    let out = place.told("moons");
-    let told = succeeds(&["train", "moons", "--epochs", "5", "--out", &out]);
+    let out = place.path("moons");
+    let output_text = succeeds(&["train", "moons", "--epochs", "5", "--out", &out]);
     for name in ["model.safetensors", "metrics.csv", "metrics.json", "report.html"] {
-        assert!(told.contains(name), "{name}: {told}");
+        assert!(output_text.contains(name), "{name}: {output_text}");
         assert!(std::fs::metadata(Path::new(&out).join(name)).is_ok_and(|file| file.len() > 0), "{name}");
     }
     let csv = std::fs::read_to_string(Path::new(&out).join("metrics.csv")).expect("metrics");
@@ -82,13 +82,13 @@ fn a_directory_holds_all_that_came_of_it() {
     refused(&["train", "moons", "--epochs", "5", "--out", &out], "holds an experiment already");
     refused(&["train", "moons", "--out", &out, "--resume", "--lr", "0.5"], "begun with other settings");
     refused(&["train", "iris", "--out", &out, "--resume"], "begun with other settings");
-    refused(&["train", "moons", "--out", &place.told("nothing"), "--resume"], "holds no experiment");
+    refused(&["train", "moons", "--out", &place.path("nothing"), "--resume"], "holds no experiment");
 }
 
 #[test]
-fn a_run_goes_on_with_the_same_bits_after_a_kill() {
+fn a_killed_run_resumes_bit_identically() {
     let place = Place::new("kill");
-    let (whole, broken) = (place.told("whole"), place.told("broken"));
+    let (whole, broken) = (place.path("whole"), place.path("broken"));
     // Long enough to be met in the middle, with a test set that is seen after each epoch.
     let arguments = ["train", "moons", "--points", "2000", "--epochs", "400", "--batch", "16"];
     succeeds(&[&arguments[..], &["--out", &whole]].concat());
@@ -118,9 +118,9 @@ fn a_run_goes_on_with_the_same_bits_after_a_kill() {
 
 #[test]
 #[cfg(unix)]
-fn control_c_saves_and_says_how_to_go_on() {
+fn control_c_saves_and_prints_the_command_that_resumes() {
     let place = Place::new("interrupt");
-    let (whole, ended) = (place.told("whole"), place.told("ended"));
+    let (whole, ended) = (place.path("whole"), place.path("ended"));
     let arguments = ["train", "moons", "--points", "2000", "--epochs", "600", "--batch", "16"];
     succeeds(&[&arguments[..], &["--out", &whole]].concat());
     let child = Command::new(env!("CARGO_BIN_EXE_glassgrad"))
@@ -133,10 +133,11 @@ fn control_c_saves_and_says_how_to_go_on() {
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     assert!(interrupted.success());
     let output = child.wait_with_output().expect("it ends");
-    let told = text(&output.stdout);
+    let output_text = text(&output.stdout);
     assert!(
-        output.status.code() == Some(130) && told.contains(&format!("glassgrad train moons --out {ended} --resume")),
-        "{told}"
+        output.status.code() == Some(130)
+            && output_text.contains(&format!("glassgrad train moons --out {ended} --resume")),
+        "{output_text}"
     );
     succeeds(&["train", "moons", "--out", &ended, "--resume"]);
     assert_eq!(weights(Path::new(&whole)), weights(Path::new(&ended)));
@@ -145,7 +146,7 @@ fn control_c_saves_and_says_how_to_go_on() {
 #[test]
 fn two_runs_into_one_directory_are_refused() {
     let place = Place::new("two");
-    let out = place.told("out");
+    let out = place.path("out");
     let mut first = Command::new(env!("CARGO_BIN_EXE_glassgrad"))
         .args(["train", "moons", "--epochs", "100000", "--out", &out])
         .stdout(Stdio::null())
@@ -165,7 +166,7 @@ fn two_runs_into_one_directory_are_refused() {
 #[cfg(unix)]
 fn a_disk_that_is_full_loses_nothing() {
     let place = Place::new("full");
-    let out = place.told("out");
+    let out = place.path("out");
     succeeds(&["train", "moons", "--epochs", "3", "--out", &out]);
     let before = weights(Path::new(&out));
     // No file may grow over 512 bytes, as on a disk that has just so much left.
@@ -174,19 +175,19 @@ fn a_disk_that_is_full_loses_nothing() {
         env!("CARGO_BIN_EXE_glassgrad")
     );
     let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
-    let told = text(&output.stderr);
-    assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{:?} {told}", output.status);
-    assert!(told.contains("cannot write"), "{told}");
+    let output_text = text(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{:?} {output_text}", output.status);
+    assert!(output_text.contains("cannot write"), "{output_text}");
     assert_eq!(weights(Path::new(&out)), before, "the model before is still whole");
     // With room again it goes on from where it was.
     succeeds(&["train", "moons", "--out", &out, "--resume", "--epochs", "6"]);
-    let fresh = place.told("fresh");
+    let fresh = place.path("fresh");
     succeeds(&["train", "moons", "--epochs", "6", "--out", &fresh]);
     assert_eq!(weights(Path::new(&out)), weights(Path::new(&fresh)));
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_before_training() {
+fn an_unwritable_directory_is_reported_before_training() {
     let place = Place::new("readonly");
     let file = place.file("file");
     std::fs::write(&file, "not a directory").expect("a file");
@@ -197,14 +198,14 @@ fn a_place_that_cannot_be_written_is_told_before_training() {
 #[test]
 fn a_model_predicts_the_rows_of_a_table() {
     let place = Place::new("predict");
-    let out = place.told("iris");
+    let out = place.path("iris");
     succeeds(&["train", "iris", "--out", &out]);
     let rows = place.file("flowers.csv");
     let names = "sepal length,sepal width,petal length,petal width";
     std::fs::write(&rows, format!("id,{names}\n7,5.1,3.5,1.4,0.2\n8,6.7,3.0,5.2,2.3\n")).expect("a table");
-    let told = succeeds(&["predict", &out, rows.to_str().expect("a path")]);
-    let lines: Vec<Vec<&str>> = told.lines().map(|line| line.split(',').collect()).collect();
-    assert_eq!(lines.len(), 3, "{told}");
+    let output_text = succeeds(&["predict", &out, rows.to_str().expect("a path")]);
+    let lines: Vec<Vec<&str>> = output_text.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 3, "{output_text}");
     assert_eq!(lines[0][5..], ["predicted", "p(setosa)", "p(versicolor)", "p(virginica)"]);
     assert_eq!((lines[1][0], lines[1][5], lines[2][0], lines[2][5]), ("7", "setosa", "8", "virginica"));
     for line in &lines[1..] {
@@ -214,12 +215,12 @@ fn a_model_predicts_the_rows_of_a_table() {
     let json: Value =
         serde_json::from_str(&succeeds(&["predict", &out, rows.to_str().expect("a path"), "--json"])).expect("JSON");
     assert_eq!(json["predictions"][0]["predicted"], "setosa");
-    let written = place.told("told.csv");
+    let written = place.path("predictions.csv");
     succeeds(&["predict", &out, rows.to_str().expect("a path"), "--out", &written]);
-    assert_eq!(std::fs::read_to_string(&written).expect("a table"), told);
+    assert_eq!(std::fs::read_to_string(&written).expect("a table"), output_text);
     std::fs::write(&rows, "a,b\n1,2\n").expect("a table");
     refused(&["predict", &out, rows.to_str().expect("a path")], "sepal length");
-    refused(&["predict", &place.told("nowhere"), rows.to_str().expect("a path")], "nowhere");
+    refused(&["predict", &place.path("nowhere"), rows.to_str().expect("a path")], "nowhere");
     refused(&["predict", &out], "is missing");
     refused(&["predict", &out, rows.to_str().expect("a path"), "--prompt", "x"], "was not trained on text");
 }
@@ -243,11 +244,11 @@ fn tables_are_read_alike_by_train_and_predict() {
     refused(&["train", &table, "--epochs", "1"], "--missing");
     refused(&["train", &table, "--epochs", "1", "--drop", "colour"], "--drop colour");
     refused(&["train", &table, "--epochs", "1", "--drop", "price", "--target", "price"], "is the target");
-    let out = place.told("model");
-    let told = succeeds(&["train", &table, "--epochs", "1", "--drop", "id", "--missing", "mean", "--out", &out]);
+    let out = place.path("model");
+    let output_text = succeeds(&["train", &table, "--epochs", "1", "--drop", "id", "--missing", "mean", "--out", &out]);
     // The row without a target is left out, that without a size is not.
-    assert!(told.contains("40 rows, price from 2 features"), "{told}");
-    assert!(told.contains("weight decay 0.3"), "defaults are stated: {told}");
+    assert!(output_text.contains("40 rows, price from 2 features"), "{output_text}");
+    assert!(output_text.contains("weight decay 0.3"), "defaults are stated: {output_text}");
 
     // The same treatment by default, with the means of the training data; the gap stays one in the output.
     let asked = write("asked.csv", "id;size;rooms\n1;;3\n2;20,5;4\n");
@@ -276,11 +277,11 @@ fn counts_agree_with_their_nouns() {
     let place = Place::new("plurals");
     let table = place.file("few.csv");
     std::fs::write(&table, "x,y\n1,1.5\n2,2.5\n3,3.25\n4,4.5\n5,5.5\n").expect("a table");
-    let told = succeeds(&["train", &table.display().to_string(), "--epochs", "1"]);
+    let output_text = succeeds(&["train", &table.display().to_string(), "--epochs", "1"]);
     for words in
         ["from 1 feature\n", "4 training examples, 1 test example\n", "for 1 step\n", "1 Newton step\n", "R² undefined"]
     {
-        assert!(told.contains(words), "{words:?} in {told}");
+        assert!(output_text.contains(words), "{words:?} in {output_text}");
     }
     assert!(succeeds(&["tune", "iris", "--trials", "1", "--epochs", "1"]).starts_with("iris: 1 trial, "));
     // What is recommended is what was evaluated, also where successive halving ranks an early stage first.
@@ -303,7 +304,7 @@ fn counts_agree_with_their_nouns() {
 #[test]
 fn models_that_lie_are_refused() {
     let place = Place::new("lies");
-    let out = place.told("iris");
+    let out = place.path("iris");
     succeeds(&["train", "iris", "--epochs", "1", "--out", &out]);
     let bytes = weights(Path::new(&out));
     let rows = place.file("rows.csv");
@@ -330,10 +331,10 @@ fn models_that_lie_are_refused() {
 #[test]
 fn optimizers_are_compared_and_settings_are_sought() {
     let place = Place::new("compare");
-    let told =
-        succeeds(&["train", "moons", "--epochs", "3", "--compare", "sgd,momentum,adam", "--out", &place.told("c")]);
+    let output_text =
+        succeeds(&["train", "moons", "--epochs", "3", "--compare", "sgd,momentum,adam", "--out", &place.path("c")]);
     for name in ["sgd", "momentum", "adam", "comparison.html"] {
-        assert!(told.contains(name), "{told}");
+        assert!(output_text.contains(name), "{output_text}");
     }
     for search in ["random", "halving", "evolution"] {
         let arguments =
@@ -347,9 +348,9 @@ fn optimizers_are_compared_and_settings_are_sought() {
             succeeds(&arguments).replace(|c: char| c.is_ascii_digit(), "")
         );
     }
-    let told =
-        succeeds(&["tune", "moons", "--points", "200", "--epochs", "2", "--trials", "3", "--out", &place.told("t")]);
-    assert!(told.contains("tuning.html") && told.contains("glassgrad train moons --"), "{told}");
+    let output_text =
+        succeeds(&["tune", "moons", "--points", "200", "--epochs", "2", "--trials", "3", "--out", &place.path("t")]);
+    assert!(output_text.contains("tuning.html") && output_text.contains("glassgrad train moons --"), "{output_text}");
     for (arguments, words) in [
         (&["--rates", "1,0.1"][..], "--rates"),
         (&["--rates", "0.1"], "two numbers"),
@@ -362,7 +363,7 @@ fn optimizers_are_compared_and_settings_are_sought() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_told() {
+fn incompatible_settings_are_reported() {
     refused(&["studio", "--data", "/nope", "--no-open"], "there is no such directory");
     refused(&["train", "irirs"], "did you mean iris?");
     refused(&["train", "function", "--function", "moons"], "expected one of");
@@ -397,15 +398,18 @@ fn a_text_is_learnt_and_gone_on_with() {
     let place = Place::new("text");
     let path = place.file("song.txt");
     std::fs::write(&path, "row, row, row your boat\n".repeat(60)).expect("a text");
-    let (path, out) = (path.to_str().expect("a path").to_owned(), place.told("out"));
+    let (path, out) = (path.to_str().expect("a path").to_owned(), place.path("out"));
     let arguments =
         ["train", &path, "--context", "16", "--layers", "32", "--lr", "0.02", "--epochs", "12", "--dropout", "0"];
-    let told = succeeds(&[&arguments[..], &["--out", &out]].concat());
-    assert!(told.contains("bits/character on the held-out text") && told.contains("interpolated n-grams"), "{told}");
+    let output_text = succeeds(&[&arguments[..], &["--out", &out]].concat());
+    assert!(
+        output_text.contains("bits/character on the held-out text") && output_text.contains("interpolated n-grams"),
+        "{output_text}"
+    );
     let json: Value = serde_json::from_str(&succeeds(&[&arguments[..], &["--json"]].concat())).expect("JSON");
     assert!(json["test_bits_per_character"].as_f64().is_some_and(|bits| bits < 0.5), "{json}");
-    let told = succeeds(&["predict", &out, "--prompt", "row, row, ", "--length", "14", "--temperature", "0"]);
-    assert_eq!(told, "row, row, row your boat\n\n");
+    let output_text = succeeds(&["predict", &out, "--prompt", "row, row, ", "--length", "14", "--temperature", "0"]);
+    assert_eq!(output_text, "row, row, row your boat\n\n");
     refused(&["predict", &out, "--prompt", "Zebra"], "does not occur");
     refused(&["predict", &out], "--prompt is missing");
     let transformer =
@@ -421,8 +425,8 @@ fn a_text_is_learnt_and_gone_on_with() {
 #[test]
 fn completions_and_manuals_know_every_command() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let told = succeeds(&["completions", shell]);
-        assert!(told.contains("train") && told.contains("init-weights"), "{shell}");
+        let output_text = succeeds(&["completions", shell]);
+        assert!(output_text.contains("train") && output_text.contains("init-weights"), "{shell}");
     }
     let manual = succeeds(&["man"]);
     let train = succeeds(&["man", "train"]);

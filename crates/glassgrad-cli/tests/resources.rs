@@ -86,7 +86,7 @@ fn without_checksum(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_models_and_checkpoints_are_refused_and_files_without_a_checksum_are_told() {
+fn damaged_models_and_checkpoints_are_refused_and_files_without_a_checksum_are_reported() {
     let place = Place::new("damage");
     let out = place.path("iris");
     succeeds(&["train", "iris", "--epochs", "3", "--out", &out]);
@@ -242,7 +242,7 @@ fn what_a_killed_write_has_left_is_removed_by_the_next() {
 }
 
 #[test]
-fn settings_that_were_changed_since_do_not_go_on_with_the_run() {
+fn changed_settings_do_not_resume_the_run() {
     let place = Place::new("settings");
     let out = place.path("out");
     succeeds(&["train", "moons", "--epochs", "2", "--momentum", "0.5", "--out", &out]);

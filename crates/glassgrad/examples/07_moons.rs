@@ -1,4 +1,4 @@
-//! The demonstration of micrograd: a network of scalars learns to tell two half-moons apart.
+//! The demonstration of micrograd: a network of scalars learns to classify two half-moons.
 //!
 //! The network has two inputs, two hidden layers of sixteen rectified neurons and one linear output,
 //! 337 parameters in all, whose sign is the class. The loss is the hinge max(0, 1 - y s), averaged
@@ -74,9 +74,9 @@ fn main() {
     for step in 0..STEPS {
         let report = (step % 10 == 0 || step + 1 == STEPS).then(|| accuracy(&parameters, &points));
         let started = Instant::now();
-        let (value, slope) = workspace.value_and_gradient(|parameters| loss(parameters, &points), &parameters);
+        let (value, gradient) = workspace.value_and_gradient(|parameters| loss(parameters, &points), &parameters);
         let rate = 1.0 - 0.9 * step as f64 / STEPS as f64;
-        parameters.iter_mut().zip(slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
+        parameters.iter_mut().zip(gradient).for_each(|(parameter, partial)| *parameter -= rate * partial);
         seconds += started.elapsed().as_secs_f64();
         if let Some(accuracy) = report {
             println!("step {step:>2}  loss {value:.6}  accuracy {:>3.0} %", 100.0 * accuracy);
@@ -87,8 +87,8 @@ fn main() {
     println!("{} nodes, {:.1} MB of tape, {milliseconds:.2} ms a step", tape.len(), tape.bytes() as f64 / 1e6);
     assert_eq!(accuracy(&parameters, &points), 1.0, "every point is on its side");
 
-    let moon = |wanted: f64| -> Vec<Point> {
-        points.iter().filter(|(_, side)| *side == wanted).map(|(point, _)| (point[0], point[1])).collect()
+    let moon = |class: f64| -> Vec<Point> {
+        points.iter().filter(|(_, side)| *side == class).map(|(point, _)| (point[0], point[1])).collect()
     };
     let panel = Panel::new("Two moons, 2-16-16-1 network", linear("x", -1.6..2.6), linear("y", -1.2..2.0))
         .regions(|x, y| score(&parameters, [x, y]))

@@ -42,9 +42,9 @@ fn nested_derivatives() {
 /// A map of tensors is a vector space with named leaves, and so is its gradient.
 fn dictionary() {
     let parameters = BTreeMap::from([("x".to_owned(), Tensor::from(3.0_f64))]);
-    let slope = grad(|p: &BTreeMap<String, Tensor>| &p["x"] * &p["x"])(&parameters);
-    println!("\ngradient of p[x]·p[x] at 3: {{x: {}}}", slope["x"]);
-    assert_eq!(slope["x"].item().unwrap(), 6.0);
+    let gradient = grad(|p: &BTreeMap<String, Tensor>| &p["x"] * &p["x"])(&parameters);
+    println!("\ngradient of p[x]·p[x] at 3: {{x: {}}}", gradient["x"]);
+    assert_eq!(gradient["x"].item().unwrap(), 6.0);
 }
 
 /// Loops, branches on values and recursion need nothing special: the graph is what the program did.
@@ -73,10 +73,10 @@ fn dynamic_control_flow() {
         }
     }
     let product = Sum::Pair(Box::new(Sum::Leaf(1.0)), Box::new(Sum::Leaf(2.0)));
-    let slope = grad(|x: &Tensor| evaluate(&product, x))(&Tensor::from(0.5)).item().unwrap();
+    let gradient = grad(|x: &Tensor| evaluate(&product, x))(&Tensor::from(0.5)).item().unwrap();
     let exact = 0.5_f64.cos() * 1.0_f64.sin() + 2.0 * 0.5_f64.sin() * 1.0_f64.cos();
-    assert!((slope - exact).abs() < 1e-15);
-    println!("loops, reads and recursion differentiate: {slope:.6}");
+    assert!((gradient - exact).abs() < 1e-15);
+    println!("loops, reads and recursion differentiate: {gradient:.6}");
 }
 
 /// A recurrent network: the state of the next step from the input and the state of this one.
@@ -123,8 +123,8 @@ fn recurrent_likelihood() {
     };
     let start = loss(&network).item().unwrap();
     for _ in 0..60 {
-        let (_, slope) = value_and_grad(loss)(&network);
-        network = network.add(&slope.scale(-0.3)).realise().expect("shapes fit");
+        let (_, gradient) = value_and_grad(loss)(&network);
+        network = network.add(&gradient.scale(-0.3)).realise().expect("shapes fit");
     }
     let end = loss(&network).item().unwrap();
     println!("\nrecurrent network: negative log-likelihood from {start:.3} to {end:.3}");

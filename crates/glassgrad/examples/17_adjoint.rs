@@ -34,7 +34,7 @@ fn integrate(rate: impl Fn(&Tensor) -> Tensor, start: &Tensor, step: f64, steps:
     scan(advance, start, &Tensor::zeros(steps)).0
 }
 
-/// The state after TIME, of the state at the beginning and k, by a solver that nobody differentiates.
+/// The state after TIME, of the state at the beginning and k, by a solver that is not differentiated through.
 #[derive(Debug)]
 struct Flow {
     steps: usize,

@@ -30,23 +30,23 @@ fn main() {
     let sobel = Tensor::new(&[-1.0_f32, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0], [1, 1, 3, 3]);
     let kernels = Tensor::concatenate([&sobel, &sobel.permute([0, 1, 3, 2])], 0);
     let how = Convolution::default().padding(1);
-    let slopes = disc().conv2d(&kernels, how);
-    let edges = slopes.norm_over(0).unsqueeze(0);
+    let gradients = disc().conv2d(&kernels, how);
+    let edges = gradients.norm_over(0).unsqueeze(0);
     println!("edges of a disc, then the strongest of each 2 × 2");
     show(&edges);
     show(&edges.max_pool2d(Pooling::new(2)));
 
     // A kernel that starts as nothing and should do to noise what Sobel's does.
     let noise = Tensor::normal(Key::new(1), [1, 16, 16]);
-    let wanted = noise.conv2d(&sobel, how);
-    let loss = |kernel: &Tensor| (noise.conv2d(kernel, how) - &wanted).square().mean();
+    let target = noise.conv2d(&sobel, how);
+    let loss = |kernel: &Tensor| (noise.conv2d(kernel, how) - &target).square().mean();
     let mut kernel = sobel.zeros_like();
     for step in 0..=60 {
-        let (value, slope) = value_and_grad(loss)(&kernel);
+        let (value, gradient) = value_and_grad(loss)(&kernel);
         if step % 20 == 0 {
             println!("step {step:2}  loss {:.1e}", value.item().expect("a number"));
         }
-        kernel -= 0.3 * slope;
+        kernel -= 0.3 * gradient;
     }
     println!("the kernel that was found\n{}", kernel.reshape([3, 3]));
     let distance = (kernel - sobel).abs().max().item().expect("a number");

@@ -1,7 +1,7 @@
 //! How little memory a gradient can do with, and what that costs.
 //!
 //! Reverse mode goes back over what was computed, and so keeps it: a thousand steps of a recurrent network keep a
-//! thousand states. Whoever keeps a few of them runs the steps in between again. Which to keep so that the fewest steps
+//! thousand states. Keeping a few of them means running the steps in between again. Which to keep so that the fewest steps
 //! run again is known: with s states kept and every step run at most r times, (s + r)! / (s! r!) steps can be reversed.
 //! So the work grows with the logarithm of what is saved. Here the same gradient is made within smaller and smaller
 //! budgets; then a deep network, which is no loop, is cut into steps the same way; and last, by hand, with checkpoints.
@@ -65,8 +65,8 @@ fn main() {
             _ => None,
         });
         let (kept, forwards) = sweep.map_or((length, length), |sweep| (sweep.schedule.snapshots, sweep.runs()[0]));
-        let slopes = frugal.call(&weights).unwrap_or_else(|error| panic!("{error}"));
-        let difference = difference(&slopes.0, &expected.0);
+        let gradients = frugal.call(&weights).unwrap_or_else(|error| panic!("{error}"));
+        let difference = difference(&gradients.0, &expected.0);
         assert!(footprint(&program) <= budget && difference < 1e-4, "{difference}");
         let name = format!("1/{part}");
         println!("{name:>12} {:>12.1} {kept:>10} {forwards:>16} {difference:>12.1e}", kilobytes(&program));

@@ -45,7 +45,7 @@ fn main() {
     let (x, y) = flowers.tensors();
     let right = trained.parameters.apply(x).argmax(-1).equal(y).cast(glassgrad::dtype::DType::F64).mean();
     println!("loss {:.4} at first, {:.4} after 100 epochs", trained.losses[0], trained.losses[99]);
-    println!("{:.1} % of the flowers are told apart", 100.0 * right.item().expect("a number"));
+    println!("{:.1} % of the flowers are classified correctly", 100.0 * right.item().expect("a number"));
     println!("the curve of PyTorch is nowhere more than {apart:.1e} away");
     assert!(apart < 1e-8);
 

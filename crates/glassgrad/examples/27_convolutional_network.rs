@@ -1,4 +1,4 @@
-//! A convolutional network tells bars apart: lying, standing, and along either diagonal, in noise.
+//! A convolutional network classifies bars: lying, standing, and along either diagonal, in noise.
 //!
 //! Convolution, batch normalisation, pooling, a linear layer. The statistics of the normalisation are no parameters: a step
 //! of training returns them beside the loss, and they travel with the state.
@@ -72,8 +72,8 @@ fn main() {
             let (logits, statistics) = network.train(images, statistics);
             (loss::cross_entropy(&logits, classes).mean(), statistics)
         };
-        let (value, slope, statistics) = value_and_grad_aux(wrong)(network);
-        let (network, state) = optimizer.update(network, &slope, state);
+        let (value, gradient, statistics) = value_and_grad_aux(wrong)(network);
+        let (network, state) = optimizer.update(network, &gradient, state);
         (((network, statistics), state), value)
     });
     let network = Network::new(Key::new(1));
@@ -88,6 +88,6 @@ fn main() {
     let (images, classes) = bars(Key::new(3), 500);
     let right = network.predict(&images, &statistics).argmax(-1).equal(&classes).cast(DType::F64).mean();
     let right = right.item().expect("a number");
-    println!("{:.1} % of 500 new images are told apart", 100.0 * right);
+    println!("{:.1} % of 500 new images are classified correctly", 100.0 * right);
     assert!(right > 0.95);
 }

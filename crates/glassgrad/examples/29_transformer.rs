@@ -1,6 +1,6 @@
 //! A small Transformer learns to turn sequences round: after a separator, the symbols before it in reverse order.
 //!
-//! Embeddings of symbols and of places, two blocks with causal attention, and a linear layer that tells the next symbol.
+//! Embeddings of symbols and of places, two blocks with causal attention, and a linear layer that predicts the next symbol.
 //!
 //! Run it with `cargo run --release -p glassgrad-examples --example 29_transformer`.
 
@@ -64,9 +64,9 @@ fn sequences(key: Key, count: usize) -> Tensor {
 /// The cross-entropy of what follows the separator; what stands before it cannot be known.
 fn wrong(model: &Model, sequences: &Tensor) -> Tensor {
     let seen = sequences.slice(&[s(..), s(..-1)]);
-    let wanted = sequences.slice(&[s(..), s(LENGTH as isize + 1..)]);
+    let targets = sequences.slice(&[s(..), s(LENGTH as isize + 1..)]);
     let logits = model.next(&seen).slice(&[s(..), s(LENGTH as isize..)]);
-    loss::cross_entropy(&logits, &wanted).mean()
+    loss::cross_entropy(&logits, &targets).mean()
 }
 
 fn main() {
@@ -74,8 +74,8 @@ fn main() {
     let warm = Schedule::WarmUp { steps: 50, then: Box::new(Schedule::Cosine { steps: 550, least: 0.05 }) };
     let optimizer = Optimizer::adamw(3e-3, 1e-2).clip_norm(1.0).schedule(warm);
     let step = compile(|((model, state), batch): &((Model, _), Tensor)| {
-        let (value, slope) = value_and_grad(|model: &Model| wrong(model, batch))(model);
-        (optimizer.update(model, &slope, state), value)
+        let (value, gradient) = value_and_grad(|model: &Model| wrong(model, batch))(model);
+        (optimizer.update(model, &gradient, state), value)
     });
     println!("{} parameters", model.element_count());
     let mut moment = (model.clone(), optimizer.init(&model));
@@ -86,8 +86,8 @@ fn main() {
         }
     }
     let (model, tests) = (moment.0, sequences(Key::new(3), 200));
-    let told = model.next(&tests.slice(&[s(..), s(..-1)])).argmax(-1).slice(&[s(..), s(LENGTH as isize..)]);
-    let right = told.equal(tests.slice(&[s(..), s(LENGTH as isize + 1..)])).cast(DType::F64).mean();
+    let predicted = model.next(&tests.slice(&[s(..), s(..-1)])).argmax(-1).slice(&[s(..), s(LENGTH as isize..)]);
+    let right = predicted.equal(tests.slice(&[s(..), s(LENGTH as isize + 1..)])).cast(DType::F64).mean();
     let right = right.item().expect("a number");
     println!("{:.1} % of the symbols of new sequences are right", 100.0 * right);
     assert!(right > 0.9);

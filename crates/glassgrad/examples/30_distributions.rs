@@ -47,14 +47,16 @@ fn main() {
     println!("mean negative log-likelihood {:.3} at first, {:.3} in the end", trained.losses[0], trained.losses[199]);
 
     let grid: Vec<f64> = (0..=40).map(|k| -1.0 + k as f64 / 20.0).collect();
-    let told = predicted(&trained.parameters, &column(&grid));
-    let (means, variances) =
-        (told.mean().to_vec::<f64>().expect("means"), told.variance().to_vec::<f64>().expect("variances"));
+    let distribution = predicted(&trained.parameters, &column(&grid));
+    let (means, variances) = (
+        distribution.mean().to_vec::<f64>().expect("means"),
+        distribution.variance().to_vec::<f64>().expect("variances"),
+    );
     println!("{:>6} {:>10} {:>10}", "x", "deviation", "true one");
     for k in (4..=36).step_by(8) {
-        let (found, wanted) = (variances[k].sqrt(), noise(grid[k]));
-        println!("{:>6.2} {found:>10.3} {wanted:>10.3}", grid[k]);
-        assert!((found / wanted - 1.0).abs() < 0.35, "at {}", grid[k]);
+        let (found, actual) = (variances[k].sqrt(), noise(grid[k]));
+        println!("{:>6.2} {found:>10.3} {actual:>10.3}", grid[k]);
+        assert!((found / actual - 1.0).abs() < 0.35, "at {}", grid[k]);
     }
     let curve = |shift: f64| -> Vec<Point> {
         (0..grid.len()).map(|k| (grid[k], means[k] + shift * variances[k].sqrt())).collect()

@@ -1,4 +1,4 @@
-//! What went wrong with a tensor, in the user's names and source lines.
+//! Errors of tensors, in the user's names and source lines.
 
 use std::fmt;
 use std::panic::Location;
@@ -106,7 +106,7 @@ impl Error {
         &self.0.operation
     }
 
-    /// What was wrong.
+    /// The message.
     ///
     /// ```
     /// use glassgrad::Tensor;

@@ -107,7 +107,7 @@ fn all_numbers(x: &[Tensor]) -> Vec<f64> {
 type Function<'f> = &'f dyn Fn(&[Tensor]) -> Tensor;
 
 /// First derivatives against differences of values.
-fn judge_first(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
+fn check_first(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
     let points = tensors(x);
     let weights = normal_like(11, &f(&points));
     let loss = |x: &Vec<Tensor>| f(x).inner(&weights);
@@ -120,7 +120,7 @@ fn judge_first(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
 
 /// Second derivatives of a sum of squares, which is curved also where the operation is linear, in two pairs of modes
 /// and against differences of gradients.
-fn judge_second(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
+fn check_second(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
     let points = tensors(x);
     let weights = normal_like(12, &f(&points));
     let loss = |x: &Vec<Tensor>| (f(x).square() * &weights).sum();
@@ -137,7 +137,7 @@ fn judge_second(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
 }
 
 /// The adjoint identity, and the Jacobian against tangents.
-fn judge_modes(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
+fn check_modes(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
     let points = tensors(x);
     let of = |x: &Vec<Tensor>| f(x);
     let along = directions(14, &points);
@@ -163,7 +163,7 @@ fn judge_modes(f: Function<'_>, x: &[Plain]) -> Result<(), String> {
 }
 
 /// `vmap` of values and of gradients against a loop, with all arguments, the first alone, and the last alone batched.
-fn judge_batches(f: Function<'_>, shapes: &[&[usize]]) -> Result<(), String> {
+fn check_batches(f: Function<'_>, shapes: &[&[usize]]) -> Result<(), String> {
     let examples: Vec<Vec<Tensor>> = (0..3).map(|k| tensors(&arguments(shapes, 20 + k))).collect();
     let stacked = |examples: &[Vec<Tensor>], argument: usize| {
         Tensor::stack(examples.iter().map(|example| &example[argument]).collect::<Vec<_>>(), 0)
@@ -216,28 +216,28 @@ fn values_are_those_of_the_definitions() {
 #[test]
 fn first_derivatives_are_those_of_differences() {
     for Subject { name, shapes, function, .. } in subjects() {
-        judge_first(&function, &arguments(shapes, 2)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        check_first(&function, &arguments(shapes, 2)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
 #[test]
 fn second_derivatives_are_those_of_differences() {
     for Subject { name, shapes, function, .. } in subjects() {
-        judge_second(&function, &arguments(shapes, 3)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        check_second(&function, &arguments(shapes, 3)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
 #[test]
 fn all_modes_agree() {
     for Subject { name, shapes, function, .. } in subjects() {
-        judge_modes(&function, &arguments(shapes, 4)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        check_modes(&function, &arguments(shapes, 4)).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
 #[test]
 fn batches_are_loops() {
     for Subject { name, shapes, function, .. } in subjects() {
-        judge_batches(&function, shapes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        check_batches(&function, shapes).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
@@ -251,8 +251,8 @@ fn a_rule_that_is_wrong_by_a_thousandth_is_noticed() {
             &y + (&y - y.stop_gradient()) * 0.001
         };
         let x = arguments(shapes, 2);
-        assert!(judge_first(&wrong, &x).is_err(), "{name}: first order");
-        assert!(judge_second(&wrong, &x).is_err(), "{name}: second order");
+        assert!(check_first(&wrong, &x).is_err(), "{name}: first order");
+        assert!(check_second(&wrong, &x).is_err(), "{name}: second order");
     }
 }
 
@@ -326,8 +326,8 @@ fn views_are_as_good_as_leaves() {
 // ------------------------------------------------------------------ conventions
 
 /// All judges at one point.
-fn judge_at(name: &str, f: Function<'_>, x: &[Plain]) {
-    for judged in [judge_first(f, x), judge_second(f, x), judge_modes(f, x)] {
+fn check_at(name: &str, f: Function<'_>, x: &[Plain]) {
+    for judged in [check_first(f, x), check_second(f, x), check_modes(f, x)] {
         judged.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
@@ -336,8 +336,8 @@ fn judge_at(name: &str, f: Function<'_>, x: &[Plain]) {
 fn products_have_right_derivatives_at_zeros() {
     for zeros in [&[0.5, 0.0, -2.0, 3.0, 1.5][..], &[0.0, 0.5, 0.0, -2.0, 3.0], &[0.0, 0.0, 0.0, 2.0, 5.0]] {
         let x = [Plain { shape: vec![5], elements: zeros.to_vec() }];
-        judge_at("prod", &|x| x[0].prod(), &x);
-        judge_at("cumprod", &|x| x[0].cumprod(0), &x);
+        check_at("prod", &|x| x[0].prod(), &x);
+        check_at("cumprod", &|x| x[0].cumprod(0), &x);
     }
     let slope = |f: fn(&Tensor) -> Tensor, x: &[f64]| numbers(&grad(f)(&Tensor::from(x)));
     assert_eq!(slope(|x| x.prod(), &[2.0, 0.0, 3.0]), [0.0, 6.0, 0.0]);
@@ -473,7 +473,7 @@ fn samples_have_their_distributions() {
 }
 
 #[test]
-fn knots_decide_the_slope_on_their_right() {
+fn the_derivative_at_a_knot_is_the_right_sided_one() {
     let (knots, values) = (Tensor::from([0.0, 1.0, 2.0]), Tensor::from([0.0, 1.0, 5.0]));
     let x = Tensor::from([0.0, 1.0, 2.0, f64::NAN]);
     let y = numbers(&x.interp(&knots, &values));
@@ -499,7 +499,7 @@ fn failures_pass_through_every_operation() {
 }
 
 #[test]
-fn strange_arguments_are_told_and_never_a_panic() {
+fn invalid_arguments_are_errors_and_never_a_panic() {
     let shapes: [&[usize]; 7] = [&[], &[0], &[1], &[2, 0, 3], &[1, 1, 1, 1], &[1 << 62, 1 << 62], &[0, usize::MAX]];
     for Subject { name, shapes: own, function, .. } in subjects() {
         for shape in shapes {

@@ -1,4 +1,4 @@
-//! Composed operations beside the numbers of `golden_operations.rs`: what bad arguments are told, extreme values,
+//! Composed operations beside the numbers of `golden_operations.rs`: messages for bad arguments, extreme values,
 //! conventions at kinks, integers under `vmap`, and samples with their derivatives.
 
 use glassgrad::dist::{Beta, Dirichlet, Distribution, Gamma, Laplace, StudentT};
@@ -127,8 +127,8 @@ fn errors_name_the_call_and_its_line() {
     let complaint = |((name, tensor), line): (&(&str, Tensor), u32)| {
         let Err(error) = tensor.eval() else { return Some(format!("{name} has a value")) };
         let here = error.origin().is_some_and(|at| at.file().ends_with("composed_operations.rs") && at.line() > line);
-        let told = error.operation() == *name && error.to_string().contains("operands") && here;
-        (!told).then(|| format!("{name}: {error}"))
+        let reported = error.operation() == *name && error.to_string().contains("operands") && here;
+        (!reported).then(|| format!("{name}: {error}"))
     };
     let complaints: Vec<String> = wrong.iter().zip(lines).filter_map(complaint).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));

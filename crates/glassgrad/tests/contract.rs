@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use cases::random_cases;
 use glassgrad::einsum::{Einsum, Label};
-use glassgrad::opt::contract::{Asked, Limits, Plan, Step, elements_moved, flops, plan, plan_all};
+use glassgrad::opt::contract::{ContractionRequest, Limits, Plan, Step, elements_moved, flops, plan, plan_all};
 use glassgrad::rng::Key;
 use proptest::prelude::*;
 
@@ -404,21 +404,21 @@ fn plans_are_as_shown() {
 }
 
 /// Einsums over a pool of tensors: all of shape 3×3, so that any tensor can stand anywhere.
-fn questions() -> impl Strategy<Value = Vec<Asked>> {
+fn questions() -> impl Strategy<Value = Vec<ContractionRequest>> {
     let factor = (0..3_usize, 0..5_usize, 0..5_usize);
     let one = (prop::collection::vec(factor, 0..=5), prop::collection::vec(0..6_usize, 0..=3), prop::bool::ANY);
     prop::collection::vec(one, 1..=4).prop_map(|questions| {
         let asked = questions.into_iter().map(|(factors, output, twice)| {
             let labels = factors.iter().map(|(_, row, column)| vec![*row, *column]).collect();
             let einsum = Einsum::new(labels, output, vec![3; 6]).scaled(if twice { 2.0 } else { 1.0 });
-            Asked { einsum, operands: factors.iter().map(|(tensor, ..)| *tensor).collect() }
+            ContractionRequest { einsum, operands: factors.iter().map(|(tensor, ..)| *tensor).collect() }
         });
         asked.collect()
     })
 }
 
 /// Runs a joint plan and holds each of its results against the definition.
-fn assert_answers(asked: &[Asked], limits: &Limits) -> glassgrad::opt::contract::JointPlan {
+fn assert_answers(asked: &[ContractionRequest], limits: &Limits) -> glassgrad::opt::contract::JointPlan {
     let joint = plan_all(asked, limits).unwrap();
     let mut pool = vec![Vec::new(); joint.plan.inputs];
     for one in asked {
@@ -445,8 +445,8 @@ proptest! {
     }
 }
 
-fn ask(notation: &str, sizes: &str, operands: &[usize]) -> Asked {
-    Asked { einsum: sized(notation, sizes), operands: operands.to_vec() }
+fn ask(notation: &str, sizes: &str, operands: &[usize]) -> ContractionRequest {
+    ContractionRequest { einsum: sized(notation, sizes), operands: operands.to_vec() }
 }
 
 #[test]

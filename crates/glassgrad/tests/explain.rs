@@ -50,7 +50,7 @@ fn near(a: f64, b: f64) -> bool {
 
 /// An explanation tells what the program does: as many steps, the same operations and bytes, the same memory.
 #[track_caller]
-fn assert_tells(what: &str, explanation: &Explanation, program: &Program) {
+fn assert_explains(what: &str, explanation: &Explanation, program: &Program) {
     assert_eq!(explanation.steps.len(), program.steps.len(), "{what}");
     assert!(near(explanation.flops(), program.flops()), "{what}: {} operations", explanation.flops());
     let bytes: f64 = program.steps.iter().map(|step| step.bytes()).sum();
@@ -135,7 +135,7 @@ fn is_empty(step: &Step) -> bool {
 #[track_caller]
 fn assert_explained(what: &str, tensor: &Tensor) -> Explanation {
     let (program, explanation) = (tensor.program().expect("a program"), explained(tensor));
-    assert_tells(what, &explanation, &program);
+    assert_explains(what, &explanation, &program);
     assert_memory(what, &program);
     let (text, json) = (explanation.to_string(), explanation.to_json());
     assert!(text.contains("in all") && text.lines().all(|line| line.chars().count() < 180), "{what}:\n{text}");
@@ -168,7 +168,7 @@ fn assert_well_formed(what: &str, svg: &str, values: usize) {
 // ------------------------------------------------------------------ snapshots
 
 #[test]
-fn layers_are_told() {
+fn layers_are_explained() {
     let first = line!();
     let (x, y) = (normal(1, &[20, 4]), normal(2, &[20, 3]));
     let weights = (normal(3, &[4, 10]), normal(4, &[10, 3]));
@@ -180,7 +180,7 @@ fn layers_are_told() {
         (loss, &weights.0 - slope.0 * 0.1, &weights.1 - slope.1 * 0.1)
     });
     let explanation = step.explain(&weights).expect("an explanation");
-    assert_tells("layers", &explanation, &step.program(&weights).expect("a program"));
+    assert_explains("layers", &explanation, &step.program(&weights).expect("a program"));
     insta::assert_snapshot!("layers", masked(explanation, first));
 }
 
@@ -195,7 +195,7 @@ fn recurrent(inner: &Tensor) -> Tensor {
 }
 
 #[test]
-fn loops_over_time_are_told_with_what_is_inside() {
+fn scans_are_explained_with_their_bodies() {
     let inner = normal(5, &[3, 3]);
     let explanation = assert_explained("a loop", &grad(recurrent)(&inner));
     insta::assert_snapshot!("loop", masked(explanation, RECURRENT));
@@ -211,7 +211,7 @@ fn loops_over_time_are_told_with_what_is_inside() {
 }
 
 #[test]
-fn checkpoints_and_loops_of_loops_are_told() {
+fn checkpoints_and_nested_loops_are_explained() {
     let layer = checkpoint(|x: &Tensor| x.matmul(&x.tanh()).sin());
     let deep = |x: &Tensor| (0..4).fold(x.clone(), |x, _| layer(&x)).square().sum();
     let explanation = assert_explained("checkpoints", &grad(deep)(&normal(7, &[5, 5])));
@@ -237,7 +237,7 @@ proptest! {
     #![proptest_config(random_cases(12))]
 
     #[test]
-    fn what_is_told_is_what_runs(seed in 0_u64..1_000_000, length in 1_usize..9) {
+    fn the_explanation_is_that_of_the_program_that_runs(seed in 0_u64..1_000_000, length in 1_usize..9) {
         let f = random_function(seed, length, DType::F64, Made::OfEverything);
         let mut random = Random::new(seed ^ 0x55);
         let x = Tensor::from([(); 3].map(|()| random.within(&(-1.0..1.0))));
@@ -320,7 +320,7 @@ fn looking_changes_nothing() {
 fn what_cannot_be_computed_says_so() {
     let failed = Tensor::from([1.0, 2.0]) + Tensor::from([1.0, 2.0, 3.0]);
     assert_eq!(failed.explain().map(|_| ()).unwrap_err().to_string(), failed.eval().unwrap_err().to_string());
-    // A place that is not there is found when steps run, and told with the user's line.
+    // An index out of bounds is found when steps run, and reported with the user's line.
     let outside = Tensor::from([1.0, 2.0]).take(&Tensor::from([5_i64]), 0);
     let error = outside.explain().map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("explain.rs"), "{error}");
@@ -336,7 +336,7 @@ fn deep(layers: usize) -> Explanation {
 }
 
 #[test]
-fn long_programs_are_told_in_short() {
+fn explanations_of_long_programs_are_abridged() {
     let explanation = deep(700);
     assert!(explanation.steps.len() > 2000, "{}", explanation.steps.len());
     let text = explanation.to_string();

@@ -18,7 +18,7 @@ mod numpy {
     use super::*;
 
     #[test]
-    fn arithmetic_of_made_and_given_arrays() {
+    fn arithmetic_of_created_and_given_arrays() {
         let x = Tensor::from([1.0, 2.0, 3.0]);
         let y = Tensor::ones(3) + &x * 2.0 - Tensor::zeros(3);
         assert_eq!(y.to_string(), "[3, 5, 7]");

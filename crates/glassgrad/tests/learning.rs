@@ -94,41 +94,41 @@ fn curved_as_differences_say<X: Tree>(name: &str, total: impl Fn(&X) -> Tensor, 
 }
 
 /// The same for layers of one tensor.
-fn judge_layer<L: Tree + Clone + Layer>(golden: &Value, name: &str, layer: L) {
+fn check_layer<L: Tree + Clone + Layer>(golden: &Value, name: &str, layer: L) {
     judge(golden, name, layer, |layer, inputs| layer.apply(&inputs[0]));
 }
 
 #[test]
 fn layers() {
     let (golden, key) = (golden(), Key::new(1));
-    let judged = |name, layer| judge_layer(&golden, name, layer);
+    let judged = |name, layer| check_layer(&golden, name, layer);
     judged("linear", Linear::new(key, 4, 3));
     judged("linear without bias", Linear::new(key, 4, 3).without_bias());
-    judge_layer(&golden, "mlp", Mlp::new(key, &[3, 5, 4, 2], Activation::Tanh));
+    check_layer(&golden, "mlp", Mlp::new(key, &[3, 5, 4, 2], Activation::Tanh));
     let how = Convolution::default().stride(2).padding(1).dilation(2).groups(2);
-    judge_layer(&golden, "conv1d", Conv1d::new(key, 4, 6, 3, how));
+    check_layer(&golden, "conv1d", Conv1d::new(key, 4, 6, 3, how));
     let how = Convolution::default().stride([1, 2]).padding([1, 0]);
-    judge_layer(&golden, "conv2d", Conv2d::new(key, 3, 4, [3, 2], how));
-    judge_layer(&golden, "layer norm", LayerNorm::new(5));
-    judge_layer(&golden, "embedding", Embedding::new(key, 7, 3));
-    judge_layer(&golden, "prelu", PRelu::new(3));
-    judge_layer(&golden, "rnn", Recurrent::new(Rnn::new(key, 3, 4)));
-    judge_layer(&golden, "lstm", Recurrent::new(Lstm::new(key, 3, 4)));
-    judge_layer(&golden, "gru", Recurrent::new(Gru::new(key, 3, 4)));
+    check_layer(&golden, "conv2d", Conv2d::new(key, 3, 4, [3, 2], how));
+    check_layer(&golden, "layer norm", LayerNorm::new(5));
+    check_layer(&golden, "embedding", Embedding::new(key, 7, 3));
+    check_layer(&golden, "prelu", PRelu::new(3));
+    check_layer(&golden, "rnn", Recurrent::new(Rnn::new(key, 3, 4)));
+    check_layer(&golden, "lstm", Recurrent::new(Lstm::new(key, 3, 4)));
+    check_layer(&golden, "gru", Recurrent::new(Gru::new(key, 3, 4)));
     judge(&golden, "lstm of mixed lengths", Recurrent::new(Lstm::new(key, 3, 4)), |layer, inputs| {
         layer.run_lengths(&inputs[0], &inputs[1]).0
     });
     judge(&golden, "gru of mixed lengths", Recurrent::new(Gru::new(key, 3, 4)), |layer, inputs| {
         layer.run_lengths(&inputs[0], &inputs[1]).0
     });
-    judge_layer(&golden, "attention", MultiHeadAttention::new(key, 6, 2));
-    judge_layer(&golden, "causal attention", MultiHeadAttention::new(key, 6, 3).causal());
-    judge_layer(&golden, "transformer block", TransformerBlock::new(key, 6, 2));
+    check_layer(&golden, "attention", MultiHeadAttention::new(key, 6, 2));
+    check_layer(&golden, "causal attention", MultiHeadAttention::new(key, 6, 3).causal());
+    check_layer(&golden, "transformer block", TransformerBlock::new(key, 6, 2));
     let pools = [("max pool", Pooling::new(2)), ("overlapping max pool", Pooling::new(3).stride(2).padding(1))];
     for (name, how) in pools {
-        judge_layer(&golden, name, MaxPool::<2> { how });
+        check_layer(&golden, name, MaxPool::<2> { how });
     }
-    judge_layer(&golden, "avg pool", AvgPool { how: Pooling::<1>::new(3).stride(2).padding(1) });
+    check_layer(&golden, "avg pool", AvgPool { how: Pooling::<1>::new(3).stride(2).padding(1) });
     let activations = [
         ("identity", Activation::Identity),
         ("sigmoid", Activation::Sigmoid),
@@ -143,7 +143,7 @@ fn layers() {
         ("log softmax", Activation::LogSoftmax),
     ];
     for (name, activation) in activations {
-        judge_layer(&golden, name, activation);
+        check_layer(&golden, name, activation);
     }
     let known = 2 + 1 + 2 + 3 + 3 + 5 + 3 + activations.len();
     assert_eq!(golden["layers"].as_object().unwrap().len(), known, "a case of the file is not judged");

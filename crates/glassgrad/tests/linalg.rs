@@ -534,7 +534,7 @@ fn symmetric_functions_of_equal_eigenvalues_have_right_gradients() {
 }
 
 #[test]
-fn norms_have_the_smallest_slopes_at_their_kinks() {
+fn norms_have_the_smallest_subgradients_at_their_kinks() {
     let zeros = Tensor::zeros([3, 2]).cast(DType::F64);
     assert_eq!(numbers(&grad(Tensor::nuclear_norm)(&zeros)), [0.0; 6]);
     assert_eq!(numbers(&grad(Tensor::spectral_norm)(&zeros)), [0.0; 6]);

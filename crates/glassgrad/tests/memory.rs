@@ -144,7 +144,7 @@ fn a_step_asks_for_no_memory() {
 }
 
 /// What is returned beside the state is a tensor of its own as long as anyone holds it, and no longer.
-fn results_are_written_over_when_nobody_holds_them() {
+fn results_without_a_handle_are_overwritten() {
     let step = compile(|(x, ()): &(Tensor, ())| (x + 1.0, x.square()));
     let mut x = Tensor::from([1.0, 2.0]);
     let held = step.update(&mut x, &()).unwrap().named("held");
@@ -243,7 +243,7 @@ fn an_epoch_plans_once() {
 fn memory_and_plans() {
     with_threads(1, a_step_takes_little_more_than_what_it_must_hold);
     a_step_asks_for_no_memory();
-    results_are_written_over_when_nobody_holds_them();
+    results_without_a_handle_are_overwritten();
     training_asks_for_the_key_of_each_step();
     requests_do_not_grow_with_the_number_of_operations();
     an_epoch_plans_once();

@@ -116,7 +116,7 @@ fn newton_factorises_matrices_instead_of_ending_at_saddle_points() {
 }
 
 #[test]
-fn the_reason_for_stopping_is_told() {
+fn the_reason_for_stopping_is_reported() {
     let saddle = |x: &Tensor| x.slice(&[0.into()]).square() - x.slice(&[1.into()]).square() + x.powi(4).sum();
     let well = |x: &Tensor| (x - 1.0).square().sum();
     for steps in [Steps::Line, Steps::Trust] {

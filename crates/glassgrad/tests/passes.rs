@@ -290,7 +290,7 @@ fn loops_are_optimised_inside() {
 }
 
 #[test]
-fn reports_tell_what_passes_did() {
+fn reports_show_what_passes_did() {
     let (a, v) = (normal(1, &[20, 20], DType::F64), normal(2, &[20], DType::F64));
     let (graph, reports) = optimised(graph(&[&(-(-a.matmul(&a).matmul(&v)))]));
     let names: Vec<&str> = reports.iter().map(|report| report.pass).collect();

@@ -468,7 +468,7 @@ fn a_chain_that_is_no_loop_is_cut_where_little_is_alive() {
 }
 
 #[test]
-fn what_was_made_within_a_budget_is_differentiated_and_batched_like_everything() {
+fn gradients_within_a_budget_are_differentiated_and_batched() {
     let sequence = normal(31, &[20, 2, 3]);
     let loss = recurrent(sequence.clone(), normal(32, &[2, 4]));
     let start = weights(4, 3);
@@ -564,7 +564,7 @@ fn failures_inside_of_a_sweep_name_the_line() {
 }
 
 #[test]
-fn a_program_tells_its_schedule_in_words() {
+fn a_program_prints_its_schedule() {
     let x = normal(35, &[8, 64]);
     let loss = |x: &Tensor| scan(|s: &Tensor, x: &Tensor| ((s * x).sin(), ()), &x.sum_over(0), x).0.sum();
     let budget = compile(grad(loss)).program(&x).expect("a program").memory() * 2 / 3
@@ -574,8 +574,9 @@ fn a_program_tells_its_schedule_in_words() {
     let sweep = sweep_of(&program).expect("a sweep");
     let snapshots = sweep.schedule.snapshots;
     let [forwards, back] = sweep.runs();
-    let told = format!("reverse sweep of 8 steps with {snapshots} snapshots: {forwards} steps forwards, {back} back");
-    assert!(text.contains(&told), "{text}");
+    let expected =
+        format!("reverse sweep of 8 steps with {snapshots} snapshots: {forwards} steps forwards, {back} back");
+    assert!(text.contains(&expected), "{text}");
     assert!(text.contains("keep the state in slot 0") && text.contains("reverse step 7"), "{text}");
     assert!(text.contains("one step forwards:") && text.contains("one step back:"), "{text}");
 }

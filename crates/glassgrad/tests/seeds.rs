@@ -345,7 +345,7 @@ fn a_branch_not_taken_contributes_exactly_nothing() {
 }
 
 #[test]
-fn what_does_not_move_contributes_nothing_across_an_infinite_slope() {
+fn a_zero_tangent_contributes_nothing_across_an_infinite_derivative() {
     // √x has an infinite slope at 0. Along y alone x stands still, and zero wins in every mode.
     function!(F, |v| v[0].sqrt() + v[1] + T::literal(0.0).sqrt() * v[1]);
     assert_in_every_mode(&F, &[0.0, 2.0], 2.0, &[f64::INFINITY, 1.0], None);

@@ -65,7 +65,7 @@ fn results_of_custom_rules_are_checked() {
         (|g| vec![Some(g.clone()), Some(g.clone())], "2 cotangents for 1 inputs"),
         (|_| vec![], "0 cotangents for 1 inputs"),
     ];
-    for (pullback, told) in pullbacks {
+    for (pullback, reason) in pullbacks {
         let f = |x: &Tensor| Tensor::custom(Lying { pullback, batched: None }, &[x]).sum();
         for error in [
             grad(f)(&x).eval().unwrap_err(),
@@ -78,7 +78,7 @@ fn results_of_custom_rules_are_checked() {
                 .unwrap_err(),
         ] {
             assert_eq!(error.operation(), "lying");
-            assert!(error.to_string().contains(told), "{error}");
+            assert!(error.to_string().contains(reason), "{error}");
         }
     }
     let batches: [fn(&Tensor) -> Tensor; 3] = [|x| x.sum(), |x| x.cast(DType::F32), |x| x.slice(&[s(1..)])];

@@ -128,7 +128,7 @@ fn curves_are_their_formulas() {
     let names: std::collections::BTreeSet<&str> = CURVES.iter().map(|curve| curve.name).collect();
     assert_eq!(names.len(), CURVES.len());
     let sine = Curve::named("sine").unwrap();
-    let told = |seed: u64| sine.sample(Key::new(seed), 50, 0.1).1.to_vec::<f32>().unwrap();
-    assert!(told(1) == told(1) && told(1) != told(2));
+    let targets = |seed: u64| sine.sample(Key::new(seed), 50, 0.1).1.to_vec::<f32>().unwrap();
+    assert!(targets(1) == targets(1) && targets(1) != targets(2));
     assert_eq!(sine.sample(Key::new(1), 0, 0.1).0.shape().to_string(), "[0, 1]");
 }

@@ -447,7 +447,7 @@ fn judge(subject: &Subject, x: &[f64]) -> Verdict {
 }
 
 #[test]
-fn every_row_of_the_table_satisfies_every_judge() {
+fn every_row_of_the_table_passes_every_check() {
     let complaints: Vec<String> = table()
         .iter()
         .flat_map(|subject| points(&subject.row).into_iter().filter_map(|x| judge(subject, &x).err()))

@@ -228,7 +228,7 @@ fn transforms() {
 }
 
 #[test]
-fn results_of_vmap_have_only_so_many_axes() {
+fn results_of_vmap_have_a_bounded_number_of_axes() {
     let rows = vmap_axes(|x: &Tensor| x * 2.0, 0, 5)(&x(&[2, 3]));
     assert!(rows.eval().expect_err("no such axis").to_string().starts_with("vmap: there is no axis 5"));
     let columns = vmap_axes(|x: &Tensor| x.sum(), 3, 0)(&x(&[2, 3]));

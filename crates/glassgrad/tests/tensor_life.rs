@@ -286,7 +286,7 @@ fn backward_after_item_works() {
 }
 
 #[test]
-fn a_variable_that_a_loss_does_not_depend_on_has_a_slope_of_zero() {
+fn a_variable_that_a_loss_does_not_depend_on_has_a_zero_gradient() {
     let _alone = alone();
     let (x, z) = (Tensor::from([1.0, 2.0]).variable(), Tensor::from([[1.0_f32]]).variable());
     let slope = x.sum().backward().of(&z);

@@ -113,7 +113,7 @@ impl<X> Observer<X> for After {
 }
 
 #[test]
-fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
+fn a_stopped_run_resumes_bit_identically() {
     let (network, examples, training) = noisy_training();
     let whole = training.run(&network, &examples).unwrap();
     assert_eq!((whole.steps, whole.losses.len(), whole.stopped), (72, 6, false));
@@ -130,13 +130,13 @@ fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
 /// A rate that is changed between steps counts from the next step on, is saved with the run, and a step that was made can be
 /// made again whatever has changed since.
 #[test]
-fn a_session_is_a_run_that_someone_else_leads() {
+fn a_session_is_a_run_under_the_callers_control() {
     let (network, examples, training) = noisy_training();
     let whole = noisy_training().2.run(&network, &examples).unwrap();
     let mut session = training.session(&network, &examples).unwrap();
     let rate = noisy_optimizer().rate();
     while session.step().unwrap().is_some() {
-        // The same rate, told again, changes nothing.
+        // Setting the same rate again changes nothing.
         session.set_rate(rate).unwrap();
         let before = bits(session.parameters());
         let last = session.last().unwrap().expect("a step was made");
@@ -270,12 +270,15 @@ fn trouble_is_explained_where_it_began() {
     let start = Model { scale: Tensor::from([1.0]) };
     let training = Training::new(wrong, Optimizer::sgd(0.02)).batch_size(4).epochs(100).checkpoint(&path, 1);
     let trouble = training.run(&start, &examples).unwrap_err();
-    let told = trouble.to_string();
-    let TrainError::NotFinite { step, last_good, explanation, checkpoint, .. } = trouble else { panic!("{told}") };
-    assert!(step > 3, "{told}");
+    let message = trouble.to_string();
+    let TrainError::NotFinite { step, last_good, explanation, checkpoint, .. } = trouble else { panic!("{message}") };
+    assert!(step > 3, "{message}");
     let explanation = explanation.expect("an explanation");
-    assert_eq!(explanation.provenance.path[0].operation, "ln", "{told}");
-    assert!(told.contains("scale") && told.contains("tests/training.rs") && told.contains("to try"), "{told}");
+    assert_eq!(explanation.provenance.path[0].operation, "ln", "{message}");
+    assert!(
+        message.contains("scale") && message.contains("tests/training.rs") && message.contains("to try"),
+        "{message}"
+    );
     assert!(last_good.scale.item().unwrap().is_finite());
     let saved = File::read(checkpoint.expect("a saved run")).unwrap();
     assert!(saved.tensors["parameters.scale"].item().unwrap().is_finite());
@@ -312,7 +315,11 @@ fn concerns_are_found() {
     let examples = Arc::new(Examples::new(x).unwrap());
     let training = Training::new(wrong, Optimizer::sgd(1e-3)).epochs(1).inspect_every(1).observe(Rc::clone(&heard));
     training.run(&dead, &examples).unwrap();
-    assert!(heard.borrow().0.iter().any(|told| told.contains("16 of 16 units are dead")), "{:?}", heard.borrow().0);
+    assert!(
+        heard.borrow().0.iter().any(|message| message.contains("16 of 16 units are dead")),
+        "{:?}",
+        heard.borrow().0
+    );
 }
 
 #[test]
@@ -372,17 +379,17 @@ fn files_that_do_not_fit_are_refused_with_all_differences() {
     let loaded = save::load(&path, &network.map(Tensor::zeros_like)).unwrap().tree;
     assert_eq!(bits(&loaded), bits(&network));
     let other = Mlp::new(Key::new(1), &[4, 10, 5, 3], Activation::Tanh).map(|leaf| leaf.cast(DType::F64));
-    let told = save::load(&path, &other).unwrap_err().to_string();
+    let message = save::load(&path, &other).unwrap_err().to_string();
     for line in [
         "layers.0.weight is f64[4, 10] here and f32[4, 10] in the file",
         "layers.1.weight is f64[10, 5] here and f32[10, 3] in the file",
         "layers.2.bias is not in the file",
     ] {
-        assert!(told.contains(line), "{told}");
+        assert!(message.contains(line), "{message}");
     }
     let fewer = Mlp::new(Key::new(1), &[4, 10], Activation::Tanh);
-    let told = save::load(&path, &fewer).unwrap_err().to_string();
-    assert!(told.contains("layers.1.weight f32[10, 3] is not expected"), "{told}");
+    let message = save::load(&path, &fewer).unwrap_err().to_string();
+    assert!(message.contains("layers.1.weight f32[10, 3] is not expected"), "{message}");
 }
 
 /// A file that PyTorch has written, with its names and layouts.
@@ -404,8 +411,8 @@ fn files_of_pytorch_are_read_by_a_map_of_names() {
     let output = network.unwrap().apply(&stored(&case["input"]).cast(DType::F32));
     let miss = (output.cast(DType::F64) - stored(&case["output"])).abs().max().item().unwrap();
     assert!(miss < 1e-6, "{miss}");
-    let told = file.tree(&like).unwrap_err().to_string();
-    assert!(told.contains("3.weight is f32[18, 3] here and f32[3, 18] in the file"), "{told}");
+    let message = file.tree(&like).unwrap_err().to_string();
+    assert!(message.contains("3.weight is f32[18, 3] here and f32[3, 18] in the file"), "{message}");
 }
 
 /// Every beginning of a file, and many files with wrong bytes: refused or read, never a panic.

@@ -227,7 +227,7 @@ fn leaves_are_replaced_where_they_stand_in_the_same_order() {
 
 /// Everything that is no tensor, and none of the tensors, is in the definition.
 #[test]
-fn definitions_tell_structures_apart() {
+fn definitions_distinguish_structures() {
     #[derive(Clone, Tree)]
     enum Kind {
         First(Tensor),
@@ -374,7 +374,7 @@ fn the_gradient_of_a_struct_is_that_struct() {
 }
 
 #[test]
-fn frozen_leaves_have_a_slope_of_zero() {
+fn frozen_leaves_have_a_zero_gradient() {
     let network = network();
     let all = grad(output)(&network);
     let some = grad(|network: &Network| output(&network.freeze_except(|path| path.starts_with("layers.0"))))(&network);
@@ -404,7 +404,7 @@ fn an_enum_is_differentiated_by_its_variant() {
 }
 
 #[test]
-fn integers_in_a_tree_have_a_slope_of_zero() {
+fn integers_in_a_tree_have_a_zero_gradient() {
     let tree = (Tensor::from([2.0, 3.0]), Tensor::from([1_i64, 0]));
     let slope = grad(|tree: &(Tensor, Tensor)| tree.0.take(&tree.1, 0).square().sum())(&tree);
     assert_eq!(numbers(&slope), [4.0, 6.0, 0.0, 0.0]);

@@ -40,7 +40,7 @@ pub(crate) fn rgb(number: usize) -> [u8; 3] {
     [level(0.0), level(4.0), level(2.0)]
 }
 
-/// Where a number from −1 to 1 lies between blue and orange: the colour, and how strongly it covers.
+/// A diverging colour map from −1 (blue) to 1 (orange): the colour, and its opacity.
 pub(crate) fn diverging(part: f64) -> [u8; 4] {
     let [red, green, blue] = rgb(usize::from(part > 0.0));
     [red, green, blue, (255.0 * part.abs().min(1.0)).round() as u8]

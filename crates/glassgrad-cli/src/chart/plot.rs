@@ -17,7 +17,7 @@ pub(crate) struct Plot {
     pub(super) keys: Vec<Key>,
 }
 
-/// How a point is drawn.
+/// The style of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dot {
     /// A small one, through which others are seen.
@@ -35,7 +35,7 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// Where marks lie.
+/// The plotting area.
 #[derive(Clone, Copy)]
 pub(super) struct Field {
     pub(super) left: f64,
@@ -78,7 +78,7 @@ impl Plot {
         Plot { label: label.to_owned(), across, up, field, size, marks: String::new(), keys: Vec::new() }
     }
 
-    /// Where a point lies, if it does.
+    /// The pixel coordinates of a point, if they are finite.
     fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
         let Field { left, top, width, height } = self.field;
         let (across, up) = (self.across.place(x)?, self.up.place(y)?);
@@ -198,7 +198,7 @@ impl Plot {
         }
     }
 
-    /// What the colours mean, as a list; nothing where there is one.
+    /// The legend, as a list; empty for a single curve.
     pub(crate) fn legend(&self) -> String {
         if self.keys.len() < 2 {
             return String::new();

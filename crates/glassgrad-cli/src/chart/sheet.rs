@@ -45,7 +45,7 @@ pub(crate) fn sheet(plots: &[(&str, Plot)], columns: usize) -> String {
     svg + "</svg>\n"
 }
 
-/// What the colours mean.
+/// The legend.
 fn legend(plot: &Plot) -> String {
     let Some(longest) = plot.keys.iter().map(|key| key.name.chars().count()).max() else { return String::new() };
     let Field { left, top, .. } = plot.field;

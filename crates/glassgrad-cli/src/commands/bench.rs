@@ -71,7 +71,7 @@ pub(crate) struct Bench {
     device: DeviceChoice,
 }
 
-/// What was measured of one workload.
+/// The measurements of one workload.
 struct Measured {
     name: &'static str,
     /// Of all repetitions, in ascending order.

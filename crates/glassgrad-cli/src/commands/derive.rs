@@ -167,7 +167,7 @@ fn ledger(steps: &[Step]) -> String {
     text + "\n" + &table.render()
 }
 
-/// What disagrees with the derivative, if anything does.
+/// The check that disagrees with the derivative, if any.
 pub(crate) fn disagreement(derived: &Derived) -> Option<String> {
     let agreement = derived.agreement;
     let worst_step = derived.steps.iter().map(|step| step.deviation).fold(0.0, f64::max);

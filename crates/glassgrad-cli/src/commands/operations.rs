@@ -20,7 +20,7 @@ pub(crate) struct Operations {
     out: Option<PathBuf>,
 }
 
-/// What the reference says about one row.
+/// The entry of one row in the reference.
 struct Entry {
     row: Row,
     derivatives: Vec<String>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::failure::Failure;
-use crate::sources::Place;
+use crate::sources::DataLocation;
 use crate::studio::{Settings, serve};
 
 /// Open the studio, a local web page to inspect derivatives of expressions and networks during training
@@ -58,7 +58,7 @@ impl Studio {
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
             return Err(Failure::Input(format!("--data {}: there is no such directory", directory.display())));
         }
-        let places = Place { folder: self.directory, ..Place::default() };
+        let places = DataLocation { folder: self.directory, ..DataLocation::default() };
         serve(&Settings {
             host: self.host,
             port: self.port,

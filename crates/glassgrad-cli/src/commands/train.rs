@@ -21,7 +21,7 @@ use crate::experiment::{model, objective::Measure};
 use crate::failure::{Failure, print};
 use crate::progress::Progress;
 use crate::report;
-use crate::sources::Place;
+use crate::sources::DataLocation;
 use crate::terminal::{print_around, warn};
 
 /// Train a network and report how it learns
@@ -109,7 +109,8 @@ impl Train {
     }
 
     fn run_there(self) -> Result<(), Failure> {
-        let places = Place { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
+        let places =
+            DataLocation { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
         datasets::check_file(&self.data)?;
         if let Some(optimizers) = &self.compare {
             self.options.check_applies(&self.options.settings(&self.data)?)?;
@@ -209,7 +210,7 @@ fn write(folder: &Folder, study: &Study, outcome: &Outcome) -> Result<Vec<&'stat
     Ok(vec![folder::MODEL, folder::METRICS, folder::HISTORY, folder::REPORT])
 }
 
-/// What programs read.
+/// The result as JSON.
 fn object(study: &Study, outcome: &Outcome) -> Value {
     let mut object = json!({
         "dataset": study.task.about.name, "seed": study.settings.seed, "epochs": study.settings.epochs,

@@ -21,7 +21,7 @@ use crate::failure::{Failure, print};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report;
-use crate::sources::Place;
+use crate::sources::DataLocation;
 use crate::table::Table;
 use crate::terminal::counted;
 
@@ -107,7 +107,7 @@ impl Tune {
         let space = Space { rates: (low, high), depth: self.depth, widths: self.widths.clone() };
         space.check()?;
         let folder = self.out.as_deref().map(Folder::create).transpose()?;
-        let places = Place { folder: self.directory.clone(), ..Place::default() };
+        let places = DataLocation { folder: self.directory.clone(), ..DataLocation::default() };
         let task = datasets::load(&settings, &places)?;
         self.options.fit(&mut settings, &task.about);
         let inner = validation(&task, settings.seed)?;

@@ -34,7 +34,7 @@ mod tests {
     use crate::experiment::settings::{Model, OptimizerName};
 
     #[test]
-    fn only_what_was_asked_for_is_told() {
+    fn only_settings_that_were_given_are_printed() {
         let mut settings = datasets::suited("moons", None).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(command(&settings), "glassgrad train moons");
         settings.layers = vec![8, 4];

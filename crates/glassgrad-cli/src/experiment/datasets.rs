@@ -16,18 +16,18 @@ use super::limits::check_examples;
 use super::settings::{Activation, Loss, Model, Number, OptimizerName, Schedule, Settings};
 use super::task::{Scaling, Task, View};
 use crate::failure::Failure;
-use crate::sources::{self, Place, Progress};
+use crate::sources::{self, DataLocation, Progress};
 use crate::terminal::counted;
 
 /// A data set that has a name.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// What is changed of the usual settings.
+    /// Changes to the default settings.
     suit: fn(&mut Settings),
     /// Whether it is at hand without fetching anything.
-    pub(crate) is_there: fn(&Place) -> bool,
-    load: fn(&Settings, &Place) -> Result<Task, Failure>,
+    pub(crate) is_there: fn(&DataLocation) -> bool,
+    load: fn(&Settings, &DataLocation) -> Result<Task, Failure>,
 }
 
 /// All that have a name.
@@ -141,15 +141,15 @@ fn synthetic(settings: &Settings, name: &str) -> Result<Task, Failure> {
 
 fn images(
     settings: &Settings,
-    places: &Place,
-    read: impl Fn(&Place, &mut dyn FnMut(&Progress)) -> Result<Source, Error>,
+    places: &DataLocation,
+    read: impl Fn(&DataLocation, &mut dyn FnMut(&Progress)) -> Result<Source, Error>,
 ) -> Result<Task, Failure> {
     let mut bar = crate::progress::Fetching::new();
     let source = read(places, &mut |progress| bar.show(progress)).map_err(Failure::input)?;
     Task::of(source, View::Image { height: 28, width: 28 }, Scaling::Whole, settings)
 }
 
-/// What kind of data a word asks for.
+/// The kind of data that an argument names.
 pub(crate) enum Data<'d> {
     Named(&'static Row),
     Table(&'d Path),
@@ -240,7 +240,7 @@ pub(crate) fn suited(data: &str, model: Option<Model>) -> Result<Settings, Failu
     Ok(settings)
 }
 
-/// What suits the data, with the model that is the first to try.
+/// The default settings of the data, with its default model.
 fn suit_data(settings: &mut Settings, data: &Data<'_>) {
     match data {
         Data::Named(row) => (row.suit)(settings),
@@ -263,7 +263,7 @@ fn suit_data(settings: &mut Settings, data: &Data<'_>) {
     }
 }
 
-/// What suits the model whatever the data is; layers of an mlp are those that suit the data.
+/// The default settings of a model; the layers of an MLP are those of the data.
 fn suit_model(settings: &mut Settings, is_text: bool) {
     match settings.model {
         Model::Mlp => {}
@@ -292,7 +292,7 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
 }
 
 /// Reads or makes what the settings ask for.
-pub(crate) fn load(settings: &Settings, places: &Place) -> Result<Task, Failure> {
+pub(crate) fn load(settings: &Settings, places: &DataLocation) -> Result<Task, Failure> {
     settings.check()?;
     match find(&settings.data)? {
         Data::Named(row) => (row.load)(settings, places),
@@ -393,7 +393,7 @@ fn text(path: &Path) -> Result<String, Failure> {
         .map_err(|error| failed(format!("byte {} is no UTF-8 character", error.utf8_error().valid_up_to())))
 }
 
-/// What the arrays of a file of NumPy's are called: features, and targets.
+/// The names of the arrays in an NPZ file: features, and targets.
 const FEATURES: [&str; 4] = ["x", "X", "features", "images"];
 const TARGETS: [&str; 4] = ["y", "Y", "targets", "labels"];
 

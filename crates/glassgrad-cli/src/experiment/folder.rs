@@ -20,7 +20,7 @@ pub(crate) struct Folder {
     _lock: File,
 }
 
-/// What the files are called.
+/// File names.
 pub(crate) const SETTINGS: &str = "settings.json";
 pub(crate) const RUN: &str = "run.safetensors";
 pub(crate) const MODEL: &str = "model.safetensors";
@@ -100,7 +100,7 @@ impl Folder {
         self.write(SETTINGS, format!("{text}\n").as_bytes())
     }
 
-    /// What was seen before, if a run was begun here.
+    /// The recorded history, if a run was started here.
     pub(crate) fn history(&self) -> Result<History, Failure> {
         if self.file(HISTORY).exists() { self.read(HISTORY) } else { Ok(History::default()) }
     }

@@ -1,4 +1,4 @@
-//! What was seen while a network learnt.
+//! The history of a training run.
 
 use glassgrad::error::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -20,7 +20,7 @@ pub(crate) struct EpochRecord {
     pub(crate) test: Option<Score>,
     /// For each parameter the RMS of its gradient and of its elements, where they were recorded.
     pub(crate) sizes: Vec<Norms>,
-    /// How long it took, without looking.
+    /// Its duration, without evaluation.
     pub(crate) seconds: f64,
 }
 

@@ -11,7 +11,7 @@ use super::study::Study;
 use super::task::Description;
 use crate::failure::Failure;
 
-/// What a file of a model says of itself.
+/// The metadata of a model file.
 #[derive(Serialize, Deserialize)]
 struct Note {
     settings: Settings,
@@ -26,7 +26,7 @@ pub(crate) struct Model {
     pub(crate) settings: Settings,
     pub(crate) task: Description,
     pub(crate) network: Network,
-    /// What the user should know about the file.
+    /// Warnings about the file.
     pub(crate) warnings: Vec<String>,
 }
 

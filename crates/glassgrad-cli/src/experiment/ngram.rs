@@ -1,4 +1,4 @@
-//! How well a text is predicted by counting: interpolated n-grams with Kneser and Ney's discounting.
+//! Text baseline: interpolated n-grams with Kneser-Ney discounting.
 //!
 //! The probability of a character after a context is what was counted, less a discount, and the discounts together are shared
 //! out by the model of one character less. All but the longest contexts count in how many different contexts a character was
@@ -13,10 +13,10 @@ const DISCOUNTS: [f64; 5] = [0.6, 0.7, 0.8, 0.875, 0.95];
 /// The best of the models that are tried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Best {
-    /// How many characters an n-gram has.
+    /// The order of the n-grams.
     pub(crate) order: usize,
     pub(crate) discount: f64,
-    /// What a held-out character costs.
+    /// Bits per held-out character.
     pub(crate) bits: f64,
 }
 

@@ -182,12 +182,12 @@ pub(crate) fn normal(outputs: &Tensor) -> Normal {
 /// Evaluates networks on one split, with a program that is compiled once.
 pub(crate) struct Evaluator<'j> {
     part: &'j Part,
-    program: Box<Program<'j>>,
+    program: Box<CompiledEvaluation<'j>>,
     objective: Objective,
 }
 
 /// From a network and some examples to the sum of their losses and the outputs.
-type Program<'j> = dyn Fn(&(Network, (Tensor, Tensor))) -> Result<(Tensor, Tensor), Error> + 'j;
+type CompiledEvaluation<'j> = dyn Fn(&(Network, (Tensor, Tensor))) -> Result<(Tensor, Tensor), Error> + 'j;
 
 /// The result of an evaluation.
 pub(crate) struct Evaluation {

@@ -5,7 +5,7 @@
 pub(crate) struct Plane {
     pub(crate) across: (f64, f64),
     pub(crate) up: (f64, f64),
-    /// How many fields there are along each side.
+    /// Grid points along each side.
     pub(crate) places: usize,
 }
 

@@ -9,14 +9,14 @@ use super::objective::Score;
 use super::settings::Settings;
 use crate::failure::Failure;
 
-/// What is sought: a learning rate, and the layers.
+/// A candidate configuration: a learning rate, and the layers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Candidate {
     pub(crate) lr: f64,
     pub(crate) layers: Vec<usize>,
 }
 
-/// Where candidates are drawn from.
+/// The search space.
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     /// Learning rates lie between these, evenly on a logarithmic scale.
@@ -37,7 +37,7 @@ pub(crate) struct Trial {
     pub(crate) candidate: Candidate,
     pub(crate) epochs: u64,
     pub(crate) seconds: f64,
-    /// How well it did on the validation part; nothing if its loss was not a number any more.
+    /// Its validation score; `None` if it diverged.
     pub(crate) score: Option<Score>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn ranked(trials: &[Trial]) -> Vec<&Trial> {
     ranked
 }
 
-/// How much is tried of a space, and by which chance.
+/// The budget and the random key of a search.
 pub(crate) struct Plan {
     pub(crate) space: Space,
     /// The number of candidates; in an evolution, the number of trials.
@@ -131,7 +131,7 @@ pub(crate) struct Plan {
     pub(crate) first: Option<Candidate>,
 }
 
-/// What is tried next.
+/// The next trial.
 struct Next {
     candidate: Candidate,
     epochs: u64,
@@ -141,7 +141,7 @@ struct Next {
 /// Tries a candidate for a number of epochs, in a round; `None` ends the search.
 pub(crate) type Try<'t> = dyn FnMut(&Candidate, u64, usize) -> Result<Option<Trial>, Failure> + 't;
 
-/// How many candidates live at a time in an evolution.
+/// The population size of an evolution.
 const POPULATION: usize = 6;
 
 impl Plan {

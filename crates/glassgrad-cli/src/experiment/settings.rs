@@ -24,7 +24,7 @@ const MOST: u64 = 1 << 31;
 /// The widest layer, and the longest of anything else, in the studio.
 const WIDEST: usize = 4096;
 
-/// Where a setting stands in the studio's form.
+/// The section of the studio's form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Form {
     Main,

@@ -47,7 +47,7 @@ pub(crate) struct Outcome {
     pub(crate) steps: u64,
     /// Whether the user stopped it early.
     pub(crate) stopped: bool,
-    /// What the user should know about the checkpoint that it was resumed from.
+    /// Warnings about the checkpoint that it was resumed from.
     pub(crate) warnings: Vec<String>,
     pub(crate) kept: Kept,
 }
@@ -81,7 +81,7 @@ fn once<T>(kept: &OnceCell<T>, make: impl FnOnce() -> Result<T, Error>) -> Resul
     }
 }
 
-/// How an experiment can end badly.
+/// The error of a run.
 pub(crate) enum RunError {
     Failed(Failure),
     /// The loss was not a number; the last good network is there.
@@ -139,7 +139,7 @@ impl Study {
         Ok(study)
     }
 
-    /// How many examples a step sees.
+    /// The batch size.
     pub(crate) fn batch(&self) -> usize {
         match self.settings.batch {
             0 => self.task.training.len(),
@@ -147,7 +147,7 @@ impl Study {
         }
     }
 
-    /// How many steps an epoch has.
+    /// Steps per epoch.
     pub(crate) fn batches(&self) -> u64 {
         Batches::new(self.batch(), Key::new(0)).count(&self.task.training)
     }
@@ -220,13 +220,13 @@ impl Study {
 }
 
 /// From a network to the sizes of its gradients and numbers.
-type Look<'o> = dyn Fn(&Network) -> Result<Vec<Norms>, Error> + 'o;
+type NormsProgram<'o> = dyn Fn(&Network) -> Result<Vec<Norms>, Error> + 'o;
 
 /// Records the history: loss and learning rate of each epoch, the score on the test set, norms of weights and gradients.
 struct Recorder<'o> {
     history: &'o RefCell<History>,
     evaluator: Evaluator<'o>,
-    sizes: Box<Look<'o>>,
+    sizes: Box<NormsProgram<'o>>,
     rate: f64,
     epochs: u64,
     /// When the epoch began: evaluation is not counted.

@@ -1,4 +1,4 @@
-//! What is learnt: examples in a training set and a test set, and what the answers mean.
+//! A learning task: training set, test set, and the meaning of the targets.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::terminal::counted;
 /// Inputs and targets, scaled, in the numbers of the network.
 pub(crate) type Part = Arc<Examples<(Tensor, Tensor)>>;
 
-/// How the numbers of an example belong together.
+/// The layout of the features of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum View {
@@ -42,7 +42,7 @@ impl View {
     }
 }
 
-/// What the answers mean.
+/// The kind of the targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -88,7 +88,7 @@ pub(crate) struct Description {
     pub(crate) features: Vec<String>,
     /// For a table, its columns, with all words that they may hold.
     pub(crate) columns: Vec<(String, Option<Vec<String>>)>,
-    /// What was done to the features: one number for all of them, or one for each.
+    /// The scaling of the features: one factor for all of them, or one for each.
     pub(crate) scale: Scale,
 }
 
@@ -212,7 +212,7 @@ impl Description {
     }
 }
 
-/// What is done to features.
+/// Scaling of features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scaling {
     /// Nothing.

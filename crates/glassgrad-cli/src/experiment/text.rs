@@ -29,7 +29,7 @@ impl Text {
         Ok(Text { symbols: characters.chars().map(place).collect(), alphabet })
     }
 
-    /// How many characters at the beginning are learnt.
+    /// The length of the training text.
     pub(crate) fn learnt(&self, test: f64) -> usize {
         ((1.0 - test) * self.symbols.len() as f64).round() as usize
     }

@@ -1,4 +1,4 @@
-//! What the units of the first layer look for, where examples are images.
+//! First-layer weights as images, where examples are images.
 
 use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
@@ -11,11 +11,11 @@ use super::task::View;
 pub(crate) struct Units {
     /// The weights of each, row by row.
     pub(crate) tiles: Vec<Vec<f64>>,
-    /// How wide an image of weights is.
+    /// The width of an image of weights.
     pub(crate) width: usize,
-    /// How many units there are in all.
+    /// The total number of units.
     pub(crate) all: usize,
-    /// What they are called: units, or kernels.
+    /// Their name: units, or kernels.
     pub(crate) what: &'static str,
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn replayed(study: &Study, number: u64) -> Result<LastStep, Error> {
     session.last()?.ok_or_else(|| failed("training takes no step".to_owned()))
 }
 
-/// What comes after a step, bit for bit as training makes it.
+/// The state after a step, bit-identical to that of training.
 pub(crate) fn after_step(study: &Study, optimizer: &Optimizer, last: &LastStep) -> Result<Moment, Error> {
     let stepped = compile(|(moment, given): &(Moment, Given)| step(study, optimizer, None, moment, given));
     let mut moment = (last.parameters.clone(), last.state.clone());

@@ -1,4 +1,4 @@
-//! What stands first: the result in one line, and what was done.
+//! Head of the report: the result in one line, and the settings.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::tree::Tree as _;

@@ -6,7 +6,7 @@ use crate::experiment::task::Description;
 
 pub(super) use crate::chart::escaped;
 
-/// What pages look like: by day, by night, on paper, from the width of a telephone on.
+/// The style sheet: light and dark themes, print, and responsive layout.
 const STYLE: &str = include_str!("style.css");
 
 /// Nothing may be fetched or run: a page is only what it holds.

@@ -1,4 +1,4 @@
-//! Where files from the net are kept.
+//! The cache directory of downloads.
 
 use std::env;
 use std::path::PathBuf;

@@ -10,9 +10,9 @@ use glassgrad::error::Error;
 use super::cache;
 use super::download::{Download, Patience, Progress};
 
-/// Where the files are looked for, and whether those that are not there are fetched.
+/// The location of data files, and whether missing ones are downloaded.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct DataLocation {
     /// The folder; the cache of the program if there is none.
     pub(crate) folder: Option<PathBuf>,
     /// Whether files may be fetched from the net into the folder.
@@ -74,35 +74,35 @@ const FASHION: Set = Set {
 };
 
 /// 60,000 handwritten digits and 10,000 for tests, `f32[examples, 1, 28, 28]` with ink from 0 to 1.
-pub(crate) fn mnist(place: &Place, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
+pub(crate) fn mnist(place: &DataLocation, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
     MNIST.source(place, progress)
 }
 
 /// As many pictures of clothing, in the same form.
-pub(crate) fn fashion_mnist(place: &Place, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
+pub(crate) fn fashion_mnist(place: &DataLocation, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
     FASHION.source(place, progress)
 }
 
 /// Whether the files of MNIST are in a place.
-pub(crate) fn has_mnist(place: &Place) -> bool {
+pub(crate) fn has_mnist(place: &DataLocation) -> bool {
     MNIST.is_in(place)
 }
 
 /// Whether those of Fashion-MNIST are.
-pub(crate) fn has_fashion_mnist(place: &Place) -> bool {
+pub(crate) fn has_fashion_mnist(place: &DataLocation) -> bool {
     FASHION.is_in(place)
 }
 
 impl Set {
-    fn folder(&self, place: &Place) -> Result<PathBuf, Error> {
+    fn folder(&self, place: &DataLocation) -> Result<PathBuf, Error> {
         place.folder.clone().map_or_else(|| cache::folder(self.name), Ok)
     }
 
-    fn is_in(&self, place: &Place) -> bool {
+    fn is_in(&self, place: &DataLocation) -> bool {
         self.folder(place).is_ok_and(|folder| self.files.iter().all(|file| found(&folder, file.name).is_some()))
     }
 
-    fn source(&self, place: &Place, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
+    fn source(&self, place: &DataLocation, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
         let folder = self.folder(place)?;
         let mut paths = Vec::new();
         for file in &self.files {
@@ -179,8 +179,8 @@ mod tests {
         folder
     }
 
-    fn place(folder: &Path) -> Place {
-        Place { folder: Some(folder.to_owned()), ..Place::default() }
+    fn place(folder: &Path) -> DataLocation {
+        DataLocation { folder: Some(folder.to_owned()), ..DataLocation::default() }
     }
 
     /// Two images of 2 × 2 pixels for training and one for tests.

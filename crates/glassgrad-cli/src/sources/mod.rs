@@ -1,4 +1,4 @@
-//! Where data come from, one file a source. Each is recorded as a [`glassgrad::data::Source`].
+//! Data sources, one file each. Each is recorded as a [`glassgrad::data::Source`].
 
 mod cache;
 mod digits;
@@ -10,7 +10,7 @@ mod synthetic;
 pub(crate) use digits::digits;
 pub(crate) use download::Progress;
 pub(crate) use iris::{IRIS, iris};
-pub(crate) use mnist::{Place, fashion_mnist, has_fashion_mnist, has_mnist, mnist};
+pub(crate) use mnist::{DataLocation, fashion_mnist, has_fashion_mnist, has_mnist, mnist};
 pub(crate) use synthetic::{function_names, synthetic};
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_has_a_name_can_be_made() {
+    fn every_named_dataset_can_be_sampled() {
         for name in names() {
             let source = synthetic(name, Key::new(1), 60, 0.1).unwrap();
             assert_eq!((source.examples.len(), source.name.as_str()), (60, name));

@@ -87,14 +87,14 @@ impl Places {
             oldest.evict();
             seats.retain(|seat| !Arc::ptr_eq(seat, &oldest));
         }
-        let state = State { phase: Phase::Idle, since: Instant::now(), is_evicted: false, waker: None };
+        let state = ConnectionState { phase: Phase::Idle, since: Instant::now(), is_evicted: false, waker: None };
         let seat = Arc::new(Seat { address, state: Mutex::new(state), places: Arc::clone(places) });
         seats.push(Arc::clone(&seat));
         Some(seat)
     }
 }
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     /// No byte of a request has come.
@@ -116,21 +116,21 @@ impl Phase {
 /// The place of a connection, which the server and its requests share.
 pub(super) struct Seat {
     address: IpAddr,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     places: Arc<Places>,
 }
 
-struct State {
+struct ConnectionState {
     phase: Phase,
     /// When the connection was opened, or bytes of its last answer were taken.
     since: Instant,
     is_evicted: bool,
-    /// Who waits for bytes of it.
+    /// The waker of the task that reads it.
     waker: Option<Waker>,
 }
 
 impl Seat {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ impl Drop for Answering {
     }
 }
 
-/// What requests know of their connection.
+/// The connection of a request.
 #[derive(Clone)]
 pub(super) struct Connection(pub(super) Arc<Seat>);
 
@@ -194,7 +194,7 @@ pub(super) struct Guest {
     /// When bytes last came.
     heard: Instant,
     reading: Pin<Box<Sleep>>,
-    /// How long the client has not taken what is written to it.
+    /// Since when writes to the client are blocked.
     writing: Option<Pin<Box<Sleep>>>,
 }
 

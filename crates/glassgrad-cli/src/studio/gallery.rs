@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-/// An example: the group it belongs to, its title, what it shows, and its question.
+/// An example: the group it belongs to, its title, what it shows, and its input.
 struct Example {
     group: &'static str,
     title: &'static str,
     shows: &'static str,
-    question: Question,
+    input: Input,
 }
 
-enum Question {
+enum Input {
     /// An expression with values, and what else is chosen on the page, as in `mode=forward`.
     Scalar(&'static str, &'static str, &'static [(&'static str, &'static str)]),
     /// A matrix expression with its symbols and sizes, what to differentiate by, and the order.
@@ -21,10 +21,10 @@ enum Question {
     Network(&'static str, &'static [(&'static str, &'static str)]),
 }
 
-use Question::{Matrix, Network, Scalar};
+use Input::{Matrix, Network, Scalar};
 
-const fn example(group: &'static str, title: &'static str, shows: &'static str, question: Question) -> Example {
-    Example { group, title, shows, question }
+const fn example(group: &'static str, title: &'static str, shows: &'static str, input: Input) -> Example {
+    Example { group, title, shows, input }
 }
 
 const WORKED: &str = "Worked examples of the literature";
@@ -229,7 +229,7 @@ impl Example {
         let listed = |chosen: &[(&str, &str)]| -> String {
             chosen.iter().map(|(name, value)| format!("&{name}={}", quoted(value))).collect()
         };
-        match &self.question {
+        match &self.input {
             Network(data, chosen) => format!("#/train?data={data}{}", listed(chosen)),
             Scalar(expression, at, chosen) => {
                 let chosen = listed(chosen);
@@ -241,9 +241,9 @@ impl Example {
         }
     }
 
-    /// What it is about, as text.
+    /// Its subject, as text.
     fn expression(&self) -> String {
-        match self.question {
+        match self.input {
             Scalar(expression, ..) | Matrix(expression, ..) => expression.to_owned(),
             Network(data, chosen) => {
                 let chosen: Vec<String> = chosen.iter().map(|(name, value)| format!("{name} {value}")).collect();
@@ -276,7 +276,7 @@ mod tests {
     fn every_example_can_be_read() {
         assert!(EXAMPLES.len() >= 17);
         for example in EXAMPLES {
-            match example.question {
+            match example.input {
                 Scalar(expression, at, _) => {
                     let read = parse(expression).unwrap_or_else(|error| panic!("{error}"));
                     let mut given: Vec<&str> = at.split(',').filter_map(|pair| Some(pair.split_once(':')?.0)).collect();

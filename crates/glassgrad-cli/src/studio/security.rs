@@ -1,4 +1,4 @@
-//! Who may ask, and what the page may do.
+//! Authentication of requests, and the security headers of responses.
 //!
 //! A server on one's own machine is within reach of every page that the same browser shows. Three doors are kept:
 //!
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 /// The cookie that keeps the token.
 const COOKIE: &str = "glassgrad-studio";
 
-/// What every answer says: the page runs its own code only, asks its own server only, and is shown in no other page.
+/// The headers of every response: the page runs only its own code, connects only to its own server, and cannot be framed.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -49,7 +49,7 @@ impl Guard {
         Ok(Guard { is_local, token })
     }
 
-    /// What stands behind the address that is printed.
+    /// The query of the printed address.
     pub(super) fn query(&self) -> String {
         self.token.as_ref().map_or(String::new(), |token| format!("?token={token}"))
     }

@@ -19,11 +19,11 @@ use super::security::{Guard, guarded};
 use super::train::{self, Registry};
 use super::{api, assets};
 use crate::failure::{Failure, print};
-use crate::sources::Place;
+use crate::sources::DataLocation;
 
 /// The longest request, in bytes.
 const LARGEST_REQUEST: usize = 64 * 1024;
-/// How many questions are worked on at the same time.
+/// The number of requests that are processed at the same time.
 const AT_ONCE: usize = 4;
 /// The stack of a thread: nesting is limited by number where text is read, and this holds that many levels.
 const STACK: usize = 16 << 20;
@@ -34,8 +34,8 @@ pub(crate) struct Settings {
     pub(crate) port: u16,
     pub(crate) opens_browser: bool,
     /// The search path of large datasets.
-    pub(crate) places: Place,
-    /// How long a run stays when no page shows it.
+    pub(crate) places: DataLocation,
+    /// The lifetime of a run without watchers.
     pub(crate) linger: Duration,
     /// The longest time from the first to the last byte of the head of a request.
     pub(crate) header_timeout: Duration,

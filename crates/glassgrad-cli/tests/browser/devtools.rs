@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// No answer takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The browser's path, or nothing after it was told that the test is skipped.
+/// The browser's path, or `None` after a message that the test is skipped.
 pub(crate) fn chromium() -> Option<PathBuf> {
     let is_required = std::env::var("GLASSGRAD_BROWSER").is_ok_and(|value| value == "required");
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/chromium");

@@ -115,7 +115,7 @@ fn of_a_bad_one(browser: &mut Browser) {
     let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:\">";
     let image = "<img src=\"elsewhere.png\">";
     for (html, complains, asks) in [
-        // What a policy forbids is told of too.
+        // Violations of the content security policy are reported too.
         (format!("<!DOCTYPE html>{policy}{image}"), true, true),
         (format!("<!DOCTYPE html>{image}"), true, true),
         ("<!DOCTYPE html><script>console.log('hello')</script>".to_owned(), true, false),

@@ -295,7 +295,7 @@ fn numbers_out_of_range_are_refused_and_no_run_is_lost() {
 }
 
 #[test]
-fn a_page_that_leads_here_from_a_file_gets_the_cookie_and_goes_on() {
+fn a_page_opened_from_a_file_gets_the_cookie_and_is_redirected() {
     let studio = Studio::start(&["--host", "0.0.0.0"]);
     let token = studio.token.clone().expect("a token is printed");
     let led = studio.request("GET", &format!("/?token={token}"), &[("Sec-Fetch-Site", "cross-site")], "");

@@ -18,12 +18,12 @@ fn folder() -> PathBuf {
 
 /// Chooses a value as a person does, so that the page hears of it.
 fn choose(browser: &mut Browser, id: &str, value: &str) {
-    let told = format!(
+    let script = format!(
         "(() => {{ const own = document.getElementById({}); own.value = {}; own.dispatchEvent(new Event('change', {{ bubbles: true }})); return own.value; }})()",
         json!(id),
         json!(value)
     );
-    assert_eq!(browser.evaluate(&told), value, "{id}");
+    assert_eq!(browser.evaluate(&script), value, "{id}");
 }
 
 fn click(browser: &mut Browser, selector: &str) {
@@ -78,10 +78,10 @@ fn a_network_learns_while_it_is_watched() {
 
     // What the page shows is what the library says.
     let run = run_of(browser);
-    let told = sent(&studio, run);
-    assert_eq!(text(browser, "#state-test"), told["state"]["test"]["shown"].as_str().expect("a text"));
-    assert!(told["state"]["test"]["number"].as_f64() >= Some(0.99), "{}", told["state"]);
-    let right = told["confusion"]["seen"]["right"].as_u64().expect("a count");
+    let latest = sent(&studio, run);
+    assert_eq!(text(browser, "#state-test"), latest["state"]["test"]["shown"].as_str().expect("a text"));
+    assert!(latest["state"]["test"]["number"].as_f64() >= Some(0.99), "{}", latest["state"]);
+    let right = latest["confusion"]["seen"]["right"].as_u64().expect("a count");
     assert_eq!(text(browser, "#view-confusion caption"), format!("{right} of 500 correct"));
     assert_eq!(browser.evaluate("document.querySelectorAll('#view-boundary circle').length"), 1000);
     // The boundary is seen: the two corners that belong to different moons have different colours.
@@ -130,7 +130,7 @@ fn a_network_learns_while_it_is_watched() {
 }
 
 #[test]
-fn what_goes_wrong_is_told() {
+fn errors_are_reported() {
     let Some((studio, mut browser)) = visited("wrong") else { return };
     let browser = &mut browser;
     open(browser, &studio, "#/train?data=function&layers=8,0", 1280, "light");
@@ -146,7 +146,7 @@ fn what_goes_wrong_is_told() {
     browser.until("!document.getElementById('train-trouble').hidden && document.getElementById('train-trouble').offsetParent !== null");
     assert!(text(browser, "#train-trouble-text").contains("the loss is"));
     assert_eq!(text(browser, "#state-phase"), "failed");
-    // A run that is gone is told, and can be made again.
+    // A deleted run is reported, and can be started again.
     open(browser, &studio, "#/train?data=moons&run=99", 1280, "light");
     browser.until("document.getElementById('train-problem').textContent.includes('Run 99 was deleted')");
     is_quiet(browser);
@@ -199,7 +199,7 @@ fn models_are_kept_exported_loaded_and_compared() {
 }
 
 #[test]
-fn a_digit_is_drawn_and_told() {
+fn a_digit_is_drawn_and_predicted() {
     let Some((studio, mut browser)) = visited("drawing") else { return };
     let browser = &mut browser;
     open(browser, &studio, "#/draw", 1280, "light");
@@ -226,9 +226,9 @@ fn a_digit_is_drawn_and_told() {
     // The same drawing, asked by a script: the page has computed nothing of its own.
     let ink = browser.evaluate("(() => { const pad = document.getElementById('draw-pad'); const data = pad.getContext('2d').getImageData(0, 0, 112, 112).data; return Array.from({ length: 112 * 112 }, (_, k) => data[4 * k + 3]); })()");
     let drawn = studio.ask(&format!("/api/runs/{run}/look"), &json!({ "at": "drawn", "ink": ink, "from": [112, 112] }));
-    let told = drawn["predicted"].as_u64().expect("a class") as usize;
-    assert_eq!(drawn["names"][told], "1");
-    let share = format!("{:.1} %", 100.0 * drawn["shares"][told].as_f64().expect("a share"));
+    let predicted = drawn["predicted"].as_u64().expect("a class") as usize;
+    assert_eq!(drawn["names"][predicted], "1");
+    let share = format!("{:.1} %", 100.0 * drawn["shares"][predicted].as_f64().expect("a share"));
     browser.until(&format!("document.querySelector('#draw-shares .predicted b').textContent === '{share}'"));
     picture(browser, "studio-draw", 760);
     // The gradient of another class is another.

@@ -16,7 +16,7 @@ const WATCHED: Duration = Duration::from_secs(60);
 const UNWATCHED: Duration = Duration::from_secs(10);
 
 fn steps(studio: &Studio, run: u64) -> u64 {
-    // A pause, so that what is told is of this moment, and not half a second old.
+    // A pause, so that the published state is current, and not half a second old.
     studio.ask(&format!("/api/runs/{run}/order"), &json!({ "do": "pause" }));
     loop {
         let state = studio.request("GET", &format!("/api/runs/{run}"), &[], "").json()["state"].clone();
@@ -82,6 +82,6 @@ fn a_run_that_is_watched_for_ten_minutes() {
         held[1],
         held[held.len() - 1]
     );
-    // What is measured is told and not asserted; what does not depend on the machine is.
+    // Measurements are printed and not asserted; what does not depend on the machine is.
     assert!(held[held.len() - 1] < held[1] + held[1] / 4, "memory grows: {held:?}");
 }

@@ -31,16 +31,17 @@ fn answers_are_those_of_the_commands() {
         let asked =
             json!({ "expression": text, "at": { "x1": 2, "x2": "10/2" }, "output": number, "wrt": "x2", "order": 3 });
         let got = studio.ask("/api/explore", &asked);
-        let told = command(&["grad", text, "--at", "x1=2,x2=5", "--output", output, "--hessian", "--table"]);
-        assert_eq!(got["value"], told["value"]);
+        let printed = command(&["grad", text, "--at", "x1=2,x2=5", "--output", output, "--hessian", "--table"]);
+        assert_eq!(got["value"], printed["value"]);
         for gradient in got["gradient"].as_array().expect("a list") {
-            assert_eq!(gradient["value"], told["gradient"][gradient["variable"].as_str().expect("a name")]);
+            assert_eq!(gradient["value"], printed["gradient"][gradient["variable"].as_str().expect("a name")]);
         }
-        assert_eq!(got["hessian"]["dense"], told["hessian"]["dense"]);
-        let [rows, own] = [&got["forward"]["rows"], &told["forward"]["x2"]].map(|rows| rows.as_array().expect("rows"));
+        assert_eq!(got["hessian"]["dense"], printed["hessian"]["dense"]);
+        let [rows, own] =
+            [&got["forward"]["rows"], &printed["forward"]["x2"]].map(|rows| rows.as_array().expect("rows"));
         assert_eq!(rows.len(), own.len());
         assert!(rows.iter().zip(own).all(|(row, own)| row["tangent"] == own["tangent"]));
-        let [steps, own] = [&got["reverse"]["steps"], &told["reverse"]].map(|rows| rows.as_array().expect("steps"));
+        let [steps, own] = [&got["reverse"]["steps"], &printed["reverse"]].map(|rows| rows.as_array().expect("steps"));
         assert_eq!(steps.len(), own.len());
         assert!(steps.iter().zip(own).all(|(step, own)| step["adjoint"] == own["adjoint"]));
         let series = command(&["grad", text, "--at", "x1=2,x2=5", "--output", output, "--wrt", "x2", "--order", "3"]);
@@ -68,16 +69,16 @@ fn comparisons_and_matrices_are_those_of_the_commands() {
     let sizes = "T: n n, U: n k, V: n k, n=1000, k=10";
     let asked = json!({ "expression": "norm2(T - U*V')^2", "wrt": "U", "order": 2, "sizes": sizes });
     let got = studio.ask("/api/derive", &asked);
-    let told = command(&["derive", "norm2(T - U*V')^2", "--wrt", "U", "--order", "2", "--sizes", sizes]);
+    let printed = command(&["derive", "norm2(T - U*V')^2", "--wrt", "U", "--order", "2", "--sizes", sizes]);
     for field in ["einstein", "matrix", "held_bytes", "dense_bytes", "structure"] {
-        assert_eq!(got[field], told[field], "{field}");
+        assert_eq!(got[field], printed[field], "{field}");
     }
     assert_eq!(got["held_bytes"], 800);
     assert!(got["math"]["einstein"].as_str().is_some_and(|math| math.contains("<msub>")), "{got}");
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_are_reported_with_their_span() {
     let studio = Studio::start(&[]);
     let error = |question: Value| studio.ask("/api/explore", &question)["error"].clone();
     let unknown = error(json!({ "expression": "ln(x) + tahn(y)" }));
@@ -115,7 +116,7 @@ fn ctrl_c_ends_it_well() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn a_port_in_use_is_reported() {
     let studio = Studio::start(&[]);
     let port = studio.host.rsplit(':').next().expect("a port");
     let output = Command::new(env!("CARGO_BIN_EXE_glassgrad")).args(["studio", "--no-open", "--port", port]).output();

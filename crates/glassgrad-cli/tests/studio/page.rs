@@ -54,14 +54,15 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
     let Some((studio, mut browser)) = visited("steps") else { return };
     let browser = &mut browser;
     let asked = json!({ "expression": "ln(x1) + x1*x2 - sin(x2)", "at": { "x1": 2, "x2": 5 } });
-    let told = studio.ask("/api/explore", &asked);
+    let answer = studio.ask("/api/explore", &asked);
     open(browser, &studio, "", 1280, "light");
     browser.until(READY);
     // The first screen is the whole answer.
     assert_eq!(text(browser, "[data-result=value]"), "11.6521");
     assert_eq!(text(browser, "[data-result=x1]"), "5.5");
-    assert_eq!(text(browser, "[data-result=x2]"), told["gradient"][1]["shown"].as_str().expect("a text"));
-    let (values, steps) = (texts(&told["nodes"], "shown"), told["reverse"]["steps"].as_array().expect("steps").clone());
+    assert_eq!(text(browser, "[data-result=x2]"), answer["gradient"][1]["shown"].as_str().expect("a text"));
+    let (values, steps) =
+        (texts(&answer["nodes"], "shown"), answer["reverse"]["steps"].as_array().expect("steps").clone());
 
     browser.press("Home");
     assert_eq!(text(browser, "#step-count"), format!("0 of {}", values.len() + steps.len()));
@@ -98,7 +99,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
     browser.press("m");
     assert_eq!(browser.evaluate("document.querySelector('input[name=mode]:checked').value"), "forward");
     browser.press("Home");
-    let tangents = texts(&told["forward"]["rows"], "shown");
+    let tangents = texts(&answer["forward"]["rows"], "shown");
     for done in 1..=tangents.len() {
         browser.press("ArrowRight");
         let reached: Vec<String> = (0..tangents.len())
@@ -114,7 +115,7 @@ fn both_sweeps_are_stepped_through_by_keys_alone() {
     open(browser, &studio, &hash, 1280, "light");
     browser.until(READY);
     assert_eq!(text(browser, "#step-count"), "6 of 7");
-    // It also goes by itself, and stops when it is told to.
+    // It also plays by itself, and stops on request.
     browser.press("Home");
     browser.press(" ");
     browser.until("document.getElementById('step-count').textContent === '2 of 7'");
@@ -178,9 +179,9 @@ fn what_is_typed_is_answered_or_explained() {
     browser.until("document.querySelector('[data-result=value]').textContent !== '2'");
     let at = browser.evaluate("document.getElementById('value-x').value");
     let at: f64 = at.as_str().and_then(|text| text.parse().ok()).expect("a number");
-    let told = studio.ask("/api/explore", &json!({ "expression": "x^2 + y; x*y", "at": { "x": at } }));
-    browser.until(&format!("document.querySelector('[data-result=value]').textContent === {}", told["shown"]));
-    assert_eq!(text(browser, "[data-result=x]"), told["gradient"][0]["shown"].as_str().expect("a text"));
+    let answer = studio.ask("/api/explore", &json!({ "expression": "x^2 + y; x*y", "at": { "x": at } }));
+    browser.until(&format!("document.querySelector('[data-result=value]').textContent === {}", answer["shown"]));
+    assert_eq!(text(browser, "[data-result=x]"), answer["gradient"][0]["shown"].as_str().expect("a text"));
     assert_eq!(browser.evaluate(places), before, "nothing jumps");
     assert_eq!(browser.evaluate(boxes), drawn, "the graph stays where it is");
     is_quiet(browser);

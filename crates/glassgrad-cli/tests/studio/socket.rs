@@ -14,7 +14,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Opens the stream of a run; the status is told if it is refused.
+    /// Opens the stream of a run; the status is returned if it is refused.
     pub(crate) fn open(studio: &Studio, path: &str, origin: Option<&str>) -> Result<Socket, u16> {
         let mut stream = TcpStream::connect(&studio.host).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");

@@ -34,7 +34,7 @@ fn until(studio: &Studio, id: u64, phase: &str) -> Value {
     until_it(studio, id, |state| state["phase"] == phase)
 }
 
-fn tell(studio: &Studio, id: u64, order: &Value) -> Value {
+fn command(studio: &Studio, id: u64, order: &Value) -> Value {
     studio.ask(&format!("/api/runs/{id}/order"), order)
 }
 
@@ -53,9 +53,9 @@ fn a_run_learns_what_the_command_learns() {
     let studio = Studio::start(&[]);
     let id = begin(&studio, &json!({ "data": "moons", "options": { "epochs": 30, "seed": 3 } }));
     let end = until(&studio, id, "finished");
-    let told = trained(&["moons", "--epochs", "30", "--seed", "3"]);
-    assert_eq!(end["step"], told["steps"]);
-    assert_eq!(end["test"]["loss"], told["test_loss"], "bit for bit");
+    let printed = trained(&["moons", "--epochs", "30", "--seed", "3"]);
+    assert_eq!(end["step"], printed["steps"]);
+    assert_eq!(end["test"]["loss"], printed["test_loss"], "bit for bit");
     assert!(end["test"]["number"].as_f64() >= Some(0.99), "{end}");
     let all = studio.request("GET", &format!("/api/runs/{id}"), &[], "").json();
     assert_eq!(all["about"]["command"], "glassgrad train moons --epochs 30 --seed 3");
@@ -73,28 +73,28 @@ fn a_run_is_paused_stepped_slowed_and_stopped() {
     assert_eq!(until(&studio, id, "paused")["step"], 0);
     // A weight has no last step yet.
     let early = look(&studio, id, &json!({ "at": "weight", "path": "layers.0.weight", "place": [0, 0] }));
-    assert!(early["error"]["message"].as_str().is_some_and(|told| told.contains("no step")), "{early}");
-    tell(&studio, id, &json!({ "do": "go", "steps": 5 }));
+    assert!(early["error"]["message"].as_str().is_some_and(|message| message.contains("no step")), "{early}");
+    command(&studio, id, &json!({ "do": "go", "steps": 5 }));
     until_it(&studio, id, |state| state["step"] == 5 && state["phase"] == "paused");
     // Another rate counts from the next step on, and its decomposition says so.
-    tell(&studio, id, &json!({ "do": "rate", "rate": 0.5 }));
+    command(&studio, id, &json!({ "do": "rate", "rate": 0.5 }));
     until_it(&studio, id, |state| state["rate"] == 0.5);
     let before = look(&studio, id, &json!({ "at": "weight", "path": "layers.1.weight", "place": [2, 3] }));
     assert_eq!((&before["step"], &before["rate"]), (&json!(5), &json!(0.02)));
-    tell(&studio, id, &json!({ "do": "go", "steps": 1 }));
+    command(&studio, id, &json!({ "do": "go", "steps": 1 }));
     until_it(&studio, id, |state| state["step"] == 6 && state["phase"] == "paused");
     let after = look(&studio, id, &json!({ "at": "weight", "path": "layers.1.weight", "place": [2, 3] }));
     assert_eq!((&after["step"], &after["rate"]), (&json!(6), &json!(0.5)));
     assert_eq!(after["before"], before["after"], "one step begins where the other ended");
-    // Slow, it makes as many steps as it is told to.
-    tell(&studio, id, &json!({ "do": "pace", "pace": 20 }));
-    tell(&studio, id, &json!({ "do": "go" }));
+    // At a limited pace it takes as many steps as requested.
+    command(&studio, id, &json!({ "do": "pace", "pace": 20 }));
+    command(&studio, id, &json!({ "do": "go" }));
     std::thread::sleep(Duration::from_millis(1000));
     let steps = state(&studio, id)["step"].as_u64().expect("a count");
     assert!((10..=30).contains(&steps), "{steps} steps after a second of twenty");
-    tell(&studio, id, &json!({ "do": "stop" }));
+    command(&studio, id, &json!({ "do": "stop" }));
     let end = until(&studio, id, "stopped");
-    tell(&studio, id, &json!({ "do": "go" }));
+    command(&studio, id, &json!({ "do": "go" }));
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(state(&studio, id), end, "what was stopped stays so");
     for wrong in [json!({ "do": "rate", "rate": -1 }), json!({ "do": "rate", "rate": "x" }), json!({ "do": "dance" })] {
@@ -112,8 +112,8 @@ fn a_loss_that_is_not_finite_is_explained() {
     let options = json!({ "epochs": 50, "optimizer": "sgd", "lr": 1e30, "loss": "mse" });
     let id = begin(&studio, &json!({ "data": "function", "options": options }));
     let end = until(&studio, id, "failed");
-    let told = end["trouble"]["message"].as_str().expect("a message");
-    assert!(told.contains("the loss is") && told.contains("in step"), "{told}");
+    let message = end["trouble"]["message"].as_str().expect("a message");
+    assert!(message.contains("the loss is") && message.contains("in step"), "{message}");
     assert!(end["trouble"]["step"].as_u64() > Some(0));
     // The last good network can still be asked.
     let audit = look(&studio, id, &json!({ "at": "audit" }));
@@ -152,7 +152,7 @@ fn every_question_about_the_inside_is_answered() {
         json!({ "at": "drawn", "ink": [], "from": [0, 0] }),
     ] {
         let answer = look(&studio, id, &wrong);
-        assert!(answer["error"]["message"].as_str().is_some_and(|told| !told.is_empty()), "{wrong}: {answer}");
+        assert!(answer["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{wrong}: {answer}");
     }
 }
 
@@ -168,9 +168,9 @@ fn models_leave_and_come_back() {
     std::fs::write(&path, &bytes).expect("a file");
     let table = path.with_extension("csv");
     std::fs::write(&table, "x,y\n0.5,1.0\n0.5,-0.5\n").expect("a file");
-    let told =
+    let output =
         Command::new(env!("CARGO_BIN_EXE_glassgrad")).arg("predict").arg(&path).arg(&table).output().expect("it runs");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // The studio goes on with it.
     let answer = studio.send_bytes("/api/models", &bytes);
     let loaded = answer["id"].as_u64().unwrap_or_else(|| panic!("{answer}"));
@@ -192,8 +192,8 @@ fn what_is_too_much_is_refused() {
     let studio = Studio::start(&[]);
     let refused = |question: Value| {
         let answer = studio.request("POST", "/api/runs", &[], &question.to_string());
-        let told = answer.json()["error"]["message"].clone();
-        told.as_str().unwrap_or_else(|| panic!("{question} was not refused: {}", answer.body)).to_owned()
+        let message = answer.json()["error"]["message"].clone();
+        message.as_str().unwrap_or_else(|| panic!("{question} was not refused: {}", answer.body)).to_owned()
     };
     assert!(refused(json!({ "data": "moons", "options": { "layers": [100_000] } })).contains("at most 4096 wide"));
     assert!(refused(json!({ "data": "moons", "options": { "layers": [4096, 4096] } })).contains("weights"));
@@ -289,7 +289,7 @@ fn those_who_watch_see_it_happen_and_those_who_leave_free_it() {
     }
     // What is kept stays, and who frees it tells everyone.
     let id = begin(&studio, &json!({ "data": "moons", "options": { "epochs": 2 } }));
-    tell(&studio, id, &json!({ "do": "keep", "kept": true }));
+    command(&studio, id, &json!({ "do": "keep", "kept": true }));
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(state(&studio, id)["phase"], "finished");
     let mut socket = Socket::open(&studio, &format!("/api/runs/{id}/stream"), None).expect("a stream");

@@ -262,7 +262,7 @@ macro_rules! stored {
 }
 stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
 
-/// Where elements are.
+/// The storage of elements.
 #[derive(Debug)]
 enum Storage {
     Host(HostStorage),
@@ -299,11 +299,11 @@ struct DeviceStorage {
 pub(crate) trait DeviceMemory: fmt::Debug + Send + Sync {
     /// The element type.
     fn dtype(&self) -> DType;
-    /// How many elements there are.
+    /// The number of elements.
     fn len(&self) -> usize;
     /// A copy in host memory, after everything that writes to it is done.
     fn download(&self) -> Result<Buffer, String>;
-    /// What its executor downcasts.
+    /// For downcasting by its executor.
     fn as_any(&self) -> &dyn Any;
 }
 

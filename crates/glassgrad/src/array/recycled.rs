@@ -14,7 +14,7 @@ pub(crate) const SMALLEST_BYTES: usize = 1 << 16;
 const MOST_BYTES: usize = 1 << 26;
 
 thread_local! {
-    /// What was given back on this thread, the latest last.
+    /// The free list of this thread, the latest last.
     static KEPT: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 

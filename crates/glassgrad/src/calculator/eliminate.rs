@@ -3,12 +3,12 @@
 use super::indexed::Term;
 use super::recognise::Builder;
 use crate::einsum::Label;
-use crate::lang::matrix::{Constant, Function, Operator, Place, Syntax};
+use crate::lang::matrix::{Constant, Function, NodeId, Operator, Syntax};
 
 /// A column vector on a vertex, as a product, raised to a power element by element.
 #[derive(Clone)]
 pub(super) struct Weight {
-    pub(super) chain: Vec<Place>,
+    pub(super) chain: Vec<NodeId>,
     pub(super) exponent: i32,
 }
 
@@ -17,18 +17,18 @@ pub(super) struct Weight {
 pub(super) struct Edge {
     pub(super) from: Label,
     pub(super) to: Label,
-    pub(super) chain: Vec<Place>,
+    pub(super) chain: Vec<NodeId>,
 }
 
 /// A term as a graph.
 #[derive(Default)]
-pub(super) struct Graph {
+pub(super) struct LabelGraph {
     pub(super) edges: Vec<Edge>,
     pub(super) weights: Vec<Vec<Weight>>,
-    pub(super) scalars: Vec<(Place, i32)>,
+    pub(super) scalars: Vec<(NodeId, i32)>,
 }
 
-impl Graph {
+impl LabelGraph {
     pub(super) fn degree(&self, label: Label) -> usize {
         self.edges.iter().filter(|edge| edge.from == label || edge.to == label).count()
     }
@@ -40,7 +40,7 @@ impl Graph {
 
 impl Builder<'_> {
     /// Eliminates one label that is summed over.
-    pub(super) fn eliminate(&mut self, graph: &mut Graph, left: &[Label], term: &Term) -> Option<()> {
+    pub(super) fn eliminate(&mut self, graph: &mut LabelGraph, left: &[Label], term: &Term) -> Option<()> {
         // Ends of chains first: a matrix times a vector is a vector.
         if let Some(label) = left.iter().find(|label| graph.degree(**label) == 1 && !graph.has_loop(**label)) {
             let place = graph.edges.iter().position(|edge| edge.from == *label || edge.to == *label)?;
@@ -117,7 +117,7 @@ impl Builder<'_> {
     }
 
     /// What stands on the labels of the output, as a product.
-    pub(super) fn on_free_labels(&mut self, graph: &mut Graph, term: &Term) -> Option<Vec<Place>> {
+    pub(super) fn on_free_labels(&mut self, graph: &mut LabelGraph, term: &Term) -> Option<Vec<NodeId>> {
         for label in 0..term.extents.len() {
             while let Some(place) = graph.edges.iter().position(|edge| edge.from == label && edge.to == label) {
                 let whole = graph.edges.remove(place).chain;
@@ -154,14 +154,14 @@ impl Builder<'_> {
                     let right = self.vector(columns, term.extents[column]);
                     return Some([left, self.on_its_side(right)].concat());
                 }
-                let mut oriented: Vec<Vec<Place>> = Vec::new();
+                let mut oriented: Vec<Vec<NodeId>> = Vec::new();
                 for edge in edges {
                     oriented.push(if edge.from == row { edge.chain } else { self.turned(edge).chain });
                 }
                 let middle = match oriented.len() {
                     1 => oriented.remove(0),
                     _ => {
-                        let mut whole: Option<Place> = None;
+                        let mut whole: Option<NodeId> = None;
                         for chain in oriented {
                             let own = self.chained(chain);
                             whole = Some(whole.map_or(own, |whole| self.binary(Operator::Times, whole, own)));

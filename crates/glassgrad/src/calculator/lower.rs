@@ -8,7 +8,7 @@ use super::functions::of_matrix;
 use crate::einsum::{Einsum, Label};
 use crate::expr::Tensor;
 use crate::formula::{Formula, Node};
-use crate::lang::matrix::{Constant, Function, MatrixExpression, Operator, Place, Syntax};
+use crate::lang::matrix::{Constant, Function, MatrixExpression, NodeId, Operator, Syntax};
 use crate::ops::Operation;
 
 /// What a leaf of the graph stands for.
@@ -52,12 +52,12 @@ struct Lowering<'a, 'l> {
     number: &'l dyn Fn(&crate::lang::matrix::Size) -> usize,
     lowered: Vec<Lowered>,
     /// Parts in terms of the first places at which their operands were written, so that what is written twice is one.
-    known: Vec<(Syntax, Place)>,
+    known: Vec<(Syntax, NodeId)>,
 }
 
 impl Lowering<'_, '_> {
-    fn shared(&mut self, place: Place) -> Lowered {
-        let first = |place: &Place| self.known[*place].1;
+    fn shared(&mut self, place: NodeId) -> Lowered {
+        let first = |place: &NodeId| self.known[*place].1;
         let mut part = self.expression.parts[place].clone();
         match &mut part {
             Syntax::Negative(operand) | Syntax::Transpose(operand) | Syntax::Function(_, operand) => {
@@ -80,16 +80,16 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn sizes(&self, place: Place) -> Vec<usize> {
+    fn sizes(&self, place: NodeId) -> Vec<usize> {
         self.expression.types[place].sizes.iter().map(self.number).collect()
     }
 
-    fn rank(&self, place: Place) -> usize {
+    fn rank(&self, place: NodeId) -> usize {
         self.expression.types[place].sizes.len()
     }
 
     /// A part as a tensor; numbers are leaves without axes.
-    fn tensor(&self, place: Place) -> Tensor {
+    fn tensor(&self, place: NodeId) -> Tensor {
         match &self.lowered[place] {
             Lowered::Number(value) => Tensor::from(*value),
             Lowered::Tensor(tensor) => tensor.clone(),
@@ -97,7 +97,7 @@ impl Lowering<'_, '_> {
     }
 
     /// A part as a tensor of a shape: numbers are multiplied with ones.
-    fn spread(&mut self, place: Place, shape: &[usize]) -> Tensor {
+    fn spread(&mut self, place: NodeId, shape: &[usize]) -> Tensor {
         let tensor = self.tensor(place);
         if tensor.rank() == shape.len() {
             return tensor;
@@ -109,7 +109,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn part(&mut self, place: Place) -> Lowered {
+    fn part(&mut self, place: NodeId) -> Lowered {
         let part = &self.expression.parts[place];
         Lowered::Tensor(match part {
             Syntax::Number(value) => return Lowered::Number(*value),
@@ -144,7 +144,7 @@ impl Lowering<'_, '_> {
         })
     }
 
-    fn binary(&mut self, place: Place, operator: Operator, first: Place, second: Place) -> Lowered {
+    fn binary(&mut self, place: NodeId, operator: Operator, first: NodeId, second: NodeId) -> Lowered {
         let operation = match operator {
             Operator::Add => Operation::Add,
             Operator::Sub => Operation::Sub,
@@ -193,7 +193,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn product(&self, first: Place, second: Place) -> Tensor {
+    fn product(&self, first: NodeId, second: NodeId) -> Tensor {
         let (one, other) = (self.tensor(first), self.tensor(second));
         let (i, j, k) = (0, 1, 2);
         let row = self.expression.types[first].row;
@@ -208,7 +208,7 @@ impl Lowering<'_, '_> {
         contracted(vec![a, b], output, &[&one, &other])
     }
 
-    fn power(&self, operator: Operator, base: Place, exponent: f64) -> Tensor {
+    fn power(&self, operator: Operator, base: NodeId, exponent: f64) -> Tensor {
         if operator == Operator::Power
             && exponent == 2.0
             && let Syntax::Function(Function::Norm2, inner) = self.expression.parts[base]
@@ -238,7 +238,7 @@ impl Lowering<'_, '_> {
     }
 
     /// A row of the table: numbers become part of the formula, tensors without axes are spread.
-    fn elementwise(&mut self, place: Place, operation: Operation, operands: &[Place], parameter: f64) -> Lowered {
+    fn elementwise(&mut self, place: NodeId, operation: Operation, operands: &[NodeId], parameter: f64) -> Lowered {
         let numbers: Vec<Option<f64>> = operands
             .iter()
             .map(|operand| match self.lowered[*operand] {
@@ -262,7 +262,7 @@ impl Lowering<'_, '_> {
     }
 
     /// A formula of one operation over operands.
-    fn mapped(&mut self, name: &str, place: Place, operands: &[Place], node: Node) -> Lowered {
+    fn mapped(&mut self, name: &str, place: NodeId, operands: &[NodeId], node: Node) -> Lowered {
         let shape = self.sizes(place);
         let mut formula = Formula::default();
         let mut inputs = Vec::new();
@@ -284,7 +284,7 @@ impl Lowering<'_, '_> {
         Lowered::Tensor(Tensor::map_formula(name, formula.into(), &inputs))
     }
 
-    fn function(&self, function: Function, operand: Place) -> Tensor {
+    fn function(&self, function: Function, operand: NodeId) -> Tensor {
         let tensor = self.tensor(operand);
         let all: Vec<Label> = (0..tensor.rank()).collect();
         match function {
@@ -307,7 +307,7 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn einsum(&self, notation: &str, operands: &[Place]) -> Tensor {
+    fn einsum(&self, notation: &str, operands: &[NodeId]) -> Tensor {
         let (left, output) = notation.split_once("->").unwrap_or((notation, ""));
         let mut letters: Vec<char> = Vec::new();
         let mut labels = |list: &str| -> Vec<Label> {

@@ -34,7 +34,7 @@ impl Sizes {
     }
 
     /// Small distinct sizes, in the order of these, so that an extent determines the name of its size.
-    pub(super) fn told_apart(&self, expression: &MatrixExpression, shift: usize) -> Sizes {
+    pub(super) fn distinct(&self, expression: &MatrixExpression, shift: usize) -> Sizes {
         let literal = |number: usize| {
             expression.types.iter().flat_map(|own| &own.sizes).any(|size| *size == Size::Number(number))
         };

@@ -64,7 +64,7 @@ impl<'q> Problem<'q> {
                     .into());
             }
         }
-        let small = sizes.told_apart(&expression, 0);
+        let small = sizes.distinct(&expression, 0);
         Ok(Problem { question, expression, variable, numbers, sizes, small })
     }
 

@@ -1,4 +1,4 @@
-//! What can be asked, and why there may be no answer.
+//! Requests to the calculator, and their errors.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::lang::SyntaxError;
 use crate::lang::matrix::Declarations;
 
-/// How many bytes derivatives and what leads to them may take, unless something else is said: 1 GB.
+/// The default memory limit of a derivation: 1 GB.
 const LIMIT: u128 = 1_000_000_000;
 
-/// What is asked: an expression, the symbol to differentiate by, how often, and the declared symbols.
+/// A request: an expression, the symbol to differentiate with respect to, the order, and the declared symbols.
 ///
 /// ```
 /// use glassgrad::calculator::{Question, derive};

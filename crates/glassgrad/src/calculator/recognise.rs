@@ -5,19 +5,19 @@
 //! product of matrices with the weights as a diagonal in between, and a closed chain is a trace. What is left stands on the
 //! free labels. Where more than two edges meet in a vertex that is summed over, there is no matrix notation.
 
-use super::eliminate::{Edge, Graph, Weight};
+use super::eliminate::{Edge, LabelGraph, Weight};
 use super::indexed::{Expression, Factor, Names, Term, What};
 use super::written::tidy;
 use crate::einsum::Label;
-use crate::lang::matrix::{Constant, Function, Operator, Place, Syntax, latex, text};
+use crate::lang::matrix::{Constant, Function, NodeId, Operator, Syntax, latex, text};
 use crate::ops::Operation;
 
 /// A matrix expression that was found, in the language in which expressions are typed.
 pub(super) struct Recognised {
     parts: Vec<Syntax>,
-    root: Place,
+    root: NodeId,
     /// Products that are numbers in front of other factors.
-    numbers: Vec<Place>,
+    numbers: Vec<NodeId>,
 }
 
 impl Recognised {
@@ -40,17 +40,17 @@ pub(super) fn matrix(expression: &Expression, names: &Names) -> Option<Recognise
 /// The parts of the result, under construction.
 pub(super) struct Builder<'a> {
     parts: Vec<Syntax>,
-    numbers: Vec<Place>,
+    numbers: Vec<NodeId>,
     names: &'a Names,
 }
 
 impl Builder<'_> {
-    pub(super) fn push(&mut self, part: Syntax) -> Place {
+    pub(super) fn push(&mut self, part: Syntax) -> NodeId {
         self.parts.push(part);
         self.parts.len() - 1
     }
 
-    pub(super) fn binary(&mut self, operator: Operator, first: Place, second: Place) -> Place {
+    pub(super) fn binary(&mut self, operator: Operator, first: NodeId, second: NodeId) -> NodeId {
         self.push(Syntax::Binary(operator, first, second))
     }
 
@@ -59,12 +59,12 @@ impl Builder<'_> {
     }
 
     /// A sum inside of another expression, in which a number stands for itself everywhere.
-    fn expression(&mut self, expression: &Expression) -> Option<Place> {
+    fn expression(&mut self, expression: &Expression) -> Option<NodeId> {
         self.sum(expression, false)
     }
 
     /// The sum of all terms.
-    fn sum(&mut self, expression: &Expression, outermost: bool) -> Option<Place> {
+    fn sum(&mut self, expression: &Expression, outermost: bool) -> Option<NodeId> {
         let Expression { shape, terms } = expression;
         if shape.len() > 2 {
             return None;
@@ -75,7 +75,7 @@ impl Builder<'_> {
         let is_number =
             |term: &Term| Expression { shape: shape.clone(), terms: vec![term.clone()] }.as_number().is_some();
         let spread = outermost || terms.iter().all(is_number);
-        let mut sum: Option<Place> = None;
+        let mut sum: Option<NodeId> = None;
         for term in terms {
             let positive = Term { coefficient: term.coefficient.abs(), ..term.clone() };
             let own = match is_number(term) {
@@ -94,7 +94,7 @@ impl Builder<'_> {
     }
 
     /// The same number everywhere.
-    pub(super) fn constant(&mut self, shape: &[usize], value: f64) -> Place {
+    pub(super) fn constant(&mut self, shape: &[usize], value: f64) -> NodeId {
         let sizes = shape.iter().map(|extent| self.size(*extent)).collect();
         self.push(match shape.len() {
             0 => Syntax::Number(value),
@@ -104,7 +104,7 @@ impl Builder<'_> {
     }
 
     /// What a factor is, without its power.
-    fn factor(&mut self, factor: &Factor) -> Option<Place> {
+    fn factor(&mut self, factor: &Factor) -> Option<NodeId> {
         if factor.labels.len() > 2 {
             return None;
         }
@@ -141,7 +141,7 @@ impl Builder<'_> {
     }
 
     /// An argument of a function element by element, for which a number stands for itself everywhere.
-    fn argument(&mut self, expression: &Expression) -> Option<Place> {
+    fn argument(&mut self, expression: &Expression) -> Option<NodeId> {
         match expression.as_number() {
             Some(value) => Some(self.push(Syntax::Number(value))),
             None => self.expression(expression),
@@ -157,7 +157,7 @@ impl Builder<'_> {
     }
 
     /// The norm whose square a number is.
-    fn norm(&mut self, expression: &Expression) -> Option<Place> {
+    fn norm(&mut self, expression: &Expression) -> Option<NodeId> {
         let [term] = &expression.terms[..] else { return None };
         // A contraction inside of a root is a factor by itself.
         if let [Factor { what, labels, exponent: 1 }] = &term.factors[..]
@@ -172,7 +172,7 @@ impl Builder<'_> {
         Some(self.push(Syntax::Function(Function::Norm2, inner)))
     }
 
-    fn term(&mut self, term: &Term) -> Option<Place> {
+    fn term(&mut self, term: &Term) -> Option<NodeId> {
         let plain = Term { coefficient: 1.0, ..term.clone() };
         if let Some(factor) = self.squared(&plain)
             && !(factor.labels.len() == 1 && matches!(*factor.what, What::Symbol(_)))
@@ -183,7 +183,7 @@ impl Builder<'_> {
             let square = self.binary(Operator::Power, norm, two);
             return Some(self.scaled(term.coefficient, Vec::new(), vec![square]));
         }
-        let mut graph = Graph { weights: vec![Vec::new(); term.extents.len()], ..Graph::default() };
+        let mut graph = LabelGraph { weights: vec![Vec::new(); term.extents.len()], ..LabelGraph::default() };
         for factor in &term.factors {
             let place = self.factor(factor)?;
             match factor.labels[..] {
@@ -208,7 +208,7 @@ impl Builder<'_> {
     }
 
     /// A number in front, factors without indices, and the rest.
-    fn scaled(&mut self, coefficient: f64, scalars: Vec<(Place, i32)>, main: Vec<Place>) -> Place {
+    fn scaled(&mut self, coefficient: f64, scalars: Vec<(NodeId, i32)>, main: Vec<NodeId>) -> NodeId {
         let (mut chain, mut divisors) = (Vec::new(), Vec::new());
         // A fraction is written as one.
         let digits = tidy(coefficient);
@@ -236,7 +236,7 @@ impl Builder<'_> {
         whole
     }
 
-    fn raised(&mut self, place: Place, exponent: i32, operator: Operator) -> Place {
+    fn raised(&mut self, place: NodeId, exponent: i32, operator: Operator) -> NodeId {
         if exponent == 1 {
             return place;
         }
@@ -245,9 +245,9 @@ impl Builder<'_> {
     }
 
     /// A product of several; runs of one matrix are powers of it.
-    pub(super) fn chained(&mut self, chain: Vec<Place>) -> Place {
+    pub(super) fn chained(&mut self, chain: Vec<NodeId>) -> NodeId {
         let mut chain = chain.into_iter().peekable();
-        let mut product: Option<Place> = None;
+        let mut product: Option<NodeId> = None;
         while let Some(first) = chain.next() {
             let mut count = 1;
             let is_matrix = match &self.parts[first] {
@@ -275,8 +275,8 @@ impl Builder<'_> {
     }
 
     /// The transpose of a product of matrices.
-    pub(super) fn transposed(&mut self, chain: Vec<Place>) -> Vec<Place> {
-        let turn = |builder: &mut Self, place: Place| match builder.parts[place] {
+    pub(super) fn transposed(&mut self, chain: Vec<NodeId>) -> Vec<NodeId> {
+        let turn = |builder: &mut Self, place: NodeId| match builder.parts[place] {
             Syntax::Transpose(inner) => inner,
             // Among matrices a diagonal is one that was built from a vector.
             Syntax::Number(_) | Syntax::Constant(Constant::Eye, _) | Syntax::Function(Function::Diagonal, _) => place,
@@ -286,7 +286,7 @@ impl Builder<'_> {
     }
 
     /// The transpose of a product of matrices and, last, a vector.
-    pub(super) fn on_its_side(&mut self, mut chain: Vec<Place>) -> Vec<Place> {
+    pub(super) fn on_its_side(&mut self, mut chain: Vec<NodeId>) -> Vec<NodeId> {
         let Some(vector) = chain.pop() else { return Vec::new() };
         let mut turned = vec![self.push(Syntax::Transpose(vector))];
         turned.extend(self.transposed(chain));
@@ -298,14 +298,14 @@ impl Builder<'_> {
     }
 
     /// The product of weights element by element, as a column: all ones if there are none.
-    pub(super) fn vector(&mut self, mut weights: Vec<Weight>, extent: usize) -> Vec<Place> {
+    pub(super) fn vector(&mut self, mut weights: Vec<Weight>, extent: usize) -> Vec<NodeId> {
         match &weights[..] {
             [] => vec![self.constant(&[extent], 1.0)],
             [Weight { exponent: 1, .. }] => weights.remove(0).chain,
             _ => {
                 let (above, below): (Vec<Weight>, Vec<Weight>) =
                     weights.into_iter().partition(|weight| weight.exponent > 0);
-                let mut product: Option<Place> = None;
+                let mut product: Option<NodeId> = None;
                 for (weight, operator) in above
                     .into_iter()
                     .map(|w| (w, Operator::Times))
@@ -327,14 +327,14 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn diagonal(&mut self, weights: Vec<Weight>) -> Place {
+    pub(super) fn diagonal(&mut self, weights: Vec<Weight>) -> NodeId {
         let vector = self.vector(weights, 1);
         let vector = self.chained(vector);
         self.push(Syntax::Function(Function::Diagonal, vector))
     }
 
     /// The sum of the product of weights.
-    pub(super) fn inner_product(&mut self, mut weights: Vec<Weight>) -> Place {
+    pub(super) fn inner_product(&mut self, mut weights: Vec<Weight>) -> NodeId {
         if let [Weight { exponent: 2, chain }] = &weights[..]
             && let [only] = chain[..]
         {

@@ -11,7 +11,7 @@ use crate::shape::Shape;
 
 /// A leaf of the tree of rows or columns.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct LeafSlot {
     /// Its number among all leaves of the tree.
     pub(super) leaf: usize,
     pub(super) path: String,
@@ -37,8 +37,8 @@ pub(super) struct Term {
 /// Where what is held belongs: the terms of every block over the leaves of two trees.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    pub(super) rows: Vec<Place>,
-    pub(super) columns: Vec<Place>,
+    pub(super) rows: Vec<LeafSlot>,
+    pub(super) columns: Vec<LeafSlot>,
     pub(super) blocks: Vec<Vec<Vec<Term>>>,
     pub(super) symmetric: bool,
     /// The most bytes that may be materialised.
@@ -54,7 +54,8 @@ impl Layout {
     }
 
     pub(super) fn dense_bytes(&self) -> u128 {
-        let elements = |places: &[Place]| -> u128 { places.iter().map(|place| place.shape.elements() as u128).sum() };
+        let elements =
+            |places: &[LeafSlot]| -> u128 { places.iter().map(|place| place.shape.elements() as u128).sum() };
         let bytes = self.rows.iter().map(|place| place.dtype.bytes()).max().unwrap_or(8);
         elements(&self.rows).saturating_mul(elements(&self.columns)).saturating_mul(bytes as u128)
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::explain::Explanation;
 use super::ledger::Step;
-use super::plan::{Plan, Question, Traced};
+use super::plan::{Plan, PlanRequest, Traced};
 use super::value::{Hessian, Jacobian};
 use crate::compile::{Compiled, compile};
 use crate::diff::{Outcome, pullback};
@@ -15,7 +15,7 @@ use crate::expr::{Pass, ProvenanceScope, Tensor};
 use crate::interning::Lru;
 use crate::tree::{Branch, Definition, Path, Tree};
 
-/// How the partial derivatives of a function are multiplied.
+/// The order of accumulation of partial derivatives.
 ///
 /// ```
 /// use glassgrad::{Tensor, calculus::{self, Mode}};
@@ -48,7 +48,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// How much memory one derivative may take where it has to be materialised, unless something else is said: 1 GiB.
+/// The default memory limit of a materialised derivative: 1 GiB.
 pub(super) const LIMIT: u128 = 1 << 30;
 
 /// The plans by the definition of the arguments.
@@ -58,7 +58,7 @@ type Plans<X, Y> = Lru<Plan<X, Y>>;
 type Computed<X, Y> = (Arc<Plan<X, Y>>, Vec<Tensor>);
 type Trace<'f, X, Y> = Arc<dyn Fn(&X) -> Result<Traced<X, Y>, Error> + 'f>;
 type Selection<'f> = Arc<dyn Fn(&Path) -> bool + 'f>;
-type Program<'f, X> = Compiled<Box<dyn Fn(&X) -> Vec<Tensor> + 'f>, Vec<Tensor>>;
+type CompiledBlocks<'f, X> = Compiled<Box<dyn Fn(&X) -> Vec<Tensor> + 'f>, Vec<Tensor>>;
 
 /// A derivative as a function of the point: see [`hessian`] and [`jacobian`].
 ///
@@ -74,9 +74,9 @@ pub struct Derivative<'f, X: Tree, Y: Tree, V> {
     limit: u128,
     variables: Option<Selection<'f>>,
     plans: Arc<Mutex<Plans<X, Y>>>,
-    program: Program<'f, X>,
+    program: CompiledBlocks<'f, X>,
     /// The same with value and gradient.
-    whole: Program<'f, X>,
+    whole: CompiledBlocks<'f, X>,
     value: PhantomData<V>,
 }
 
@@ -169,10 +169,10 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
         variables: Option<Selection<'f>>,
     ) -> Self {
         let plans: Arc<Mutex<Plans<X, Y>>> = Arc::default();
-        let program = |with_gradient: bool| -> Program<'f, X> {
+        let program = |with_gradient: bool| -> CompiledBlocks<'f, X> {
             let (trace, plans, variables) = (Arc::clone(&trace), Arc::clone(&plans), variables.clone());
             let build = move |x: &X| -> Vec<Tensor> {
-                let question = Question {
+                let question = PlanRequest {
                     symmetric,
                     mode,
                     limit,
@@ -244,7 +244,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// Runs a program, which is traced and planned if it has to be, and finds the plan behind it.
     #[track_caller]
     fn run(
-        program: &Program<'f, X>,
+        program: &CompiledBlocks<'f, X>,
         plans: &Mutex<Plans<X, Y>>,
         x: &X,
         with_gradient: bool,
@@ -261,7 +261,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
         Ok((plan, tensors))
     }
 
-    /// What each mode would cost, and what is held.
+    /// The predicted cost of each mode, and the storage.
     ///
     /// ```
     /// use glassgrad::{Tensor, calculus};
@@ -285,7 +285,7 @@ impl<'f, X: Tree + 'f, Y: Tree + 'f, V> Derivative<'f, X, Y, V> {
     /// ```
     pub fn derivation(&self, x: &X) -> Result<Vec<Step>, Error> {
         let (symmetric, mode, limit) = (self.symmetric, self.mode, self.limit);
-        let question = Question {
+        let question = PlanRequest {
             symmetric,
             mode,
             limit,

@@ -21,7 +21,7 @@ const EXACT: (usize, u64) = (12, 200_000);
 /// FLOPs and bytes of a product.
 pub(super) type Cost = (u128, u128);
 
-/// What the search has spent, and what it knows.
+/// The budget and the memo of the search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effort {
     /// The joins that were weighed.

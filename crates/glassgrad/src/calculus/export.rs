@@ -3,7 +3,7 @@
 use super::algebra::{Algebra, Node, Product};
 use super::derivative::Mode;
 use super::explain::Explanation;
-use super::plan::{Question, Traced};
+use super::plan::{PlanRequest, Traced};
 use super::structure::{self, Structure};
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -32,7 +32,7 @@ pub(crate) struct Opened {
     pub(crate) steps: Vec<Rewrite>,
 }
 
-/// What a derivative will hold, before anything is computed.
+/// The predicted storage of a derivative.
 pub(crate) struct Planned {
     pub(crate) explanation: Explanation,
     pub(crate) structure: Structure,
@@ -40,8 +40,8 @@ pub(crate) struct Planned {
     pub(crate) factors: Vec<Tensor>,
 }
 
-fn question<'q>(symmetric: bool, limit: u128, with_steps: bool) -> Question<'q> {
-    Question { symmetric, mode: None, limit, variables: None, with_gradient: false, with_steps }
+fn question<'q>(symmetric: bool, limit: u128, with_steps: bool) -> PlanRequest<'q> {
+    PlanRequest { symmetric, mode: None, limit, variables: None, with_gradient: false, with_steps }
 }
 
 /// The derivative of a tensor by another behind it, in cross-country mode.
@@ -80,7 +80,7 @@ pub(crate) fn planned(output: &Tensor, variable: &Tensor, symmetric: bool, limit
     Ok(Planned { explanation: plan.explanation, structure, factors })
 }
 
-impl Question<'_> {
+impl PlanRequest<'_> {
     /// The expressions of one derivative, and its terms.
     fn expression(&self, output: &Tensor, variable: &Tensor) -> Result<(Algebra, Vec<Product>), Error> {
         let answer =

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::algebra::{Algebra, Id, Node};
-use super::block::{Layout, Place, Term};
+use super::block::{Layout, LeafSlot, Term};
 use super::derivative::Mode;
 use super::explain::{Candidate, Explanation};
 use super::flatten::flattened;
@@ -19,7 +19,7 @@ use crate::expr::Tensor;
 use crate::opt::contract::Limits;
 use crate::tree::{Path, Tree};
 
-/// What was found for arguments of some shapes.
+/// The plan for arguments of some shapes.
 pub(super) struct Plan<X, Y> {
     /// The structures of arguments and results, with placeholders as leaves.
     pub(super) arguments: Arc<X>,
@@ -36,8 +36,8 @@ pub(super) struct Traced<X, Y> {
     pub(super) beside: Vec<Tensor>,
 }
 
-/// What is asked of a derivative.
-pub(super) struct Question<'q> {
+/// A request to plan a derivative.
+pub(super) struct PlanRequest<'q> {
     pub(super) symmetric: bool,
     pub(super) mode: Option<Mode>,
     pub(super) limit: u128,
@@ -47,7 +47,7 @@ pub(super) struct Question<'q> {
 }
 
 /// A derivative in one mode.
-pub(super) struct Answer {
+pub(super) struct PlanCandidate {
     mode: Mode,
     pub(super) algebra: Algebra,
     pub(super) terms: Vec<Vec<Vec<terms::Term>>>,
@@ -58,15 +58,15 @@ pub(super) struct Answer {
     effort: (u64, u64),
 }
 
-impl Question<'_> {
+impl PlanRequest<'_> {
     /// The plan for what was traced, and the tensors that are held, with what is computed beside them.
     pub(super) fn answer<X: Tree, Y: Tree>(&self, traced: Traced<X, Y>) -> Result<(Plan<X, Y>, Vec<Tensor>), Error> {
         let Traced { variables, outputs, beside } = traced;
-        let places = |leaves: Vec<(Path, Tensor)>, all: bool| -> (Vec<Place>, Vec<Tensor>) {
+        let places = |leaves: Vec<(Path, Tensor)>, all: bool| -> (Vec<LeafSlot>, Vec<Tensor>) {
             let chosen = |(number, (path, tensor)): (usize, (Path, Tensor))| {
                 let taken = tensor.is_float() && (all || self.variables.is_none_or(|selects| selects(&path)));
                 let (path, shape, dtype) = (path.to_string(), tensor.shape().clone(), tensor.dtype());
-                taken.then_some((Place { leaf: number, path, shape, dtype }, tensor))
+                taken.then_some((LeafSlot { leaf: number, path, shape, dtype }, tensor))
             };
             leaves.into_iter().enumerate().filter_map(chosen).unzip()
         };
@@ -90,7 +90,7 @@ impl Question<'_> {
         });
         let candidates = candidates.collect();
         let effort = total_effort(&answers);
-        let Answer { mut algebra, terms, .. } = answers.swap_remove(chosen);
+        let PlanCandidate { mut algebra, terms, .. } = answers.swap_remove(chosen);
         let mut factors: Vec<Id> = Vec::new();
         let mut blocks: Vec<Vec<Vec<Term>>> = Vec::new();
         for (row, found) in terms.into_iter().enumerate() {
@@ -145,7 +145,12 @@ impl Question<'_> {
     }
 
     /// The derivative in one mode, and what it costs.
-    pub(super) fn candidate(&self, mode: Mode, outputs: &[Tensor], variables: &[Tensor]) -> Result<Answer, Error> {
+    pub(super) fn candidate(
+        &self,
+        mode: Mode,
+        outputs: &[Tensor],
+        variables: &[Tensor],
+    ) -> Result<PlanCandidate, Error> {
         let directions: &[Direction] = match mode {
             Mode::Forward => &[Direction::Forward],
             Mode::Reverse => &[Direction::Reverse],
@@ -158,7 +163,7 @@ impl Question<'_> {
         }
         let place = cheapest(found.iter()).unwrap_or_default();
         let effort = total_effort(&found);
-        Ok(Answer { effort, ..found.swap_remove(place) })
+        Ok(PlanCandidate { effort, ..found.swap_remove(place) })
     }
 
     /// The derivative by one sweep, in its normal form.
@@ -168,7 +173,7 @@ impl Question<'_> {
         direction: Direction,
         outputs: &[Tensor],
         variables: &[Tensor],
-    ) -> Result<Answer, Error> {
+    ) -> Result<PlanCandidate, Error> {
         let mut algebra = Algebra::new(mode == Mode::CrossCountry);
         algebra.ledger = self.with_steps.then(Ledger::default);
         let found: Blocks = sweep(&mut algebra, outputs, variables, direction, self.symmetric, self.limit)?;
@@ -195,20 +200,20 @@ impl Question<'_> {
             let effort = algebra.effort.borrow();
             (effort.spent, effort.budget)
         };
-        Ok(Answer { mode, algebra, terms, flops, bytes, held, effort })
+        Ok(PlanCandidate { mode, algebra, terms, flops, bytes, held, effort })
     }
 }
 
 /// The joins that all searches have weighed, and their budgets.
-fn total_effort(answers: &[Answer]) -> (u64, u64) {
+fn total_effort(answers: &[PlanCandidate]) -> (u64, u64) {
     answers.iter().fold((0, 0), |(spent, budget), answer| (spent + answer.effort.0, budget + answer.effort.1))
 }
 
 /// The cheapest of some answers, among those that hold hardly more than the least.
-fn cheapest<'a>(answers: impl Iterator<Item = &'a Answer> + Clone) -> Option<usize> {
+fn cheapest<'a>(answers: impl Iterator<Item = &'a PlanCandidate> + Clone) -> Option<usize> {
     let least = answers.clone().map(|answer| answer.held).min()?;
     let light = answers.enumerate().filter(|(_, answer)| answer.held.saturating_mul(4) <= least.saturating_mul(5));
-    let cost = |answer: &Answer| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
+    let cost = |answer: &PlanCandidate| answer.flops.saturating_add(answer.bytes.saturating_mul(4));
     light.min_by_key(|(_, answer)| cost(answer)).map(|(place, _)| place)
 }
 

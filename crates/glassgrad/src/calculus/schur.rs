@@ -19,7 +19,7 @@ const EXPECTED: f64 = 200.0;
 const MOST: usize = 2_000;
 /// The largest number of elements of a matrix that is materialized although products would do.
 const MATRIX: f64 = (1_u32 << 24) as f64;
-/// What may be left of the right-hand side.
+/// The tolerance of the relative residual.
 const ENOUGH: f64 = 1e-8;
 
 /// A derivative in several leaves, each solved for itself, of which one is eliminated.

@@ -1,9 +1,9 @@
-//! What is held, multiplied, solved and written down, for the leaves of trees as lists.
+//! Stored factors of a derivative: products, solutions and printing, over lists of leaves.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::block::{Layout, Place, Term, array};
+use super::block::{Layout, LeafSlot, Term, array};
 use super::structure::{self, Structure};
 use super::system::dense_block;
 use crate::dtype::DType;
@@ -13,7 +13,7 @@ use crate::opt::contract::metric;
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// What is held, and where it belongs. Leaves of trees are lists here.
+/// The stored factors and their blocks. Leaves of trees are lists here.
 pub(super) struct Held {
     pub(super) layout: Arc<Layout>,
     pub(super) factors: Vec<Tensor>,
@@ -21,7 +21,7 @@ pub(super) struct Held {
 
 impl Held {
     /// The leaves of a tree that take part, which must have the shapes and types of the places.
-    pub(super) fn leaves<T: Tree>(operation: &str, tree: &T, places: &[Place]) -> Result<Vec<Tensor>, Error> {
+    pub(super) fn leaves<T: Tree>(operation: &str, tree: &T, places: &[LeafSlot]) -> Result<Vec<Tensor>, Error> {
         let leaves = tree.flatten();
         let mut found = Vec::new();
         for place in places {
@@ -43,7 +43,7 @@ impl Held {
     }
 
     /// A tree of some shape with these leaves at their places and zeros elsewhere.
-    pub(super) fn tree<T: Tree>(model: &T, places: &[Place], tensors: Vec<Tensor>) -> T {
+    pub(super) fn tree<T: Tree>(model: &T, places: &[LeafSlot], tensors: Vec<Tensor>) -> T {
         let mut leaves: Vec<Tensor> =
             model.flatten().iter().map(|leaf| Tensor::full(leaf.shape().clone(), 0.0, leaf.dtype())).collect();
         places.iter().zip(tensors).for_each(|(place, tensor)| leaves[place.leaf] = tensor);
@@ -59,7 +59,7 @@ impl Held {
             let found = self.in_double().product(&vectors, transposed);
             return found.iter().zip(results).map(|(found, place)| found.cast(place.dtype)).collect();
         }
-        let one = |(result, place): (usize, &Place)| {
+        let one = |(result, place): (usize, &LeafSlot)| {
             let mut parts = Vec::new();
             for (operand, vector) in vectors.iter().enumerate().take(operands.len()) {
                 let (row, column) = if transposed { (operand, result) } else { (result, operand) };
@@ -92,7 +92,7 @@ impl Held {
             let found = self.in_double().diagonal(operation)?;
             return Ok(found.iter().zip(&self.layout.rows).map(|(own, place)| own.cast(place.dtype)).collect());
         }
-        let one = |(leaf, place): (usize, &Place)| {
+        let one = |(leaf, place): (usize, &LeafSlot)| {
             let terms = self.layout.blocks[leaf][leaf].iter().map(Term::diagonal);
             let parts: Vec<Tensor> =
                 terms.map(|term| term.contracted(&self.factors, &[], &term.rows, place.dtype)).collect();
@@ -110,7 +110,7 @@ impl Held {
             return Ok(());
         }
         let shapes =
-            |places: &[Place]| places.iter().map(|place| place.shape.to_string()).collect::<Vec<_>>().join(", ");
+            |places: &[LeafSlot]| places.iter().map(|place| place.shape.to_string()).collect::<Vec<_>>().join(", ");
         let message = format!("rows of the shapes {} are not columns of the shapes {}", shapes(rows), shapes(columns));
         Err(Error::new(operation, message))
     }

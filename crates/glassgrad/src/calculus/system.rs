@@ -1,7 +1,7 @@
 //! Systems over the leaves of a tree: one block, a block for each leaf, one leaf eliminated from the others, the whole
 //! as one matrix, or products alone.
 
-use super::block::{Layout, Place, Term, numbers, summed, summed_with_magnitudes};
+use super::block::{Layout, LeafSlot, Term, numbers, summed, summed_with_magnitudes};
 use super::condition::{is_singular, largest};
 use super::dense::{Factors, subtract_product};
 use super::krylov::{Apply, minimal_residuals};
@@ -37,7 +37,7 @@ pub(super) enum System {
     Products,
 }
 
-pub(super) fn elements(place: &Place) -> usize {
+pub(super) fn elements(place: &LeafSlot) -> usize {
     place.shape.elements()
 }
 
@@ -125,7 +125,7 @@ fn largest_structured(layout: &Layout) -> Option<usize> {
 impl System {
     /// The whole as one matrix.
     pub(super) fn whole(layout: &Layout, factors: &[Tensor], bounds: Bounds) -> Result<System, Singular> {
-        let all = |places: &[Place]| places.iter().map(elements).sum::<usize>();
+        let all = |places: &[LeafSlot]| places.iter().map(elements).sum::<usize>();
         let (rows, columns) = (all(&layout.rows), all(&layout.columns));
         if rows != columns {
             return Err(Singular::Yes(format!("it has {rows} rows and {columns} columns")));

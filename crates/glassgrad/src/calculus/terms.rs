@@ -128,7 +128,7 @@ pub(super) fn held<'a>(algebra: &Algebra, terms: impl IntoIterator<Item = &'a Te
     nodes.iter().map(|node| algebra.elements(indices(*node).unwrap_or(*node))).sum()
 }
 
-/// What a term weighs: what it holds, and the multiplications and additions of one product with a vector.
+/// The cost of a term: its storage, and the FLOPs of one product with a vector.
 fn weight(algebra: &Algebra, term: &Term, rows: usize) -> u128 {
     held(algebra, [term]).saturating_add(multiplication(algebra, &term.einsum, rows))
 }

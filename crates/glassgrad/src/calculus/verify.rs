@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::block::{Place, array, numbers};
+use super::block::{LeafSlot, array, numbers};
 use super::condition::STABLE;
 use super::solve::{Bounds, Singular};
 use super::storage::Held;
@@ -53,7 +53,7 @@ impl Factorisation {
     }
 
     /// The solution for one right-hand side with numbers for each row.
-    pub(super) fn solve(&self, right: &[Tensor], columns: &[Place]) -> Result<Vec<Tensor>, Error> {
+    pub(super) fn solve(&self, right: &[Tensor], columns: &[LeafSlot]) -> Result<Vec<Tensor>, Error> {
         let arrays = Tensor::eval_all(&right.iter().collect::<Vec<_>>())?;
         let right: Vec<f64> = arrays.iter().flat_map(|array| numbers(array).into_owned()).collect();
         if let Some(place) = right.iter().position(|number| !number.is_finite()) {
@@ -69,7 +69,7 @@ impl Factorisation {
         };
         let found = found.map_err(|singular| singular.into_error("solve", self.bounds.limit))?;
         let mut rest = &found[..];
-        let leaf = |place: &Place| {
+        let leaf = |place: &LeafSlot| {
             let (own, after) = rest.split_at(elements(place));
             rest = after;
             Tensor::leaf(array(place.shape.clone(), place.dtype, own.to_vec()))
@@ -199,7 +199,7 @@ fn inaccurate(error: f64, condition: f64) -> Singular {
 }
 
 /// A number among those of some leaves, as people write it.
-fn entry(places: &[Place], mut number: usize) -> String {
+fn entry(places: &[LeafSlot], mut number: usize) -> String {
     for place in places {
         if number < elements(place) {
             let mut index = vec![0; place.shape.rank()];
@@ -247,7 +247,7 @@ fn not_finite(held: &Held, operation: &str) -> Error {
 impl Held {
     /// The same in 64 bits.
     pub(super) fn in_double(&self) -> Held {
-        let double = |place: &Place| Place { dtype: DType::F64, ..place.clone() };
+        let double = |place: &LeafSlot| LeafSlot { dtype: DType::F64, ..place.clone() };
         let cast = |factor: &Tensor| match factor.is_float() && factor.dtype() != DType::F64 {
             true => factor.cast(DType::F64),
             false => factor.clone(),

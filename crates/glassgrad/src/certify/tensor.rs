@@ -13,13 +13,13 @@ use crate::error::Error;
 use crate::expr::{Node, Op, Rule, Tensor};
 use crate::glass::{Labels, Scope};
 use crate::rng::Key;
-use crate::runtime::Place;
+use crate::runtime::ValueKey;
 use crate::tree::Tree;
 
 /// How many steps of a loop are searched for the faulty rule.
 const STEPS_OF_LOOPS: usize = 3;
 
-/// What is wrong with an operation's rule.
+/// The defect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suspicion {
     /// Its derivative is not that of its value.
@@ -39,7 +39,7 @@ pub struct TensorBlame {
     pub label: String,
     /// The operation in a word.
     pub operation: String,
-    /// What it makes, in labels.
+    /// Its expression, in labels.
     pub expression: String,
     /// The line that created it.
     pub origin: &'static Location<'static>,
@@ -192,7 +192,7 @@ fn blame(results: &[Tensor], names: &[(Tensor, String)], key: Key, test: Test) -
 /// The search for operations to blame.
 struct Trial<'t> {
     labels: &'t Labels,
-    values: &'t HashMap<Place, Array>,
+    values: &'t HashMap<ValueKey, Array>,
     key: Key,
     test: Test,
     blamed: Vec<TensorBlame>,

@@ -77,7 +77,7 @@ pub struct Compiled<F, R> {
     plans: Mutex<Lru<Prepared<R>>>,
 }
 
-/// What is done with arguments of one definition.
+/// The plan for arguments of one definition, or inlining.
 enum Prepared<R> {
     /// A planned program is run.
     Planned(Box<Plan<R>>),

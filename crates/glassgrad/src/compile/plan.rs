@@ -1,4 +1,4 @@
-//! What is planned for arguments of one definition: a program, where its inputs come from, and where its results go.
+//! The plan for arguments of one definition: a program, the sources of its inputs, and the destinations of its results.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::runtime;
 use crate::shape::Shape;
 use crate::tree::{Branch, Tree, checked_map, inconsistent};
 
-/// What was planned for arguments of one definition.
+/// The plan for arguments of one definition.
 pub(super) struct Plan<R> {
     pub(super) executable: Arc<dyn Executable>,
     pub(super) inputs: Vec<Source>,
@@ -34,7 +34,7 @@ pub(super) struct Plan<R> {
 
 pub(super) type Spare = Vec<Option<Tensor>>;
 
-/// Where an input of the program comes from: an argument, or what the function captured.
+/// The source of an input of the program: an argument, or a captured tensor.
 pub(super) enum Source {
     Argument(usize),
     Captured(Array, usize),
@@ -44,7 +44,7 @@ pub(super) fn unknown() -> Error {
     Error::new("compile", "an argument of another function is not known here")
 }
 
-/// Where the inputs of a program come from.
+/// The sources of the inputs of a program.
 pub(super) fn sources(extract: &Capture, arguments: &HashMap<u64, usize>) -> Result<Vec<Source>, Error> {
     let source = |leaf: &Leaf| match leaf {
         Leaf::Known(array, start) => Ok(Source::Captured(array.clone(), *start)),

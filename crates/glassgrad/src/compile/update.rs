@@ -28,9 +28,9 @@ pub(super) struct InPlace {
 }
 
 impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
-    /// Calls a function of a state and of data that returns the next state and something more, and puts the next state
-    /// in the place of the old one. Its numbers are written over the old ones wherever the program allows it and nobody
-    /// else holds them, so that a training step takes no memory for a second copy of parameters and moments, and a step after
+    /// Calls a function of a state and of data that returns the next state and further results, and replaces the state
+    /// by the next one. Buffers are overwritten in place wherever the program allows it and the state is their only
+    /// owner, so that a training step takes no memory for a second copy of parameters and moments, and a step after
     /// the first none at all, but for large results besides the state. Leaves change where they stand: static fields stay.
     /// If the function fails or an operation of the user's own panics, the state stays as it was.
     ///

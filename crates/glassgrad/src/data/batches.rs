@@ -4,7 +4,7 @@ use super::dataset::Dataset;
 use crate::error::Error;
 use crate::rng::Key;
 
-/// Where a run is in its data.
+/// The position of a run in its data.
 ///
 /// ```
 /// use glassgrad::data::Position;
@@ -12,9 +12,9 @@ use crate::rng::Key;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// How often everything was seen.
+    /// The number of finished epochs.
     pub epoch: u64,
-    /// How many batches were seen since.
+    /// The number of batches since then.
     pub batch: u64,
 }
 
@@ -72,7 +72,7 @@ impl Batches {
         Batches { whole_only: true, ..self }
     }
 
-    /// How many batches an epoch has.
+    /// Batches per epoch.
     ///
     /// ```
     /// use glassgrad::{Tensor, data::{Batches, Examples}, rng::Key};

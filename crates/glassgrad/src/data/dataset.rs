@@ -1,4 +1,4 @@
-//! What has examples.
+//! Datasets.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::expr::Tensor;
 
-/// What is to be learnt about each example.
+/// The targets of a dataset.
 ///
 /// ```
 /// use glassgrad::{Tensor, data::Targets};
@@ -16,14 +16,14 @@ pub enum Targets {
     Classes {
         /// The number of the class, `i64[examples]`.
         indices: Tensor,
-        /// What the classes are called, in the order of their numbers.
+        /// The names of the classes, in the order of their numbers.
         names: Vec<String>,
     },
     /// Numbers for each example.
     Numbers {
         /// The numbers, `[examples, columns]`.
         values: Tensor,
-        /// What the columns are called.
+        /// The names of the columns.
         names: Vec<String>,
     },
 }
@@ -56,7 +56,7 @@ impl Targets {
         }
     }
 
-    /// How many numbers a network answers with: one for each class, or one for each column.
+    /// The number of outputs of a network: one for each class, or one for each column.
     ///
     /// ```
     /// use glassgrad::{Tensor, data::Targets};
@@ -99,9 +99,9 @@ impl Targets {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Labelled {
-    /// What is known about each example, along the first axis.
+    /// The features, with examples along the first axis.
     pub features: Tensor,
-    /// What is to be learnt about it.
+    /// The targets.
     pub targets: Targets,
 }
 
@@ -186,9 +186,9 @@ pub struct Source {
     pub name: String,
     /// A line for people.
     pub title: String,
-    /// What the features are called, in the order of the last axes; none where each is one of many, as pixels are.
+    /// The names of the features, in the order of the last axes; none for pixels.
     pub feature_names: Vec<String>,
-    /// What is learnt from: all examples, where the set has no test part of its own.
+    /// The training set: all examples, where there is no separate test set.
     pub examples: Labelled,
     /// The part that the makers of the set have put aside for tests.
     pub test: Option<Labelled>,

@@ -1,4 +1,4 @@
-//! What to keep and what to compute anew, so that a gradient stays within a budget of memory.
+//! Selective rematerialisation, so that a gradient stays within a memory budget.
 //!
 //! Ways to make the gradient are tried from the quickest to the one that takes least memory, and each is planned to
 //! see what it takes: everything kept; loops swept back with some of their states kept; the whole function cut into a

@@ -1,4 +1,4 @@
-//! What the way back over a loop uses of the way forwards, and what it need not add up step by step.
+//! Residuals of a loop: the forward values that its reverse sweep reads, and sums that leave the loop.
 //!
 //! The loop runs forwards once more, or, where the planner sees that both are one, once in all, and stacks what the way
 //! back will read: then nothing of a step is computed twice. What is owed to a tensor from outside is a sum over all
@@ -24,7 +24,7 @@ pub(super) struct Steps {
     first: u64,
 }
 
-/// What is owed to a tensor from outside: a product of stacks, summed over all steps.
+/// The cotangent of a captured tensor: a product of stacks, summed over all steps.
 pub(super) struct SummedLater {
     pub(super) product: Shared<Einsum>,
     pub(super) factors: Vec<Tensor>,

@@ -354,7 +354,7 @@ pub(super) fn product_with(tangent: &Tensor, factor: &Tensor, lead: &[usize], st
     Tensor::contract(einsum, &[tangent, factor])
 }
 
-/// How the derivative of a largest element is shared: evenly among those that equal it.
+/// The subgradient of a maximum: shared evenly among equal elements.
 pub(super) fn shares(node: &Arc<Node>, input: &Tensor, axes: &[usize]) -> Tensor {
     let largest = Tensor::onto(Arc::clone(node)).reshape(kept(input, axes)).broadcast_to(input.shape());
     let winners = input.equal(&largest).cast(input.dtype());

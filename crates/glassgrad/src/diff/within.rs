@@ -75,7 +75,7 @@ thread_local! {
     static BUDGET: RefCell<Option<Budget>> = const { RefCell::new(None) };
 }
 
-/// How much memory a gradient may take.
+/// The memory budget of a gradient.
 #[derive(Clone)]
 pub(super) struct Budget {
     pub(super) bytes: usize,

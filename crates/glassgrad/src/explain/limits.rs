@@ -1,4 +1,4 @@
-//! What this machine can do at most, measured, and how long a step should take by that: a roofline.
+//! Measured limits of the machine, and the time of a step by the roofline model.
 //!
 //! The model is simple. A step needs the time of its arithmetic or that of its memory, whichever is longer, and a fixed
 //! time to begin. Arithmetic has three kinds, each with a rate of its own for 32 and for 64 bits: products of matrices,
@@ -67,7 +67,7 @@ pub struct Limits {
     pub overhead: f64,
 }
 
-/// What limits a step.
+/// The bottleneck of a step.
 ///
 /// ```
 /// use glassgrad::{Tensor, explain::Bound};

@@ -1,4 +1,4 @@
-//! What a program does, and where its time and its memory go.
+//! Explanation of a program: passes, steps, time and memory.
 //!
 //! [`Tensor::explain`] and [`Compiled::explain`] plan a computation as it is planned when it runs, run it with a clock
 //! around every step, and report: what each pass over the graph changed; the steps in a few words with the user's lines,
@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The most steps that are shown; of longer programs the slowest are.
 const SHOWN: usize = 60;
 
-/// What a program does and how long it takes, see [`Tensor::explain`].
+/// The explanation of a program, see [`Tensor::explain`].
 ///
 /// ```
 /// use glassgrad::{Tensor, grad};

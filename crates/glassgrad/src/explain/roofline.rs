@@ -1,4 +1,4 @@
-//! How near to the limits of the machine a step comes, and what keeps it from there.
+//! Roofline analysis of a step: attained against attainable performance, and the bottleneck.
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ use crate::opt::program::{Contraction, ContractionAxis, Instruction, Loop, Progr
 /// The most operations of a loop that are named.
 const NAMED: usize = 6;
 
-/// What a step is.
+/// The kind of a step.
 ///
 /// ```
 /// use glassgrad::{Tensor, explain::Kind};
@@ -59,7 +59,7 @@ pub struct ExplainedStep {
     pub bytes: f64,
     /// The seconds that it needs by the limits of the machine, without the time to begin a step.
     pub least: f64,
-    /// What limits it.
+    /// Its bottleneck.
     pub bound: Bound,
     /// The seconds that it should take.
     pub predicted: f64,

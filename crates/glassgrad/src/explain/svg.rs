@@ -157,7 +157,7 @@ fn class(kind: Kind) -> &'static str {
     }
 }
 
-/// What the colours mean.
+/// The legend.
 fn draw_kinds(svg: &mut String, y: f64) {
     let kinds = [
         (Kind::Loop, "written by a loop"),

@@ -17,14 +17,14 @@ use crate::expr::{Node, Op, Partial, ScanBody, Tensor, partial};
 use crate::picture::aligned;
 use crate::tree::{Path, Tree};
 
-/// What a loss does with each of its parameters.
+/// The gradient-path audit of a loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
     /// One finding for each leaf of the parameters, in their order.
     pub findings: Vec<Finding>,
 }
 
-/// What a loss does with one parameter.
+/// The audit of one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The place in the tree of parameters.
@@ -59,7 +59,7 @@ pub enum Verdict {
 pub struct Cut {
     /// The operation in a word.
     pub operation: String,
-    /// What it makes, in names.
+    /// Its expression, in labels.
     pub expression: String,
     /// The line that created it.
     pub origin: &'static Location<'static>,
@@ -175,7 +175,7 @@ impl Inspection<'_> {
         match gradient {
             _ if self.level.get(leaf.0.id).is_none() => Ok(Verdict::Unused),
             None => Ok(self.ends(leaf)),
-            Some(gradient) if gradient.zeros == gradient.elements => self.made_zero(leaf),
+            Some(gradient) if gradient.zeros == gradient.elements => self.zeroed_by(leaf),
             Some(_) => Ok(Verdict::Reached),
         }
     }
@@ -223,7 +223,7 @@ impl Inspection<'_> {
 
     /// A parameter whose derivative arrives as zero: the operations that zeroed it are those where one arrives
     /// that is not, and none of those that leave towards the parameter is.
-    fn made_zero(&self, leaf: &Tensor) -> Result<Verdict, Error> {
+    fn zeroed_by(&self, leaf: &Tensor) -> Result<Verdict, Error> {
         let on_the_way: HashSet<u64> = dependent_nodes(&[self.result], &[leaf]).iter().map(|node| node.id).collect();
         let all_zero = |array: &Array| Summary::of(array).zeros == array.buffer().len();
         // A loop has no derivative of its own, its parts have.
@@ -249,7 +249,7 @@ impl Inspection<'_> {
             }
             let zeros = inputs.iter().find(leads).map(|input| {
                 let elements = input.shape.elements();
-                (slope_zeros(node, inputs, input.id, &values).unwrap_or(elements), elements)
+                (derivative_zeros(node, inputs, input.id, &values).unwrap_or(elements), elements)
             });
             cuts.push(self.cut(node, inputs, zeros));
         }
@@ -268,11 +268,11 @@ impl Inspection<'_> {
 }
 
 /// In how many elements the partial derivative of a pointwise node is zero.
-fn slope_zeros(
+fn derivative_zeros(
     node: &Arc<Node>,
     inputs: &[Arc<Node>],
     input: u64,
-    values: &HashMap<crate::runtime::Place, Array>,
+    values: &HashMap<crate::runtime::ValueKey, Array>,
 ) -> Option<usize> {
     let Op::Map(formula) = &node.op else { return None };
     let number = inputs.iter().position(|other| other.id == input)?;

@@ -7,10 +7,10 @@ use super::labels::Labels;
 use super::scope::Scope;
 use crate::expr::Op;
 
-/// What becomes one.
+/// The grouping of nodes.
 #[derive(Clone, Debug)]
 pub(super) enum Fold {
-    /// What belongs to a name.
+    /// Nodes with a common name.
     Name(String),
     /// Nodes whose names share this many components.
     Depth(usize),

@@ -14,7 +14,7 @@ use crate::diff::{Outcome, cotangents};
 use crate::error::Error;
 use crate::expr::{Op, Tensor};
 use crate::picture::{Card, Diagram, Edge, Ink, Role, TooLarge, aligned};
-use crate::runtime::Place;
+use crate::runtime::ValueKey;
 use crate::trace::adjoint_of;
 use crate::tree::Tree;
 
@@ -38,7 +38,7 @@ pub struct Graph {
     variables: Vec<Tensor>,
     level: Scope,
     labels: Labels,
-    values: HashMap<Place, Array>,
+    values: HashMap<ValueKey, Array>,
     gradients: HashMap<u64, Array>,
     folds: Vec<Fold>,
 }

@@ -123,7 +123,7 @@ impl Labels {
             (Op::Leaf, []) if node.shape.rank() == 0 => node.value().map(|value| (short(value.buffer().get(0)), None)),
             (Op::Variable, [input]) if !wrapped.contains(&input.id) => Some((text(input), self.shown(input.id))),
             (Op::Einsum(einsum), inputs) => match (Product::of(einsum), inputs) {
-                (Product::Elementwise, []) if !self.is_let_go(node) => Some((short(einsum.coefficient), None)),
+                (Product::Elementwise, []) if !self.is_released(node) => Some((short(einsum.coefficient), None)),
                 (Product::Broadcast, [input]) => Some((text(input), self.shown(input.id))),
                 (Product::Scaled, [input]) => Some((node.op.written(&[text(input)]), self.shown(input.id))),
                 _ => None,
@@ -137,7 +137,7 @@ impl Labels {
     }
 
     /// Whether a node was computed and has released its inputs, so that it looks like a leaf.
-    fn is_let_go(&self, node: &Node) -> bool {
+    fn is_released(&self, node: &Node) -> bool {
         matches!(&node.op, Op::Einsum(einsum) if !einsum.operands.is_empty())
     }
 

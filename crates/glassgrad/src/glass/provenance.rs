@@ -17,7 +17,7 @@ use crate::expr::Tensor;
 use crate::trace::{json_number, short};
 use crate::tree::Tree;
 
-/// What is asked to be finite.
+/// The order of the derivative that is checked for non-finite values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DerivativeOrder {
     /// The value of a function.
@@ -49,10 +49,10 @@ pub struct Carrier {
     pub steps: Vec<usize>,
 }
 
-/// Where a number that is not finite began, and how it came to the output.
+/// The provenance of a non-finite number: its origin, and its path to the output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provenance {
-    /// Where it began, and what carried it on, up to the output.
+    /// The path from the origin to the output.
     pub path: Vec<Carrier>,
     /// The operands where it began, by their labels: the one element that was used, or all in a few numbers.
     pub operands: Vec<(String, String)>,
@@ -65,7 +65,7 @@ pub struct NonFinite {
     pub order: DerivativeOrder,
     /// The place in the tree of results, or for a derivative in that of the arguments; empty if there is only one.
     pub leaf: String,
-    /// Where it began and how it came here.
+    /// Its provenance.
     pub provenance: Provenance,
     /// What to write instead, if something was found; it has been tried.
     pub repair: Option<Repair>,

@@ -1,4 +1,4 @@
-//! What to write instead of an operation that is not finite. A repair is proposed only after it was tried: the
+//! Repairs of an operation that is not finite. A repair is proposed only after it was tested: the
 //! graph is rebuilt with it, the value and the derivatives are then finite, and what was finite before is as it
 //! was.
 
@@ -15,7 +15,7 @@ use super::search::first_not_finite;
 use crate::array::Array;
 use crate::expr::{Axes, Node, Op, Product, Tensor, single_row};
 use crate::ops::Operation;
-use crate::runtime::Place;
+use crate::runtime::ValueKey;
 
 /// A change that makes a value and its derivatives finite, and has been tried.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,7 @@ pub(super) fn repair(
     traced: &Traced,
     level: &Scope,
     labels: &Labels,
-    values: &HashMap<Place, Array>,
+    values: &HashMap<ValueKey, Array>,
     culprit: &Arc<Node>,
     order: DerivativeOrder,
 ) -> Option<Repair> {
@@ -239,7 +239,7 @@ fn moved(
     operation: Operation,
     operands: &[Tensor],
     names: &[String],
-    values: &HashMap<Place, Array>,
+    values: &HashMap<ValueKey, Array>,
 ) -> Vec<Candidate> {
     let candidate =
         |tensor: Tensor, advice: String| Candidate { replaced: Arc::clone(node), tensor, control: None, advice };
@@ -276,7 +276,7 @@ fn moved(
 }
 
 /// Whether a dividend is 0 wherever the divisor is.
-fn is_nothing_by_nothing(dividend: &Tensor, divisor: &Tensor, values: &HashMap<Place, Array>) -> bool {
+fn is_nothing_by_nothing(dividend: &Tensor, divisor: &Tensor, values: &HashMap<ValueKey, Array>) -> bool {
     let value = |tensor: &Tensor| values.get(&(Vec::new(), tensor.0.id));
     let (Some(above), Some(below)) = (value(dividend), value(divisor)) else { return false };
     (0..above.buffer().len()).all(|place| below.buffer().get(place) != 0.0 || above.buffer().get(place) == 0.0)

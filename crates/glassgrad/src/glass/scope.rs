@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Inputs, Node, ScanBody, Tensor, inner_nodes, nodes_behind};
-use crate::runtime::{Place, every_value};
+use crate::runtime::{ValueKey, every_value};
 
 /// Nodes with their inputs, which stand before what uses them.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Scope {
     }
 
     /// The value of every node, and of every node inside of loops at each step.
-    pub(crate) fn values(&self) -> Result<HashMap<Place, Array>, Error> {
+    pub(crate) fn values(&self) -> Result<HashMap<ValueKey, Array>, Error> {
         every_value(&self.nodes)
     }
 }

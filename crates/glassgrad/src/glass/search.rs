@@ -14,7 +14,7 @@ use super::scope::Scope;
 use super::summary::Summary;
 use crate::array::{Array, Buffer};
 use crate::expr::{Inputs, Node, Op, Pass, ScanBody, Tensor};
-use crate::runtime::{Place, value_of};
+use crate::runtime::{ValueKey, value_of};
 use crate::trace::short;
 
 /// A number in place of one that is not finite: inside of the domain of nearly everything.
@@ -33,7 +33,7 @@ pub(super) fn first_not_finite(array: &Array) -> Option<usize> {
 pub(super) struct Search<'s> {
     pub(super) level: &'s Scope,
     pub(super) labels: &'s Labels,
-    pub(super) values: &'s HashMap<Place, Array>,
+    pub(super) values: &'s HashMap<ValueKey, Array>,
 }
 
 /// A loop in which the search is: its body, its inputs outside, and the step.

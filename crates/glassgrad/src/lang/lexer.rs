@@ -10,14 +10,14 @@ pub const MAXIMUM_LENGTH: usize = 65_536;
 /// How many characters of a long line are shown to each side of an error.
 const WINDOW: usize = 50;
 
-/// What is wrong with a text, where, and what to do about it.
+/// A syntax error: message, span and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where.
+    /// The span.
     pub span: Span,
-    /// What to do, where that is known.
+    /// The remedy, where one is known.
     pub help: Option<String>,
     /// The text.
     pub source: String,

@@ -1,4 +1,4 @@
-//! What the target of a program can run: an input of lowering, stated once by each executor.
+//! Capabilities of a target: an input of lowering, stated once by each executor.
 
 use super::program::CallKind;
 use crate::dtype::DType;

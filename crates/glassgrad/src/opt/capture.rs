@@ -15,7 +15,7 @@ use crate::hashing::NumberMap;
 use crate::numbering::NodeIndices;
 use crate::view::View;
 
-/// What is to be computed, with its leaves and the user's lines.
+/// A captured graph, with its leaves and the user's lines.
 #[derive(Default)]
 pub(crate) struct Capture {
     /// The scope outside of all loops, and those of the loops that are being walked.
@@ -30,7 +30,7 @@ pub(crate) struct Capture {
     pub(crate) cacheable: bool,
 }
 
-/// Where a leaf comes from.
+/// The origin of a leaf.
 #[derive(Clone, Debug)]
 pub(crate) enum Leaf {
     /// It is known: its elements, and the place of the first.

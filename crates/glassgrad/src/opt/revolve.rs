@@ -37,7 +37,7 @@ pub enum Action {
     },
 }
 
-/// What to do to reverse a chain of steps, as plain data.
+/// A checkpointing schedule, as plain data.
 ///
 /// ```
 /// use glassgrad::opt::revolve::Schedule;
@@ -53,7 +53,7 @@ pub struct Schedule {
     pub steps: usize,
     /// How many states are kept at a time, besides the first.
     pub snapshots: usize,
-    /// What to do, in order.
+    /// The actions, in order.
     pub actions: Vec<Action>,
 }
 

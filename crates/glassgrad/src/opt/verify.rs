@@ -18,7 +18,7 @@ use super::program::{
 use accesses::{Axis, Span, aliases};
 use live::Live;
 
-/// What is wrong with a program.
+/// A violation that the verifier found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The number of the step, unless it is about the program as a whole.
@@ -64,7 +64,7 @@ impl Program {
     }
 }
 
-/// What is known while the steps are walked through.
+/// The state of the verifier.
 struct Verifier<'p> {
     program: &'p Program,
     donors: &'p [Option<usize>],

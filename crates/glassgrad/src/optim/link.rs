@@ -1,4 +1,4 @@
-//! What a link of an optimizer states: its slots, what it reads of all leaves, and its formula.
+//! Links of an optimizer: slots, quantities over all leaves, and formula.
 
 use std::fmt;
 

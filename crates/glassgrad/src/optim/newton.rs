@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::expr::Tensor;
 use crate::tree::Tree;
 
-/// How far Newton's method goes in one round.
+/// The globalisation of Newton's method.
 ///
 /// ```
 /// use glassgrad::{Tensor, optim::{Newton, Steps}};

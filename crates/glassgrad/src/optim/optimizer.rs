@@ -146,7 +146,7 @@ impl Optimizer {
         self
     }
 
-    /// What the links are called, from the gradient on.
+    /// The names of the links, from the gradient on.
     ///
     /// ```
     /// use glassgrad::optim::Optimizer;
@@ -413,7 +413,7 @@ pub(super) fn stepped(parameter: &Tensor, update: &Tensor, rate: &Tensor) -> Ten
 
 const STATE_HELP: &str = "begin with the state that .init(&parameters) of this optimizer returns";
 
-/// What a link has read and computed in a step.
+/// The inputs and results of a link in a step.
 pub(super) struct Seen<'s> {
     pub(super) name: &'static str,
     pub(super) updates: &'s [Tensor],

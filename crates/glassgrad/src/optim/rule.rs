@@ -31,7 +31,7 @@ pub struct Rule<'s> {
     undeclared: Option<&'static str>,
 }
 
-/// What a formula can read.
+/// The variables of a formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Variable {
     Update,
@@ -274,7 +274,7 @@ pub(super) struct Inputs<'i> {
     pub(super) quantities: &'i [Quantity],
 }
 
-/// What a link has computed in one step.
+/// The results of a link in one step.
 pub(super) struct Outputs {
     /// The value of each statement, in their order.
     pub(super) values: Vec<Value>,

@@ -1,8 +1,8 @@
-//! How a rate changes from step to step.
+//! Learning-rate schedules.
 
 use crate::expr::Tensor;
 
-/// What the rate is multiplied with in each step. Steps are counted from 1.
+/// The factor of the learning rate in each step. Steps are counted from 1.
 ///
 /// A schedule is a formula of the number of the step, which is part of the state: a program that trains need not be planned
 /// again when the rate changes, and a resumed run continues at its learning rate.
@@ -47,7 +47,7 @@ pub enum Schedule {
     WarmUp {
         /// After how many steps it is 1.
         steps: u64,
-        /// What comes then.
+        /// The schedule after that.
         then: Box<Schedule>,
     },
 }

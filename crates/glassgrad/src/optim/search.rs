@@ -1,4 +1,4 @@
-//! What methods share: the record of a descent, and the search along a line.
+//! Shared by the minimisers: the record of iterations, and the line search.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct Round {
     pub value: f64,
     /// The length of the gradient before the step.
     pub gradient_norm: f64,
-    /// How much of the step was taken, or what damped it.
+    /// The step length, or the damping.
     pub step: f64,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// Where a descent ended.
+/// The result of a minimisation.
 ///
 /// ```
 /// use glassgrad::{Tensor, optim::Newton};
@@ -81,7 +81,7 @@ pub struct Minimum<X> {
     pub converged: bool,
     /// Why the descent ended here.
     pub stop: Stop,
-    /// What was done, round by round.
+    /// The iterations.
     pub rounds: Vec<Round>,
 }
 

@@ -49,7 +49,7 @@ pub struct WeightInputs {
 /// ```
 #[derive(Clone, Debug)]
 pub struct WeightStep {
-    /// What the update reads.
+    /// The inputs of the update.
     pub inputs: WeightInputs,
     links: Vec<Arc<dyn Link + Send + Sync>>,
     /// The symbols of the quantities of each link.
@@ -109,7 +109,7 @@ pub struct SlotStep {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// What is assigned, such as `m_t`.
+    /// The assigned variable, such as `m_t`.
     pub target: String,
     /// The formula in symbols.
     pub formula: String,

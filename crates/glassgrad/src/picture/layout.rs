@@ -3,14 +3,14 @@
 /// How often the order inside the layers is improved.
 const ROUNDS: usize = 12;
 
-/// What to lay out: the width of each box, its height in rows, and the edges from parents to children.
-pub(super) struct Graph {
+/// The input of the layout: the width of each box, its height in rows, and the edges from parents to children.
+pub(super) struct LayoutGraph {
     pub(super) widths: Vec<f64>,
     pub(super) rows: Vec<f64>,
     pub(super) edges: Vec<(usize, usize)>,
 }
 
-/// Where everything is: the centre of each box, and for each edge the points that it passes.
+/// The layout: the centre of each box, and the polyline of each edge.
 pub(super) struct Layout {
     pub(super) centres: Vec<(f64, f64)>,
     pub(super) paths: Vec<Vec<(f64, f64)>>,
@@ -29,7 +29,7 @@ pub(super) struct Spacing {
 ///
 /// An edge over several layers gets a waypoint in each layer between, which takes part in the
 /// ordering like a node, so that long edges do not run through boxes.
-pub(super) fn layered(graph: &Graph, spacing: &Spacing) -> Layout {
+pub(super) fn layered(graph: &LayoutGraph, spacing: &Spacing) -> Layout {
     let count = graph.widths.len();
     let mut layer_of: Vec<usize> = vec![0; count];
     for (parent, child) in &graph.edges {

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::diagram::{Card, Diagram, Edge, Role};
-use super::layout::{Graph, Layout, Spacing, layered};
+use super::layout::{Layout, LayoutGraph, Spacing, layered};
 use super::visible_width;
 
 /// The largest graph that is drawn; a larger one could not be read.
@@ -77,7 +77,7 @@ impl<'d> Placed<'d> {
             (text.0.max(width), text.1 + height)
         };
         let sizes: Vec<(f64, f64)> = diagram.cards.iter().zip(&inside).map(size).collect();
-        let graph = Graph {
+        let graph = LayoutGraph {
             widths: sizes.iter().map(|(width, _)| *width).collect(),
             rows: sizes.iter().map(|(_, height)| (height + BETWEEN) / SPACING.row).collect(),
             edges: diagram.edges.iter().map(|edge| (edge.from, edge.to)).collect(),

@@ -16,7 +16,7 @@ use crate::opt::lower::lower;
 use crate::opt::passes::{all_enabled, optimise};
 use crate::opt::program::Program;
 
-/// How many plans are kept.
+/// The capacity of the plan cache.
 const CAPACITY: usize = 512;
 
 /// Plans by structural hash, with the time of their last use.
@@ -89,7 +89,7 @@ impl Context {
         Ok(Context(Arc::new(Shared { executor: target.executor()?, plans: Mutex::default() })))
     }
 
-    /// What its programs run on.
+    /// The target of its programs.
     pub fn target(&self) -> Target {
         self.0.executor.target()
     }
@@ -142,12 +142,12 @@ impl Context {
     }
 }
 
-/// What programs that this thread starts run on.
+/// The target of programs that this thread starts.
 pub(crate) fn target() -> Target {
     CURRENT.with_borrow(|current| current.as_ref().map_or(Target::Cpu, Context::target))
 }
 
-/// How many programs were planned in this process.
+/// The number of programs planned in this process.
 static PLANNED: AtomicU64 = AtomicU64::new(0);
 
 /// How many programs this process has planned so far. While nothing new is computed, it stays as it is: graphs of the same

@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::exec::reference;
 use crate::expr::{Inputs, Node, Op};
 
-/// Where a value is: the steps of the loops around it, from the outermost in, and the number of its node.
-pub(crate) type Place = (Vec<usize>, u64);
+/// The key of a value: the iterations of the enclosing loops, from the outermost in, and the number of its node.
+pub(crate) type ValueKey = (Vec<usize>, u64);
 
 /// The values of all nodes of a list, in which inputs stand before what uses them, and of all nodes inside their
 /// loops at every step. Nothing is kept in the nodes themselves.
-pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place, Array>, Error> {
-    let mut values: HashMap<Place, Array> = HashMap::new();
+pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<ValueKey, Array>, Error> {
+    let mut values: HashMap<ValueKey, Array> = HashMap::new();
     let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
     let missing = || Error::new("read", "a value was not computed");
     for (node, inputs) in nodes {
@@ -32,7 +32,7 @@ pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Place
             .map(|input| values.get(&(Vec::new(), input.id)).cloned())
             .collect::<Option<_>>()
             .ok_or_else(missing)?;
-        let mut inside: Vec<(Place, Array)> = Vec::new();
+        let mut inside: Vec<(ValueKey, Array)> = Vec::new();
         let mut see = |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
         if let Some(outputs) = reference::parts_of(&node.op, inputs, &operands, &[], &mut see) {
             parts.insert(node.id, outputs?);

@@ -13,7 +13,7 @@ use crate::opt::graph::{Graph, GraphNode};
 use crate::opt::passes::verify;
 
 impl Graph {
-    /// What is to be computed for some tensors, as it stands before any pass, and the values of its inputs. Results
+    /// The graph of some tensors before any pass, and the values of its inputs. Results
     /// are in the order of the tensors.
     ///
     /// ```

@@ -13,7 +13,7 @@ mod schedule;
 
 pub use context::{Context, programs_planned};
 pub(crate) use context::{executable_for, planned, prepare, target};
-pub(crate) use eval_all::{Place, every_value, value_of};
+pub(crate) use eval_all::{ValueKey, every_value, value_of};
 pub(crate) use schedule::{
     capture, capture_function, evaluate, evaluate_by_reference, known, program, reaches_variable,
 };

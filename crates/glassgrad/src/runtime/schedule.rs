@@ -61,14 +61,14 @@ pub(crate) fn program(roots: &[&Tensor]) -> Result<Arc<Program>, Error> {
     Ok(Arc::clone(executable_for(&capture(roots)?)?.program()))
 }
 
-/// What is to be computed for some tensors and nothing else.
+/// The unevaluated graph of some tensors.
 #[track_caller]
 pub(crate) fn capture(roots: &[&Tensor]) -> Result<Capture, Error> {
     computable(roots)?;
     capture_function(roots)
 }
 
-/// What computes some tensors as a function of arguments that may not be known yet.
+/// The graph of some tensors as a function of arguments without values.
 pub(crate) fn capture_function(roots: &[&Tensor]) -> Result<Capture, Error> {
     let asked: Numbers = roots.iter().map(|root| root.0.id).collect();
     match Capture::new(&sound(roots)?.0, |node| asked.contains(&node.id)) {

@@ -15,7 +15,7 @@ use crate::expr::Tensor;
 use crate::shape::Shape;
 use crate::tree::{self, Tree};
 
-/// What is in a file: tensors by their names, and notes.
+/// The contents of a file: tensors by their names, and notes.
 ///
 /// ```
 /// use glassgrad::{Tensor, save::File};
@@ -31,7 +31,7 @@ pub struct File {
     pub tensors: BTreeMap<String, Tensor>,
     /// Notes by their names, without the checksum.
     pub notes: BTreeMap<String, String>,
-    /// What the user should know about the file that was read: that it has no checksum, as files of other programs.
+    /// Warnings about the file that was read, such as a missing checksum.
     pub warnings: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn strong_product<T: Real>(partial: T, tangent: T) -> T {
     if tangent.is_exactly_zero() { tangent } else { product }
 }
 
-/// How a rule multiplies partials with tangents: strongly, except in sums, whose partials are always finite.
+/// The product of partials with tangents: with strong zeros, except in sums, whose partials are always finite.
 #[inline(always)]
 fn product_of<T: Real, R: Binary>() -> fn(T, T) -> T {
     match R::OPERATION {

@@ -31,7 +31,7 @@ pub enum TrainError<X> {
         position: Position,
         /// In how many steps before this one the cause lies: 0 if the parameters were still good.
         steps_before: u64,
-        /// Where it began, and what to do.
+        /// Its provenance, and a repair.
         explanation: Option<Box<NonFinite>>,
         /// The last parameters with a finite loss.
         last_good: Box<X>,

@@ -32,7 +32,7 @@ pub enum Flow {
 pub struct Step {
     /// The batch that it saw.
     pub position: Position,
-    /// How many batches an epoch has.
+    /// Batches per epoch.
     pub batches: u64,
     /// Its number, from 1 on.
     pub number: u64,

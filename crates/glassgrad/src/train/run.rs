@@ -14,7 +14,7 @@ use crate::optim::{Optimizer, State};
 use crate::save::File;
 use crate::tree::Tree;
 
-/// How parameters are trained: a loss of a batch, an optimizer, how often everything is seen.
+/// A training configuration: the loss of a batch, an optimizer, and the number of epochs.
 pub struct Training<'w, X, F> {
     pub(super) loss: F,
     pub(super) optimizer: Optimizer,
@@ -50,7 +50,7 @@ pub(super) enum Due {
 pub struct Run<X> {
     /// The parameters.
     pub parameters: X,
-    /// What the optimizer remembers.
+    /// The state of the optimizer.
     pub optimizer: State<X>,
     /// The epoch, and how many of its batches were seen.
     pub position: Tensor,
@@ -69,7 +69,7 @@ pub struct Trained<X> {
     pub steps: u64,
     /// Whether an observer has stopped it before all epochs were over.
     pub stopped: bool,
-    /// What the user should know about the checkpoint that it was resumed from, see [`File::warnings`].
+    /// Warnings about the checkpoint that it was resumed from, see [`File::warnings`].
     pub warnings: Vec<String>,
 }
 
@@ -136,12 +136,12 @@ impl<'w, X, F> Training<'w, X, F> {
         }
     }
 
-    /// How often everything is seen.
+    /// The number of epochs.
     pub fn epochs(self, epochs: u64) -> Self {
         Training { epochs, ..self }
     }
 
-    /// How many examples a batch has.
+    /// The batch size.
     pub fn batch_size(self, size: usize) -> Self {
         Training { size, ..self }
     }
@@ -157,7 +157,7 @@ impl<'w, X, F> Training<'w, X, F> {
         Training { whole_only: true, ..self }
     }
 
-    /// What decides on the order of the examples, and on all that the loss draws.
+    /// The random seed of the order of the examples and of the loss.
     pub fn seed(self, seed: u64) -> Self {
         Training { seed, ..self }
     }

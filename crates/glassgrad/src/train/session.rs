@@ -78,7 +78,7 @@ pub struct Session<'s, X, D: Dataset> {
     losses: Vec<f64>,
     /// The sum of the losses of this epoch.
     sum: f64,
-    /// What the user should know about the checkpoint.
+    /// Warnings about the checkpoint.
     warnings: Vec<String>,
 }
 
@@ -102,11 +102,11 @@ pub struct Last<X, B> {
     pub number: u64,
     /// The parameters before it.
     pub parameters: X,
-    /// What the optimizer snapshot before it.
+    /// The state of the optimizer before it.
     pub state: State<X>,
     /// The examples that it saw.
     pub batch: B,
-    /// What its loss drew with.
+    /// The random keys of its loss.
     pub key: Keys,
     /// Its rate.
     pub rate: f64,
@@ -283,7 +283,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         self.position.epoch >= self.epochs
     }
 
-    /// How many batches an epoch has.
+    /// Batches per epoch.
     pub fn batches(&self) -> u64 {
         self.batches.count(&self.dataset)
     }
@@ -303,7 +303,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         &self.state.0
     }
 
-    /// What the optimizer remembers now.
+    /// The current state of the optimizer.
     pub fn state(&self) -> &State<X> {
         &self.state.1
     }
@@ -313,7 +313,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         &self.losses
     }
 
-    /// What the user should know about the checkpoint that training was resumed from, such as that it has no checksum.
+    /// Warnings about the checkpoint that training was resumed from, such as a missing checksum.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -136,7 +136,7 @@ fn damped_steps_of_large_problems_are_solved_without_a_matrix() {
 }
 
 #[test]
-fn dense_hessians_are_the_judge_of_indices_that_meet() {
+fn dense_hessians_are_the_oracle_of_colliding_indices() {
     // One table read by two arrays of integers that share entries, inside of one product.
     let (from, to) = (indices(4, 6, 4), indices(5, 6, 4));
     let f = |x: &Tensor| (x.take(&from, 0) * x.take(&to, 0)).sum_over(1).powi(3).sum();

@@ -215,7 +215,7 @@ fn value_and_gradient_come_with_the_hessian() {
 }
 
 #[test]
-fn the_derivation_is_told_step_by_step_when_asked_for() {
+fn the_derivation_is_reported_step_by_step_on_request() {
     let (t, v) = (matrix(1, 4, 4).named("T"), matrix(2, 4, 2).named("V"));
     let f = |u: &Tensor| (&t - u.matmul(&v.transpose())).square().sum();
     let steps = calculus::hessian(f).derivation(&matrix(3, 4, 2)).unwrap();

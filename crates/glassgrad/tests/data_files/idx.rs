@@ -49,22 +49,22 @@ fn wrong_files_are_refused_with_the_reason() {
     ];
     for (bytes, reason) in cases {
         for bytes in [bytes.clone(), packed(&bytes)] {
-            let told = Idx::from_bytes(&bytes).unwrap_err().to_string();
-            assert!(told.contains(reason), "{told}, not {reason}");
+            let message = Idx::from_bytes(&bytes).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}, not {reason}");
         }
     }
     // More than is there, and, compressed, more than is expanded.
-    let told = Idx::from_bytes(&with(4, 127)).unwrap_err().to_string();
+    let message = Idx::from_bytes(&with(4, 127)).unwrap_err().to_string();
     assert!(
-        told.contains("declares [2130706435, 2, 4], that is 17045651480 elements, and 24 follow behind byte 16"),
-        "{told}"
+        message.contains("declares [2130706435, 2, 4], that is 17045651480 elements, and 24 follow behind byte 16"),
+        "{message}"
     );
-    let told = Idx::from_bytes(&packed(&with(4, 127))).unwrap_err().to_string();
-    assert!(told.contains("declares 17045651496 bytes") && told.contains("the limit is 2147483648"), "{told}");
+    let message = Idx::from_bytes(&packed(&with(4, 127))).unwrap_err().to_string();
+    assert!(message.contains("declares 17045651496 bytes") && message.contains("the limit is 2147483648"), "{message}");
     let path = written("wrong.idx", &images()[..20]);
-    let told = Idx::read(&path).unwrap_err().to_string();
+    let message = Idx::read(&path).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
-    assert!(told.contains(&path.display().to_string()) && told.contains("4 follow"), "{told}");
+    assert!(message.contains(&path.display().to_string()) && message.contains("4 follow"), "{message}");
 }
 
 /// A header that tells of little is not followed by the gigabytes that come behind it.
@@ -72,8 +72,8 @@ fn wrong_files_are_refused_with_the_reason() {
 fn a_small_header_limits_what_is_expanded() {
     let mut bytes = vec![0, 0, 8, 1, 0, 0, 0, 3];
     bytes.resize(50_000_000, 0);
-    let told = Idx::from_bytes(&packed(&bytes)).unwrap_err().to_string();
-    assert!(told.contains("3 elements, and more follow"), "{told}");
+    let message = Idx::from_bytes(&packed(&bytes)).unwrap_err().to_string();
+    assert!(message.contains("3 elements, and more follow"), "{message}");
 }
 
 #[test]

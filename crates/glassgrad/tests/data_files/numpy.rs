@@ -54,8 +54,8 @@ fn all_versions_are_read() {
         let array = read_npy(golden(&format!("version{version}.npy"))).unwrap();
         assert_eq!(array, numbers(|k| Buffer::I64(vec![k - 12])));
     }
-    let told = read_npy(golden("big_endian.npy")).unwrap_err().to_string();
-    assert!(told.contains("big_endian.npy: elements of the type \">f8\" are not read"), "{told}");
+    let message = read_npy(golden("big_endian.npy")).unwrap_err().to_string();
+    assert!(message.contains("big_endian.npy: elements of the type \">f8\" are not read"), "{message}");
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn wrong_files_are_refused_with_the_reason() {
         ),
     ];
     for (bytes, reason) in cases {
-        let told = npy_from_bytes(&bytes).unwrap_err().to_string();
-        assert!(told.contains(reason), "{told}, not {reason}");
+        let message = npy_from_bytes(&bytes).unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}, not {reason}");
     }
     // Sizes that no machine multiplies, beside a zero.
     let huge = with_header("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 9000000000000000000, 9)}");
@@ -123,10 +123,10 @@ fn archives_that_lie_are_refused() {
         copy[list + place..][..bytes.len()].copy_from_slice(bytes);
         npz_from_bytes(&copy).unwrap_err().to_string()
     };
-    let told = with(24, &[255, 255, 255, 100]);
-    assert!(told.contains("\"f32.npy\": 1694498815 bytes are more than the archive can hold"), "{told}");
-    let told = with(24, &[9, 0, 0, 0]);
-    assert!(told.contains("its length is declared as 9 bytes, and it expands to more"), "{told}");
+    let message = with(24, &[255, 255, 255, 100]);
+    assert!(message.contains("\"f32.npy\": 1694498815 bytes are more than the archive can hold"), "{message}");
+    let message = with(24, &[9, 0, 0, 0]);
+    assert!(message.contains("its length is declared as 9 bytes, and it expands to more"), "{message}");
     assert!(with(16, &[0; 4]).contains("its length or its checksum"));
     assert!(with(10, &[12]).contains("it is packed by the method 12"));
     assert!(with(42, &[0, 0, 0, 99]).contains("nothing is where it should be"));
@@ -153,9 +153,9 @@ fn archive(packed: &[u8], declared: u32, checksum: u32) -> Vec<u8> {
 fn what_an_archive_expands_to_is_limited_by_what_it_declares_and_by_what_it_holds() {
     use std::io::Write as _;
     // Three gigabytes are declared: nothing is expanded.
-    let told = npz_from_bytes(&archive(&vec![0; 3_000_000], 3_000_000_000, 0)).unwrap_err().to_string();
-    assert!(told.contains("\"x.npy\": its array takes 3000000000 bytes, from 3000000 packed ones"), "{told}");
-    assert!(told.contains("of the limit of 2147483648 bytes 2147483648 are left"), "{told}");
+    let message = npz_from_bytes(&archive(&vec![0; 3_000_000], 3_000_000_000, 0)).unwrap_err().to_string();
+    assert!(message.contains("\"x.npy\": its array takes 3000000000 bytes, from 3000000 packed ones"), "{message}");
+    assert!(message.contains("of the limit of 2147483648 bytes 2147483648 are left"), "{message}");
     // A million bytes take eight times as much in an array of 64-bit integers.
     let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (1000000,)}";
     let npy = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &vec![1; 1_000_000]]
@@ -167,16 +167,19 @@ fn what_an_archive_expands_to_is_limited_by_what_it_declares_and_by_what_it_hold
     checksum.update(&npy);
     let path = std::env::temp_dir().join(format!("glassgrad-bomb-{}.npz", std::process::id()));
     std::fs::write(&path, archive(&packed, npy.len() as u32, checksum.sum())).unwrap();
-    let told = read_npz_within(&path, 4_000_000).unwrap_err().to_string();
-    assert!(told.contains("its array takes 8000000 bytes") && told.contains("limit of 4000000 bytes"), "{told}");
+    let message = read_npz_within(&path, 4_000_000).unwrap_err().to_string();
+    assert!(
+        message.contains("its array takes 8000000 bytes") && message.contains("limit of 4000000 bytes"),
+        "{message}"
+    );
     assert_eq!(read_npz_within(&path, 8_000_000).unwrap()["x"].buffer().len(), 1_000_000);
     // More than is declared, and less.
     for (declared, words) in
         [(900, "declared as 900 bytes, and it expands to more"), (npy.len() as u32 + 1, "expands to 1000")]
     {
         std::fs::write(&path, archive(&packed, declared, checksum.sum())).unwrap();
-        let told = read_npz(&path).unwrap_err().to_string();
-        assert!(told.contains(words), "{told}");
+        let message = read_npz(&path).unwrap_err().to_string();
+        assert!(message.contains(words), "{message}");
     }
     std::fs::remove_file(&path).unwrap();
 }

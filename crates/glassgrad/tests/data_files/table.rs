@@ -20,10 +20,10 @@ fn a_table_has_typed_columns() {
     assert_eq!(table.missing(), [("name", 0), ("age", 1), ("weight", 1), ("married", 1)]);
     assert_eq!(table.without_missing().unwrap().rows(), 1);
     // Dora is in line 6: the name before hers has two lines.
-    let told = table.categories("married").unwrap_err().to_string();
-    assert!(told.contains("line 6, column \"married\": the class is missing"), "{told}");
-    let told = table.with_means().unwrap_err().to_string();
-    assert!(told.contains("line 6, column \"married\": a word is missing"), "{told}");
+    let error = table.categories("married").unwrap_err().to_string();
+    assert!(error.contains("line 6, column \"married\": the class is missing"), "{error}");
+    let error = table.with_means().unwrap_err().to_string();
+    assert!(error.contains("line 6, column \"married\": a word is missing"), "{error}");
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn wrong_tables_are_refused_with_the_place() {
         (b"2,1,no,yes\n1.5,0\n2.5\n", "line 3 has 1 cell, and line 2 has 2"),
     ];
     for (bytes, reason) in cases {
-        let told = Table::parse(bytes).unwrap_err().to_string();
-        assert!(told.contains(reason), "{told}, not {reason}");
+        let error = Table::parse(bytes).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}, not {reason}");
     }
     let path = written("wrong.csv", b"age\n3\nfour\n");
     let table = Table::read(&path).unwrap();
-    let told = table.numbers("age").unwrap_err().to_string();
+    let error = table.numbers("age").unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(
-        told.lines().next().unwrap(),
+        error.lines().next().unwrap(),
         format!("table: {}: line 3, column \"age\": \"four\" is not a number", path.display())
     );
 }
@@ -111,21 +111,21 @@ fn the_tables_of_scikit_learn_are_understood() {
 }
 
 #[test]
-fn targets_are_chosen_and_told_apart() {
+fn targets_are_chosen_and_classified() {
     let table = Table::parse("grade,size,price\n1,1.5,10\n2,2.5,11.5\n1,3.5,12\n").unwrap();
     let by_number = table.source("flats", Some("0"), Some(true)).unwrap();
     assert_eq!(by_number.examples.targets.names(), ["1", "2"]);
     assert_eq!(by_number.feature_names, ["size", "price"]);
-    let told = table.source("flats", Some("size"), Some(true)).unwrap_err().to_string();
-    assert!(told.contains("line 2, column \"size\": 1.5 is not a class"), "{told}");
-    let told = table.source("flats", Some("colour"), None).unwrap_err().to_string();
+    let error = table.source("flats", Some("size"), Some(true)).unwrap_err().to_string();
+    assert!(error.contains("line 2, column \"size\": 1.5 is not a class"), "{error}");
+    let error = table.source("flats", Some("colour"), None).unwrap_err().to_string();
     assert!(
-        told.contains("there is no column \"colour\"") && told.contains("there are \"grade\", \"size\", \"price\"")
+        error.contains("there is no column \"colour\"") && error.contains("there are \"grade\", \"size\", \"price\"")
     );
-    let told = Table::parse("a,b\n1,2\n3,\n").unwrap().source("x", None, None).unwrap_err().to_string();
-    assert!(told.contains("line 3, column \"b\": the target is missing"), "{told}");
-    let told = Table::parse("a,b\n1,2\n,4.5\n").unwrap().source("x", None, None).unwrap_err().to_string();
-    assert!(told.contains("line 3, column \"a\": the value is missing"), "{told}");
+    let error = Table::parse("a,b\n1,2\n3,\n").unwrap().source("x", None, None).unwrap_err().to_string();
+    assert!(error.contains("line 3, column \"b\": the target is missing"), "{error}");
+    let error = Table::parse("a,b\n1,2\n,4.5\n").unwrap().source("x", None, None).unwrap_err().to_string();
+    assert!(error.contains("line 3, column \"a\": the value is missing"), "{error}");
     let twice = Table::parse("a,a,b\n1,2,3\n4,5,6\n").unwrap();
     assert!(twice.column("a").unwrap_err().to_string().contains("columns 0 and 1 are both called \"a\""));
     assert_eq!(Features::of(&twice, "b").unwrap().apply(&twice).unwrap().to_string(), "[[1, 2],\n [4, 5]]");
@@ -215,7 +215,7 @@ fn classes_that_are_nearly_all_different_are_refused() {
 }
 
 #[test]
-fn unit_vectors_are_limited_before_they_are_made() {
+fn one_hot_vectors_are_limited_before_they_are_allocated() {
     let rows: String = (0..20_000).map(|k| format!("word{k},{}\n", k % 2)).collect();
     let table = Table::parse(format!("name,y\n{rows}")).unwrap();
     let message = table.source("t", None, None).unwrap_err().to_string();

@@ -46,7 +46,7 @@ impl Source {
         Tensor::from((0..count as u64).map(|k| (unit(stream, k) * bound as f64) as i64).collect::<Vec<i64>>())
     }
 
-    /// What dropout multiplies with, 32-bit: 0 at this rate, and otherwise what makes up for it.
+    /// The dropout mask, 32-bit: 0 at this rate, and otherwise the inverse of the keep probability.
     pub(super) fn mask(&mut self, shape: impl Into<Shape>, rate: f64) -> Tensor {
         let (shape, stream) = (shape.into(), self.next_stream());
         let kept = (1.0 / (1.0 - rate)) as f32;

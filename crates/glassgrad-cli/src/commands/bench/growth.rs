@@ -1,4 +1,4 @@
-//! How times grow with sizes, as a picture on logarithmic axes.
+//! Scaling plots: time over size, on logarithmic axes.
 //!
 //! `bench/run hessians` measures, writes down what it found as JSON, and has it drawn here.
 

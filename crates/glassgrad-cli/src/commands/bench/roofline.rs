@@ -1,4 +1,4 @@
-//! How near the steps of each workload's program come to the limits of this machine.
+//! Roofline report: the steps of each workload's program against the limits of this machine.
 //!
 //! A step is measured against the longer of two times: that of its arithmetic at the best rate for its kind, and that of
 //! its memory at the rate of copying. Where it reaches less than 60 % of that, a reason stands beside it.

@@ -19,16 +19,16 @@ pub(super) enum Mode {
 }
 
 /// Parameters, and what the optimizer remembers.
-type Moment<P> = (P, State<P>);
-type Step<P, D> = Box<dyn Fn(&(Moment<P>, D)) -> (Moment<P>, Tensor)>;
+type TrainState<P> = (P, State<P>);
+type TrainStep<P, D> = Box<dyn Fn(&(TrainState<P>, D)) -> (TrainState<P>, Tensor)>;
 
 /// A model in training. A run is one step for each batch.
 pub(super) struct Training<P, D> {
     loss: Function<P, D>,
     mode: Mode,
-    step: Step<P, D>,
-    compiled: Compiled<Step<P, D>, (Moment<P>, Tensor)>,
-    state: Moment<P>,
+    step: TrainStep<P, D>,
+    compiled: Compiled<TrainStep<P, D>, (TrainState<P>, Tensor)>,
+    state: TrainState<P>,
     batches: Vec<D>,
     /// The sum of the losses of all batches in the first run.
     first: Option<f64>,
@@ -41,7 +41,7 @@ pub(super) struct Training<P, D> {
 impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
     pub(super) fn new(loss: Function<P, D>, optimizer: Optimizer, mode: Mode, parameters: P, batches: Vec<D>) -> Self {
         let remembered = optimizer.init(&parameters);
-        let step = |optimizer: Optimizer| -> Step<P, D> {
+        let step = |optimizer: Optimizer| -> TrainStep<P, D> {
             Box::new(move |((parameters, remembered), batch)| {
                 let (value, gradient) = value_and_grad(|parameters: &P| loss(parameters, batch))(parameters);
                 (optimizer.update(parameters, &gradient, remembered), value)
@@ -79,7 +79,7 @@ impl<P: Tree + 'static, D: Tree + Clone + 'static> Training<P, D> {
     }
 
     /// The next state and the loss as a graph. The gradient is dropped here, so that the program need not materialize it.
-    fn next(&self, batch: &D) -> (Moment<P>, Tensor) {
+    fn next(&self, batch: &D) -> (TrainState<P>, Tensor) {
         (self.step)(&(self.state.map(Tensor::clone), batch.clone()))
     }
 }

@@ -1,4 +1,4 @@
-//! What a workload is, and how one is timed.
+//! Workloads and their timing.
 
 use std::time::{Duration, Instant};
 
@@ -24,11 +24,11 @@ pub(super) trait Workload {
     /// A checksum of the result of the last run. Other engines must compute the same.
     fn value(&self) -> f64;
 
-    /// What one run computes and has not computed yet, as a graph; of several steps the first. Empty if it is not built
+    /// The unevaluated graph of one run; of several steps the first. Empty if it is not built
     /// of tensors.
     fn results(&self) -> Vec<Tensor>;
 
-    /// What is wrong with the derivative, if something is.
+    /// The error of the derivative check, if it fails.
     fn check(&self) -> Result<(), String>;
 
     /// Further facts about the result: its size, its structure, the predicted cost.
@@ -87,9 +87,9 @@ const WARM_RUNS: usize = 3;
 /// A workload whose result is right.
 pub(super) struct Prepared {
     workload: Box<dyn Workload>,
-    /// How long the first run took, with everything that is planned once.
+    /// The duration of the first run, planning included.
     pub(super) first_seconds: f64,
-    /// How long a run after it took.
+    /// The duration of a later run.
     expected: f64,
     /// The checksum of each of the first runs.
     pub(super) values: Vec<f64>,
@@ -159,7 +159,7 @@ fn turn(expected: f64, mut work: impl FnMut() -> Result<(), Error>) -> Result<f6
     timed().map_err(|error| error.to_string())
 }
 
-/// What is wrong with a derivative along a direction that is not the one of finite differences. NaN is wrong too.
+/// The error of a directional derivative that disagrees with finite differences. NaN is an error too.
 pub(super) fn agree(what: &str, derivative: f64, difference: f64, tolerance: f64) -> Result<(), String> {
     if (derivative - difference).abs() <= tolerance {
         return Ok(());

@@ -15,11 +15,11 @@ use crate::failure::{Failure, print};
 use crate::plot::{Curve, is_coloured, plot};
 use crate::progress::Progress;
 use crate::report::{self, Contestant};
-use crate::sources::Place;
+use crate::sources::DataLocation;
 use crate::table::Table;
 use crate::terminal::print_around;
 
-pub(super) fn run(train: &Train, optimizers: &[OptimizerName], places: &Place) -> Result<(), Failure> {
+pub(super) fn run(train: &Train, optimizers: &[OptimizerName], places: &DataLocation) -> Result<(), Failure> {
     let mut settings = train.options.settings(&train.data)?;
     let folder = train.out.as_deref().map(Folder::create).transpose()?;
     let task = datasets::load(&settings, places)?;

@@ -1,4 +1,4 @@
-//! What people read when training is over.
+//! The summary that is printed after training.
 
 use glassgrad::data::Dataset as _;
 use glassgrad::tree::Tree as _;
@@ -18,7 +18,7 @@ const MOST_CLASSES: usize = 10;
 /// At most this many characters of generated text are shown.
 const MOST_WRITTEN: usize = 400;
 
-/// What stands before the curves, the curves, and what stands behind them. Only the curves have colours.
+/// The header, the curves, and the results. Only the curves have colours.
 pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, written: &[&str]) -> [String; 3] {
     let (settings, about) = (&study.settings, &study.task.about);
     let ends = about.ends(settings);
@@ -86,7 +86,7 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
     [before, drawn, text]
 }
 
-/// How well counting does, and some lines that the network writes.
+/// The n-gram baseline, and a sample of generated text.
 fn written_text(study: &Study, outcome: &Outcome) -> Option<String> {
     let Sample { begin, written, counted } = outcome.sample(study).ok()??;
     let lines: String = written.chars().take(MOST_WRITTEN).collect();

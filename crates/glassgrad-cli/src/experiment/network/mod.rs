@@ -28,7 +28,7 @@ pub(crate) struct IoSpec {
     pub(crate) outputs: usize,
 }
 
-/// What all families can.
+/// The interface of all families.
 trait Family: Tree + Sized {
     /// Draws initial weights; an error names the setting to change.
     fn build(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Self, Failure>;
@@ -38,7 +38,7 @@ trait Family: Tree + Sized {
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor;
 }
 
-/// What is left of `x` by the draws of a number, if there are any.
+/// Dropout of `x` with a key, if there is one.
 #[track_caller]
 fn noisy(dropout: &Dropout, x: Tensor, key: Option<&Keys>, number: u64) -> Tensor {
     match key {

@@ -17,7 +17,7 @@ pub(crate) struct Reader<C> {
     layers: Vec<Recurrent<C>>,
     output: Linear,
     dropout: Dropout,
-    /// How many numbers a step has; a text has none, but characters.
+    /// The width of a time step; `None` for text, which is embedded.
     #[tree(static)]
     step: Option<usize>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Transformer {
     dropout: Dropout,
 }
 
-/// What makes a vector of each place.
+/// The embedding of each position.
 #[derive(Clone, Debug, Tree)]
 enum Input {
     Symbols(Embedding),

@@ -14,7 +14,7 @@ use super::Patience;
 /// The most bytes that the headers of a response may have, redirects included.
 const HEADER_LIMIT: usize = 1 << 16;
 
-/// What a server sends.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// The place in the file at which it begins.
@@ -131,7 +131,7 @@ impl Body {
         Ok(Body { curl, blocks, block: Vec::new(), taken: 0, timeout: patience.answer, deadline })
     }
 
-    /// What is known when curl has closed its output.
+    /// The result after curl has closed its output.
     fn ended(&mut self) -> io::Result<usize> {
         if self.curl.wait()?.success() {
             return Ok(0);
@@ -175,7 +175,7 @@ impl Drop for Body {
     }
 }
 
-/// What the headers of a response say.
+/// The parsed headers of a response.
 struct Head {
     status: u16,
     range: Option<String>,

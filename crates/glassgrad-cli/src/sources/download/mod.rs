@@ -1,6 +1,6 @@
 //! A file from the net: whole and right, or not at all.
 //!
-//! What has come is kept beside the place in a `.part` file, and the next attempt asks for the rest. Only what has the known length
+//! A partial download is kept in a `.part` file beside the target, and the next attempt requests the rest. Only what has the known length
 //! and the known checksum gets the name of the file. Servers may stall, break off, send the wrong bytes or never stop: each of
 //! them ends an attempt with a reason, and the next mirror is tried. The requests are made by the program `curl`.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use answer::{Answer, Trouble};
 use glassgrad::error::Error;
 
-/// How far a download is.
+/// The progress of a download.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// The name of the file.
@@ -27,7 +27,7 @@ pub(crate) struct Progress {
     pub(crate) total: u64,
 }
 
-/// How long a server is waited for, and how often it is asked.
+/// Timeouts and retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// For a connection, and for an answer to begin.
@@ -50,13 +50,13 @@ impl Default for Patience {
 /// A file, where it is published, and how it is recognised.
 #[derive(Clone, Debug)]
 pub(crate) struct Download {
-    /// Where it may be, the best first.
+    /// Mirrors, in order of preference.
     pub(crate) addresses: Vec<String>,
     /// Its length, which is also the most that is taken from a server.
     pub(crate) bytes: u64,
     /// Its checksum.
     pub(crate) md5: String,
-    /// How long servers are waited for.
+    /// Timeouts.
     pub(crate) patience: Patience,
     /// The program that asks them: curl.
     pub(crate) program: &'static str,

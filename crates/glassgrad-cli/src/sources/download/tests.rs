@@ -106,20 +106,20 @@ fn download(addresses: &[&str]) -> Download {
 }
 
 /// A place in a folder of its own.
-struct Place(PathBuf);
+struct TempDir(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TempDir {
+    fn new(name: &str) -> TempDir {
         let folder = std::env::temp_dir().join(format!("glassgrad-download-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
-        Place(folder)
+        TempDir(folder)
     }
 
     fn file(&self) -> PathBuf {
         self.0.join("deep/file.gz")
     }
 
-    fn with_part(self, bytes: &[u8]) -> Place {
+    fn with_part(self, bytes: &[u8]) -> TempDir {
         fs::create_dir_all(self.0.join("deep")).unwrap();
         fs::write(beside(&self.file()), bytes).unwrap();
         self
@@ -140,16 +140,16 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 #[test]
-fn a_good_server_is_believed_and_progress_is_told() {
+fn a_download_is_verified_and_progress_is_reported() {
     let server = Server::start(|stream, range| serve(stream, range, &content()));
-    let place = Place::new("good");
+    let place = TempDir::new("good");
     let mut reports = Vec::new();
     download(&[&server.address]).fetch(&place.file(), &mut |progress| reports.push(progress.clone())).unwrap();
     assert_eq!(fs::read(place.file()).unwrap(), content());
@@ -162,30 +162,30 @@ fn a_good_server_is_believed_and_progress_is_told() {
 #[test]
 fn a_download_is_resumed() {
     let server = Server::start(|stream, range| serve(stream, range, &content()));
-    Place::new("resumed").with_part(&content()[..70_000]).fetched(&download(&[&server.address]));
+    TempDir::new("resumed").with_part(&content()[..70_000]).fetched(&download(&[&server.address]));
     assert_eq!(server.asked(), [Some(70_000)]);
     // A part that is whole already is only checked.
-    Place::new("whole").with_part(&content()).fetched(&download(&[&server.address]));
+    TempDir::new("whole").with_part(&content()).fetched(&download(&[&server.address]));
     assert_eq!(server.asked().len(), 1);
     // One that is not of this file is thrown away when the sum is wrong, and all is fetched.
-    Place::new("foreign").with_part(&[9; 70_000]).fetched(&download(&[&server.address]));
+    TempDir::new("foreign").with_part(&[9; 70_000]).fetched(&download(&[&server.address]));
     assert_eq!(server.asked()[1..], [Some(70_000), None]);
     // One that is longer than the file.
-    Place::new("longer").with_part(&[9; 300_000]).fetched(&download(&[&server.address]));
+    TempDir::new("longer").with_part(&[9; 300_000]).fetched(&download(&[&server.address]));
     assert_eq!(server.asked()[3..], [Some(300_000), None]);
 }
 
 #[test]
 fn a_server_that_ignores_the_place_sends_all() {
     let server = Server::start(|stream, _| serve(stream, None, &content()));
-    Place::new("ignores").with_part(&content()[..70_000]).fetched(&download(&[&server.address]));
+    TempDir::new("ignores").with_part(&content()[..70_000]).fetched(&download(&[&server.address]));
     assert_eq!(server.asked(), [Some(70_000)]);
 }
 
 #[test]
 fn a_server_that_sends_another_part_is_refused() {
     let server = Server::start(|stream, _| serve(stream, Some(5), &content()));
-    let left = Place::new("another")
+    let left = TempDir::new("another")
         .with_part(&content()[..70_000])
         .refused(&download(&[&server.address]), "another part of the file");
     assert_eq!(left.unwrap().len(), 70_000);
@@ -198,7 +198,7 @@ fn wrong_bytes_are_removed() {
         wrong[100_000] ^= 1;
         serve(stream, range, &wrong);
     });
-    let left = Place::new("lies").refused(&download(&[&server.address]), "its checksum is ");
+    let left = TempDir::new("lies").refused(&download(&[&server.address]), "its checksum is ");
     assert_eq!((left, server.asked().len()), (None, 1));
 }
 
@@ -206,14 +206,14 @@ fn wrong_bytes_are_removed() {
 fn a_claimed_length_is_not_believed() {
     // Less than it sends: the rest is requested, and there is none.
     let server = Server::start(|stream, _| send(stream, "200 OK\r\nContent-Length: 150000", &content()));
-    Place::new("less").refused(&download(&[&server.address]), "the answer ended after 150000 of 200000 bytes");
+    TempDir::new("less").refused(&download(&[&server.address]), "the answer ended after 150000 of 200000 bytes");
     // More than it sends: what comes is the file, and that is what counts.
     let server = Server::start(|stream, _| send(stream, "200 OK\r\nContent-Length: 250000", &content()));
-    Place::new("more").fetched(&download(&[&server.address]));
+    TempDir::new("more").fetched(&download(&[&server.address]));
     // More, and it does send more.
     let server =
         Server::start(|stream, _| send(stream, "200 OK\r\nContent-Length: 200001", &[content(), vec![1]].concat()));
-    Place::new("longer-claim").refused(&download(&[&server.address]), "more than the 200000 bytes");
+    TempDir::new("longer-claim").refused(&download(&[&server.address]), "more than the 200000 bytes");
 }
 
 #[test]
@@ -225,11 +225,11 @@ fn a_server_that_stalls_is_left() {
         hold();
     });
     let left =
-        Place::new("stalls").refused(&download(&[&server.address]), "the server stalled after 0 of 200000 bytes");
+        TempDir::new("stalls").refused(&download(&[&server.address]), "the server stalled after 0 of 200000 bytes");
     assert!(left.unwrap().is_empty());
     // One that does not even answer.
     let server = Server::start(|_, _| hold());
-    Place::new("silent").refused(&download(&[&server.address]), "no answer (");
+    TempDir::new("silent").refused(&download(&[&server.address]), "no answer (");
 }
 
 /// Bytes that drip are no stall, but the time for the whole answer ends.
@@ -243,7 +243,7 @@ fn an_answer_that_drips_ends() {
     });
     let patience = Patience { whole: Duration::from_millis(700), attempts: 1, ..download(&[]).patience };
     let slow = Download { patience, ..download(&[&server.address]) };
-    let left = Place::new("drips").refused(&slow, "the server stalled after ");
+    let left = TempDir::new("drips").refused(&slow, "the server stalled after ");
     assert!((1..100).contains(&left.unwrap().len()));
 }
 
@@ -257,14 +257,14 @@ fn redirects_are_followed_but_not_for_ever_or_to_files() {
     };
     let one = redirect(good.address.clone());
     let two = redirect(one.address.clone());
-    Place::new("redirected").with_part(&content()[..70_000]).fetched(&download(&[&two.address]));
+    TempDir::new("redirected").with_part(&content()[..70_000]).fetched(&download(&[&two.address]));
     assert_eq!(good.asked(), [Some(70_000)]);
     let circle = redirect("/file.gz".to_owned());
-    Place::new("circle").refused(&download(&[&circle.address]), "no answer (");
+    TempDir::new("circle").refused(&download(&[&circle.address]), "no answer (");
     assert_eq!(circle.asked().len(), 11);
     let local = redirect("file:///etc/hostname".to_owned());
-    Place::new("local").refused(&download(&[&local.address]), "no answer (");
-    Place::new("scheme").refused(&download(&["file:///etc/hostname"]), "no answer (");
+    TempDir::new("local").refused(&download(&[&local.address]), "no answer (");
+    TempDir::new("scheme").refused(&download(&["file:///etc/hostname"]), "no answer (");
 }
 
 #[test]
@@ -273,12 +273,12 @@ fn headers_without_end_are_refused() {
         let _ = write!(stream, "HTTP/1.1 200 OK\r\n");
         while stream.write_all(b"X-More: of the same\r\n").is_ok() {}
     });
-    Place::new("headers").refused(&download(&[&server.address]), "no answer (");
+    TempDir::new("headers").refused(&download(&[&server.address]), "no answer (");
 }
 
 #[test]
-fn without_curl_the_remedy_is_told() {
-    let place = Place::new("without");
+fn without_curl_the_remedy_is_named() {
+    let place = TempDir::new("without");
     let without = Download { program: "curl-that-is-not-installed", ..download(&["http://127.0.0.1:9/file.gz"]) };
     let message = without.fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
     assert!(message.contains("the program curl cannot be started"), "{message}");
@@ -300,10 +300,10 @@ fn an_answer_that_breaks_off_is_continued() {
         };
         send(stream, &head, &content()[start..end]);
     });
-    Place::new("breaks").fetched(&download(&[&server.address]));
+    TempDir::new("breaks").fetched(&download(&[&server.address]));
     assert_eq!(server.asked(), [None, Some(60_000), Some(120_000), Some(180_000)]);
     // Too often: what has come is kept for the next time.
-    let place = Place::new("often");
+    let place = TempDir::new("often");
     let once =
         Download { patience: Patience { attempts: 2, ..download(&[]).patience }, ..download(&[&server.address]) };
     let left = place.refused(&once, "after 120000 of 200000 bytes");
@@ -318,7 +318,7 @@ fn an_endless_answer_is_cut_off() {
         while stream.write_all(&[7; 10_000]).is_ok() {}
     });
     let left =
-        Place::new("endless").refused(&download(&[&server.address]), "sends more than the 200000 bytes of the file");
+        TempDir::new("endless").refused(&download(&[&server.address]), "sends more than the 200000 bytes of the file");
     assert_eq!(left, None);
 }
 
@@ -332,7 +332,7 @@ fn the_next_address_is_asked() {
     };
     let good = Server::start(|stream, range| serve(stream, range, &content()));
     let addresses = [missing.address.as_str(), &broken.address, &unreachable];
-    let place = Place::new("next");
+    let place = TempDir::new("next");
     let message = download(&addresses).fetch(&place.file(), &mut |_| {}).unwrap_err().to_string();
     for reason in ["there is no such file (404)", "it answers with the status 500", "no answer ("] {
         assert!(message.contains(reason), "{message}, not {reason}");
@@ -341,9 +341,9 @@ fn the_next_address_is_asked() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
+fn write_errors_are_reported() {
     let server = Server::start(|stream, range| serve(stream, range, &content()));
-    let place = Place::new("file").with_part(b"");
+    let place = TempDir::new("file").with_part(b"");
     fs::write(place.0.join("plain"), b"").unwrap();
     let message =
         download(&[&server.address]).fetch(&place.0.join("plain/file.gz"), &mut |_| {}).unwrap_err().to_string();

@@ -7,7 +7,7 @@
 //!   "diagnostics": [{ "kind": "not reached" | "vanishing" | "exploding" | "dead units", "parameter": path or null, "text": text }, …] }
 //! ```
 //!
-//! What is not reached comes first. Both look at the loss of the first examples of the training set, without dropout.
+//! Unreached parameters come first. Both audit the loss of the first examples of the training set, without dropout.
 
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hinders_is_told_first() {
+    fn blocked_parameters_come_first() {
         // Weights of zero: every unit makes zero, and nothing arrives at the first layer.
         let study = suited("moons", |settings| settings.init = Init::Zero);
         let answer = audit(&study, &study.start).expect("an audit");

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_the_data_is_told_as_the_network_tells_it() {
+    fn an_image_of_the_data_has_the_prediction_of_the_network() {
         for (dtype, loss) in [(Number::F32, Loss::CrossEntropy), (Number::F64, Loss::Binary), (Number::F64, Loss::Mse)]
         {
             let study = suited("digits", |settings| (settings.dtype, settings.loss) = (dtype, loss));

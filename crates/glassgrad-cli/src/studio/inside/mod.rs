@@ -1,4 +1,4 @@
-//! What is inside of a network and of the step that changes it, for those who ask: a file for each question.
+//! Inspection of a network and of its last step: a file for each request.
 //!
 //! - `weight`: the last step of one weight, taken apart;
 //! - `sample`: one example on its way through the layers, and the gradient on its way back;
@@ -7,7 +7,7 @@
 //! - `audit`: which parameters the loss reaches, and what else hinders learning;
 //! - `drawn`: the prediction for a drawn image, and `prepared`, which preprocesses drawings to match the data.
 //!
-//! How bytes are written stands in [`super::encode`]. A plan of a graph is what `Graph::plan` of the library gives.
+//! The encoding of bytes is in [`super::encode`]. The layout of a graph is that of `Graph::plan` of the library.
 
 pub(in crate::studio) mod audit;
 pub(in crate::studio) mod drawn;

@@ -1,4 +1,4 @@
-//! What becomes of the graph of a training step before it runs, pass by pass, and the program that comes out.
+//! The graph of a training step after each optimisation pass, and the lowered program.
 //!
 //! ```text
 //! { "graph": text, "passes": [{ "name": text, "nodes": [before, after], "flops": [before, after], "bytes": [before, after],
@@ -79,7 +79,7 @@ mod tests {
     use crate::studio::views::tests::{of_text, suited};
 
     #[test]
-    fn passes_follow_each_other_as_the_explanation_tells() {
+    fn passes_follow_each_other_as_in_the_explanation() {
         for dtype in [Number::F32, Number::F64] {
             let study = suited("moons", |settings| settings.dtype = dtype);
             let answer = passes(&study, &study.start).expect("passes");

@@ -42,7 +42,7 @@ use crate::studio::encode::{levels, list, rounded, signed};
 const MOST_NUMBERS: usize = 64;
 const MOST_CELLS: usize = 4096;
 
-/// What the graph calls the example and what comes out.
+/// The labels of the input and the output in the graph.
 const INPUT: &str = "the example";
 const OUTPUTS: &str = "the outputs";
 
@@ -75,7 +75,7 @@ pub(in crate::studio) fn sample(study: &Study, network: &Network, part: &str, in
         "layers": layers(network, &shown),
     });
     example(study, &inputs, &gradients, &mut answer)?;
-    truth_and_told(study, &targets, &outputs, &mut answer)?;
+    actual_and_predicted(study, &targets, &outputs, &mut answer)?;
     if let Kind::Text { alphabet } = &study.task.about.kind {
         let written = |symbols: &mut dyn Iterator<Item = i64>| -> String {
             symbols
@@ -122,7 +122,7 @@ fn example(study: &Study, inputs: &Tensor, gradients: &[f64], answer: &mut Value
 }
 
 /// The actual and the predicted class or values of the example.
-fn truth_and_told(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut Value) -> Result<(), Error> {
+fn actual_and_predicted(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut Value) -> Result<(), Error> {
     let loss = study.settings.loss;
     match &study.task.about.kind {
         Kind::Classes { names } => {
@@ -143,7 +143,7 @@ fn truth_and_told(study: &Study, targets: &Tensor, outputs: &[f64], answer: &mut
     Ok(())
 }
 
-/// What each layer hands on. The outputs have a name of their own, by which the last layer ends before the loss begins.
+/// The activations of each layer. The outputs have a name of their own, by which the last layer ends before the loss begins.
 fn layers(network: &Network, shown: &[Shown]) -> Vec<Value> {
     let module = |path: String| {
         let parts: Vec<&str> = path.rsplit_once('.')?.0.split('.').take(2).collect();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_texts_are_told_in_their_own_way() {
+    fn regression_and_text_have_their_own_predictions() {
         let study = suited("function", |settings| settings.loss = Loss::Normal);
         let answer = sample(&study, &study.start, "test", 0).expect("an example");
         assert!(number(&answer["predicted"]["deviations"][0]) > 0.0 && answer["truth"]["numbers"][0].is_number());
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_and_spoiled_weights_are_told() {
+    fn missing_examples_are_refused_and_non_finite_weights_are_reported() {
         let study = suited("moons", |_| {});
         let refused = |part: &str, index: usize| sample(&study, &study.start, part, index).unwrap_err().to_string();
         assert!(refused("test", 500).contains("no example 500"));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn spoiled_and_missing_weights_are_told() {
+    fn non_finite_and_missing_weights_are_reported() {
         let study = suited("moons", |settings| settings.layers = Vec::new());
         let mut last = replayed(&study, 1).expect("a step");
         assert!(weight(&study, &optimizer(&study), &last, "layers.0.weight", &[2, 0]).is_err());

@@ -58,7 +58,7 @@ impl Broadcast {
         self.version.send_replace(version);
     }
 
-    /// What was put up since a version, and the version now.
+    /// The messages since a version, and the current version.
     pub(super) fn since(&self, version: u64) -> (u64, Vec<Message>) {
         let posted = self.posted();
         let newer = posted.iter().filter(|one| one.version > version);
@@ -71,7 +71,7 @@ impl Broadcast {
         Value::Object(posted.iter().map(|one| (one.kind.to_owned(), data_of(&one.message))).collect())
     }
 
-    /// What there is of one kind.
+    /// The latest message of one kind.
     pub(super) fn one(&self, kind: &str) -> Value {
         let posted = self.posted();
         posted.iter().find(|one| one.kind == kind).map_or(Value::Null, |one| data_of(&one.message))

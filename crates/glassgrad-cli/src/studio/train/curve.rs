@@ -11,7 +11,7 @@ const POINTS: usize = 400;
 ///
 /// When there are too many points, neighbours are merged, so that memory is bounded for any length of run.
 pub(super) struct Curve {
-    /// How many numbers are in a point.
+    /// The number of values in a point.
     width: u64,
     /// The number of the last in each point, and their mean.
     points: Vec<(u64, f64)>,

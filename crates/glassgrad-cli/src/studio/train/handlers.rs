@@ -32,7 +32,7 @@ const LARGEST_UPLOAD: usize = 32 << 20;
 const UPLOADS_AT_ONCE: usize = 4;
 const SMALL_BODY: usize = 64 << 10;
 
-/// What requests share.
+/// The shared state of requests.
 #[derive(Clone)]
 struct AppState {
     registry: Arc<Registry>,

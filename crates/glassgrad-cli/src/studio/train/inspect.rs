@@ -8,7 +8,7 @@ use super::runner::Snapshot;
 use crate::studio::inside;
 use crate::studio::views::surface;
 
-/// What is asked about.
+/// The subject of an inspection.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, tag = "at", rename_all = "kebab-case")]
 pub(in crate::studio) enum InspectRequest {
@@ -18,13 +18,13 @@ pub(in crate::studio) enum InspectRequest {
     Sample { part: String, index: usize },
     /// The graph of the loss, folded.
     Graph { level: Option<usize> },
-    /// What the optimizer of programs makes of a step.
+    /// The optimisation passes over a step.
     Passes,
     /// Which parameters the loss reaches.
     Audit,
     /// The loss around the way that training has taken.
     Surface,
-    /// What the network makes of a drawing, ink from 0 to 255 row by row.
+    /// The prediction for a drawing, ink from 0 to 255, row-major.
     Drawn { ink: Vec<u8>, from: [usize; 2], class: Option<usize> },
 }
 

@@ -12,7 +12,7 @@ use super::broadcast::Broadcast;
 use super::request;
 use super::runner::{self, Command, Pace};
 use crate::experiment::study::Study;
-use crate::sources::Place;
+use crate::sources::DataLocation;
 
 /// The maximum number of runs.
 const MOST_RUNS: usize = 12;
@@ -25,7 +25,7 @@ pub(in crate::studio) struct Registry {
     runs: Mutex<(u64, BTreeMap<u64, Run>)>,
     /// The memory that is held for runs that are being prepared.
     reserved: Arc<AtomicUsize>,
-    pub(super) places: Place,
+    pub(super) places: DataLocation,
     /// A run without watchers or requests is freed after this time, which is longer than a page takes to reload.
     linger: Duration,
 }
@@ -73,7 +73,7 @@ impl Drop for Run {
 }
 
 impl Registry {
-    pub(in crate::studio) fn new(places: Place, linger: Duration) -> Arc<Registry> {
+    pub(in crate::studio) fn new(places: DataLocation, linger: Duration) -> Arc<Registry> {
         Arc::new(Registry { runs: Mutex::default(), reserved: Arc::default(), places, linger })
     }
 
@@ -115,7 +115,7 @@ impl Registry {
         Ok(*number)
     }
 
-    /// What is seen of a run.
+    /// The broadcast of a run.
     pub(super) fn broadcast(&self, id: u64) -> Option<Arc<Broadcast>> {
         let runs = self.runs();
         let run = runs.1.get(&id)?;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_once_and_given_back() {
-        let registry = Registry::new(Place::default(), Duration::from_secs(1));
+        let registry = Registry::new(DataLocation::default(), Duration::from_secs(1));
         let most = MOST_BYTES as u64;
         let first = registry.reserve(most / 4 * 3).expect("there is app");
         let message = registry.reserve(most / 2).err().expect("there is no app");

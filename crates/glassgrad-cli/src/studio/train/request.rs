@@ -41,7 +41,7 @@ pub(in crate::studio) struct TrainRequest {
     /// Whether it starts paused.
     #[serde(default)]
     pub(in crate::studio) paused: bool,
-    /// How many steps it makes a second at most.
+    /// The maximum number of steps per second.
     pub(in crate::studio) pace: Option<f64>,
 }
 

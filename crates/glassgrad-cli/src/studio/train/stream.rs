@@ -1,4 +1,4 @@
-//! What happens in a run, as it happens, over a web socket.
+//! The stream of updates of a run, over a web socket.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::broadcast::Watcher;
 const BETWEEN: Duration = Duration::from_micros(16_600);
 /// A client that does not accept a message within this time counts as disconnected.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How often who watches is asked whether they are still there: the answer is all that they say.
+/// The interval of pings; a watcher sends nothing but pongs.
 const PULSE: Duration = Duration::from_secs(10);
 
 /// Sends the latest of each kind, until the page or the run is gone.

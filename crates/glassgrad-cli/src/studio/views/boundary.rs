@@ -100,7 +100,7 @@ mod tests {
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
 
     #[test]
-    fn every_point_of_the_grid_is_told_as_the_network_tells_it() {
+    fn every_point_of_the_grid_has_the_prediction_of_the_network() {
         for dtype in [Number::F32, Number::F64] {
             let study = suited("moons", |settings| settings.dtype = dtype);
             let (fixed, live) = live_and_fixed("boundary", &study, &study.start);

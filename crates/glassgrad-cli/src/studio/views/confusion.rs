@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn large_parts_are_looked_at_in_part_and_spoiled_weights_tell_the_first_class() {
+    fn large_test_sets_are_sampled_and_non_finite_weights_predict_the_first_class() {
         let study = suited("moons", |settings| settings.points = 9000);
         let (fixed, live) = live_and_fixed("confusion", &study, &spoiled(&study.start));
         assert_eq!((fixed["examples"].as_u64(), fixed["all"].as_u64()), (Some(1500), Some(4500)));

@@ -81,7 +81,7 @@ mod tests {
     use crate::studio::views::tests::{live_and_fixed, spoiled, suited};
 
     #[test]
-    fn the_curve_is_what_the_network_tells_in_units_of_the_data() {
+    fn the_curve_is_the_prediction_in_units_of_the_data() {
         for (dtype, loss) in [(Number::F32, Loss::Mse), (Number::F64, Loss::Normal)] {
             let study = suited("function", |settings| (settings.dtype, settings.loss) = (dtype, loss));
             let (fixed, live) = live_and_fixed("fitted", &study, &study.start);

@@ -1,4 +1,4 @@
-//! How the numbers of each parameter are spread, and how their gradients are: which layers learn, from the first to the last.
+//! Histograms of the weights and gradients of each parameter, from the first layer to the last.
 //!
 //! ```text
 //! live: { "examples": count, "parameters": [{ "path": text, "shape": [extent, …],
@@ -73,7 +73,7 @@ mod tests {
     use crate::studio::views::tests::{live_and_fixed, moved, spoiled, suited};
 
     #[test]
-    fn every_number_is_counted_and_slopes_are_slopes() {
+    fn every_number_is_counted_and_gradients_are_gradients() {
         // Finite differences are computed in 64 bits.
         let study = suited("iris", |settings| settings.dtype = Number::F64);
         let (_, live) = live_and_fixed("histograms", &study, &study.start);

@@ -170,7 +170,7 @@ impl<'p> Directions<'p> {
         Ok(Directions { like, first, axes: [across, up], is_random, unit })
     }
 
-    /// Where a network lies over the plane, and how far from it.
+    /// The projection of a network onto the plane, and its distance from it.
     fn coordinates(&self, network: &Network) -> Result<[f64; 3], Error> {
         let mut rest = difference(&weights(network)?, &self.first);
         let mut places = [0.0; 3];
@@ -202,32 +202,32 @@ impl<'p> Directions<'p> {
         let [across, up] = &self.axes;
         let axes = (self.tree(across).realise()?, self.tree(up).realise()?);
         let sample = study.sample()?.realise()?;
-        let program = compile(move |(point, (network, axes), batch): &Question| {
+        let program = compile(move |(point, (network, axes), batch): &SurfaceArguments| {
             let along = |axis: &Network, by: &Tensor| {
                 axis.map(|leaf| if leaf.is_float() { leaf * by.cast(leaf.dtype()) } else { leaf.clone() })
             };
             let moved = network.add(&along(&axes.0, &point.0)).add(&along(&axes.1, &point.1));
             objective.of_batch_plainly(&moved, batch)
         });
-        let program = move |question: &Question| program.call(question)?.item();
+        let program = move |question: &SurfaceArguments| program.call(question)?.item();
         Ok(PlaneLoss { first: self.like.clone(), axes, sample, program: Box::new(program) })
     }
 }
 
 /// A point of the plane, the plane, and the examples.
-type Question = ((Tensor, Tensor), Plane, (Tensor, Tensor));
+type SurfaceArguments = ((Tensor, Tensor), Plane, (Tensor, Tensor));
 /// A network, and two directions from it.
 type Plane = (Network, (Network, Network));
 
 /// From a question to the loss.
-type Program<'s> = dyn Fn(&Question) -> Result<f64, Error> + 's;
+type CompiledLoss<'s> = dyn Fn(&SurfaceArguments) -> Result<f64, Error> + 's;
 
 /// The loss of networks that lie on a plane.
 struct PlaneLoss<'s> {
     first: Network,
     axes: (Network, Network),
     sample: (Tensor, Tensor),
-    program: Box<Program<'s>>,
+    program: Box<CompiledLoss<'s>>,
 }
 
 impl PlaneLoss<'_> {

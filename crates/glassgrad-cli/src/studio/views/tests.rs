@@ -13,7 +13,7 @@ use crate::experiment::settings::{Model, Settings};
 use crate::experiment::study::Study;
 use crate::experiment::task::Task;
 use crate::failure::Failure;
-use crate::sources::Place;
+use crate::sources::DataLocation;
 
 fn fail<T>(failure: Failure) -> T {
     panic!("{failure}")
@@ -23,7 +23,8 @@ fn fail<T>(failure: Failure) -> T {
 pub(in crate::studio) fn suited(data: &str, change: impl FnOnce(&mut Settings)) -> Study {
     let mut settings = datasets::suited(data, None).unwrap_or_else(fail);
     change(&mut settings);
-    let task = datasets::load(&settings, &Place { folder: None, download: false, mirror: None }).unwrap_or_else(fail);
+    let task =
+        datasets::load(&settings, &DataLocation { folder: None, download: false, mirror: None }).unwrap_or_else(fail);
     Study::new(settings, task).unwrap_or_else(fail)
 }
 
@@ -94,7 +95,7 @@ fn answers_are_small_and_quick() {
 }
 
 #[test]
-fn a_network_of_one_layer_and_one_weight_is_looked_at() {
+fn a_network_of_one_layer_and_one_weight_has_views() {
     let study = suited("function", |settings| settings.layers = Vec::new());
     for name in names(&study) {
         live_and_fixed(name, &study, &study.start);

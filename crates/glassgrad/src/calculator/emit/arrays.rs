@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::names::Names;
-use super::program::{Argument, Operand, Place, Program, Statement, Work};
+use super::program::{Argument, ArrayId, ArrayProgram, Operand, Statement, Work};
 use super::spelling::{bare, binary, choose, library, literal, unary};
 use super::{Language, Routine};
 use crate::einsum::Label;
@@ -74,7 +74,7 @@ pub(super) fn written(language: Language, routines: &[Routine]) -> Result<String
 
 struct Writer<'a> {
     language: Language,
-    program: &'a Program,
+    program: &'a ArrayProgram,
     names: Names,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn power(&self, place: Place, exponent: u32) -> String {
+    fn power(&self, place: ArrayId, exponent: u32) -> String {
         let name = &self.names.arrays[place];
         if exponent == 1 { name.clone() } else { format!("{name}**{exponent}") }
     }

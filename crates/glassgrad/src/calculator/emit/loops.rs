@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::names::Names;
-use super::program::{Argument, Array, Operand, Origin, Place, Program, Statement, Work};
+use super::program::{Argument, Array, ArrayId, ArrayProgram, Operand, Origin, Statement, Work};
 use super::spelling::{bare, binary, choose, literal, unary};
 use super::{Language, Routine, matrices};
 use crate::einsum::Label;
@@ -117,7 +117,7 @@ pub(super) fn written(language: Language, routines: &[Routine]) -> Result<String
 
 struct Writer<'a> {
     language: Language,
-    program: &'a Program,
+    program: &'a ArrayProgram,
     names: Names,
     letters: Vec<String>,
 }
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
     }
 
     fn routine(&self, routine: &Routine) -> Result<String, Unspelled> {
-        let Program { arrays, statements, result } = self.program;
+        let ArrayProgram { arrays, statements, result } = self.program;
         let is_number = arrays[*result].sizes.is_empty();
         let mut code = String::new();
         let head = self.head(routine, is_number);
@@ -195,7 +195,7 @@ impl<'a> Writer<'a> {
     }
 
     /// An array of zeros; the result of C is an argument.
-    fn declared(&self, place: Place, array: &Array, is_result: bool) -> String {
+    fn declared(&self, place: ArrayId, array: &Array, is_result: bool) -> String {
         let name = &self.names.arrays[place];
         let sizes: Vec<String> = array.sizes.iter().map(|size| self.names.size(size)).collect();
         let count = sizes.join(" * ");
@@ -211,7 +211,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The element of an array at some labels.
-    fn element(&self, place: Place, labels: &[Label]) -> String {
+    fn element(&self, place: ArrayId, labels: &[Label]) -> String {
         let array = self.program.array(place);
         let name = &self.names.arrays[place];
         if array.origin == Origin::Size {

@@ -11,7 +11,7 @@ mod names;
 mod program;
 mod spelling;
 
-use program::Program;
+use program::ArrayProgram;
 
 use super::derive::applied;
 use super::indexed::Expression;
@@ -49,7 +49,7 @@ struct Routine {
     inputs: Vec<(String, Vec<Size>)>,
     /// The names of sizes that no argument has, in order.
     sizes: Vec<String>,
-    program: Program,
+    program: ArrayProgram,
 }
 
 /// Code for the value of an expression, its gradient, and the product of its Hessian with a direction; for what is not a
@@ -95,7 +95,7 @@ pub fn emit(question: &Question, language: Language) -> Result<String, Unanswere
     }
     let mut written = Vec::new();
     for ((name, about), inputs, expression) in routines {
-        let program = Program::new(&inputs, &expression, &names)?;
+        let program = ArrayProgram::new(&inputs, &expression, &names)?;
         written.push(Routine { name, about, inputs, sizes: Vec::new(), program });
     }
     let mut routines: Vec<Routine> = written;

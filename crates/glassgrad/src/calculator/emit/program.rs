@@ -6,7 +6,7 @@ use crate::einsum::Label;
 use crate::lang::matrix::{Function, Size};
 use crate::ops::{Operation, Relation};
 
-/// Where an array comes from.
+/// The origin of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Input,
@@ -24,12 +24,12 @@ pub(super) struct Array {
 }
 
 /// The place of an array in the list of all.
-pub(super) type Place = usize;
+pub(super) type ArrayId = usize;
 
 /// An array with labels for its axes, raised to a power element by element.
 #[derive(Clone, Debug)]
 pub(super) struct Operand {
-    pub(super) array: Place,
+    pub(super) array: ArrayId,
     pub(super) labels: Vec<Label>,
     pub(super) exponent: i32,
 }
@@ -38,7 +38,7 @@ pub(super) struct Operand {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Argument {
     Number(f64),
-    Array(Place),
+    Array(ArrayId),
 }
 
 #[derive(Clone, Debug)]
@@ -52,13 +52,13 @@ pub(super) enum Work {
     },
     Elementwise(Operation, f64, Vec<Argument>),
     Choice(Relation, Vec<Argument>),
-    OfMatrix(Function, Place),
+    OfMatrix(Function, ArrayId),
 }
 
 /// One statement: an array gets its elements.
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
-    pub(super) target: Place,
+    pub(super) target: ArrayId,
     pub(super) work: Work,
     /// Whether the array has elements already, to which these are added.
     pub(super) adds: bool,
@@ -66,19 +66,19 @@ pub(super) struct Statement {
 
 /// A function of arrays.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(super) struct ArrayProgram {
     pub(super) arrays: Vec<Array>,
     pub(super) statements: Vec<Statement>,
-    pub(super) result: Place,
+    pub(super) result: ArrayId,
 }
 
-impl Program {
+impl ArrayProgram {
     /// The program that computes an expression from inputs with these names and sizes.
     pub(super) fn new(
         inputs: &[(String, Vec<Size>)],
         expression: &Expression,
         names: &Names,
-    ) -> Result<Program, Unanswered> {
+    ) -> Result<ArrayProgram, Unanswered> {
         let given = |(name, sizes): &(String, Vec<Size>)| Array {
             name: name.clone(),
             sizes: sizes.clone(),
@@ -93,7 +93,7 @@ impl Program {
         if let Some(name) = builder.unknown {
             return Err(Unanswered::Question(format!("--emit: '{name}' is no argument of the code")));
         }
-        Ok(Program { arrays: builder.arrays, statements: builder.statements, result })
+        Ok(ArrayProgram { arrays: builder.arrays, statements: builder.statements, result })
     }
 
     /// The names of all sizes that the statements mention.
@@ -111,7 +111,7 @@ impl Program {
         all.flatten().filter_map(named).chain(numbers).collect()
     }
 
-    pub(super) fn array(&self, place: Place) -> &Array {
+    pub(super) fn array(&self, place: ArrayId) -> &Array {
         &self.arrays[place]
     }
 }
@@ -120,7 +120,7 @@ struct Builder<'a> {
     arrays: Vec<Array>,
     statements: Vec<Statement>,
     /// What was computed already.
-    known: Vec<(Expression, Place)>,
+    known: Vec<(Expression, ArrayId)>,
     names: &'a Names,
     /// A symbol that is no input.
     unknown: Option<String>,
@@ -132,14 +132,14 @@ impl Builder<'_> {
     }
 
     /// A new array with a name that no other has.
-    fn array(&mut self, sizes: Vec<Size>) -> Place {
+    fn array(&mut self, sizes: Vec<Size>) -> ArrayId {
         let free = |name: &String| !self.arrays.iter().any(|array| array.name == *name);
         let name = (1..).map(|number| format!("t{number}")).find(free).unwrap_or_default();
         self.arrays.push(Array { name, sizes, origin: Origin::Computed });
         self.arrays.len() - 1
     }
 
-    fn copied(&mut self, place: Place) -> Place {
+    fn copied(&mut self, place: ArrayId) -> ArrayId {
         let sizes = self.arrays[place].sizes.clone();
         let labels: Vec<Label> = (0..sizes.len()).collect();
         let target = self.array(sizes.clone());
@@ -150,7 +150,7 @@ impl Builder<'_> {
     }
 
     /// The array of an expression.
-    fn expression(&mut self, expression: &Expression) -> Place {
+    fn expression(&mut self, expression: &Expression) -> ArrayId {
         if let Some((_, place)) = self.known.iter().find(|(known, _)| known == expression) {
             return *place;
         }
@@ -187,7 +187,7 @@ impl Builder<'_> {
     }
 
     /// The array of a factor without its power.
-    fn factor(&mut self, what: &What, shape: &[usize]) -> Place {
+    fn factor(&mut self, what: &What, shape: &[usize]) -> ArrayId {
         let whole = Expression::factor(what.clone(), shape);
         if let Some((_, place)) = self.known.iter().find(|(known, _)| *known == whole) {
             return *place;
@@ -233,7 +233,7 @@ impl Builder<'_> {
         }
     }
 
-    fn computed(&mut self, shape: &[usize], work: Work) -> Place {
+    fn computed(&mut self, shape: &[usize], work: Work) -> ArrayId {
         let sizes = self.sizes(shape);
         let target = self.array(sizes);
         self.statements.push(Statement { target, work, adds: false });

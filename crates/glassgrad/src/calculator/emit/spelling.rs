@@ -1,4 +1,4 @@
-//! How the rows of the table are spelled in each language.
+//! The spelling of the rows of the table in each language.
 
 use super::Language;
 use crate::formula::number;

@@ -1,4 +1,4 @@
-//! What headers claim.
+//! Checks of header sizes before any allocation.
 
 /// The number of elements of a shape. Sizes whose product no machine can count are `None`, also where a zero beside them makes it
 /// nothing: strides are products of them too.

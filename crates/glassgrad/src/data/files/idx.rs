@@ -104,7 +104,7 @@ impl Idx {
     }
 }
 
-/// What stands before the elements.
+/// The header.
 struct Header {
     shape: Vec<usize>,
     /// Its own length in bytes.

@@ -15,7 +15,7 @@ use crate::error::Error;
 const END: &[u8] = b"PK\x05\x06";
 const MEMBER: &[u8] = b"PK\x01\x02";
 const LOCAL: &[u8] = b"PK\x03\x04";
-/// What stands in the place of a length that 32 bits do not hold.
+/// The ZIP64 marker of a length that 32 bits do not hold.
 const ELSEWHERE: u64 = 0xffff_ffff;
 /// The default limit on the memory of all arrays together, in bytes.
 const LARGEST_EXPANDED: usize = 1 << 31;

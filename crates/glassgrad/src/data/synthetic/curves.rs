@@ -17,11 +17,11 @@ use crate::rng::Key;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Curve {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its formula in x, as the expression language writes it.
     pub formula: &'static str,
-    /// Where it is sampled.
+    /// Its domain.
     pub interval: (f64, f64),
     /// The function.
     pub value: fn(f64) -> f64,

@@ -29,6 +29,6 @@ mod types;
 pub use declare::{Declarations, Size};
 pub use parser::parse;
 pub(crate) use print::{latex, latex_name, text};
-pub(crate) use syntax::{Constant, Function, Operator, Place, Syntax};
+pub(crate) use syntax::{Constant, Function, NodeId, Operator, Syntax};
 pub use syntax::{MAXIMUM_HEIGHT, MAXIMUM_NESTING, MatrixExpression};
 pub use types::Type;

@@ -3,7 +3,7 @@
 use std::f64::consts;
 
 use super::declare::{Declarations, is_name};
-use super::syntax::{Constant, Function, MAXIMUM_HEIGHT, MAXIMUM_NESTING, MatrixExpression, Operator, Place, Syntax};
+use super::syntax::{Constant, Function, MAXIMUM_HEIGHT, MAXIMUM_NESTING, MatrixExpression, NodeId, Operator, Syntax};
 use crate::lang::lexer::{Dialect, Token, tokenize};
 use crate::lang::parser::{function, similar};
 use crate::lang::{Span, SyntaxError};
@@ -67,16 +67,16 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, SyntaxError>;
 
 impl Parser<'_> {
-    fn sum(&mut self) -> Parsed<Place> {
+    fn sum(&mut self) -> Parsed<NodeId> {
         self.left_associative(&[Operator::Add, Operator::Sub], Self::product)
     }
 
-    fn product(&mut self) -> Parsed<Place> {
+    fn product(&mut self) -> Parsed<NodeId> {
         let operators = [Operator::Product, Operator::Divide, Operator::Times, Operator::Over];
         self.left_associative(&operators, Self::unary)
     }
 
-    fn left_associative(&mut self, operators: &[Operator], operand: fn(&mut Self) -> Parsed<Place>) -> Parsed<Place> {
+    fn left_associative(&mut self, operators: &[Operator], operand: fn(&mut Self) -> Parsed<NodeId>) -> Parsed<NodeId> {
         let mut first = operand(self)?;
         while let Some(operator) =
             operators.iter().find(|operator| self.peek() == &Token::Symbol(operator.symbol())).copied()
@@ -89,7 +89,7 @@ impl Parser<'_> {
         Ok(first)
     }
 
-    fn unary(&mut self) -> Parsed<Place> {
+    fn unary(&mut self) -> Parsed<NodeId> {
         let start = self.span();
         if self.accept("+") {
             return self.nested(Self::unary);
@@ -108,7 +108,7 @@ impl Parser<'_> {
         self.push(Syntax::Negative(operand), start.cover(self.previous_span()))
     }
 
-    fn power(&mut self) -> Parsed<Place> {
+    fn power(&mut self) -> Parsed<NodeId> {
         let base = self.postfix()?;
         let Some(operator) = [Operator::Power, Operator::ElementPower]
             .into_iter()
@@ -122,7 +122,7 @@ impl Parser<'_> {
         self.push(Syntax::Binary(operator, base, exponent), span)
     }
 
-    fn postfix(&mut self) -> Parsed<Place> {
+    fn postfix(&mut self) -> Parsed<NodeId> {
         let mut operand = self.atom()?;
         while self.accept("'") {
             let span = self.spans[operand].cover(self.previous_span());
@@ -131,7 +131,7 @@ impl Parser<'_> {
         Ok(operand)
     }
 
-    fn atom(&mut self) -> Parsed<Place> {
+    fn atom(&mut self) -> Parsed<NodeId> {
         let span = self.span();
         match self.peek().clone() {
             Token::Number(number) => {
@@ -161,7 +161,7 @@ impl Parser<'_> {
         }
     }
 
-    fn name(&mut self, name: &str, span: Span) -> Parsed<Place> {
+    fn name(&mut self, name: &str, span: Span) -> Parsed<NodeId> {
         if self.declared.shape(name).is_some() {
             return self.push(Syntax::Symbol(name.to_owned()), span);
         }
@@ -186,7 +186,7 @@ impl Parser<'_> {
         )))
     }
 
-    fn call(&mut self, name: &str, span: Span) -> Parsed<Place> {
+    fn call(&mut self, name: &str, span: Span) -> Parsed<NodeId> {
         let open = self.span();
         self.position += 1;
         match name {
@@ -239,7 +239,7 @@ impl Parser<'_> {
         self.push(Syntax::Elementwise(operation, arguments[..arity].to_vec(), fixed), whole)
     }
 
-    fn arguments(&mut self, open: Span) -> Parsed<Vec<Place>> {
+    fn arguments(&mut self, open: Span) -> Parsed<Vec<NodeId>> {
         let mut arguments = Vec::new();
         while self.peek() != &Token::Symbol(")") {
             arguments.push(self.nested(Self::sum)?);
@@ -252,7 +252,7 @@ impl Parser<'_> {
     }
 
     /// `vector(1)`, `vector(1, n)`, `matrix(1, m, n)`, `eye(n)`.
-    fn constant(&mut self, name: &str, span: Span, open: Span) -> Parsed<Place> {
+    fn constant(&mut self, name: &str, span: Span, open: Span) -> Parsed<NodeId> {
         let (kind, axes) = match name {
             "eye" => (Constant::Eye, 1),
             _ => {
@@ -297,7 +297,7 @@ impl Parser<'_> {
     }
 
     /// `where(x > 0, a, b)`.
-    fn choice(&mut self, span: Span, open: Span) -> Parsed<Place> {
+    fn choice(&mut self, span: Span, open: Span) -> Parsed<NodeId> {
         let left = self.nested(Self::sum)?;
         let Some(relation) = Relation::ALL.into_iter().find(|own| self.peek() == &Token::Symbol(own.symbol())) else {
             return Err(self.error_here("a comparison was expected here").help("write for example where(x > 0, x, 0)"));
@@ -315,7 +315,7 @@ impl Parser<'_> {
         self.push(Syntax::Choice(relation, operands), span.cover(self.previous_span()))
     }
 
-    fn einsum(&mut self, span: Span, open: Span) -> Parsed<Place> {
+    fn einsum(&mut self, span: Span, open: Span) -> Parsed<NodeId> {
         let Token::Quoted(notation) = self.peek().clone() else {
             let error = self.error_here("einsum starts with its notation in quotation marks");
             return Err(error.help("write for example einsum(\"ij,jk->ik\", A, B)"));
@@ -330,7 +330,7 @@ impl Parser<'_> {
         self.push(Syntax::Einsum(notation, arguments), span.cover(self.previous_span()))
     }
 
-    fn push(&mut self, part: Syntax, span: Span) -> Parsed<Place> {
+    fn push(&mut self, part: Syntax, span: Span) -> Parsed<NodeId> {
         let height = 1 + part.operands().iter().map(|operand| self.heights[*operand]).max().unwrap_or(0);
         if height > MAXIMUM_HEIGHT {
             let message = format!("the expression has more than {MAXIMUM_HEIGHT} operations on top of each other");

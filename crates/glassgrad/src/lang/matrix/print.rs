@@ -1,6 +1,6 @@
 //! Matrix expressions as text that reads back as the same, and as LaTeX.
 
-use super::syntax::{Constant, Operator, Place, Syntax};
+use super::syntax::{Constant, NodeId, Operator, Syntax};
 use crate::formula::number;
 use crate::ops::Operation;
 
@@ -22,17 +22,17 @@ enum Style {
 }
 
 /// The text of a part.
-pub(crate) fn text(parts: &[Syntax], root: Place) -> String {
+pub(crate) fn text(parts: &[Syntax], root: NodeId) -> String {
     written(parts, root, Style::Text, &[])
 }
 
 /// The same in LaTeX. Some products are numbers, which stand in parentheses before other factors: without a sign between
 /// factors, `x^\top x x` would not say what is multiplied first.
-pub(crate) fn latex(parts: &[Syntax], root: Place, numbers: &[Place]) -> String {
+pub(crate) fn latex(parts: &[Syntax], root: NodeId, numbers: &[NodeId]) -> String {
     written(parts, root, Style::Latex, numbers)
 }
 
-fn written(parts: &[Syntax], root: Place, style: Style, loose: &[Place]) -> String {
+fn written(parts: &[Syntax], root: NodeId, style: Style, loose: &[NodeId]) -> String {
     let mut pieces: Vec<(String, Binding)> = Vec::with_capacity(root + 1);
     for (place, part) in parts[..=root].iter().enumerate() {
         let (text, binding) = piece(part, &pieces, style);
@@ -42,7 +42,7 @@ fn written(parts: &[Syntax], root: Place, style: Style, loose: &[Place]) -> Stri
 }
 
 fn piece(part: &Syntax, pieces: &[(String, Binding)], style: Style) -> (String, Binding) {
-    let bound = |operand: Place, least: Binding| {
+    let bound = |operand: NodeId, least: Binding| {
         let (text, binding) = &pieces[operand];
         // A leading sign is bare only where nothing stands before it.
         match *binding >= least && (least == Binding::Sum || !text.starts_with('-')) {
@@ -51,8 +51,8 @@ fn piece(part: &Syntax, pieces: &[(String, Binding)], style: Style) -> (String, 
             false => format!("({text})"),
         }
     };
-    let plain = |operand: &Place| pieces[*operand].0.clone();
-    let listed = |operands: &[Place]| operands.iter().map(plain).collect::<Vec<_>>().join(", ");
+    let plain = |operand: &NodeId| pieces[*operand].0.clone();
+    let listed = |operands: &[NodeId]| operands.iter().map(plain).collect::<Vec<_>>().join(", ");
     let called = |name: &str, arguments: String| match style {
         Style::Text => (format!("{name}({arguments})"), Binding::Postfix),
         Style::Latex => {
@@ -129,10 +129,10 @@ fn piece(part: &Syntax, pieces: &[(String, Binding)], style: Style) -> (String, 
 
 fn binary(
     operator: Operator,
-    first: Place,
-    second: Place,
-    bound: &dyn Fn(Place, Binding) -> String,
-    plain: &dyn Fn(&Place) -> String,
+    first: NodeId,
+    second: NodeId,
+    bound: &dyn Fn(NodeId, Binding) -> String,
+    plain: &dyn Fn(&NodeId) -> String,
     style: Style,
 ) -> (String, Binding) {
     let sum = |symbol: &str| {

@@ -11,7 +11,7 @@ pub const MAXIMUM_HEIGHT: usize = 300;
 pub const MAXIMUM_NESTING: usize = 64;
 
 /// The place of a part in the list.
-pub(crate) type Place = usize;
+pub(crate) type NodeId = usize;
 
 /// Operators between two expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,21 +101,21 @@ pub(crate) enum Syntax {
     Symbol(String),
     /// A size used as a number.
     SizeOf(String),
-    Negative(Place),
-    Transpose(Place),
-    Binary(Operator, Place, Place),
+    Negative(NodeId),
+    Transpose(NodeId),
+    Binary(Operator, NodeId, NodeId),
     /// A row of the table of operations, element by element, with its parameter.
-    Elementwise(Operation, Vec<Place>, f64),
-    Function(Function, Place),
+    Elementwise(Operation, Vec<NodeId>, f64),
+    Function(Function, NodeId),
     /// A choice element by element: left, right, what is taken if the relation holds, and what otherwise.
-    Choice(Relation, [Place; 4]),
+    Choice(Relation, [NodeId; 4]),
     /// With the names or numbers of its sizes, if they are given.
     Constant(Constant, Vec<String>),
-    Einsum(String, Vec<Place>),
+    Einsum(String, Vec<NodeId>),
 }
 
 impl Syntax {
-    pub(crate) fn operands(&self) -> Vec<Place> {
+    pub(crate) fn operands(&self) -> Vec<NodeId> {
         match self {
             Syntax::Number(_) | Syntax::Symbol(_) | Syntax::SizeOf(_) | Syntax::Constant(..) => Vec::new(),
             Syntax::Negative(operand) | Syntax::Transpose(operand) | Syntax::Function(_, operand) => vec![*operand],
@@ -189,7 +189,7 @@ impl MatrixExpression {
     }
 
     /// The place of the whole, which is the last part.
-    pub(crate) fn root(&self) -> Place {
+    pub(crate) fn root(&self) -> NodeId {
         self.parts.len() - 1
     }
 

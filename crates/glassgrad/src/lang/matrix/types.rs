@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::declare::{Declarations, Size};
-use super::syntax::{Constant, Function, MatrixExpression, Operator, Place, Syntax};
+use super::syntax::{Constant, Function, MatrixExpression, NodeId, Operator, Syntax};
 use crate::lang::{Span, SyntaxError};
 
 /// The largest power of a matrix that is written out as a product.
@@ -119,12 +119,12 @@ impl Typing<'_> {
         }
     }
 
-    fn shown(&self, place: Place) -> String {
+    fn shown(&self, place: NodeId) -> String {
         let Type { sizes, row } = &self.types[place];
         Type { sizes: sizes.iter().map(|size| self.resolved(size)).collect(), row: *row }.to_string()
     }
 
-    fn words(&self, place: Place) -> &str {
+    fn words(&self, place: NodeId) -> &str {
         let span = self.spans[place];
         let words = &self.source[span.start..span.end];
         // Parentheses belong to the span, and are not needed in a sentence.
@@ -134,16 +134,16 @@ impl Typing<'_> {
         }
     }
 
-    fn error(&self, place: Place, message: impl Into<String>) -> SyntaxError {
+    fn error(&self, place: NodeId, message: impl Into<String>) -> SyntaxError {
         SyntaxError::new(self.source, self.spans[place], message)
     }
 
     /// What both operands are, in the user's words.
-    fn both(&self, first: Place, second: Place) -> String {
+    fn both(&self, first: NodeId, second: NodeId) -> String {
         format!("{} is a {}, {} is a {}", self.words(first), self.shown(first), self.words(second), self.shown(second))
     }
 
-    fn part(&mut self, place: Place) -> Result<Type, SyntaxError> {
+    fn part(&mut self, place: NodeId) -> Result<Type, SyntaxError> {
         match &self.parts[place] {
             Syntax::Number(_) | Syntax::SizeOf(_) => Ok(Type::number()),
             Syntax::Symbol(name) => Ok(Type::of(self.declared.shape(name).unwrap_or_default())),
@@ -196,7 +196,7 @@ impl Typing<'_> {
     }
 
     /// The type of something element by element: both are of one shape, or one is a number.
-    fn together(&mut self, place: Place, first: Place, second: Place, verb: &str) -> Result<Type, SyntaxError> {
+    fn together(&mut self, place: NodeId, first: NodeId, second: NodeId, verb: &str) -> Result<Type, SyntaxError> {
         let (one, other) = (self.types[first].clone(), self.types[second].clone());
         if one.is_number() || other.is_number() {
             return Ok(if one.is_number() { other } else { one });
@@ -215,7 +215,13 @@ impl Typing<'_> {
         Err(self.error(place, message).help(help))
     }
 
-    fn binary(&mut self, place: Place, operator: Operator, first: Place, second: Place) -> Result<Type, SyntaxError> {
+    fn binary(
+        &mut self,
+        place: NodeId,
+        operator: Operator,
+        first: NodeId,
+        second: NodeId,
+    ) -> Result<Type, SyntaxError> {
         match operator {
             Operator::Add => self.together(place, first, second, "added"),
             Operator::Sub => self.together(place, first, second, "subtracted"),
@@ -232,7 +238,7 @@ impl Typing<'_> {
         }
     }
 
-    fn product(&mut self, place: Place, first: Place, second: Place) -> Result<Type, SyntaxError> {
+    fn product(&mut self, place: NodeId, first: NodeId, second: NodeId) -> Result<Type, SyntaxError> {
         let (one, other) = (self.types[first].clone(), self.types[second].clone());
         if one.is_number() || other.is_number() {
             return Ok(if one.is_number() { other } else { one });
@@ -262,7 +268,7 @@ impl Typing<'_> {
         Err(self.error(place, message).help(help))
     }
 
-    fn power(&mut self, place: Place, first: Place, second: Place) -> Result<Type, SyntaxError> {
+    fn power(&mut self, place: NodeId, first: NodeId, second: NodeId) -> Result<Type, SyntaxError> {
         let own = self.types[first].clone();
         if !self.types[second].is_number() {
             let message = format!("the exponent is a {}", self.shown(second));
@@ -284,7 +290,7 @@ impl Typing<'_> {
         }
     }
 
-    fn function(&mut self, function: Function, operand: Place) -> Result<Type, SyntaxError> {
+    fn function(&mut self, function: Function, operand: NodeId) -> Result<Type, SyntaxError> {
         let own = self.types[operand].clone();
         let name = function.name();
         match function {
@@ -310,7 +316,7 @@ impl Typing<'_> {
         }
     }
 
-    fn einsum(&mut self, place: Place, notation: &str, operands: &[Place]) -> Result<Type, SyntaxError> {
+    fn einsum(&mut self, place: NodeId, notation: &str, operands: &[NodeId]) -> Result<Type, SyntaxError> {
         let Some((left, output)) = notation.split_once("->") else {
             return Err(self
                 .error(place, "an arrow is missing in the notation")

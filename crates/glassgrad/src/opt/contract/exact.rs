@@ -6,7 +6,7 @@
 //! search gives an upper bound that prunes expensive parts.
 
 use super::network::{Join, LabelSet, Network, Part};
-use super::search::{Exists, Node, Source};
+use super::search::{Exists, JoinNode, Source};
 
 /// The table of subsets of leaves, by bit mask.
 struct Subsets {
@@ -17,7 +17,7 @@ struct Subsets {
 
 impl Subsets {
     /// The sets of some leaves; `needed` are the labels that others need.
-    fn new(network: &Network, leaves: &[Node], needed: &LabelSet) -> Subsets {
+    fn new(network: &Network, leaves: &[JoinNode], needed: &LabelSet) -> Subsets {
         let sets = 1_usize << leaves.len();
         let mut members: Vec<Vec<usize>> = vec![Vec::new()];
         let mut bound = vec![LabelSet::of(&[], network.label_count())];
@@ -51,12 +51,12 @@ fn splits(set: usize) -> impl Iterator<Item = [usize; 2]> {
 pub(super) fn exact(
     network: &Network,
     exists: Exists,
-    leaves: &[Node],
+    leaves: &[JoinNode],
     needed: &LabelSet,
     last: bool,
     bound: u128,
     considered: &mut u64,
-) -> Option<Vec<Node>> {
+) -> Option<Vec<JoinNode>> {
     let subsets = Subsets::new(network, leaves, needed);
     let all = subsets.kept.len() - 1;
     let mut parts: Vec<Option<(Part, Source)>> = vec![None; all + 1];
@@ -109,13 +109,13 @@ pub(super) fn exact(
             other => other,
         };
         places[set] = nodes.len();
-        nodes.push(Node { members: subsets.members[set].clone(), source, part });
+        nodes.push(JoinNode { members: subsets.members[set].clone(), source, part });
     }
     Some(nodes)
 }
 
 /// The least that the largest intermediate result can be.
-pub(super) fn smallest_limit(network: &Network, leaves: &[Node]) -> u128 {
+pub(super) fn smallest_limit(network: &Network, leaves: &[JoinNode]) -> u128 {
     let subsets = Subsets::new(network, leaves, &network.output);
     let all = subsets.kept.len() - 1;
     let mut largest = vec![0_u128; all + 1];

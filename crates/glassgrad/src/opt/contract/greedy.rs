@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::network::{LabelSet, Network, Part};
-use super::search::{Exists, Node, Source, Tree, leaves};
+use super::search::{Exists, JoinNode, Source, Tree, leaves};
 use crate::rng::Key;
 
 /// How many measures the greedy search has for which pair to join next.
@@ -39,7 +39,7 @@ struct Forest<'a> {
     exists: Exists<'a>,
     score: usize,
     limited: bool,
-    nodes: Vec<Node>,
+    nodes: Vec<JoinNode>,
     /// Whether a node is not yet joined, and how many are not.
     open: Vec<bool>,
     parts: usize,
@@ -124,7 +124,7 @@ impl<'a> Forest<'a> {
             self.nodes[side].part.labels().labels().for_each(|label| self.holders[label] -= 1);
         }
         part.labels().labels().for_each(|label| self.holders[label] += 1);
-        self.nodes.push(Node { members, source, part });
+        self.nodes.push(JoinNode { members, source, part });
         self.open.push(true);
         self.parts -= 1;
         let new = self.nodes.len() - 1;

@@ -17,13 +17,13 @@ use crate::einsum::{Einsum, Label};
 ///
 /// ```
 /// use glassgrad::einsum::Einsum;
-/// use glassgrad::opt::contract::Asked;
+/// use glassgrad::opt::contract::ContractionRequest;
 /// // x·x: one tensor, twice.
-/// let square = Asked { einsum: Einsum::parse("i,i->", &[&[3], &[3]]).unwrap(), operands: vec![0, 0] };
+/// let square = ContractionRequest { einsum: Einsum::parse("i,i->", &[&[3], &[3]]).unwrap(), operands: vec![0, 0] };
 /// assert_eq!(square.operands.len(), square.einsum.operands.len());
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ContractionRequest {
     /// The product.
     pub einsum: Einsum,
     /// For each operand, the number of its tensor.
@@ -34,9 +34,9 @@ pub struct Asked {
 ///
 /// ```
 /// use glassgrad::einsum::Einsum;
-/// use glassgrad::opt::contract::{Asked, Limits, plan_all};
+/// use glassgrad::opt::contract::{ContractionRequest, Limits, plan_all};
 /// // The same question twice has one answer.
-/// let dot = Asked { einsum: Einsum::parse("i,i->", &[&[50], &[50]]).unwrap(), operands: vec![0, 1] };
+/// let dot = ContractionRequest { einsum: Einsum::parse("i,i->", &[&[50], &[50]]).unwrap(), operands: vec![0, 1] };
 /// let joint = plan_all(&[dot.clone(), dot], &Limits::default()).unwrap();
 /// assert_eq!(joint.results, [2, 2]);
 /// assert_eq!((joint.plan.flops, joint.separate_flops), (100, 200));
@@ -61,11 +61,11 @@ pub struct JointPlan {
 ///
 /// ```
 /// use glassgrad::einsum::Einsum;
-/// use glassgrad::opt::contract::{Asked, Limits, plan_all};
+/// use glassgrad::opt::contract::{ContractionRequest, Limits, plan_all};
 /// // xᵀAx, and its gradient for a symmetric A: both need Ax.
 /// let (a, x): (&[usize], &[usize]) = (&[100, 100], &[100]);
-/// let value = Asked { einsum: Einsum::parse("i,ij,j->", &[x, a, x]).unwrap(), operands: vec![1, 0, 1] };
-/// let gradient = Asked { einsum: Einsum::parse("ij,j->i", &[a, x]).unwrap().scaled(2.0), operands: vec![0, 1] };
+/// let value = ContractionRequest { einsum: Einsum::parse("i,ij,j->", &[x, a, x]).unwrap(), operands: vec![1, 0, 1] };
+/// let gradient = ContractionRequest { einsum: Einsum::parse("ij,j->i", &[a, x]).unwrap().scaled(2.0), operands: vec![0, 1] };
 /// let joint = plan_all(&[value, gradient], &Limits::default()).unwrap();
 /// assert_eq!(
 ///     joint.to_string(),
@@ -76,7 +76,7 @@ pub struct JointPlan {
 ///      asked for 3, 4; separately 40 kFLOP, 82 kB"
 /// );
 /// ```
-pub fn plan_all(asked: &[Asked], limits: &Limits) -> Result<JointPlan, TooLarge> {
+pub fn plan_all(asked: &[ContractionRequest], limits: &Limits) -> Result<JointPlan, TooLarge> {
     let alone: Vec<Plan> = asked.iter().map(|one| plan(&one.einsum, limits)).collect::<Result<_, _>>()?;
     let cost = |plan: &Plan| limits.cost(plan.flops, plan.bytes);
     let mut cheap_first: Vec<usize> = (0..asked.len()).collect();
@@ -119,7 +119,7 @@ impl fmt::Display for JointPlan {
 
 /// Plans the einsums one after the other; each can reuse the parts of those before it.
 fn in_order<'a>(
-    asked: &[Asked],
+    asked: &[ContractionRequest],
     order: &[usize],
     sharing: Sharing,
     limits: &'a Limits,
@@ -130,7 +130,7 @@ fn in_order<'a>(
     let mut pool = Pool::default();
     let mut results = vec![0; asked.len()];
     for number in order {
-        let Asked { einsum, operands } = &asked[*number];
+        let ContractionRequest { einsum, operands } = &asked[*number];
         let before = |members: &[usize]| pool.find(&asked[*number], members);
         if sharing == Sharing::Met {
             let (result, computed) = steps.extend_as_if_alone(einsum, operands, &before)?;
@@ -176,14 +176,14 @@ struct Pool {
     tensors: BTreeSet<Vec<usize>>,
 }
 
-fn tensors(asked: &Asked, members: &[usize]) -> Vec<usize> {
+fn tensors(asked: &ContractionRequest, members: &[usize]) -> Vec<usize> {
     let mut tensors: Vec<usize> = members.iter().map(|member| asked.operands[*member]).collect();
     tensors.sort_unstable();
     tensors
 }
 
 impl Pool {
-    fn find(&self, asked: &Asked, members: &[usize]) -> Option<Value> {
+    fn find(&self, asked: &ContractionRequest, members: &[usize]) -> Option<Value> {
         if !self.tensors.contains(&tensors(asked, members)) {
             return None;
         }
@@ -192,7 +192,7 @@ impl Pool {
         Some(Value { number: *number, labels: axes.iter().map(|axis| names[*axis]).collect() })
     }
 
-    fn add(&mut self, asked: &Asked, members: &[usize], value: &Value) {
+    fn add(&mut self, asked: &ContractionRequest, members: &[usize], value: &Value) {
         let (key, names) = canonical(asked, members);
         let numbered = |label: &Label| names.iter().position(|name| name == label);
         let axes: Option<Vec<usize>> = value.labels.iter().map(numbered).collect();
@@ -208,8 +208,8 @@ impl Pool {
 /// Colours distinguish factors and labels by their neighbours. Where colours leave a choice, the
 /// first factor is taken: nearly always the choice is between mirror images, and if it is not, a common
 /// part can be missed but never be wrong, for the form says all about the part.
-fn canonical(asked: &Asked, members: &[usize]) -> (Canonical, Vec<Label>) {
-    let Asked { einsum, operands } = asked;
+fn canonical(asked: &ContractionRequest, members: &[usize]) -> (Canonical, Vec<Label>) {
+    let ContractionRequest { einsum, operands } = asked;
     let needed = |label: &Label| {
         let others = (0..operands.len()).filter(|operand| !members.contains(operand));
         einsum.output.contains(label) || others.into_iter().any(|other| einsum.operands[other].contains(label))
@@ -242,7 +242,7 @@ fn canonical(asked: &Asked, members: &[usize]) -> (Canonical, Vec<Label>) {
 /// Refines colours until they stay: a factor is identified by its place, its tensor and the colours of its labels, a
 /// label by its extent, whether it is kept, and the factors and axes where it stands.
 fn factor_colours(
-    asked: &Asked,
+    asked: &ContractionRequest,
     places: &BTreeMap<usize, usize>,
     labels: &BTreeSet<Label>,
     kept: &BTreeSet<Label>,

@@ -22,9 +22,9 @@ use std::fmt;
 
 use crate::einsum::{Einsum, Label};
 
-pub use joint::{Asked, JointPlan, plan_all};
+pub use joint::{ContractionRequest, JointPlan, plan_all};
 
-/// What a plan may use, and what it should save.
+/// The limits and the cost model of a plan.
 ///
 /// The cost of a plan is its FLOPs plus `flops_per_byte` times the bytes that it moves.
 ///

@@ -26,7 +26,7 @@ pub(super) enum Source {
 
 /// A node of a tree.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct JoinNode {
     /// The operands below it, in order.
     pub(super) members: Vec<usize>,
     pub(super) source: Source,
@@ -36,21 +36,21 @@ pub(super) struct Node {
 /// A tree of joins: nodes come after their children, and the root is the last.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<JoinNode>,
 }
 
 /// Whether the part of some operands exists already.
 pub(super) type Exists<'a> = &'a dyn Fn(&[usize]) -> bool;
 
 /// The operands as parts, of which some may be summed already.
-pub(super) fn leaves(network: &Network, exists: Exists) -> Vec<Node> {
+pub(super) fn leaves(network: &Network, exists: Exists) -> Vec<JoinNode> {
     let others = |operand: usize| {
         let others = network.operands.iter().enumerate().filter(move |(other, _)| *other != operand);
         others.fold(network.output.clone(), |needed, (_, labels)| needed.union(labels))
     };
     let leaf = |(operand, labels): (usize, &LabelSet)| {
         let part = network.leaf(operand, labels.intersection(&others(operand)), exists(&[operand]));
-        Node { members: vec![operand], source: Source::Operand, part }
+        JoinNode { members: vec![operand], source: Source::Operand, part }
     };
     network.operands.iter().enumerate().map(leaf).collect()
 }
@@ -60,7 +60,7 @@ pub(super) fn cheapest(network: &Network, exists: Exists, considered: &mut u64) 
     let members: Vec<usize> = (0..network.operands.len()).collect();
     if exists(&members) {
         let part = network.part(network.output.clone(), 0);
-        return Ok(Tree { nodes: vec![Node { members, source: Source::Reused, part }] });
+        return Ok(Tree { nodes: vec![JoinNode { members, source: Source::Reused, part }] });
     }
     if members.len() <= EXACT {
         let leaves = leaves(network, exists);
@@ -85,12 +85,12 @@ pub(super) fn cheapest(network: &Network, exists: Exists, considered: &mut u64) 
 
 impl Tree {
     /// The tree below the last of some nodes, depth first, without the nodes that it does not need.
-    pub(super) fn new(nodes: Vec<Node>) -> Tree {
+    pub(super) fn new(nodes: Vec<JoinNode>) -> Tree {
         let root = nodes.len() - 1;
         Tree::below(root, nodes)
     }
 
-    fn below(root: usize, nodes: Vec<Node>) -> Tree {
+    fn below(root: usize, nodes: Vec<JoinNode>) -> Tree {
         let mut places: Vec<Option<usize>> = vec![None; nodes.len()];
         let mut tree = Tree { nodes: Vec::new() };
         let mut path = vec![root];
@@ -123,9 +123,9 @@ impl Tree {
     /// Arranges anew, exactly, what is right below each node, until nothing becomes cheaper: neither where
     /// the dearest parts are opened nor where the largest are.
     fn mended(mut self, network: &Network, exists: Exists, considered: &mut u64) -> Tree {
-        let dearest = |node: &Node| node.part.cost();
-        let largest = |node: &Node| node.members.len() as u128;
-        let mut opened: [fn(&Node) -> u128; 2] = [dearest, largest];
+        let dearest = |node: &JoinNode| node.part.cost();
+        let largest = |node: &JoinNode| node.members.len() as u128;
+        let mut opened: [fn(&JoinNode) -> u128; 2] = [dearest, largest];
         let mut in_vain = 0;
         while in_vain < opened.len() {
             let root = self.nodes.len() - 1;
@@ -145,10 +145,10 @@ impl Tree {
 /// Replaces what is right below a node by something cheaper, if there is such; of the parts below it, those
 /// are opened first that have the most by some measure.
 fn mend(
-    nodes: &mut Vec<Node>,
+    nodes: &mut Vec<JoinNode>,
     number: usize,
     last: bool,
-    measure: fn(&Node) -> u128,
+    measure: fn(&JoinNode) -> u128,
     network: &Network,
     exists: Exists,
     considered: &mut u64,
@@ -169,7 +169,7 @@ fn mend(
             window.splice(place..=place, [left, right]);
         }
     }
-    let leaves: Vec<Node> = window.iter().map(|leaf| nodes[*leaf].clone()).collect();
+    let leaves: Vec<JoinNode> = window.iter().map(|leaf| nodes[*leaf].clone()).collect();
     let Some(found) = exact(network, exists, &leaves, &labels, last, join.cost, considered) else { return };
     if found.last().is_none_or(|root| root.part.cost() >= join.cost) {
         return;

@@ -1,7 +1,7 @@
 //! What is computed element by element: the instructions of pointwise nodes, and what their elements are put together
 //! to.
 
-use super::groups::{Group, PendingStore, Place, Register};
+use super::groups::{Group, LoopPosition, PendingStore, Register};
 use super::layout::{order_of, strides_in};
 use super::row_reduction::along_rows;
 use super::strides::{split, squeezed_strides};
@@ -74,7 +74,7 @@ impl Lowering<'_> {
     }
 
     /// Instructions for one element of a node.
-    fn instructions(&mut self, place: Place, node: &GraphNode, inputs: &[Register]) -> Register {
+    fn instructions(&mut self, place: LoopPosition, node: &GraphNode, inputs: &[Register]) -> Register {
         let code = |place: usize| inputs[place].encode();
         match &node.op {
             Op::Map(formula) => self.formula(place, formula, inputs, node.dtype),
@@ -96,7 +96,7 @@ impl Lowering<'_> {
     /// The product of registers, in which zeros of strong ones win.
     pub(super) fn product_of(
         &mut self,
-        place: Place,
+        place: LoopPosition,
         einsum: &Einsum,
         inputs: &[Register],
         dtype: DType,
@@ -157,7 +157,13 @@ impl Lowering<'_> {
         }
     }
 
-    pub(super) fn formula(&mut self, place: Place, formula: &Formula, inputs: &[Register], dtype: DType) -> Register {
+    pub(super) fn formula(
+        &mut self,
+        place: LoopPosition,
+        formula: &Formula,
+        inputs: &[Register],
+        dtype: DType,
+    ) -> Register {
         let mut registers: InlineVec<Register> = InlineVec::new();
         for node in &formula.nodes {
             let at = |node: usize| registers[node].encode();
@@ -217,7 +223,7 @@ impl Lowering<'_> {
         {
             // The loop can go on with what it puts together along a row.
             let whole = Instruction::RowReduce(reduction, register.encode(), scale);
-            let register = self.emit(Place { by_row: true, ..place }, whole, node.dtype);
+            let register = self.emit(LoopPosition { by_row: true, ..place }, whole, node.dtype);
             self.producers[producer].register = Some(register);
             self.producers[producer].by_row = true;
             return Located::whole(producer, &node.shape);

@@ -1,4 +1,4 @@
-//! What runs in one step: producers are put into groups, and pointwise work joins the loop that makes its operands.
+//! Fusion groups: producers are grouped into steps, and pointwise operations join the loop of their operands.
 
 use std::sync::Arc;
 
@@ -38,9 +38,9 @@ impl Register {
     }
 }
 
-/// Where instructions go: a loop, and whether they run for each element or once for each row of it.
+/// The position of instructions: a loop, and whether they run for each element or once for each row of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct LoopPosition {
     pub(super) group: usize,
     pub(super) by_row: bool,
 }
@@ -86,7 +86,7 @@ impl LoopGroup {
     }
 }
 
-/// What becomes one step.
+/// A fusion group, which becomes one step.
 pub(super) enum Group {
     Loop(LoopGroup),
     Contract(PendingContraction),
@@ -179,10 +179,10 @@ impl Lowering<'_> {
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in
     /// the last loop over that space if all of them are known by then, in one that makes some of them along other axes, or
     /// in a new one. Elements and operands are then indexed by the axes of that loop; rows by the space itself.
-    pub(super) fn loop_over(&mut self, extents: &InlineVec<usize>, operands: &mut [Located]) -> Place {
+    pub(super) fn loop_over(&mut self, extents: &InlineVec<usize>, operands: &mut [Located]) -> LoopPosition {
         if let Some(group) = self.rows_over(extents, operands) {
             self.works(group);
-            return Place { group, by_row: true };
+            return LoopPosition { group, by_row: true };
         }
         let group = self.elements_over(extents, operands);
         self.works(group);
@@ -192,11 +192,11 @@ impl Lowering<'_> {
             own.refine(&axes);
             operands.iter_mut().for_each(|operand| operand.strides = split(extents, &operand.strides, &axes));
         }
-        Place { group, by_row: false }
+        LoopPosition { group, by_row: false }
     }
 
     /// The axes of a loop.
-    pub(super) fn axes_of(&self, place: Place) -> InlineVec<usize> {
+    pub(super) fn axes_of(&self, place: LoopPosition) -> InlineVec<usize> {
         match &self.groups[place.group] {
             Group::Loop(group) if place.by_row => group.row_extents(),
             Group::Loop(group) => group.extents.clone(),
@@ -256,7 +256,7 @@ impl Lowering<'_> {
     }
 
     /// The register that holds an operand inside a loop.
-    pub(super) fn register(&mut self, place: Place, operand: &Located) -> Register {
+    pub(super) fn register(&mut self, place: LoopPosition, operand: &Located) -> Register {
         if let Some(register) = self.computed_here(place, operand) {
             return register;
         }
@@ -285,7 +285,7 @@ impl Lowering<'_> {
     }
 
     /// The register of an operand that the same loop makes.
-    fn computed_here(&mut self, place: Place, operand: &Located) -> Option<Register> {
+    fn computed_here(&mut self, place: LoopPosition, operand: &Located) -> Option<Register> {
         let Producer { leaf: None, group, register: Some(register), by_row, spread, dtype, .. } =
             self.producers[operand.producer]
         else {
@@ -308,7 +308,7 @@ impl Lowering<'_> {
     }
 
     /// Adds an instruction to a loop.
-    pub(super) fn emit(&mut self, place: Place, instruction: Instruction, dtype: DType) -> Register {
+    pub(super) fn emit(&mut self, place: LoopPosition, instruction: Instruction, dtype: DType) -> Register {
         match &mut self.groups[place.group] {
             Group::Loop(group) => {
                 // A number is written down once, and so is what is read for each row.

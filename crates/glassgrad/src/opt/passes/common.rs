@@ -1,4 +1,4 @@
-//! What is computed twice is computed once: nodes with the same operation on the same inputs are one.
+//! Common subexpression elimination: nodes with the same operation on the same inputs are merged.
 //!
 //! Nodes are compared by a fingerprint of 128 bits, with einsums up to the names of labels, and operations of two
 //! operands whose order does not matter in either order.

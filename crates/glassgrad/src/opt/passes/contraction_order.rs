@@ -6,7 +6,7 @@ use super::product::{has_sums, mix_product, renamed, sums};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::hashing::NumberMap;
-use crate::opt::contract::{Asked, JointPlan, Limits, Plan, elements_moved, flops, plan, plan_all};
+use crate::opt::contract::{ContractionRequest, JointPlan, Limits, Plan, elements_moved, flops, plan, plan_all};
 use crate::opt::structural_hash::Fingerprint;
 use crate::shape::InlineVec;
 
@@ -59,7 +59,12 @@ impl Orders {
     /// The cheapest plan for several products, as they are or with some of them put into others, if it is cheaper than
     /// planning them one by one and sharing what happens to be equal. It takes no more FLOPs than that, and no
     /// intermediate result is larger than the largest of the operands, the results and the intermediates of that.
-    pub(super) fn joint(&mut self, asked: &[Asked], expanded: Option<&[Asked]>, dtype: DType) -> Option<Arc<Chosen>> {
+    pub(super) fn joint(
+        &mut self,
+        asked: &[ContractionRequest],
+        expanded: Option<&[ContractionRequest]>,
+        dtype: DType,
+    ) -> Option<Arc<Chosen>> {
         if self.is_tired() {
             return None;
         }
@@ -78,9 +83,14 @@ impl Orders {
         chosen
     }
 
-    fn chosen(&mut self, asked: &[Asked], expanded: Option<&[Asked]>, dtype: DType) -> Option<Chosen> {
+    fn chosen(
+        &mut self,
+        asked: &[ContractionRequest],
+        expanded: Option<&[ContractionRequest]>,
+        dtype: DType,
+    ) -> Option<Chosen> {
         let mut limits = limits(dtype);
-        let sizes = |one: &Asked| {
+        let sizes = |one: &ContractionRequest| {
             let operands = (0..one.operands.len()).map(|operand| one.einsum.operand_shape(operand).elements());
             operands.chain([one.einsum.output_shape().elements()]).max().unwrap_or(0) as u128
         };

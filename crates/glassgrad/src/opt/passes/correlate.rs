@@ -1,4 +1,4 @@
-//! What is folded back from windows that move by single places, as a product of windows.
+//! Rewrites col2im of windows with stride 1 as a correlation.
 //!
 //! The way back through a convolution adds every product up where its window read. Seen from there, an element is the sum
 //! over all places of the kernel of what the windows that read it there owe: a convolution with the kernel the other way
@@ -11,7 +11,7 @@ use crate::opt::graph::{Graph, GraphNode};
 use crate::shape::Shape;
 use crate::view::{AxisView, View};
 
-/// The largest accepted ratio of additional multiplications.
+/// The largest accepted ratio of multiplications.
 const WORTH: f64 = 1.3;
 
 /// One axis that windows move along: where its positions and its places stand in what is folded.

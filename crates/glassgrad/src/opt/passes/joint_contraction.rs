@@ -14,7 +14,7 @@ use super::split::{core, spread};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::hashing::NumberMap;
-use crate::opt::contract::Asked;
+use crate::opt::contract::ContractionRequest;
 use crate::opt::graph::{Graph, GraphNode};
 
 /// The most products that are planned together.
@@ -48,8 +48,8 @@ impl Together {
             let as_it_is: Vec<Member> = members.iter().filter_map(|member| Member::new(graph, *member)).collect();
             let expanded = expanded(&uses, &as_it_is, dtype);
             let mut pool = Pool::default();
-            let asked: Vec<Asked> = as_it_is.iter().map(|member| pool.asked(member)).collect();
-            let other: Option<Vec<Asked>> =
+            let asked: Vec<ContractionRequest> = as_it_is.iter().map(|member| pool.asked(member)).collect();
+            let other: Option<Vec<ContractionRequest>> =
                 expanded.as_ref().map(|members| members.iter().map(|member| pool.asked(member)).collect());
             let Some(chosen) = orders.joint(&asked, other.as_deref(), dtype) else { continue };
             let planned = if chosen.is_expanded { expanded.unwrap_or_default() } else { as_it_is };
@@ -130,7 +130,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn asked(&mut self, member: &Member) -> Asked {
+    fn asked(&mut self, member: &Member) -> ContractionRequest {
         let mut number = |node: &usize| {
             self.nodes.iter().position(|other| other == node).unwrap_or_else(|| {
                 self.nodes.push(*node);
@@ -138,7 +138,7 @@ impl Pool {
             })
         };
         let operands = member.inputs.iter().map(&mut number).collect();
-        Asked { einsum: member.core.as_ref().unwrap_or(&member.einsum).clone(), operands }
+        ContractionRequest { einsum: member.core.as_ref().unwrap_or(&member.einsum).clone(), operands }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::opt::graph::{Graph, GraphNode};
 use crate::shape::Shape;
 use crate::view::View;
 
-/// What is wrong with a graph.
+/// A violation that the verifier found.
 ///
 /// ```
 /// use glassgrad::{Tensor, opt::graph::Graph, opt::passes::verify};

@@ -36,7 +36,7 @@ impl NodeId {
     }
 }
 
-/// What an operation was applied to: an earlier node, or a number that depends on nothing.
+/// An operand: an earlier node, or a constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Operand<T> {
     /// An earlier node.
@@ -54,7 +54,7 @@ pub struct Guard<T> {
     pub relation: Relation,
     /// The right side.
     pub right: Operand<T>,
-    /// What came out.
+    /// The result.
     pub outcome: bool,
 }
 

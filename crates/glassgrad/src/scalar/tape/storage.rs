@@ -1,4 +1,4 @@
-//! Where nodes live: a list of fixed blocks, each a structure of arrays.
+//! Storage of nodes: a list of fixed blocks, each a structure of arrays.
 //!
 //! Blocks instead of one growing vector, because growing would copy everything recorded so far and
 //! hold old and new at once; so ten million nodes take ten million times the size of a node and no

@@ -9,20 +9,20 @@ mod structured;
 use glassgrad::calculus::Mode;
 
 use self::problems::{factorization, joint, logistic, network};
-use self::structured::{Question, Structured};
+use self::structured::{Structured, Task};
 use super::workload::Workload;
 
 /// All questions by name.
-const QUESTIONS: [(&str, Question); 9] = [
-    ("held", Question::Held(None)),
-    ("forward", Question::Held(Some(Mode::Forward))),
-    ("reverse", Question::Held(Some(Mode::Reverse))),
-    ("joined", Question::Held(Some(Mode::Joined))),
-    ("cross-country", Question::Held(Some(Mode::CrossCountry))),
-    ("dense", Question::Dense),
-    ("factor", Question::Factor),
-    ("solve", Question::Solve),
-    ("step", Question::Step),
+const TASKS: [(&str, Task); 9] = [
+    ("held", Task::Held(None)),
+    ("forward", Task::Held(Some(Mode::Forward))),
+    ("reverse", Task::Held(Some(Mode::Reverse))),
+    ("joined", Task::Held(Some(Mode::Joined))),
+    ("cross-country", Task::Held(Some(Mode::CrossCountry))),
+    ("dense", Task::Dense),
+    ("factor", Task::Factor),
+    ("solve", Task::Solve),
+    ("step", Task::Step),
 ];
 
 /// The work that a name asks for; nothing if it is not the name of an experiment.
@@ -40,8 +40,8 @@ fn workload(problem: &str, question: &str, size: &str) -> Result<Box<dyn Workloa
         _ => return Err(format!("'{size}' is no size; it is a whole number above 0")),
     };
     let question =
-        QUESTIONS.into_iter().find(|(name, _)| *name == question).map(|(_, question)| question).ok_or_else(|| {
-            format!("there is no question '{question}'; there are {}", QUESTIONS.map(|(name, _)| name).join(", "))
+        TASKS.into_iter().find(|(name, _)| *name == question).map(|(_, question)| question).ok_or_else(|| {
+            format!("there is no question '{question}'; there are {}", TASKS.map(|(name, _)| name).join(", "))
         })?;
     Ok(match problem {
         "logistic" => Box::new(Structured::new(logistic(size), question)),

@@ -14,10 +14,10 @@ use super::super::data::direction;
 use super::super::workload::{Workload, agree};
 use super::problems::Problem;
 
-/// What one run does.
+/// The task of one run.
 #[derive(Clone, Copy)]
-pub(super) enum Question {
-    /// What is held of the Hessian is computed, in the cheapest mode or in a given one.
+pub(super) enum Task {
+    /// Computes the stored factors of the Hessian, in the cheapest mode or in a given one.
     Held(Option<Mode>),
     /// The Hessian as a dense array.
     Dense,
@@ -36,20 +36,20 @@ const LIMIT: usize = 8_000_000_000;
 pub(super) struct Structured<X: Tree + 'static> {
     problem: Problem<X>,
     derivative: Derivative<'static, X, X, Hessian<X>>,
-    question: Question,
+    question: Task,
     hessian: Option<Hessian<X>>,
     dense: Option<Array>,
     solution: Option<X>,
-    /// How the system was solved.
+    /// The solver that was used.
     solved: Option<&'static str>,
 }
 
 impl<X: Tree + 'static> Structured<X> {
-    pub(super) fn new(problem: Problem<X>, question: Question) -> Self {
+    pub(super) fn new(problem: Problem<X>, question: Task) -> Self {
         let function = Arc::clone(&problem.function);
         let derivative = calculus::hessian(move |x: &X| function(x)).limit(LIMIT);
         let derivative = match question {
-            Question::Held(Some(mode)) => derivative.mode(mode),
+            Task::Held(Some(mode)) => derivative.mode(mode),
             _ => derivative,
         };
         Structured { problem, derivative, question, hessian: None, dense: None, solution: None, solved: None }
@@ -69,8 +69,8 @@ impl<X: Tree + 'static> Structured<X> {
         let missing = || Error::new("bench", "nothing was computed yet");
         let hessian = self.hessian.as_ref();
         match self.question {
-            Question::Held(_) => inner(&hessian.ok_or_else(missing)?.matvec(&along)?, &along),
-            Question::Dense => {
+            Task::Held(_) => inner(&hessian.ok_or_else(missing)?.matvec(&along)?, &along),
+            Task::Dense => {
                 let dense = self.dense.as_ref().ok_or_else(missing)?;
                 let steps: Vec<f64> = direction(along.element_count()).collect();
                 let row = |i: usize| -> f64 {
@@ -78,8 +78,8 @@ impl<X: Tree + 'static> Structured<X> {
                 };
                 Ok(steps.iter().enumerate().map(|(i, step)| step * row(i)).sum())
             }
-            Question::Factor => hessian.ok_or_else(missing)?.logdet(),
-            Question::Solve | Question::Step => inner(self.solution.as_ref().ok_or_else(missing)?, &along),
+            Task::Factor => hessian.ok_or_else(missing)?.logdet(),
+            Task::Solve | Task::Step => inner(self.solution.as_ref().ok_or_else(missing)?, &along),
         }
     }
 
@@ -97,8 +97,7 @@ impl<X: Tree + 'static> Structured<X> {
         if let Err(reason) = agree("the Hessian", found, curvature, TOLERANCE * curvature.abs()) {
             return Ok(Err(reason));
         }
-        let (Some(hessian), Question::Factor | Question::Solve | Question::Step) = (&self.hessian, self.question)
-        else {
+        let (Some(hessian), Task::Factor | Task::Solve | Task::Step) = (&self.hessian, self.question) else {
             return Ok(Ok(()));
         };
         let gradient = &self.problem.gradient;
@@ -121,20 +120,20 @@ impl<X: Tree + 'static> Workload for Structured<X> {
     fn run(&mut self) -> Result<(), Error> {
         let Problem { point, gradient, .. } = &self.problem;
         // Factoring and solving begin with a Hessian that is there.
-        if let (None, Question::Factor | Question::Solve) = (&self.hessian, self.question) {
+        if let (None, Task::Factor | Task::Solve) = (&self.hessian, self.question) {
             self.hessian = Some(self.derivative.at(point)?);
         }
         match (self.question, &self.hessian) {
-            (Question::Dense, _) => {
+            (Task::Dense, _) => {
                 self.dense = None;
                 self.dense = Some(self.derivative.at(point)?.to_dense()?.eval()?);
             }
-            (Question::Factor, Some(hessian)) => self.solved = Some(black_box(hessian.factor()?).describe()),
-            (Question::Solve, Some(hessian)) => {
+            (Task::Factor, Some(hessian)) => self.solved = Some(black_box(hessian.factor()?).describe()),
+            (Task::Solve, Some(hessian)) => {
                 let factored = hessian.factor()?;
                 (self.solution, self.solved) = (Some(factored.solve(gradient)?), Some(factored.describe()));
             }
-            (Question::Step, _) => {
+            (Task::Step, _) => {
                 let hessian = self.derivative.at(point)?;
                 let factored = hessian.factor()?;
                 (self.solution, self.solved) = (Some(factored.solve(gradient)?), Some(factored.describe()));
@@ -161,7 +160,7 @@ impl<X: Tree + 'static> Workload for Structured<X> {
         self.checked().unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// What is held, and what it is predicted to cost.
+    /// The stored factors, and their predicted cost.
     fn facts(&self) -> Value {
         let Some(hessian) = &self.hessian else { return Value::Null };
         let explanation = self.derivative.explain(&self.problem.point).ok();

@@ -29,7 +29,7 @@ impl Budget {
         self.evaluated.as_secs_f64() < self.half()
     }
 
-    /// What was not spent on steps.
+    /// The time spent on views and evaluation.
     pub(super) fn observation_time(&self) -> Duration {
         self.evaluated + self.viewed
     }

@@ -78,7 +78,7 @@ pub(super) struct Snapshot<'d> {
     pub(super) trajectory: &'d [Network],
 }
 
-/// What a run is doing.
+/// The phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -177,7 +177,7 @@ struct Run<'r> {
     record: Record<'r>,
     views: Vec<ScheduledView<'r>>,
     phase: Phase,
-    /// How many steps are left until it pauses by itself.
+    /// Steps until it pauses by itself.
     left: Option<u64>,
     pace: Pace,
     trouble: Value,
@@ -191,7 +191,7 @@ struct Run<'r> {
     drawn: Instant,
 }
 
-/// What is recorded of the steps and epochs of a run.
+/// The record of steps and epochs of a run.
 struct Record<'r> {
     evaluator: Evaluator<'r>,
     /// The loss and the learning rate of the last step.

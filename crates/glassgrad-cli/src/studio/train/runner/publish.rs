@@ -43,7 +43,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Where the run is, and now and then its curves.
+    /// Publishes the state of the run, and periodically its curves.
     pub(super) fn post_state(&mut self) {
         self.posted = Instant::now();
         self.broadcast.set_running(self.phase == Phase::Running);

@@ -1,4 +1,4 @@
-//! How fast a run goes.
+//! Steps per second of a run.
 
 use std::time::Instant;
 

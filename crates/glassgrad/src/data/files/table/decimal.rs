@@ -48,7 +48,7 @@ fn comma(cell: &str) -> Option<Comma> {
 }
 
 /// A cell and its line.
-type Place = (u32, String);
+type CellLocation = (u32, String);
 
 /// What the cells of a column show about their commas.
 #[derive(Clone, Debug)]
@@ -56,11 +56,11 @@ pub(super) struct Commas {
     /// Whether every cell is a number, with a point, a comma or neither.
     are_numbers: bool,
     /// The first cell of each kind.
-    decimal: Option<Place>,
-    ambiguous: Option<Place>,
-    grouped: Option<Place>,
+    decimal: Option<CellLocation>,
+    ambiguous: Option<CellLocation>,
+    grouped: Option<CellLocation>,
     /// The first number with a decimal point.
-    point: Option<Place>,
+    point: Option<CellLocation>,
 }
 
 impl Default for Commas {
@@ -100,7 +100,7 @@ pub(super) fn decide(columns: &[Commas], names: &[&str], are_sure: bool) -> Resu
         Some(name) if !name.is_empty() => format!("column {name:?}"),
         _ => format!("column {place}"),
     };
-    let refuse = |place: usize, (line, cell): &Place, rest: &str, help: &str| {
+    let refuse = |place: usize, (line, cell): &CellLocation, rest: &str, help: &str| {
         Err(Error::new("table", format!("line {line}, {}: {cell:?} {rest}", name(place))).help(help))
     };
     let is_shown = are_sure || columns.iter().any(|column| column.has_some() && column.decimal.is_some());

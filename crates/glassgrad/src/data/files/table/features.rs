@@ -7,7 +7,7 @@ use crate::data::{Labelled, Source};
 use crate::error::Error;
 use crate::expr::Tensor;
 
-/// How columns become features: the same for the table that a network learns from and for those it is asked about later.
+/// The encoding of columns as features: the same for the training table and for tables of predictions.
 ///
 /// ```
 /// use glassgrad::data::files::{Features, Table};

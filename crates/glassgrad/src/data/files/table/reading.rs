@@ -33,7 +33,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What stands between cells: any ASCII character. Otherwise it is a tab, a semicolon or a comma, whichever is as often in each
+    /// The delimiter: any ASCII character. Otherwise it is a tab, a semicolon or a comma, whichever is as often in each
     /// of the first lines.
     ///
     /// ```
@@ -183,7 +183,7 @@ struct Rows<'a> {
     most_words: usize,
 }
 
-/// What the first reading finds out.
+/// The result of the first pass.
 struct Found {
     first: StringRecord,
     /// For each column whether all cells below the first line are numbers.
