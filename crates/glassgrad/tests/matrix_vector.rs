@@ -19,12 +19,12 @@ fn products(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let (x, y, z) = (leaf(3, &[157], dtype), leaf(4, &[203], dtype), leaf(5, &[1, 531], dtype));
     let every_second = leaf(6, &[314], dtype).reshape([157, 2]).slice(&[(..).into(), 1.into()]);
     vec![
-        ("Ax", Tensor::einsum("ij,j->i", &[&a, &x])),
-        ("yA", Tensor::einsum("i,ij->j", &[&y, &a])),
-        ("scaled", Tensor::einsum("ij,j->i", &[&a, &x]) * 0.5),
+        ("Ax", Tensor::einsum("ij,j->i", [&a, &x])),
+        ("yA", Tensor::einsum("i,ij->j", [&y, &a])),
+        ("scaled", Tensor::einsum("ij,j->i", [&a, &x]) * 0.5),
         ("one row", z.matmul(&wide)),
         ("one column", wide.transpose().matmul(&z.transpose())),
-        ("transposed, every second", Tensor::einsum("ji,j->i", &[&a.transpose(), &every_second])),
+        ("transposed, every second", Tensor::einsum("ji,j->i", [&a.transpose(), &every_second])),
     ]
 }
 
@@ -72,7 +72,7 @@ fn a_large_matrix_in_memory_is_one_contraction() {
         program.steps.iter().filter(|step| matches!(step, Step::Contract(_))).count()
     };
     let (a, x) = (leaf(1, &[203, 157], DType::F32), leaf(2, &[157], DType::F32));
-    assert_eq!(contractions(&Tensor::einsum("ij,j->i", &[&a, &x])), 1);
+    assert_eq!(contractions(&Tensor::einsum("ij,j->i", [&a, &x])), 1);
     // What is computed anyway is multiplied and summed up in the loop that computes it.
-    assert_eq!(contractions(&Tensor::einsum("ij,j->i", &[&a.exp(), &x])), 0);
+    assert_eq!(contractions(&Tensor::einsum("ij,j->i", [&a.exp(), &x])), 0);
 }
