@@ -1,4 +1,4 @@
-//! The gamma distribution, and what is made of its variates: beta, Dirichlet and Student's t.
+//! The gamma distribution, and distributions of ratios of its variates: beta, Dirichlet and Student's t.
 
 use super::Distribution;
 use crate::Tree;

@@ -33,7 +33,7 @@ enum Kind {
 pub struct Size(pub isize);
 
 impl Sizes {
-    /// The shape that so many elements fill, or why there is none.
+    /// The shape that this many elements fill, or why there is none.
     pub(super) fn resolve(self, elements: usize) -> Result<Shape, String> {
         let sizes = match self.0 {
             Kind::Known(shape) if shape.elements() == elements => return Ok(shape),
@@ -83,7 +83,7 @@ impl From<&Vec<usize>> for Sizes {
 
 impl From<usize> for Size {
     fn from(size: usize) -> Size {
-        // No shape has so many elements, which is reported where the size is used.
+        // No shape has this many elements, which is reported where the size is used.
         Size(isize::try_from(size).unwrap_or(isize::MAX))
     }
 }

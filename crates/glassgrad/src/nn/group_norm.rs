@@ -31,7 +31,7 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    /// So many groups of so many channels in all, with scale 1 and shift 0.
+    /// A normalization of `groups` groups over `channels` channels, with scale 1 and shift 0.
     ///
     /// ```
     /// use glassgrad::{nn::GroupNorm, tree::Tree};
@@ -68,7 +68,7 @@ pub struct InstanceNorm {
 }
 
 impl InstanceNorm {
-    /// For so many channels, with scale 1 and shift 0.
+    /// A normalization of this many channels, with scale 1 and shift 0.
     ///
     /// ```
     /// use glassgrad::nn::InstanceNorm;

@@ -30,7 +30,7 @@ impl Tensor {
         (self / (squares + epsilon).sqrt()).composed_as("rms_norm", &[self])
     }
 
-    /// Group normalization of `[batch, channels, …]`: mean 0 and variance 1 over each of so many groups of neighbouring
+    /// Group normalization of `[batch, channels, …]`: mean 0 and variance 1 over each of this many groups of neighbouring
     /// channels of an example, with `epsilon` added to the variance.
     ///
     /// ```

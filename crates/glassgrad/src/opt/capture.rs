@@ -73,7 +73,7 @@ impl Scope {
 
 impl Capture {
     /// Takes nodes, inputs before what uses them, of which some are results. `None` if another thread computed
-    /// and release nodes in between: then there is less to do, and the caller looks again.
+    /// and released nodes in between: then there is less to do, and the caller retries.
     pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Capture> {
         let mut outermost = Scope::new();
         outermost.entries.reserve(2 * order.len());

@@ -145,7 +145,7 @@ impl<E: Factor> Vectors<E> {
         let mut sums = [E::default(); W];
         let (mut at, mut factor) = (self.matrix.wrapping_add(line), self.vector);
         for _ in 0..self.sums {
-            // SAFETY: the planner's strides stay inside of both factors, and so many lines lie side by side.
+            // SAFETY: the planner's strides stay inside of both factors, and this many lines are contiguous.
             let (row, x) = unsafe { (at.cast::<[E; W]>().read_unaligned(), *factor) };
             for k in 0..W {
                 sums[k] = Self::plus::<FUSED>(row[k], x, sums[k]);
@@ -168,7 +168,7 @@ impl<E: Factor> Vectors<E> {
         }
         let whole = self.sums / LANES * LANES;
         for first in (0..whole).step_by(LANES) {
-            // SAFETY: the planner's strides stay inside of both factors, and so many sums lie side by side.
+            // SAFETY: the planner's strides stay inside of both factors, and this many terms are contiguous.
             let x = unsafe { self.vector.wrapping_add(first).cast::<[E; LANES]>().read_unaligned() };
             for l in 0..L {
                 // SAFETY: as above.

@@ -28,7 +28,7 @@ pub(super) trait Register<E>: Copy {
     {
         for k in 0..8 {
             for (r, row) in rows.iter().enumerate() {
-                // SAFETY: whoever calls this has eight numbers in each row, and room for the transpose.
+                // SAFETY: the caller provides eight numbers in each row, and memory for the transpose.
                 unsafe { *to.wrapping_add(k * step + r) = *row.wrapping_add(k) };
             }
         }
@@ -40,7 +40,7 @@ pub(super) trait Register<E>: Copy {
         E: Copy,
     {
         for k in 0..8 {
-            // SAFETY: whoever calls this has eight numbers there, and room for them.
+            // SAFETY: the caller provides eight numbers, and memory for them.
             unsafe { *to.wrapping_add(k) = *from.wrapping_add(2 * k) };
         }
     }
@@ -152,7 +152,7 @@ mod x86 {
     /// [`Register::transpose`] by three stages of shuffles.
     #[inline(always)]
     unsafe fn transpose_f32(rows: [*const f32; 8], to: *mut f32, step: usize) {
-        // SAFETY: whoever calls this has the instructions, eight numbers in each row, and room for the transpose.
+        // SAFETY: the caller checked the ISA level, and provides eight numbers in each row and memory for the transpose.
         unsafe {
             // Columns k and k + 4 of the upper four rows, and of the lower ones.
             let mut columns = [[_mm256_setzero_ps(); 4]; 2];
@@ -182,7 +182,7 @@ mod x86 {
     unsafe fn transpose_f64(rows: [*const f64; 8], to: *mut f64, step: usize) {
         for corner in [[0, 0], [0, 4], [4, 0], [4, 4]] {
             let [first, column] = corner;
-            // SAFETY: whoever calls this has the instructions, eight numbers in each row, and room for the transpose.
+            // SAFETY: the caller checked the ISA level, and provides eight numbers in each row and memory for the transpose.
             unsafe {
                 let r0 = _mm256_loadu_pd(rows[first].wrapping_add(column));
                 let r1 = _mm256_loadu_pd(rows[first + 1].wrapping_add(column));
@@ -202,7 +202,7 @@ mod x86 {
     /// [`Register::copy_even`]: the second load begins seven numbers later, so that nothing behind the last is read.
     #[inline(always)]
     unsafe fn copy_even_f32(from: *const f32, to: *mut f32) {
-        // SAFETY: whoever calls this has the instructions, the numbers and room for them.
+        // SAFETY: the caller checked the ISA level, and provides the numbers and memory for them.
         unsafe {
             let (low, high) = (_mm256_loadu_ps(from), _mm256_loadu_ps(from.wrapping_add(7)));
             let mixed = _mm256_castps_pd(_mm256_shuffle_ps::<0xd8>(low, high));
@@ -214,7 +214,7 @@ mod x86 {
     #[inline(always)]
     unsafe fn copy_even_f64(from: *const f64, to: *mut f64) {
         for half in [0, 4] {
-            // SAFETY: whoever calls this has the instructions, the numbers and room for them.
+            // SAFETY: the caller checked the ISA level, and provides the numbers and memory for them.
             unsafe {
                 let at = from.wrapping_add(2 * half);
                 let (low, high) = (_mm256_loadu_pd(at), _mm256_loadu_pd(at.wrapping_add(3)));

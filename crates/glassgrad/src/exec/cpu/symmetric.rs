@@ -217,7 +217,7 @@ impl<E: Factor> Packed<'_, E> {
         column: usize,
     ) -> [[R; N]; H] {
         let (group, panel) = (self.groups.wrapping_add(row * DEPTH), self.panels.wrapping_add(column * DEPTH));
-        // SAFETY: as whoever calls this says.
+        // SAFETY: by the contract of this function.
         unsafe { packed_block::<E, R, N, W, H, H>(group, panel, self.depth) }
     }
 

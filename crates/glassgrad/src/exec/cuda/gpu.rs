@@ -282,7 +282,7 @@ impl fmt::Debug for OpenGpu {
     }
 }
 
-/// The bytes that are reserved for so many: few sizes, so that memory is reused.
+/// The size class of an allocation: few classes, so that memory is reused.
 fn size_class(bytes: usize) -> usize {
     match bytes {
         0..=512 => 512,
@@ -456,7 +456,7 @@ impl Device for OpenGpu {
     }
 
     fn release(&self, address: Address, bytes: usize) {
-        // Whoever takes it next uses it after everything that was started.
+        // The next owner uses it in stream order, after everything that was started.
         self.free().entry(size_class(bytes)).or_default().insert(address);
     }
 

@@ -44,7 +44,7 @@ impl Product {
     }
 }
 
-/// A matrix whose element (i, j) lies at i·along + j·across, for so many i and j.
+/// A matrix whose element (i, j) lies at i·along + j·across, for the given ranges of i and j.
 fn matrix(along: (usize, isize), across: (usize, isize)) -> Option<(bool, usize)> {
     let fits = |inner: (usize, isize), outer: (usize, isize)| {
         let unit = inner.1 == 1 || inner.0 == 1;

@@ -222,7 +222,7 @@ impl Lowering<'_> {
         let has_room =
             |group: &usize| matches!(&self.groups[*group], Group::Loop(group) if group.has_room(self.target));
         let is_late = |group: &usize| *group >= earliest;
-        // Short loops save a step by doing whatever comes; long ones only what goes on with what they compute.
+        // Short loops fuse any compatible node, which saves a step; long ones fuse only consumers of what they compute.
         let is_long = extents.iter().fold(1, |all: usize, extent| all.saturating_mul(*extent)) >= LONG;
         let may_join = |group: &usize| match &self.groups[*group] {
             Group::Loop(own) => {

@@ -34,7 +34,7 @@ impl<const W: usize> Places<W> {
         own
     }
 
-    /// Whether so many lines from one on have places that are `apart` from the one before.
+    /// Whether this many lines from one on have offsets that are `apart` from the one before.
     #[inline(always)]
     fn are_apart(&self, line: usize, count: usize, apart: isize) -> bool {
         let mut all = line + count <= self.width;
@@ -78,7 +78,7 @@ pub(super) unsafe fn pack<E: Factor, R: Register<E>, const W: usize>(
     while line < lines.width {
         let (at, own) = (from.wrapping_offset(lines.places[line]), to.wrapping_add(line));
         let count = lines.side_by_side(line);
-        // SAFETY: so many lines lie side by side, or two places apart, inside the factor, for every sum, and there is room for
+        // SAFETY: this many lines are contiguous, or have stride 2, inside the factor, for every sum, and there is room for
         // them.
         unsafe {
             match count {
@@ -128,7 +128,7 @@ unsafe fn pack_eight<E: Factor, R: Register<E>, const W: usize>(starts: [*const 
         for next in 1..8 {
             together = together && inner[k + next] == inner[k] + next as isize;
         }
-        // SAFETY: as whoever calls this says.
+        // SAFETY: by the contract of this function.
         unsafe {
             if together {
                 let mut rows = starts;
@@ -157,7 +157,7 @@ unsafe fn pack_eight<E: Factor, R: Register<E>, const W: usize>(starts: [*const 
 #[inline(always)]
 unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, inner: &[isize], to: *mut E) {
     for (k, step) in inner.iter().enumerate() {
-        // SAFETY: as whoever calls this says.
+        // SAFETY: by the contract of this function.
         unsafe {
             let some = from.wrapping_offset(*step).cast::<[E; C]>().read_unaligned();
             to.wrapping_add(k * W).cast::<[E; C]>().write_unaligned(some);
@@ -169,7 +169,7 @@ unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, i
 ///
 /// # Safety
 ///
-/// The machine has the registers, and rows and columns are packed for so many sums.
+/// The machine has the registers, and rows and columns are packed for this many terms.
 #[inline(always)]
 pub(in super::super) unsafe fn packed_block<
     E: Factor,
@@ -183,7 +183,7 @@ pub(in super::super) unsafe fn packed_block<
     mut lines: *const E,
     depth: usize,
 ) -> [[R; N]; H] {
-    // SAFETY: as whoever calls this says.
+    // SAFETY: by the contract of this function.
     unsafe {
         let zero = R::splat(E::default());
         let mut sums = [[zero; N]; H];
@@ -216,7 +216,7 @@ pub(super) unsafe fn block<E: Factor, R: Register<E>, const N: usize, const W: u
     inner: &[isize],
     lines: *const E,
 ) -> [[R; N]; H] {
-    // SAFETY: as whoever calls this says.
+    // SAFETY: by the contract of this function.
     unsafe {
         let zero = R::splat(E::default());
         let mut sums = [[zero; N]; H];
@@ -251,7 +251,7 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
     coefficient: E,
     add: bool,
 ) {
-    // SAFETY: as whoever calls this says.
+    // SAFETY: by the contract of this function.
     unsafe {
         let scale = R::splat(coefficient);
         for n in 0..N {
