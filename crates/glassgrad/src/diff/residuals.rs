@@ -54,7 +54,7 @@ impl Steps {
             if node.id < self.first || !seen.insert(node.id) {
                 continue;
             }
-            if self.is_forwards(&node) && !only_moves(&node) {
+            if (self.is_forwards(&node) && !only_moves(&node)) || self.is_output_of_forwards(&node) {
                 found.push(node);
             } else {
                 stack.extend(node.inputs());
@@ -67,6 +67,12 @@ impl Steps {
     /// Whether a node is known after the way forwards, and differs from step to step.
     pub(super) fn is_forwards(&self, node: &Node) -> bool {
         self.placeholders.contains(&node.id) || self.forwards.contains(&node.id)
+    }
+
+    /// Whether a node is an output of a loop that is known after the way forwards. An output may be the same in every step
+    /// although the loop is not: it is kept itself, since the loop has no value.
+    fn is_output_of_forwards(&self, node: &Node) -> bool {
+        matches!(node.op, Op::GetOutput(_)) && node.inputs().iter().any(|looped| self.is_forwards(looped))
     }
 
     /// For each term of a sum over all steps, the product that the sum is, if the stacks that it takes are no larger than
