@@ -45,6 +45,7 @@ impl Axes {
     }
 
     /// The axes as they were given.
+    #[cfg(feature = "fft")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Axis> {
         self.axes.iter().copied().map(Axis)
     }
