@@ -55,6 +55,8 @@ SLOW = [(20.0, 1), (2.0, 3), (0.5, 7)]
 # Threads of a library may spin for a while after their work. They must not disturb whose turn is next.
 PAUSE = 0.03
 THREADS = 2
+# The name of another build of Glassgrad that is measured beside this one.
+BASELINE = "Glassgrad (baseline)"
 
 
 class Refused(Exception):
@@ -196,7 +198,7 @@ def versions_of(engines):
     found = {"python": platform.python_version(), "rustc": output_of("rustc", "--version").removeprefix("rustc ")}
     for engine in engines:
         try:
-            found |= engine.ask("versions")["versions"] if engine.name != "glassgrad" else {}
+            found |= engine.ask("versions")["versions"] if engine.name not in ("glassgrad", BASELINE) else {}
         except (Refused, OSError, ValueError) as reason:
             found[engine.name] = f"cannot start: {reason}"
     return found
@@ -271,6 +273,7 @@ def main():
     parser.add_argument("--only", action="append", choices=WORKLOADS | NETWORKS, metavar="NAME", help="a workload, instead of all")
     parser.add_argument("--engine", action="append", metavar="NAME", help="an engine beside Glassgrad, instead of all")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds before an engine is given up (300)")
+    parser.add_argument("--baseline", metavar="PATH", help="another build of the program glassgrad, as one more engine")
     parser.add_argument("--glassgrad", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 1:
@@ -292,6 +295,8 @@ def main():
     (ROOT / "target/bench").mkdir(parents=True, exist_ok=True)
     limit_processors()
     engines = [Engine("glassgrad", [options.glassgrad, "bench", "--serve"], list(WORKLOADS | NETWORKS), options.patience)]
+    if options.baseline:
+        engines.append(Engine(BASELINE, [options.baseline, "bench", "--serve"], engines[0].workloads, options.patience))
     engines += [Engine(name, *peer, options.patience) for name, peer in chosen.items()]
 
     def report(text):

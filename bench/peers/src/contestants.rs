@@ -39,7 +39,7 @@ pub(crate) struct Contestant<'w> {
     /// What one call does.
     pub(crate) form: Form,
     /// How it does it, in the library's words.
-    pub(crate) how: String,
+    pub(crate) method: String,
     /// The inputs by which a call differentiates; the time is scaled from these to all of them.
     pub(crate) inputs: Vec<usize>,
     /// Computes the derivatives by these inputs.
@@ -85,7 +85,7 @@ fn plain<W: Workload>(workload: &W) -> Contestant<'_> {
     let gradient = Box::new(move |_: &mut Vec<f64>| {
         black_box(workload.evaluate::<f64>(black_box(&x)));
     });
-    Contestant { library: "f64", form: Form::Plain, how: "the function alone".into(), inputs: Vec::new(), gradient }
+    Contestant { library: "f64", form: Form::Plain, method: "the function alone".into(), inputs: Vec::new(), gradient }
 }
 
 fn glassgrad_record<W: Workload>(workload: &W) -> Contestant<'_> {
@@ -97,8 +97,8 @@ fn glassgrad_record<W: Workload>(workload: &W) -> Contestant<'_> {
         gradient.clear();
         gradient.extend_from_slice(slope);
     });
-    let how = "`Workspace::value_and_gradient`".into();
-    Contestant { library: "glassgrad", form: Form::Record, how, inputs, gradient }
+    let method = "`Workspace::value_and_gradient`".into();
+    Contestant { library: "glassgrad", form: Form::Record, method, inputs, gradient }
 }
 
 fn glassgrad_replay<W: Workload>(workload: &W) -> Contestant<'_> {
@@ -113,8 +113,8 @@ fn glassgrad_replay<W: Workload>(workload: &W) -> Contestant<'_> {
         gradient.clear();
         gradient.extend(recorded.inputs().iter().map(|input| sweep[*input]));
     });
-    let how = "`Recorded::replay`, `reverse_into`".into();
-    Contestant { library: "glassgrad", form: Form::Replay, how, inputs, gradient }
+    let method = "`Recorded::replay`, `reverse_into`".into();
+    Contestant { library: "glassgrad", form: Form::Replay, method, inputs, gradient }
 }
 
 fn echidna_record<W: Workload>(workload: &W) -> Contestant<'_> {
@@ -123,8 +123,8 @@ fn echidna_record<W: Workload>(workload: &W) -> Contestant<'_> {
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
         *gradient = echidna::grad(|x: &[echidna::Reverse<f64>]| workload.evaluate(x), black_box(&x));
     });
-    let how = "`grad`, its pooled tape".into();
-    Contestant { library: "echidna", form: Form::Record, how, inputs, gradient }
+    let method = "`grad`, its pooled tape".into();
+    Contestant { library: "echidna", form: Form::Record, method, inputs, gradient }
 }
 
 fn echidna_replay<W: Workload>(workload: &W) -> Contestant<'_> {
@@ -136,8 +136,8 @@ fn echidna_replay<W: Workload>(workload: &W) -> Contestant<'_> {
     let gradient = Box::new(move |gradient: &mut Vec<f64>| {
         *gradient = tape.gradient_with_buf(black_box(&x), &mut adjoints);
     });
-    let how = "optimised `BytecodeTape`, `gradient_with_buf`".into();
-    Contestant { library: "echidna", form: Form::Replay, how, inputs, gradient }
+    let method = "optimised `BytecodeTape`, `gradient_with_buf`".into();
+    Contestant { library: "echidna", form: Form::Replay, method, inputs, gradient }
 }
 
 fn ad_trait_record<W: Workload>(workload: &W) -> Contestant<'_> {
@@ -151,11 +151,11 @@ fn ad_trait_record<W: Workload>(workload: &W) -> Contestant<'_> {
         gradient.clear();
         gradient.extend(variables.iter().map(|variable| adjoints.wrt(variable)));
     });
-    let how = "`adr`, its thread's graph reset for each call".into();
-    Contestant { library: "ad_trait", form: Form::Record, how, inputs, gradient }
+    let method = "`adr`, its thread's graph reset for each call".into();
+    Contestant { library: "ad_trait", form: Form::Record, method, inputs, gradient }
 }
 
-fn forward<'w, W: Workload, T: Tangents + 'w>(library: &'static str, how: &str, workload: &'w W) -> Contestant<'w> {
+fn forward<'w, W: Workload, T: Tangents + 'w>(library: &'static str, method: &str, workload: &'w W) -> Contestant<'w> {
     let x = workload.point();
     // Spread over all inputs, because a library may skip the tangents of what does not move yet.
     let passes = x.len().div_ceil(T::LANES).min(PASSES);
@@ -177,7 +177,7 @@ fn forward<'w, W: Workload, T: Tangents + 'w>(library: &'static str, how: &str, 
             }
         }
     });
-    Contestant { library, form: Form::Forward, how: how.into(), inputs, gradient }
+    Contestant { library, form: Form::Forward, method: method.into(), inputs, gradient }
 }
 
 /// The contestant with the smallest time for each input.

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     /// What a call does.
     pub(crate) form: Form,
     /// How.
-    pub(crate) how: String,
+    pub(crate) method: String,
     /// The median time for the whole gradient, in seconds.
     pub(crate) seconds: f64,
     /// Half the distance between the quartiles, relative to the median.
@@ -144,7 +144,7 @@ fn time(contestant: &mut Contestant<'_>, calls: usize) -> f64 {
 }
 
 fn summarise(contestant: Contestant<'_>, mut times: Vec<f64>, disagreement: f64, inputs: usize) -> Entry {
-    let Contestant { library, form, how, inputs: measured, .. } = contestant;
+    let Contestant { library, form, method, inputs: measured, .. } = contestant;
     let partial = form == Form::Forward && measured.len() < inputs;
     let scale = if partial { inputs as f64 / measured.len() as f64 } else { 1.0 };
     times.sort_by(f64::total_cmp);
@@ -152,7 +152,7 @@ fn summarise(contestant: Contestant<'_>, mut times: Vec<f64>, disagreement: f64,
     Entry {
         library,
         form,
-        how,
+        method,
         seconds: middle * scale,
         spread: 0.5 * (quantile(&times, 0.75) - quantile(&times, 0.25)) / middle,
         rounds: times.len(),

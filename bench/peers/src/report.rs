@@ -36,7 +36,7 @@ pub(crate) fn markdown(races: &[Race]) -> String {
              All gradients agree with Glassgrad's to the relative error in the last column.\n";
     for race in races {
         text += &format!("\n## {}\n\n", race.workload);
-        text += "| library | form | how | time | × f64 | × Glassgrad, same form | × Glassgrad, best form | repetitions | error |\n";
+        text += "| library | form | method | time | × f64 | × Glassgrad, same form | × Glassgrad, best form | repetitions | error |\n";
         text += "|---|---|---|--:|--:|--:|--:|--:|--:|\n";
         for entry in &race.entries {
             text += &row(race, entry);
@@ -47,13 +47,13 @@ pub(crate) fn markdown(races: &[Race]) -> String {
 
 fn row(race: &Race, entry: &Entry) -> String {
     let ratio = |reference: f64| format!("{:.2}", entry.seconds / reference);
-    let how = match entry.extrapolated_from {
-        Some(measured) => format!("{}; extrapolated from {measured} of {} inputs", entry.how, race.inputs),
-        None => entry.how.clone(),
+    let method = match entry.extrapolated_from {
+        Some(measured) => format!("{}; extrapolated from {measured} of {} inputs", entry.method, race.inputs),
+        None => entry.method.clone(),
     };
     let error = if entry.form == Form::Plain { String::new() } else { format!("{:.0e}", entry.disagreement) };
     format!(
-        "| {} | {} | {how} | {} ± {:.0} % | {} | {} | {} | {} | {error} |\n",
+        "| {} | {} | {method} | {} ± {:.0} % | {} | {} | {} | {} | {error} |\n",
         entry.library,
         form(entry.form),
         duration(entry.seconds),
@@ -71,7 +71,7 @@ pub(crate) fn json(races: &[Race]) -> Value {
         json!({
             "library": entry.library,
             "form": form(entry.form),
-            "how": entry.how,
+            "method": entry.method,
             "seconds": entry.seconds,
             "spread": entry.spread,
             "repetitions": entry.rounds,

@@ -29,8 +29,8 @@ fn main() {
     // Sobel's kernels: how fast the light changes from left to right, and from above to below.
     let sobel = Tensor::new(&[-1.0_f32, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0], [1, 1, 3, 3]);
     let kernels = Tensor::concatenate([&sobel, &sobel.permute([0, 1, 3, 2])], 0);
-    let how = Convolution::default().padding(1);
-    let gradients = disc().conv2d(&kernels, how);
+    let config = Convolution::default().padding(1);
+    let gradients = disc().conv2d(&kernels, config);
     let edges = gradients.norm_over(0).unsqueeze(0);
     println!("edges of a disc, then the strongest of each 2 × 2");
     show(&edges);
@@ -38,8 +38,8 @@ fn main() {
 
     // A kernel that starts as nothing and should do to noise what Sobel's does.
     let noise = Tensor::normal(Key::new(1), [1, 16, 16]);
-    let target = noise.conv2d(&sobel, how);
-    let loss = |kernel: &Tensor| (noise.conv2d(kernel, how) - &target).square().mean();
+    let target = noise.conv2d(&sobel, config);
+    let loss = |kernel: &Tensor| (noise.conv2d(kernel, config) - &target).square().mean();
     let mut kernel = sobel.zeros_like();
     for step in 0..=60 {
         let (value, gradient) = value_and_grad(loss)(&kernel);

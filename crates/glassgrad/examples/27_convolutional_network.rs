@@ -34,7 +34,7 @@ impl Network {
 
     /// Logits, by the statistics of the batch; and the statistics after it.
     fn train(&self, images: &Tensor, statistics: &Statistics) -> (Tensor, Statistics) {
-        let (normal, statistics) = self.norm.normalise(&self.convolution.apply(images), statistics);
+        let (normal, statistics) = self.norm.normalize(&self.convolution.apply(images), statistics);
         (self.output.apply(&self.pool.apply(&normal.relu())), statistics)
     }
 

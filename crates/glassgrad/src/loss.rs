@@ -1,7 +1,7 @@
-//! Losses: how wrong each prediction is.
+//! Loss functions.
 //!
-//! Every function returns one number for each element or example, and `mean` or `sum` makes one of them all: the choice that
-//! other libraries make by a parameter is written down where the loss is used. Each is the negative log-likelihood of a
+//! Every function returns the unreduced loss, one value per element or example; reduce it with `mean` or `sum`, which other
+//! libraries choose by a parameter `reduction`. Each is the negative log-likelihood of a
 //! distribution of [`dist`](crate::dist) up to a constant, or says why it is not.
 
 mod classes;
@@ -17,8 +17,8 @@ pub use regression::{gaussian_nll, kl_div, kl_div_logs, log_cosh, mae, poisson_n
 use crate::error::Error;
 use crate::expr::Tensor;
 
-/// The failure of targets that are not of the shape of the predictions. Broadcasting them would make numbers of pairs that
-/// do not belong together: [4] beside [4, 1] would be [4, 4]. One number for all predictions is allowed.
+/// The error for targets whose shape is not that of the predictions. Broadcasting would combine unrelated pairs: [4] with
+/// [4, 1] would give [4, 4]. A scalar target is allowed.
 #[track_caller]
 fn unlike(operation: &str, predictions: &Tensor, targets: &Tensor) -> Option<Tensor> {
     if let Some(failed) = [predictions, targets].into_iter().find(|tensor| tensor.error().is_some()) {
@@ -34,10 +34,10 @@ fn unlike(operation: &str, predictions: &Tensor, targets: &Tensor) -> Option<Ten
     Some(Tensor::refused(error, &[predictions, targets]))
 }
 
-/// What probabilities are kept away from 0 and 1 by where their logarithm is taken.
+/// Probabilities are clipped to [ε, 1 - ε] before their logarithm is taken.
 pub const EPSILON: f64 = 1e-12;
 
-/// The square of the difference: of a normal distribution with a fixed variance.
+/// The squared error: the negative log-likelihood of a normal distribution with fixed variance.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -52,7 +52,7 @@ pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
     (predictions - targets).square()
 }
 
-/// Half the square of differences up to `delta`, and beyond it a line: outliers pull no harder than `delta`.
+/// The Huber loss: quadratic for errors up to `delta` and linear beyond, so that the gradient of an outlier is bounded by `delta`.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -70,7 +70,7 @@ pub fn huber(predictions: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
     near.square() * 0.5 + (distance - near) * delta
 }
 
-/// How much the score of the right side, which is 1 or -1, falls short of 1.
+/// The hinge loss max(0, 1 - t·y) for targets t of 1 or -1.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -85,8 +85,8 @@ pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
     (1.0 - scores * sides).relu()
 }
 
-/// The cross-entropy of targets and softmax(logits) along the last axis, which disappears. Targets are classes, that is
-/// integers from 0 on, or probabilities of all classes. Reading the loss of an integer that is no class is an error.
+/// The cross-entropy between targets and softmax(logits), reduced along the last axis. Targets are class indices or class
+/// probabilities. Reading the loss of an index out of range is an error.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -101,7 +101,7 @@ pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
     nll_as("cross_entropy", &logits.log_softmax(-1), targets)
 }
 
-/// The same from probabilities, of which none counts as less than 10⁻¹².
+/// The same from probabilities, clipped below at 10⁻¹².
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -114,7 +114,7 @@ pub fn cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) 
     nll_as("cross_entropy_of_probabilities", &probabilities.maximum(EPSILON).ln(), targets)
 }
 
-/// The negative logarithm that stands at the class, or the mean of all by their probabilities.
+/// The negative log-likelihood from log-probabilities: that of the target class, or the mean weighted by target probabilities.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -151,7 +151,7 @@ fn nll_as(operation: &'static str, logs: &Tensor, targets: &Tensor) -> Tensor {
     -(logs * weights).sum_over(-1)
 }
 
-/// The cross-entropy of a probability for yes and sigmoid(logits): of a Bernoulli distribution.
+/// The binary cross-entropy between target probabilities and sigmoid(logits): the negative log-likelihood of a Bernoulli distribution.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -166,7 +166,7 @@ pub fn binary_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
     logits.softplus() - logits * targets
 }
 
-/// The same from probabilities, which count as being between 10⁻¹² and one minus that.
+/// The same from probabilities, clipped to [10⁻¹², 1 - 10⁻¹²].
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -183,7 +183,7 @@ pub fn binary_cross_entropy_of_probabilities(probabilities: &Tensor, targets: &T
     -(targets * logarithm(probabilities) + (1.0 - targets) * logarithm(&(1.0 - probabilities)))
 }
 
-/// The sum of absolute values: added to a loss, many parameters become zero.
+/// The L1 penalty, the sum of absolute values: as a regularizer it makes parameters sparse.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};
@@ -194,7 +194,7 @@ pub fn l1<X: crate::tree::Tree>(parameters: &X) -> Tensor {
     summed(parameters, |leaf| leaf.abs().sum())
 }
 
-/// The sum of squares: added to a loss, parameters stay small.
+/// The L2 penalty, the sum of squares: as a regularizer it shrinks parameters.
 ///
 /// ```
 /// use glassgrad::{Tensor, loss};

@@ -32,8 +32,8 @@ fn plain((q, k, v): &Operands, mask: Option<&Tensor>) -> Tensor {
     mask.choose(&weights, &weights.zeros_like()).matmul(v)
 }
 
-fn check(operands: &Operands, how: &Attention, mask: Option<&Tensor>) {
-    let tiled = |x: &Operands| x.0.scaled_dot_product_attention(&x.1, &x.2, how);
+fn check(operands: &Operands, config: &Attention, mask: Option<&Tensor>) {
+    let tiled = |x: &Operands| x.0.scaled_dot_product_attention(&x.1, &x.2, config);
     assert_close(&tiled(operands), &plain(operands, mask));
     let loss = |y: Tensor| (y.sin() * 2.0 + y.square()).sum();
     let (f, g) = (|x: &Operands| loss(tiled(x)), |x: &Operands| loss(plain(x, mask)));
@@ -99,8 +99,8 @@ fn groups_of_heads_share_keys() {
 #[test]
 fn batches_and_compiled_functions_see_the_same() {
     let (q, k, v) = (normal(1, &[3, 150, 4]), normal(2, &[3, 8, 4]), normal(3, &[3, 8, 4]));
-    let how = Attention::default().causal();
-    let one = |x: &Operands| x.0.scaled_dot_product_attention(&x.1, &x.2, &how);
+    let config = Attention::default().causal();
+    let one = |x: &Operands| x.0.scaled_dot_product_attention(&x.1, &x.2, &config);
     let whole = one(&(q.clone(), k.clone(), v.clone()));
     assert_close(&vmap(one)(&(q.clone(), k.clone(), v.clone())), &whole);
     assert_close(&jit(one)(&(q, k, v)), &whole);

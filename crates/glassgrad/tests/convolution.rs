@@ -37,7 +37,7 @@ struct Case {
     outputs: usize,
     size: [usize; 2],
     kernel: [usize; 2],
-    how: Convolution<2>,
+    config: Convolution<2>,
 }
 
 impl Case {
@@ -51,8 +51,8 @@ impl Case {
 
     /// How many windows fit along an axis.
     fn count(&self, axis: usize) -> usize {
-        let extent = (self.kernel[axis] - 1) * self.how.dilation[axis] + 1;
-        (self.size[axis] + 2 * self.how.padding[axis].0 - extent) / self.how.stride[axis] + 1
+        let extent = (self.kernel[axis] - 1) * self.config.dilation[axis] + 1;
+        (self.size[axis] + 2 * self.config.padding[axis].0 - extent) / self.config.stride[axis] + 1
     }
 
     /// The convolution by its definition: seven sums over plain numbers.
@@ -69,8 +69,8 @@ impl Case {
                             for u in 0..self.kernel[0] {
                                 for v in 0..self.kernel[1] {
                                     let place = |index: usize, inside: usize, axis: usize| {
-                                        (index * self.how.stride[axis] + inside * self.how.dilation[axis])
-                                            .checked_sub(self.how.padding[axis].0)
+                                        (index * self.config.stride[axis] + inside * self.config.dilation[axis])
+                                            .checked_sub(self.config.padding[axis].0)
                                             .filter(|place| *place < self.size[axis])
                                     };
                                     let (Some(row), Some(column)) = (place(i, u, 0), place(j, v, 1)) else { continue };
@@ -97,8 +97,8 @@ fn any_case() -> impl Strategy<Value = Case> {
         |((batch, groups, inputs, outputs), size, kernel, stride, padding, dilation)| {
             // An axis that is too short grows until the kernel fits.
             let size = [0, 1].map(|k| size[k].max(((kernel[k] - 1) * dilation[k] + 1).saturating_sub(2 * padding[k])));
-            let how = Convolution::default().stride(stride).padding(padding).dilation(dilation).groups(groups);
-            Case { batch, groups, inputs, outputs, size: size.map(|size| size.max(1)), kernel, how }
+            let config = Convolution::default().stride(stride).padding(padding).dilation(dilation).groups(groups);
+            Case { batch, groups, inputs, outputs, size: size.map(|size| size.max(1)), kernel, config }
         },
     )
 }
@@ -109,25 +109,25 @@ proptest! {
     #[test]
     fn a_convolution_is_what_its_definition_says(case in any_case()) {
         let (x, k) = (case.signal(), case.kernel());
-        let y = x.conv2d(&k, case.how);
+        let y = x.conv2d(&k, case.config);
         prop_assert_eq!(y.shape().to_vec(), [case.batch, case.groups * case.outputs, case.count(0), case.count(1)]);
         assert_close(&numbers(&y), &case.by_definition(), 1e-13);
         // Examples one at a time are the same as all at once.
-        assert_close(&numbers(&vmap(|x: &Tensor| x.conv2d(&k, case.how))(&x)), &numbers(&y), 1e-13);
+        assert_close(&numbers(&vmap(|x: &Tensor| x.conv2d(&k, case.config))(&x)), &numbers(&y), 1e-13);
     }
 
     #[test]
     fn a_transposed_convolution_is_the_transpose(case in any_case()) {
         let (x, k) = (case.signal(), case.kernel());
-        let y = x.conv2d(&k, case.how);
+        let y = x.conv2d(&k, case.config);
         // A stride forgets how many places there were behind the last window.
         let left = [0, 1].map(|axis| {
-            let extent = (case.kernel[axis] - 1) * case.how.dilation[axis] + 1;
-            (case.size[axis] + 2 * case.how.padding[axis].0 - extent) % case.how.stride[axis]
+            let extent = (case.kernel[axis] - 1) * case.config.dilation[axis] + 1;
+            (case.size[axis] + 2 * case.config.padding[axis].0 - extent) % case.config.stride[axis]
         });
         let w = normal(3, y.shape());
-        let (_, pull) = vjp(|x: &Tensor| x.conv2d(&k, case.how), &x);
-        let transposed = w.conv_transpose2d(&k, case.how.output_padding(left));
+        let (_, pull) = vjp(|x: &Tensor| x.conv2d(&k, case.config), &x);
+        let transposed = w.conv_transpose2d(&k, case.config.output_padding(left));
         prop_assert_eq!(transposed.shape(), x.shape());
         assert_close(&numbers(&transposed), &numbers(&pull(&w)), 1e-13);
     }
@@ -135,7 +135,7 @@ proptest! {
     #[test]
     fn derivatives_of_a_convolution_hold(case in any_case()) {
         let x = vec![case.signal(), case.kernel()];
-        let f = |x: &Vec<Tensor>| x[0].conv2d(&x[1], case.how);
+        let f = |x: &Vec<Tensor>| x[0].conv2d(&x[1], case.config);
         let y = f(&x);
         let v = vec![normal(4, x[0].shape()), normal(5, x[1].shape())];
         let w = normal(6, y.shape());
@@ -147,32 +147,32 @@ proptest! {
         // It is bilinear: its second derivative along (v, v) is twice the convolution of the directions.
         let curved = hvp(|x: &Vec<Tensor>| f(x).inner(&w), &x, &v);
         let along = curved[0].inner(&v[0]) + curved[1].inner(&v[1]);
-        let expected = v[0].conv2d(&v[1], case.how).inner(&w) * 2.0;
+        let expected = v[0].conv2d(&v[1], case.config).inner(&w) * 2.0;
         assert_close(&numbers(&along), &numbers(&expected), 1e-12);
     }
 }
 
 /// Convolutions that are large enough to be cut for threads, along positions, channels and long sums.
 fn large() -> Vec<Case> {
-    let how = Convolution::default;
-    let case = |batch, [groups, inputs, outputs]: [usize; 3], size, kernel, how| Case {
+    let config = Convolution::default;
+    let case = |batch, [groups, inputs, outputs]: [usize; 3], size, kernel, config| Case {
         batch,
         groups,
         inputs,
         outputs,
         size,
         kernel,
-        how,
+        config,
     };
     vec![
-        case(5, [1, 1, 8], [28, 28], [5, 5], how()),
-        case(3, [1, 8, 16], [12, 13], [5, 4], how()),
-        case(2, [1, 3, 37], [17, 19], [3, 3], how().padding(1).stride(2)),
-        case(2, [3, 4, 5], [15, 14], [2, 3], how().groups(3).dilation([2, 1]).padding([0, 2])),
-        case(9, [1, 2, 1], [20, 20], [3, 3], how().stride([1, 3])),
-        case(1, [1, 40, 40], [6, 6], [3, 3], how().padding(1)),
-        case(4, [16, 1, 1], [18, 18], [3, 3], how().groups(16).padding(1)),
-        case(1, [1, 20, 33], [1, 40], [1, 1], how()),
+        case(5, [1, 1, 8], [28, 28], [5, 5], config()),
+        case(3, [1, 8, 16], [12, 13], [5, 4], config()),
+        case(2, [1, 3, 37], [17, 19], [3, 3], config().padding(1).stride(2)),
+        case(2, [3, 4, 5], [15, 14], [2, 3], config().groups(3).dilation([2, 1]).padding([0, 2])),
+        case(9, [1, 2, 1], [20, 20], [3, 3], config().stride([1, 3])),
+        case(1, [1, 40, 40], [6, 6], [3, 3], config().padding(1)),
+        case(4, [16, 1, 1], [18, 18], [3, 3], config().groups(16).padding(1)),
+        case(1, [1, 20, 33], [1, 40], [1, 1], config()),
     ]
 }
 
@@ -183,7 +183,7 @@ fn large_convolutions_and_their_derivatives_are_those_of_the_reference() {
         for (dtype, tolerance) in [(DType::F64, 1e-12), (DType::F32, 2e-4)] {
             let known = |tensor: Tensor| tensor.cast(dtype).detach().expect("numbers");
             let x = vec![known(case.signal()), known(case.kernel())];
-            let f = |x: &Vec<Tensor>| x[0].conv2d(&x[1], Convolution { groups: case.groups, ..case.how });
+            let f = |x: &Vec<Tensor>| x[0].conv2d(&x[1], Convolution { groups: case.groups, ..case.config });
             let y = f(&x);
             let w = known(normal(6, y.shape()));
             let v = vec![known(normal(4, x[0].shape())), known(normal(5, x[1].shape()))];
@@ -231,12 +231,12 @@ fn windows_side_by_side_pool_as_all_windows_do() {
 #[test]
 fn one_axis_is_two_axes_of_which_one_is_flat() {
     let (x, k) = (normal(1, &[2, 3, 9]), normal(2, &[4, 3, 3]));
-    let how = Convolution::<1>::default().stride(2).padding(1).dilation(2);
+    let config = Convolution::<1>::default().stride(2).padding(1).dilation(2);
     let wide = Convolution::<2>::default().stride([1, 2]).padding([0, 1]).dilation([1, 2]);
-    let y = x.conv1d(&k, how);
+    let y = x.conv1d(&k, config);
     let flat = x.reshape([2, 3, 1, 9]).conv2d(&k.reshape([4, 3, 1, 3]), wide);
     assert_close(&numbers(&y), &numbers(&flat), 1e-14);
-    let back = y.conv_transpose1d(&k, how);
+    let back = y.conv_transpose1d(&k, config);
     let wide_back = flat.conv_transpose2d(&k.reshape([4, 3, 1, 3]), wide);
     assert_close(&numbers(&back), &numbers(&wide_back), 1e-14);
 }
@@ -268,7 +268,7 @@ fn convolutions_that_cannot_be_say_why() {
 fn pooling_is_the_largest_or_the_mean_of_windows() {
     let x = normal(1, &[2, 5, 6]);
     let values = numbers(&x);
-    let how = Pooling::<2>::new([3, 2]).stride([2, 3]).padding(1);
+    let config = Pooling::<2>::new([3, 2]).stride([2, 3]).padding(1);
     let (mut largest, mut mean, mut inside_mean) = (Vec::new(), Vec::new(), Vec::new());
     for b in 0..2 {
         for i in 0..3_usize {
@@ -288,9 +288,9 @@ fn pooling_is_the_largest_or_the_mean_of_windows() {
             }
         }
     }
-    assert_close(&numbers(&x.max_pool2d(how)), &largest, 0.0);
-    assert_close(&numbers(&x.avg_pool2d(how)), &mean, 1e-15);
-    assert_close(&numbers(&x.avg_pool2d(how.ignore_padding())), &inside_mean, 1e-15);
+    assert_close(&numbers(&x.max_pool2d(config)), &largest, 0.0);
+    assert_close(&numbers(&x.avg_pool2d(config)), &mean, 1e-15);
+    assert_close(&numbers(&x.avg_pool2d(config.ignore_padding())), &inside_mean, 1e-15);
     // The gradient of a sum of means is the number of windows that see a place, by the size of a window.
     let slope = grad(|x: &Tensor| x.avg_pool2d(Pooling::new(2)).sum())(&x);
     let seen = |k: usize| if k / 6 % 5 < 4 { 0.25 } else { 0.0 };

@@ -105,10 +105,10 @@ fn layers() {
     judged("linear", Linear::new(key, 4, 3));
     judged("linear without bias", Linear::new(key, 4, 3).without_bias());
     check_layer(&golden, "mlp", Mlp::new(key, &[3, 5, 4, 2], Activation::Tanh));
-    let how = Convolution::default().stride(2).padding(1).dilation(2).groups(2);
-    check_layer(&golden, "conv1d", Conv1d::new(key, 4, 6, 3, how));
-    let how = Convolution::default().stride([1, 2]).padding([1, 0]);
-    check_layer(&golden, "conv2d", Conv2d::new(key, 3, 4, [3, 2], how));
+    let config = Convolution::default().stride(2).padding(1).dilation(2).groups(2);
+    check_layer(&golden, "conv1d", Conv1d::new(key, 4, 6, 3, config));
+    let config = Convolution::default().stride([1, 2]).padding([1, 0]);
+    check_layer(&golden, "conv2d", Conv2d::new(key, 3, 4, [3, 2], config));
     check_layer(&golden, "layer norm", LayerNorm::new(5));
     check_layer(&golden, "embedding", Embedding::new(key, 7, 3));
     check_layer(&golden, "prelu", PRelu::new(3));
@@ -125,10 +125,10 @@ fn layers() {
     check_layer(&golden, "causal attention", MultiHeadAttention::new(key, 6, 3).causal());
     check_layer(&golden, "transformer block", TransformerBlock::new(key, 6, 2));
     let pools = [("max pool", Pooling::new(2)), ("overlapping max pool", Pooling::new(3).stride(2).padding(1))];
-    for (name, how) in pools {
-        check_layer(&golden, name, MaxPool::<2> { how });
+    for (name, config) in pools {
+        check_layer(&golden, name, MaxPool::<2> { config });
     }
-    check_layer(&golden, "avg pool", AvgPool { how: Pooling::<1>::new(3).stride(2).padding(1) });
+    check_layer(&golden, "avg pool", AvgPool { config: Pooling::<1>::new(3).stride(2).padding(1) });
     let activations = [
         ("identity", Activation::Identity),
         ("sigmoid", Activation::Sigmoid),
@@ -157,11 +157,11 @@ fn batch_norm_and_its_statistics() {
     let mut statistics = Statistics::new(3).map(|leaf| leaf.cast(DType::F64));
     for step in case["steps"].as_array().unwrap() {
         let (x, weight) = (tensor(&step["input"]), tensor(&step["weight"]));
-        let (y, moved) = norm.normalise(&x, &statistics);
+        let (y, moved) = norm.normalize(&x, &statistics);
         close(&y, &step["output"], 1e-13, "output");
         close(&moved.mean, &step["mean"], 1e-14, "mean");
         close(&moved.variance, &step["variance"], 1e-14, "variance");
-        let total = |(norm, x): &(BatchNorm, Tensor)| norm.normalise(x, &statistics).0.inner(&weight);
+        let total = |(norm, x): &(BatchNorm, Tensor)| norm.normalize(x, &statistics).0.inner(&weight);
         curved_as_differences_say("batch norm", total, &(norm.clone(), x.clone()));
         let (slope, input_slope) = grad(total)(&(norm.clone(), x));
         close(&input_slope, &step["input_gradient"], 1e-12, "slope of the input");

@@ -47,36 +47,36 @@ fn assert_by_reference(what: &str, make: impl Fn() -> Tensor) {
 type Layer = ([usize; 3], [usize; 2], [usize; 2], Convolution<2>, Pooling<2>);
 
 fn layers() -> Vec<Layer> {
-    let how = Convolution::<2>::default;
+    let config = Convolution::<2>::default;
     vec![
-        ([3, 2, 4], [8, 6], [3, 3], how().padding(1), Pooling::new(2)),
+        ([3, 2, 4], [8, 6], [3, 3], config().padding(1), Pooling::new(2)),
         // Long enough for threads, and for blocks that end between windows.
-        ([40, 3, 10], [14, 14], [3, 3], how().padding(1), Pooling::new(2)),
-        ([9, 1, 8], [28, 28], [3, 3], how().padding(1), Pooling::new([2, 4])),
-        ([5, 4, 6], [11, 9], [3, 2], how().padding([1, 0]).dilation([1, 2]), Pooling::new([3, 2])),
-        ([4, 6, 6], [9, 9], [3, 3], how().padding(1).groups(2), Pooling::new([1, 3])),
-        ([4, 2, 6], [12, 12], [5, 5], how(), Pooling::new(2)),
-        ([4, 2, 6], [13, 13], [3, 3], how().padding(2).stride(2), Pooling::new([2, 1])),
+        ([40, 3, 10], [14, 14], [3, 3], config().padding(1), Pooling::new(2)),
+        ([9, 1, 8], [28, 28], [3, 3], config().padding(1), Pooling::new([2, 4])),
+        ([5, 4, 6], [11, 9], [3, 2], config().padding([1, 0]).dilation([1, 2]), Pooling::new([3, 2])),
+        ([4, 6, 6], [9, 9], [3, 3], config().padding(1).groups(2), Pooling::new([1, 3])),
+        ([4, 2, 6], [12, 12], [5, 5], config(), Pooling::new(2)),
+        ([4, 2, 6], [13, 13], [3, 3], config().padding(2).stride(2), Pooling::new([2, 1])),
         // Windows of pooling that overlap, and reach over the ends.
-        ([4, 2, 5], [10, 10], [3, 3], how().padding(1), Pooling::new(3).stride(2).padding(1)),
-        ([4, 2, 5], [10, 10], [1, 1], how(), Pooling::new([2, 3]).stride(1)),
+        ([4, 2, 5], [10, 10], [3, 3], config().padding(1), Pooling::new(3).stride(2).padding(1)),
+        ([4, 2, 5], [10, 10], [1, 1], config(), Pooling::new([2, 3]).stride(1)),
         // Rows that lie side by side, with places in front of positions; in the second they do not fit into a block.
-        ([2, 2, 3], [20, 40], [1, 1], how(), Pooling::new(3).stride(2).padding(1)),
-        ([1, 1, 2], [6, 300], [1, 1], how(), Pooling::new(3).stride(1)),
-        ([0, 2, 4], [8, 8], [3, 3], how().padding(1), Pooling::new(2)),
+        ([2, 2, 3], [20, 40], [1, 1], config(), Pooling::new(3).stride(2).padding(1)),
+        ([1, 1, 2], [6, 300], [1, 1], config(), Pooling::new(3).stride(1)),
+        ([0, 2, 4], [8, 8], [3, 3], config().padding(1), Pooling::new(2)),
         // Rows that lie among each other and do not fit into a block.
-        ([1, 1, 2], [6, 600], [3, 3], how().padding(1), Pooling::new(2)),
+        ([1, 1, 2], [6, 600], [3, 3], config().padding(1), Pooling::new(2)),
     ]
 }
 
 #[test]
 fn layers_and_their_gradients_are_those_of_the_reference() {
-    for (number, ([images, channels, outputs], size, kernel, how, pool)) in layers().into_iter().enumerate() {
+    for (number, ([images, channels, outputs], size, kernel, config, pool)) in layers().into_iter().enumerate() {
         for dtype in [DType::F32, DType::F64] {
             let x = normal(1, &[images, channels, size[0], size[1]], dtype);
-            let k = normal(2, &[outputs, channels / how.groups, kernel[0], kernel[1]], dtype);
+            let k = normal(2, &[outputs, channels / config.groups, kernel[0], kernel[1]], dtype);
             let bias = normal(3, &[outputs, 1, 1], dtype);
-            let before = |(x, k, bias): &(Tensor, Tensor, Tensor)| (x.conv2d(k, how) + bias).relu();
+            let before = |(x, k, bias): &(Tensor, Tensor, Tensor)| (x.conv2d(k, config) + bias).relu();
             let layer = |all: &(Tensor, Tensor, Tensor)| before(all).max_pool2d(pool) + before(all).avg_pool2d(pool);
             let all = (x, k, bias);
             let w = normal(4, layer(&all).shape(), dtype);
@@ -96,21 +96,21 @@ fn layers_and_their_gradients_are_those_of_the_reference() {
 /// Nothing of a step of such a network works on whole arrays, and nothing but the loops and products that it needs.
 #[test]
 fn convolutions_of_many_channels_and_their_gradients_are_those_of_the_reference() {
-    let how = Convolution::<2>::default;
+    let config = Convolution::<2>::default;
     // Several slabs and panels with a rest in each, strides of 2 of which eight lie in a row, and long sums in parts.
     let cases = [
-        ([2, 70, 130], [7, 6], how().padding(1)),
-        ([2, 36, 100], [16, 16], how().padding(1).stride(2)),
-        ([24, 8, 12], [12, 12], how().padding(1)),
+        ([2, 70, 130], [7, 6], config().padding(1)),
+        ([2, 36, 100], [16, 16], config().padding(1).stride(2)),
+        ([24, 8, 12], [12, 12], config().padding(1)),
     ];
-    for ([images, channels, outputs], [height, width], how) in cases {
+    for ([images, channels, outputs], [height, width], config) in cases {
         for dtype in [DType::F32, DType::F64] {
             let x = normal(1, &[images, channels, height, width], dtype);
             let kernel = normal(2, &[outputs, channels, 3, 3], dtype) * (1.0 / channels as f64);
             let kernel = kernel.detach().expect("numbers");
             let what = |part: &str| format!("{part} of {channels} to {outputs} channels in {dtype}");
-            assert_by_reference(&what("convolution"), || x.conv2d(&kernel, how));
-            let loss = |x: &Tensor, kernel: &Tensor| x.conv2d(kernel, how).square().mean();
+            assert_by_reference(&what("convolution"), || x.conv2d(&kernel, config));
+            let loss = |x: &Tensor, kernel: &Tensor| x.conv2d(kernel, config).square().mean();
             assert_by_reference(&what("gradient in the kernel"), || grad(|kernel: &Tensor| loss(&x, kernel))(&kernel));
             assert_by_reference(&what("gradient in the image"), || grad(|x: &Tensor| loss(x, &kernel))(&x));
         }
@@ -144,14 +144,14 @@ fn a_layer_and_its_gradients_are_products_and_a_loop_between_them() {
 /// Where images are small beside kernels, or kernels move by more than one place, products are folded.
 #[test]
 fn gradients_of_images_are_folded_where_that_is_less_to_do() {
-    let folds = |size: usize, how: Convolution<2>| {
+    let folds = |size: usize, config: Convolution<2>| {
         let (x, k) = (normal(1, &[4, 6, size, size], DType::F64), normal(2, &[5, 6, 5, 5], DType::F64));
-        let slope = grad(|x: &Tensor| x.conv2d(&k, how).sin().sum())(&x);
+        let slope = grad(|x: &Tensor| x.conv2d(&k, config).sin().sum())(&x);
         program(&[&slope]).steps.iter().any(|step| matches!(step, Step::Contract(product) if product.accumulates))
     };
-    let how = Convolution::default;
-    assert_eq!([folds(12, how()), folds(40, how()), folds(12, how().padding(2))], [true, false, false]);
-    assert!(folds(13, how().padding(2).stride(2)));
+    let config = Convolution::default;
+    assert_eq!([folds(12, config()), folds(40, config()), folds(12, config().padding(2))], [true, false, false]);
+    assert!(folds(13, config().padding(2).stride(2)));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn what_is_not_finite_passes_through_windows() {
 #[test]
 fn zeros_win_in_gradients_of_convolutions() {
     for dtype in [DType::F32, DType::F64] {
-        for how in [Convolution::default().padding(1), Convolution::default().stride(2)] {
+        for config in [Convolution::default().padding(1), Convolution::default().stride(2)] {
             for spoiled in [None, Some(f64::INFINITY)] {
                 let x = normal(1, &[3, 2, 9, 9], dtype);
                 let mut weights = normal(2, &[4, 2, 3, 3], dtype).to_f64_vec().expect("numbers");
@@ -185,7 +185,7 @@ fn zeros_win_in_gradients_of_convolutions() {
                 let k = Tensor::new(&weights, [4, 2, 3, 3]).cast(dtype).detach().expect("numbers");
                 let slope = || {
                     grad(|x: &Tensor| {
-                        let made = x.conv2d(&k, how);
+                        let made = x.conv2d(&k, config);
                         let taken = Tensor::arange(4_i64).not_equal(1).reshape([4, 1, 1]).broadcast_to(made.shape());
                         taken.choose(&made.square(), &made.zeros_like()).sum()
                     })(&x)

@@ -89,10 +89,10 @@ fn tiles() {
     }
     for dtype in types.iter().copied().filter(|dtype| dtype.is_float()) {
         let images = numbers(&[2, 2, 6, 5], 0.3).cast(dtype).detach().expect("numbers");
-        for how in [Convolution::default(), Convolution::default().padding(1).stride(2)] {
+        for config in [Convolution::default(), Convolution::default().padding(1).stride(2)] {
             let kernel = numbers(&[9, 2, 3, 3], 0.4).cast(dtype).detach().expect("numbers");
-            let loss = |(x, k): &(Tensor, Tensor)| x.conv2d(k, how).square().sum();
-            assert_defined(&[images.conv2d(&kernel, how)]);
+            let loss = |(x, k): &(Tensor, Tensor)| x.conv2d(k, config).square().sum();
+            assert_defined(&[images.conv2d(&kernel, config)]);
             assert_defined(&grad(loss)(&(images.clone(), kernel)).flatten());
         }
     }

@@ -459,7 +459,7 @@ fn composed_operations_are_reported_by_the_name_that_was_called() {
         Tensor::stack([&matrix, &x(&[3, 2])], 0),
         matrix.trace(),
         matrix.diag(),
-        BatchNorm::new(4).normalise(&x(&[5, 3, 2]).named("images"), &Statistics::new(4)).0,
+        BatchNorm::new(4).normalize(&x(&[5, 3, 2]).named("images"), &Statistics::new(4)).0,
         BatchNorm::new(4).predict(&x(&[5]).named("images"), &Statistics::new(4)),
         LayerNorm::new(4).apply(&matrix.cast(DType::F32)),
         Recurrent::new(Lstm::new(Key::new(1), 4, 8)).apply(&Tensor::ones([5, 2, 3]).named("sequences")),

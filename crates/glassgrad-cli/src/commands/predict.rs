@@ -247,13 +247,13 @@ impl Predict {
             let message = format!("--prompt: {unknown:?} does not occur in the training text");
             return Err(Failure::Input(message));
         }
-        let how = Sampling {
+        let config = Sampling {
             context: model.settings.context,
             length: self.length,
             temperature: self.temperature,
             key: Key::new(self.seed),
         };
-        let text = samples::write(&model.network, alphabet, prompt, how).map_err(Failure::input)?;
+        let text = samples::write(&model.network, alphabet, prompt, config).map_err(Failure::input)?;
         match self.json {
             true => print(&format!("{}\n", json!({ "model": model.task.name, "prompt": prompt, "text": text }))),
             false => print(&format!("{prompt}{text}\n")),

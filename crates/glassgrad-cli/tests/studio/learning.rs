@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::devtools::Browser;
 use crate::page::{CONTRAST, is_quiet, open, text, visited};
-use crate::pictures::picture;
+use crate::pictures::{picture, whole_page};
 use crate::server::Studio;
 
 /// The form is filled, and nothing is left to come.
@@ -276,6 +276,7 @@ fn the_pages_of_learning_fit_and_can_be_read() {
             browser.until(condition);
             let wide = browser.evaluate("document.documentElement.scrollWidth");
             assert_eq!(wide, width, "{hash} is {wide} wide in a window of {width}");
+            whole_page(browser, hash, width, scheme);
             let worst = browser.evaluate(CONTRAST);
             assert!(worst[0].as_f64() >= Some(4.5), "{hash} at {width}, {scheme}: contrast {worst}");
             let twice = "[...document.querySelectorAll('[id]')].map(own => own.id).filter((id, place, all) => all.indexOf(id) !== place)";

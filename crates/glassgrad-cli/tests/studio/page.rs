@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::devtools::{Browser, chromium};
-use crate::pictures::picture;
+use crate::pictures::{picture, whole_page};
 use crate::server::Studio;
 
 const READY: &str = "document.getElementById('work').getAttribute('aria-busy') === 'false' && document.querySelectorAll('#ways tbody tr').length > 0";
@@ -229,6 +229,7 @@ fn every_page_fits_and_can_be_read_by_day_and_by_night() {
             assert_eq!(wide, width, "{hash} is {wide} wide in a window of {width}");
             let paper = browser.evaluate("getComputedStyle(document.body).backgroundColor");
             assert_eq!(paper == "rgb(15, 20, 27)", scheme == "dark", "{scheme}: {paper}");
+            whole_page(browser, hash, width, scheme);
             let worst = browser.evaluate(CONTRAST);
             assert!(worst[0].as_f64() >= Some(4.5), "{hash} at {width}, {scheme}: contrast {worst}");
             is_quiet(browser);

@@ -6,14 +6,29 @@ use serde_json::json;
 
 use crate::devtools::Browser;
 
-/// Keeps a picture of what is seen now in a window so high, where pictures are wanted.
+/// A screenshot of a window of 1280 pixels and this height, if screenshots are requested.
 pub(crate) fn picture(browser: &mut Browser, name: &str, height: u32) {
     let Some(folder) = std::env::var_os("GLASSGRAD_SCREENSHOTS") else { return };
     let metrics = json!({ "width": 1280, "height": height, "deviceScaleFactor": 1, "mobile": false });
     browser.call("Emulation.setDeviceMetricsOverride", metrics);
-    let taken = browser.call("Page.captureScreenshot", json!({ "format": "png" }));
+    capture(browser, Path::new(&folder), name, json!({ "format": "png" }));
+}
+
+/// A screenshot of the whole page at the width and in the theme it is shown in, if those of all pages are requested.
+pub(crate) fn whole_page(browser: &mut Browser, hash: &str, width: u32, scheme: &str) {
+    let Some(folder) = std::env::var_os("GLASSGRAD_PAGES") else { return };
+    let page: String = hash.chars().filter(char::is_ascii_alphanumeric).take(24).collect();
+    let page = if page.is_empty() { "start".to_owned() } else { page };
+    let height = browser.evaluate("document.documentElement.scrollHeight");
+    let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
+    let options = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+    capture(browser, Path::new(&folder), &format!("{page}-{width}-{scheme}"), options);
+}
+
+fn capture(browser: &mut Browser, folder: &Path, name: &str, options: serde_json::Value) {
+    let taken = browser.call("Page.captureScreenshot", options);
     let bytes = decoded(taken["data"].as_str().expect("a picture"));
-    std::fs::write(Path::new(&folder).join(format!("{name}.png")), bytes).expect("the picture is written");
+    std::fs::write(folder.join(format!("{name}.png")), bytes).expect("the picture is written");
 }
 
 fn decoded(base64: &str) -> Vec<u8> {

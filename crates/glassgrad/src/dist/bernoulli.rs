@@ -1,11 +1,11 @@
-//! Yes or no.
+//! The Bernoulli distribution.
 
 use super::Distribution;
 use crate::Tree;
 use crate::expr::{Keys, Tensor};
 use crate::loss::binary_cross_entropy;
 
-/// 1 with the probability sigmoid(logits), else 0.
+/// The Bernoulli distribution: 1 with probability sigmoid(logits), else 0.
 ///
 /// ```
 /// use glassgrad::{Tensor, dist::{Bernoulli, Distribution}};
@@ -14,7 +14,7 @@ use crate::loss::binary_cross_entropy;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Bernoulli {
-    /// The logarithm of the odds.
+    /// The log-odds.
     pub logits: Tensor,
 }
 

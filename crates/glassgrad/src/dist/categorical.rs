@@ -1,11 +1,12 @@
-//! One of several.
+//! The categorical distribution.
 
 use super::Distribution;
 use crate::Tree;
 use crate::expr::{Keys, Tensor};
 use crate::loss::cross_entropy;
 
-/// A class with the probability softmax(logits) along the last axis. Observed are classes, or probabilities of all classes.
+/// The categorical distribution with probabilities softmax(logits) along the last axis. Observations are class indices or class
+/// probabilities.
 ///
 /// ```
 /// use glassgrad::{Tensor, dist::{Categorical, Distribution}};
@@ -14,7 +15,7 @@ use crate::loss::cross_entropy;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Categorical {
-    /// Logarithms of the probabilities, up to a constant.
+    /// Unnormalised log-probabilities.
     pub logits: Tensor,
 }
 

@@ -1,11 +1,11 @@
-//! Functions between layers.
+//! Activation functions.
 
 use super::layer::Layer;
 use crate::Tree;
 use crate::error::Error;
 use crate::expr::Tensor;
 
-/// A function of each number, or, for the last two, of each row along the last axis.
+/// An activation function: pointwise, except for softmax and log-softmax, which act along the last axis.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Activation, Layer}};
@@ -16,29 +16,29 @@ use crate::expr::Tensor;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Tree)]
 pub enum Activation {
-    /// The number itself.
+    /// The identity.
     Identity,
-    /// 1 / (1 + e⁻ˣ).
+    /// The logistic sigmoid, 1 / (1 + e⁻ˣ).
     Sigmoid,
     /// The hyperbolic tangent.
     Tanh,
-    /// 1 from this number on, 0 below; flat.
+    /// The Heaviside step function at this threshold, with derivative 0.
     Threshold(#[tree(static)] f64),
-    /// The number where it is positive, else 0.
+    /// The rectified linear unit, max(x, 0).
     Relu,
-    /// The number where it is positive, else this part of it.
+    /// The leaky rectified linear unit with this negative slope.
     LeakyRelu(#[tree(static)] f64),
-    /// The number where it is positive, else this times (eˣ - 1).
+    /// The exponential linear unit: x where it is positive, else α (eˣ - 1).
     Elu(#[tree(static)] f64),
-    /// The number times the probability that a standard normal one is smaller.
+    /// The Gaussian error linear unit, x Φ(x) with the normal distribution function Φ.
     Gelu,
-    /// The number times its sigmoid.
+    /// The sigmoid linear unit, x σ(x), also called swish.
     Silu,
-    /// ln(1 + eˣ).
+    /// Softplus, ln(1 + eˣ).
     Softplus,
-    /// Positive numbers that add up to 1 along the last axis.
+    /// Softmax along the last axis.
     Softmax,
-    /// Their logarithms.
+    /// The logarithm of softmax along the last axis.
     LogSoftmax,
 }
 
@@ -62,8 +62,8 @@ impl Layer for Activation {
     }
 }
 
-/// The number where it is positive, else a learned part of it: one for all, or one for each channel, that is along the
-/// second axis as in PyTorch. Its derivative at 0 is the slope, as that of [`Tensor::leaky_relu`].
+/// The parametric rectified linear unit with a learned negative slope: a single one, or one per channel (the second axis, as in
+/// PyTorch). Its derivative at 0 is the negative slope, as for [`Tensor::leaky_relu`].
 ///
 /// ```
 /// use glassgrad::{Tensor, grad, nn::{Layer, PRelu}};
@@ -74,12 +74,12 @@ impl Layer for Activation {
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct PRelu {
-    /// What negative numbers are multiplied with, `[1]` or `[channels]`.
+    /// The negative slope, `[1]` or `[channels]`.
     pub slope: Tensor,
 }
 
 impl PRelu {
-    /// So many slopes of a quarter.
+    /// `count` negative slopes, each initialised to 0.25.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Layer, PRelu}};

@@ -1,10 +1,10 @@
-//! Attention: every place of a sequence takes what it needs from others.
+//! Multi-head attention and Transformer blocks.
 
 use super::activation::Activation;
 use super::layer::Layer;
 use super::linear::Linear;
 use super::noise::Dropout;
-use super::normalisation::LayerNorm;
+use super::normalization::LayerNorm;
 use crate::Tree;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
@@ -12,7 +12,7 @@ use crate::operations::Attention;
 use crate::rng::Key;
 use crate::shape::Shape;
 
-/// Attention with several heads over sequences of `[…, places, width]`.
+/// Multi-head self-attention over sequences of shape `[…, positions, width]`.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
@@ -21,20 +21,20 @@ use crate::shape::Shape;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct MultiHeadAttention {
-    /// From the sequence to queries, keys and values side by side.
+    /// The projection to queries, keys and values, concatenated along the last axis.
     pub input: Linear,
-    /// From the heads side by side to the result.
+    /// The output projection of the concatenated heads.
     pub output: Linear,
-    /// How many heads there are.
+    /// The number of heads.
     #[tree(static)]
     pub heads: usize,
-    /// Whether a place sees only itself and those before it.
+    /// Whether attention is causal: a position attends only to itself and to earlier positions.
     #[tree(static)]
     pub causal: bool,
 }
 
 impl MultiHeadAttention {
-    /// So many heads, which share the width.
+    /// Attention with `heads` heads of size `width / heads`.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
@@ -50,7 +50,7 @@ impl MultiHeadAttention {
         }
     }
 
-    /// A place sees only itself and those before it.
+    /// With a causal mask: a position attends only to itself and to earlier positions.
     ///
     /// ```
     /// use glassgrad::{Tensor, grad, nn::{Layer, MultiHeadAttention}, rng::Key};
@@ -63,7 +63,7 @@ impl MultiHeadAttention {
         MultiHeadAttention { causal: true, ..self }
     }
 
-    /// Attention of a sequence to itself, where `mask` says, `[…, places, places]`, which place sees which.
+    /// Self-attention under a boolean `mask` of shape `[…, queries, keys]`: true where a query may attend to a key.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
@@ -99,12 +99,12 @@ impl MultiHeadAttention {
 }
 
 impl MultiHeadAttention {
-    /// An empty cache for sequences of at most `capacity` places, in a batch of this shape.
+    /// An empty KV cache for a batch of this shape and at most `capacity` positions.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Layer, MultiHeadAttention}, rng::Key};
     /// let attention = MultiHeadAttention::new(Key::new(1), 4, 2).causal();
-    /// let x = Tensor::normal(Key::new(2), [3, 5, 4]); // 3 sequences of 5 places
+    /// let x = Tensor::normal(Key::new(2), [3, 5, 4]); // 3 sequences of 5 positions
     /// let mut cache = attention.cache(3, 8);
     /// let mut one_by_one = Vec::new();
     /// for place in x.split(&[1; 5], 1) {
@@ -124,9 +124,9 @@ impl MultiHeadAttention {
         KvCache { keys: empty.clone(), values: empty, length: Tensor::from(0_i64) }
     }
 
-    /// Causal attention of new places `[.., places, width]` to themselves and to those in a cache, and the cache with them.
-    /// Every call with as many new places has the same shapes, so that a compiled function is planned once. Reading what
-    /// goes beyond the capacity of the cache is an error.
+    /// Causal attention of new positions `[.., positions, width]` to themselves and to the cached ones, with the extended cache.
+    /// All calls with the same number of new positions have the same shapes, so that a compiled function is planned once. Reading
+    /// a result that exceeds the capacity of the cache is an error.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::MultiHeadAttention, rng::Key};
@@ -153,19 +153,19 @@ impl MultiHeadAttention {
             length: &cache.length + *places,
         };
         let heads_first = |held: &Tensor| held.move_axis(0, -2);
-        let how = Attention::default().causal_from(&cache.length - *places);
+        let config = Attention::default().causal_from(&cache.length - *places);
         let mixed = queries.swap_axes(-3, -2).scaled_dot_product_attention(
             &heads_first(&cache.keys),
             &heads_first(&cache.values),
-            &how,
+            &config,
         );
         let joined = mixed.swap_axes(-3, -2).reshape(x.shape());
         (self.output.apply(&joined).reported_as("apply_cached", &[x, &cache.keys]), cache)
     }
 }
 
-/// The keys and values of the places that attention has seen, and their number: what text generation carries from one
-/// place to the next, see [`MultiHeadAttention::cache`].
+/// A KV cache: keys and values of the positions processed so far, and their number. Autoregressive generation carries it from
+/// token to token, see [`MultiHeadAttention::cache`].
 ///
 /// ```
 /// use glassgrad::{nn::MultiHeadAttention, rng::Key};
@@ -176,13 +176,13 @@ impl MultiHeadAttention {
 pub struct KvCache {
     /// Keys `[capacity, .., heads, size]`.
     pub keys: Tensor,
-    /// Values, likewise.
+    /// Values, of the same shape.
     pub values: Tensor,
-    /// How many places are filled, an integer.
+    /// The number of cached positions, an integer.
     pub length: Tensor,
 }
 
-/// Scores where a mask holds, and elsewhere a number so small that its share is 0.
+/// Attention scores under a mask: masked scores are so negative that their softmax weight is 0.
 #[track_caller]
 fn hidden(scores: &Tensor, mask: &Tensor) -> Tensor {
     mask.broadcast_to(scores.shape()).choose(scores, &scores.full_like(-1e30))
@@ -199,7 +199,7 @@ impl Layer for MultiHeadAttention {
     }
 }
 
-/// Attention and two linear layers, each added to what it reads, with normalisation in front of each.
+/// A Transformer block with pre-normalization: attention and a two-layer feed-forward network, each with a residual connection.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, TransformerBlock}, rng::Key};
@@ -208,20 +208,20 @@ impl Layer for MultiHeadAttention {
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct TransformerBlock {
-    /// In front of attention.
+    /// Layer normalization before attention.
     pub attention_norm: LayerNorm,
-    /// Attention.
+    /// Self-attention.
     pub attention: MultiHeadAttention,
-    /// In front of the linear layers.
+    /// Layer normalization before the feed-forward network.
     pub linear_norm: LayerNorm,
-    /// To the inner width, and back.
+    /// The feed-forward network: to the hidden width, and back.
     pub linear: (Linear, Activation, Linear),
-    /// What is dropped in training of what is added.
+    /// Dropout on both residual branches, in training.
     pub dropout: Dropout,
 }
 
 impl TransformerBlock {
-    /// With four times the width inside, GELU, and no dropout.
+    /// A block with a hidden width of four times `width`, GELU activation and no dropout.
     ///
     /// ```
     /// use glassgrad::{nn::TransformerBlock, rng::Key, tree::Tree};
@@ -238,7 +238,7 @@ impl TransformerBlock {
         }
     }
 
-    /// A place sees only itself and those before it.
+    /// With a causal mask: a position attends only to itself and to earlier positions.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Layer, TransformerBlock}, rng::Key};
@@ -251,7 +251,7 @@ impl TransformerBlock {
         TransformerBlock { attention: self.attention.causal(), ..self }
     }
 
-    /// The block for new places of sequences whose earlier places are in a cache, see
+    /// The block for new positions of sequences whose earlier positions are cached, see
     /// [`MultiHeadAttention::apply_cached`].
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! The usual cells of recurrent layers, with gates in the order of PyTorch.
+//! Recurrent cells (RNN, LSTM, GRU), with gates in the order of PyTorch.
 
 use super::initializer::{Fans, Initializer};
 use super::recurrent::Cell;
@@ -19,18 +19,18 @@ macro_rules! cell {
         /// ```
         #[derive(Clone, Debug, Tree)]
         pub struct $Cell {
-            /// Of the entries, `[inputs, gates × states]`.
+            /// The input weight, `[inputs, gates × states]`.
             pub input_weight: Tensor,
-            /// Of the state, `[states, gates × states]`.
+            /// The recurrent weight, `[states, gates × states]`.
             pub state_weight: Tensor,
-            /// Added to the product of the entries.
+            /// The bias of the input projection.
             pub input_bias: Tensor,
-            /// Added to the product of the state.
+            /// The bias of the recurrent projection.
             pub state_bias: Tensor,
         }
 
         impl $Cell {
-            /// From so many inputs to so many states, with all weights and biases between ±1/√states.
+            /// A cell with this input size and state size; all weights and biases uniform in ±1/√states.
             ///
             /// ```
             #[doc = concat!("use glassgrad::{nn::", stringify!($Cell), ", rng::Key};")]
@@ -57,21 +57,21 @@ macro_rules! cell {
 }
 
 cell! {
-    /// The plain cell: the next state is tanh(x W + b + h U + c).
+    /// The Elman cell: the next state is tanh(x W + b + h U + c).
     Rnn, 1
 }
 
 cell! {
-    /// Long short-term memory: gates say what is written, kept and shown of a memory beside the output.
+    /// Long short-term memory: input, forget and output gates control a cell state beside the hidden state.
     Lstm, 4
 }
 
 cell! {
-    /// A gated recurrent unit: gates say how much of the state enters the next one, and how much of it stays.
+    /// A gated recurrent unit: the reset gate controls the candidate state, the update gate interpolates between it and the state.
     Gru, 3
 }
 
-/// One of several gates that lie side by side.
+/// One gate of the concatenated gate activations.
 #[track_caller]
 fn gate(gates: &Tensor, number: usize, count: usize) -> Tensor {
     let states = gates.shape().last().copied().unwrap_or(0) / count;
@@ -99,7 +99,7 @@ impl Cell for Rnn {
 }
 
 impl Cell for Lstm {
-    /// The output and the memory.
+    /// The hidden state and the cell state.
     type State = (Tensor, Tensor);
 
     fn start(&self, batch: usize) -> (Tensor, Tensor) {

@@ -1,4 +1,4 @@
-//! Kernels that slide over axes.
+//! Convolution layers.
 
 use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
@@ -16,13 +16,13 @@ use crate::rng::Key;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Conv<const N: usize> {
-    /// Kernels of `[outputs, channels / groups, k…]`.
+    /// The kernels, `[outputs, channels / groups, k…]`.
     pub weight: Tensor,
-    /// What is added to each output channel.
+    /// The bias of each output channel.
     pub bias: Option<Tensor>,
-    /// How the kernels slide.
+    /// Stride, padding, dilation and groups.
     #[tree(static)]
-    pub how: Convolution<N>,
+    pub config: Convolution<N>,
 }
 
 /// A convolution over the last axis.
@@ -33,18 +33,18 @@ pub type Conv2d = Conv<2>;
 pub type Conv3d = Conv<3>;
 
 impl<const N: usize> Conv<N> {
-    /// Kernels of a size, from so many channels to so many, with weights and biases between ±1/√(numbers in a kernel).
+    /// A convolution from `channels` to `outputs` channels with this kernel size; weights and biases uniform in ±1/√fan-in.
     ///
     /// ```
     /// use glassgrad::{nn::Conv1d, operations::Convolution, rng::Key};
     /// let layer = Conv1d::new(Key::new(1), 4, 6, 3, Convolution::default().groups(2));
     /// assert_eq!(layer.weight.shape().to_string(), "[6, 2, 3]");
     /// ```
-    pub fn new(key: Key, channels: usize, outputs: usize, size: impl PerAxis<N>, how: Convolution<N>) -> Conv<N> {
-        Conv::with_init(key, channels, outputs, size, how, Initializer::FanIn)
+    pub fn new(key: Key, channels: usize, outputs: usize, size: impl PerAxis<N>, config: Convolution<N>) -> Conv<N> {
+        Conv::with_init(key, channels, outputs, size, config, Initializer::FanIn)
     }
 
-    /// The same with weights drawn in a way of one's choice, as in [`Linear::with_init`](super::Linear::with_init).
+    /// The same with another weight initialization, as in [`Linear::with_init`](super::Linear::with_init).
     ///
     /// ```
     /// use glassgrad::{nn::{Conv2d, Initializer}, operations::Convolution, rng::Key};
@@ -56,17 +56,17 @@ impl<const N: usize> Conv<N> {
         channels: usize,
         outputs: usize,
         size: impl PerAxis<N>,
-        how: Convolution<N>,
+        config: Convolution<N>,
         initial: Initializer,
     ) -> Conv<N> {
-        let mut shape = vec![outputs, channels / how.groups.max(1)];
+        let mut shape = vec![outputs, channels / config.groups.max(1)];
         shape.extend(size.per_axis());
         let fans = Fans::of_kernel(&shape);
         let bias = if initial == Initializer::FanIn { initial } else { Initializer::Constant(0.0) };
         Conv {
             weight: initial.draw(key.fold(0), shape, fans),
             bias: Some(bias.draw(key.fold(1), [outputs], fans)),
-            how,
+            config,
         }
     }
 
@@ -84,7 +84,7 @@ impl<const N: usize> Conv<N> {
 impl<const N: usize> Layer for Conv<N> {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        let convolved = x.conv(&self.weight, self.how);
+        let convolved = x.conv(&self.weight, self.config);
         match &self.bias {
             Some(bias) => {
                 // [outputs, 1, …]: along the channels.

@@ -1,4 +1,4 @@
-//! Vectors for integers.
+//! Embeddings.
 
 use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
@@ -6,7 +6,7 @@ use crate::Tree;
 use crate::expr::Tensor;
 use crate::rng::Key;
 
-/// A learned vector for each of some integers.
+/// An embedding: a lookup table of learned vectors, indexed by integers.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Embedding, Layer}, rng::Key};
@@ -16,12 +16,12 @@ use crate::rng::Key;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Embedding {
-    /// A row for each integer.
+    /// The table, `[count, width]`.
     pub weight: Tensor,
 }
 
 impl Embedding {
-    /// So many integers, vectors of so many numbers, standard normal.
+    /// A table of `count` vectors of this width, initialised from the standard normal distribution.
     ///
     /// ```
     /// use glassgrad::{nn::Embedding, rng::Key, tree::Tree};

@@ -4,12 +4,12 @@ use super::layer::Layer;
 use crate::Tree;
 use crate::expr::Tensor;
 
-/// What is added to variances, as in PyTorch.
+/// ε, added to variances, as in PyTorch.
 const EPSILON: f64 = 1e-5;
-/// What is added to mean squares.
+/// ε, added to mean squares.
 const RMS_EPSILON: f64 = 1e-6;
 
-/// Normalizes each of several groups of channels of an example, `[batch, channels, …]`, whatever else is in the batch.
+/// Group normalization: normalizes groups of channels of each example `[batch, channels, …]`, independently of the batch.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{GroupNorm, Layer}};
@@ -18,14 +18,14 @@ const RMS_EPSILON: f64 = 1e-6;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct GroupNorm {
-    /// What the normalized numbers of each channel are multiplied with.
+    /// The scale γ of each channel.
     pub scale: Tensor,
-    /// What is added then.
+    /// The shift β.
     pub shift: Tensor,
-    /// How many groups there are.
+    /// The number of groups.
     #[tree(static)]
     pub groups: usize,
-    /// What is added to variances.
+    /// ε, added to variances.
     #[tree(static)]
     pub epsilon: f64,
 }
@@ -49,7 +49,7 @@ impl Layer for GroupNorm {
     }
 }
 
-/// Normalizes each channel of an example over its places, `[batch, channels, places…]`.
+/// Instance normalization: normalizes each channel of each example over its spatial axes, `[batch, channels, spatial…]`.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{InstanceNorm, Layer}};
@@ -58,11 +58,11 @@ impl Layer for GroupNorm {
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct InstanceNorm {
-    /// What the normalized numbers of each channel are multiplied with.
+    /// The scale γ of each channel.
     pub scale: Tensor,
-    /// What is added then.
+    /// The shift β.
     pub shift: Tensor,
-    /// What is added to variances.
+    /// ε, added to variances.
     #[tree(static)]
     pub epsilon: f64,
 }
@@ -86,7 +86,7 @@ impl Layer for InstanceNorm {
     }
 }
 
-/// Divides each row along the last axis by its root mean square, and multiplies with a learned scale.
+/// RMS normalization: divides each row along the last axis by its root mean square and multiplies by a learned scale.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, RmsNorm}};
@@ -95,15 +95,15 @@ impl Layer for InstanceNorm {
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct RmsNorm {
-    /// What the normalized numbers are multiplied with.
+    /// The scale γ.
     pub scale: Tensor,
-    /// What is added to mean squares.
+    /// ε, added to mean squares.
     #[tree(static)]
     pub epsilon: f64,
 }
 
 impl RmsNorm {
-    /// For rows of a size, with scale 1.
+    /// RMS normalization of rows of this size, with scale 1.
     ///
     /// ```
     /// use glassgrad::nn::RmsNorm;

@@ -13,14 +13,14 @@ use crate::shape::Shape;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fans {
-    /// How many numbers each result is a sum of.
+    /// The fan-in: the number of terms of each output.
     pub inputs: usize,
-    /// How many results each number enters.
+    /// The fan-out: the number of outputs that each input contributes to.
     pub outputs: usize,
 }
 
 impl Fans {
-    /// That of a matrix of `[inputs, outputs]`.
+    /// The fans of a matrix `[inputs, outputs]`.
     ///
     /// ```
     /// use glassgrad::nn::Fans;
@@ -30,7 +30,7 @@ impl Fans {
         Fans { inputs, outputs }
     }
 
-    /// That of a kernel of `[outputs, inputs, …]`, whose further axes slide.
+    /// The fans of a convolution kernel `[outputs, inputs, spatial…]`.
     ///
     /// ```
     /// use glassgrad::nn::Fans;
@@ -54,28 +54,28 @@ impl Fans {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Initializer {
-    /// All the same.
+    /// Constant.
     Constant(f64),
-    /// Uniform between minus this and this; 1 is what a ground-up engine begins with.
+    /// Uniform in ± this bound.
     Uniform(f64),
     /// Normal with this standard deviation.
     Normal(f64),
-    /// Uniform between ±1/√inputs, as PyTorch draws the weights and biases of most layers.
+    /// Uniform in ±1/√fan-in, PyTorch's default for most layers.
     FanIn,
-    /// Uniform with the variance 2 / (inputs + outputs): for tanh and sigmoid.
+    /// Glorot (Xavier) uniform: variance 2 / (fan-in + fan-out), for tanh and sigmoid.
     Xavier,
-    /// Normal with the variance 2 / (inputs + outputs).
+    /// Glorot (Xavier) normal: variance 2 / (fan-in + fan-out).
     XavierNormal,
-    /// Uniform with the variance 2 / inputs: for units that are zero on one side.
+    /// He (Kaiming) uniform: variance 2 / fan-in, for rectified units.
     He,
-    /// Normal with the variance 2 / inputs.
+    /// He (Kaiming) normal: variance 2 / fan-in.
     HeNormal,
-    /// A matrix with orthonormal rows or columns, whichever are fewer, times this; further axes count as columns.
+    /// Orthonormal rows or columns, whichever are fewer, times this gain; further axes count as columns.
     Orthogonal(f64),
 }
 
 impl Initializer {
-    /// Draws 32-bit weights.
+    /// Draws an f32 weight.
     ///
     /// ```
     /// use glassgrad::nn::{Initializer, Fans};
@@ -111,8 +111,8 @@ fn drawn(shape: &Shape, number: impl Fn(u64) -> f64) -> Tensor {
     Tensor::new(&numbers, shape.clone())
 }
 
-/// Normal vectors, each freed from the directions of those before it. What is left of a normal vector is normal in what is
-/// left of the space, so every direction is as likely.
+/// Gram-Schmidt orthogonalisation of normal vectors: the projection of a normal vector onto a subspace is normal there, so that the
+/// result is uniform over orthogonal matrices (Haar measure).
 fn orthogonal(key: Key, shape: &Shape, gain: f64) -> Tensor {
     let rows = shape.first().copied().unwrap_or(1);
     let columns = shape.iter().skip(1).product::<usize>();

@@ -1,13 +1,13 @@
-//! What layers have in common, and layers one after another.
+//! The trait `Layer`, and sequential composition of layers.
 
 use crate::expr::{Keys, Tensor};
 
-/// What makes a tensor from a tensor.
+/// A map from a tensor to a tensor, with parameters.
 ///
 /// ```
 /// use glassgrad::{Tensor, Tree, nn::{Activation, Layer, Linear}, rng::Key};
 ///
-/// /// A layer of one's own is a structure of tensors and layers.
+/// /// A custom layer is a struct of tensors and layers.
 /// #[derive(Tree)]
 /// struct Residual {
 ///     inner: (Linear, Activation, Linear),
@@ -24,11 +24,11 @@ use crate::expr::{Keys, Tensor};
 /// assert_eq!(layer.apply(&Tensor::ones([5, 4])).shape().to_string(), "[5, 4]");
 /// ```
 pub trait Layer {
-    /// What the layer predicts.
+    /// The forward pass in evaluation mode.
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor;
 
-    /// What the layer makes in training, where it may draw random numbers; most layers draw none.
+    /// The forward pass in training mode, which may draw random numbers (dropout); by default [`apply`](Self::apply).
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Dropout, Layer}, rng::Key};
@@ -55,7 +55,7 @@ impl<L: Layer + ?Sized> Layer for &L {
     }
 }
 
-/// One after another; none at all change nothing.
+/// Sequential composition; an empty sequence is the identity.
 impl<L: Layer> Layer for [L] {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
@@ -77,7 +77,7 @@ impl<L: Layer> Layer for [L] {
     }
 }
 
-/// One after another.
+/// Sequential composition.
 impl<L: Layer> Layer for Vec<L> {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
@@ -90,7 +90,7 @@ impl<L: Layer> Layer for Vec<L> {
     }
 }
 
-/// One after another.
+/// Sequential composition.
 impl<L: Layer, const N: usize> Layer for [L; N] {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
@@ -103,7 +103,7 @@ impl<L: Layer, const N: usize> Layer for [L; N] {
     }
 }
 
-/// A layer that may be left out.
+/// An optional layer: `None` is the identity.
 impl<L: Layer> Layer for Option<L> {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
@@ -124,7 +124,7 @@ impl<L: Layer> Layer for Option<L> {
 
 macro_rules! in_a_row {
     ($($Name:ident $place:tt),+) => {
-        /// One after another.
+        /// Sequential composition.
         impl<$($Name: Layer),+> Layer for ($($Name,)+) {
             #[track_caller]
             fn apply(&self, x: &Tensor) -> Tensor {

@@ -1,4 +1,4 @@
-//! Products with a matrix.
+//! Linear layers.
 
 use super::initializer::{Fans, Initializer};
 use super::layer::Layer;
@@ -16,14 +16,14 @@ use crate::rng::Key;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Linear {
-    /// A matrix of `[inputs, outputs]`.
+    /// The weight matrix W, `[inputs, outputs]`.
     pub weight: Tensor,
-    /// What is added to each output.
+    /// The bias b, `[outputs]`.
     pub bias: Option<Tensor>,
 }
 
 impl Linear {
-    /// Weights and biases between ±1/√inputs.
+    /// A linear layer with weights and biases uniform in ±1/√inputs.
     ///
     /// ```
     /// use glassgrad::{nn::Linear, rng::Key, tree::Tree};
@@ -33,7 +33,7 @@ impl Linear {
         Linear::with_init(key, inputs, outputs, Initializer::FanIn)
     }
 
-    /// Weights drawn in a way of one's choice. Biases are drawn with [`Initializer::FanIn`], and zero otherwise.
+    /// The same with another weight initialization. Biases are drawn only by [`Initializer::FanIn`]; otherwise they are zero.
     ///
     /// ```
     /// use glassgrad::{nn::{Initializer, Linear}, rng::Key};

@@ -1,4 +1,4 @@
-//! Linear layers one after another, with the same activation between them.
+//! Multilayer perceptrons.
 
 use super::activation::Activation;
 use super::initializer::Initializer;
@@ -8,7 +8,7 @@ use crate::Tree;
 use crate::expr::Tensor;
 use crate::rng::Key;
 
-/// A multilayer perceptron: linear layers, with an activation behind each but the last.
+/// A multilayer perceptron: linear layers with an activation after each but the last.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Activation, Layer, Mlp}, rng::Key, tree::Tree};
@@ -20,12 +20,12 @@ use crate::rng::Key;
 pub struct Mlp {
     /// The linear layers.
     pub layers: Vec<Linear>,
-    /// What stands between them.
+    /// The activation of the hidden layers.
     pub activation: Activation,
 }
 
 impl Mlp {
-    /// Layers between sizes, from the inputs to the outputs, with weights between ±1/√inputs.
+    /// A perceptron with these layer sizes, from input to output; weights uniform in ±1/√inputs of their layer.
     ///
     /// ```
     /// use glassgrad::{nn::{Activation, Mlp}, rng::Key};
@@ -35,7 +35,7 @@ impl Mlp {
         Mlp::with_init(key, sizes, activation, Initializer::FanIn)
     }
 
-    /// The same with weights drawn in a way of one's choice.
+    /// The same with another weight initialization.
     ///
     /// ```
     /// use glassgrad::{nn::{Activation, Initializer, Mlp}, rng::Key};

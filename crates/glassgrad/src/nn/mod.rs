@@ -3,14 +3,14 @@
 //! A layer is a tree, so that its gradient, the state of its optimizer and its next value have its own type and names.
 //! There are no registries and no modes: what differs between training and prediction is another method.
 //! [`Layer::apply`] predicts; [`Layer::apply_train`] draws what a layer draws in training, with a key;
-//! [`BatchNorm::normalise`] returns the statistics that it measured beside its result.
+//! [`BatchNorm::normalize`] returns the statistics that it measured beside its result.
 //!
-//! - [`Linear`], [`SparseLinear`], [`Mlp`], and every tuple, array and vector of layers, one after another;
+//! - [`Linear`], [`SparseLinear`], [`Mlp`], and sequential composition: tuples, arrays and vectors of layers;
 //! - [`Conv`], [`MaxPool`], [`AvgPool`], for one axis, two or three; [`Flatten`];
 //! - [`BatchNorm`], [`LayerNorm`], [`GroupNorm`], [`InstanceNorm`], [`RmsNorm`], [`Dropout`];
 //! - [`Embedding`], [`Recurrent`] and [`Bidirectional`] over an [`Rnn`], [`Lstm`] or [`Gru`] cell, [`MultiHeadAttention`],
 //!   [`TransformerBlock`];
-//! - [`Activation`], [`PRelu`] and [`StochasticUnit`]; [`Initializer`] draws first weights.
+//! - [`Activation`], [`PRelu`] and [`StochasticUnit`]; [`Initializer`].
 
 mod activation;
 mod attention;
@@ -23,7 +23,7 @@ mod layer;
 mod linear;
 mod mlp;
 mod noise;
-mod normalisation;
+mod normalization;
 mod pooling;
 mod recurrent;
 mod sparse;
@@ -39,7 +39,7 @@ pub use layer::Layer;
 pub use linear::Linear;
 pub use mlp::Mlp;
 pub use noise::{Dropout, StochasticUnit};
-pub use normalisation::{BatchNorm, LayerNorm, Statistics};
+pub use normalization::{BatchNorm, LayerNorm, Statistics};
 pub use pooling::{AvgPool, Flatten, MaxPool};
 pub use recurrent::{Bidirectional, Cell, Recurrent};
 pub use sparse::SparseLinear;

@@ -1,10 +1,10 @@
-//! Layers that draw random numbers in training.
+//! Stochastic layers: dropout and stochastic units.
 
 use super::layer::Layer;
 use crate::Tree;
 use crate::expr::{Keys, Tensor};
 
-/// In training, replaces each number by 0 with some probability, and multiplies the others so that the mean stays.
+/// Dropout: in training, sets each element to 0 with probability p and scales the others by 1 / (1 - p), which preserves the mean.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Dropout, Layer}, rng::Key};
@@ -15,13 +15,13 @@ use crate::expr::{Keys, Tensor};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Tree)]
 pub struct Dropout {
-    /// The probability of 0.
+    /// The dropout probability p.
     #[tree(static)]
     pub rate: f64,
 }
 
 impl Dropout {
-    /// With this probability. One that is none is told when the layer is used.
+    /// Dropout with this probability. A value outside of [0, 1) is an error when the layer is applied.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Dropout, Layer}, rng::Key};
@@ -45,8 +45,8 @@ impl Layer for Dropout {
     }
 }
 
-/// Units that fire, 1 or 0, with the probability sigmoid(x) in training; the probability itself in prediction. They are
-/// given the derivative of the probability.
+/// Stochastic binary units: Bernoulli samples with probability sigmoid(x) in training, the probability itself in evaluation mode.
+/// The straight-through estimator passes the derivative of the probability.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, StochasticUnit}, rng::Key};

@@ -1,11 +1,11 @@
-//! The largest or the mean of what windows see, and axes made one.
+//! Max and average pooling, and `Flatten`.
 
 use super::layer::Layer;
 use crate::Tree;
 use crate::expr::Tensor;
 use crate::operations::{PerAxis, Pooling};
 
-/// The largest number of each window over the last `N` axes.
+/// Max pooling over the last `N` axes.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, MaxPool}};
@@ -16,10 +16,10 @@ use crate::operations::{PerAxis, Pooling};
 pub struct MaxPool<const N: usize> {
     /// The windows.
     #[tree(static)]
-    pub how: Pooling<N>,
+    pub config: Pooling<N>,
 }
 
-/// The mean of each window over the last `N` axes.
+/// Average pooling over the last `N` axes.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{AvgPool, Layer}};
@@ -29,28 +29,28 @@ pub struct MaxPool<const N: usize> {
 pub struct AvgPool<const N: usize> {
     /// The windows.
     #[tree(static)]
-    pub how: Pooling<N>,
+    pub config: Pooling<N>,
 }
 
 macro_rules! pool {
     ($Pool:ident, $pooled:ident) => {
         impl<const N: usize> $Pool<N> {
-            /// Windows of a size, side by side. Others are made with `how`.
+            /// Windows of this size with a stride of the same size.
             ///
             /// ```
             #[doc = concat!("use glassgrad::{nn::", stringify!($Pool), ", operations::Pooling};")]
-            #[doc = concat!("let overlapping = ", stringify!($Pool), "::<2> { how: Pooling::new(3).stride(2) };")]
+            #[doc = concat!("let overlapping = ", stringify!($Pool), "::<2> { config: Pooling::new(3).stride(2) };")]
             #[doc = concat!("assert_ne!(", stringify!($Pool), "::<2>::new(3), overlapping);")]
             /// ```
             pub fn new(size: impl PerAxis<N>) -> Self {
-                $Pool { how: Pooling::new(size) }
+                $Pool { config: Pooling::new(size) }
             }
         }
 
         impl<const N: usize> Layer for $Pool<N> {
             #[track_caller]
             fn apply(&self, x: &Tensor) -> Tensor {
-                x.$pooled(self.how)
+                x.$pooled(self.config)
             }
         }
     };
@@ -59,7 +59,7 @@ macro_rules! pool {
 pool!(MaxPool, max_pool);
 pool!(AvgPool, avg_pool);
 
-/// The last so many axes as one: what stands between convolutions and linear layers.
+/// Flattens the last axes into one: the layer between convolutions and linear layers.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Flatten, Layer}};

@@ -36,24 +36,23 @@ use crate::tree::Tree;
 /// assert_eq!(sums.flatten().to_string(), "[   1,  1.5, 1.75]");
 /// ```
 pub trait Cell {
-    /// What is carried from step to step, for all sequences of a batch.
+    /// The state that is carried from step to step, for all sequences of a batch.
     type State: Tree;
 
-    /// The state before the first step.
+    /// The initial state.
     fn start(&self, batch: usize) -> Self::State;
 
-    /// What the entries of all sequences contribute, whatever the state is: one product for all steps, which does not have
-    /// to wait for any of them.
+    /// The input projection, which does not depend on the state: one product for all time steps.
     fn prepared(&self, sequences: &Tensor) -> Tensor;
 
-    /// The next state, from what one entry contributes and the state before.
+    /// The next state, from the projected input of one time step and the previous state.
     fn step(&self, prepared: &Tensor, state: &Self::State) -> Self::State;
 
-    /// What others see of a state.
+    /// The output (hidden state) of a state.
     fn output(state: &Self::State) -> Tensor;
 }
 
-/// A cell along sequences of `[time, batch, inputs]`, which gives `[time, batch, outputs]`.
+/// A recurrent layer: a cell unrolled over sequences `[time, batch, inputs]`, with outputs `[time, batch, outputs]`.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, Lstm, Recurrent}, rng::Key};
@@ -62,12 +61,12 @@ pub trait Cell {
 /// ```
 #[derive(Clone, Debug, crate::Tree)]
 pub struct Recurrent<C> {
-    /// What makes one step.
+    /// The cell.
     pub cell: C,
 }
 
 impl<C: Cell> Recurrent<C> {
-    /// A cell along sequences.
+    /// A recurrent layer over this cell.
     ///
     /// ```
     /// use glassgrad::{nn::{Recurrent, Rnn}, rng::Key, tree::Tree};
@@ -78,7 +77,7 @@ impl<C: Cell> Recurrent<C> {
         Recurrent { cell }
     }
 
-    /// The outputs of all steps, and the last state.
+    /// The outputs of all time steps, and the final state.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Gru, Recurrent}, rng::Key};
@@ -105,8 +104,7 @@ impl<C: Cell> Recurrent<C> {
         (outputs, last)
     }
 
-    /// The same for sequences of different lengths, which are filled up to the longest: behind its end a sequence keeps its
-    /// state, and its outputs are zero.
+    /// The same for padded sequences of different lengths: after its end a sequence keeps its state, and its outputs are zero.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{Recurrent, Rnn}, rng::Key};
@@ -141,7 +139,7 @@ impl<C: Cell> Recurrent<C> {
     }
 }
 
-/// The failure of what is not `[time, batch, inputs]`.
+/// The error for inputs that are not `[time, batch, inputs]`.
 #[track_caller]
 fn not_sequences(sequences: &Tensor) -> Option<Tensor> {
     if sequences.error().is_some() {
@@ -156,7 +154,7 @@ fn not_sequences(sequences: &Tensor) -> Option<Tensor> {
     Some(Tensor::refused(error, &[sequences]))
 }
 
-/// The failure of what is not one length for each sequence.
+/// The error for lengths that are not one per sequence.
 #[track_caller]
 fn not_lengths(sequences: &Tensor, lengths: &Tensor) -> Option<Tensor> {
     if lengths.error().is_some() {
@@ -177,7 +175,7 @@ impl<C: Cell> Layer for Recurrent<C> {
     }
 }
 
-/// Two cells along sequences of `[time, batch, inputs]`, one in each direction, whose outputs stand side by side:
+/// A bidirectional recurrent layer: two cells over sequences `[time, batch, inputs]`, one per direction, with concatenated outputs
 /// `[time, batch, outputs of both]`.
 ///
 /// ```
@@ -187,14 +185,14 @@ impl<C: Cell> Layer for Recurrent<C> {
 /// ```
 #[derive(Clone, Debug, crate::Tree)]
 pub struct Bidirectional<C> {
-    /// From the first entry to the last.
+    /// The forward direction.
     pub forward: Recurrent<C>,
-    /// From the last entry to the first.
+    /// The backward direction.
     pub backward: Recurrent<C>,
 }
 
 impl<C: Cell> Bidirectional<C> {
-    /// Two cells along sequences.
+    /// A bidirectional layer over these cells.
     ///
     /// ```
     /// use glassgrad::{nn::{Bidirectional, Rnn}, rng::Key, tree::Tree};
@@ -205,8 +203,8 @@ impl<C: Cell> Bidirectional<C> {
         Bidirectional { forward: Recurrent::new(forward), backward: Recurrent::new(backward) }
     }
 
-    /// The outputs of all steps, and the states in which both cells end: the forward one behind the last entry, the
-    /// backward one before the first.
+    /// The outputs of all time steps, and the final states of both cells: the forward one after the last time step, the backward
+    /// one after the first.
     ///
     /// ```
     /// use glassgrad::{Tensor, expr::s, nn::{Bidirectional, Rnn}, rng::Key};

@@ -101,14 +101,14 @@ impl Tensor {
     /// assert_eq!(grad(|q: &Tensor| attend(q).square().sum())(&q).shape(), q.shape());
     /// ```
     #[track_caller]
-    pub fn scaled_dot_product_attention(&self, keys: &Tensor, values: &Tensor, how: &Attention) -> Tensor {
+    pub fn scaled_dot_product_attention(&self, keys: &Tensor, values: &Tensor, config: &Attention) -> Tensor {
         let name = "scaled_dot_product_attention";
         let mut operands = vec![self, keys, values];
-        operands.extend(how.mask.iter().chain(&how.causal_from));
+        operands.extend(config.mask.iter().chain(&config.causal_from));
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {
             return (*failed).clone();
         }
-        match Problem::new(self, keys, values, how) {
+        match Problem::new(self, keys, values, config) {
             Ok(problem) => problem.solve().composed_as(name, &operands),
             Err(message) => Tensor::refused(Error::new(name, message), &operands),
         }
@@ -130,7 +130,7 @@ struct Problem {
 }
 
 impl Problem {
-    fn new(queries: &Tensor, keys: &Tensor, values: &Tensor, how: &Attention) -> Result<Problem, String> {
+    fn new(queries: &Tensor, keys: &Tensor, values: &Tensor, config: &Attention) -> Result<Problem, String> {
         let shapes = || format!("{}, {} and {}", queries.shape(), keys.shape(), values.shape());
         let needed = "queries [.., heads, queries, width], keys and values [.., heads, keys, width]";
         let rank = queries.rank();
@@ -152,7 +152,7 @@ impl Problem {
         if groups == 0 || !heads.is_multiple_of(groups) {
             return Err(format!("{heads} heads of queries do not share {groups} heads of keys evenly"));
         }
-        if let Some(start) = how.causal_from.iter().find(|start| start.rank() != 0 || start.dtype() != DType::I64) {
+        if let Some(start) = config.causal_from.iter().find(|start| start.rank() != 0 || start.dtype() != DType::I64) {
             return Err(format!(
                 "the place of the first query must be one integer, not {}{}",
                 start.dtype(),
@@ -164,8 +164,8 @@ impl Problem {
         let grouped = |tensor: &Tensor, axes: &[usize]| {
             tensor.cast(dtype).reshape([batch, axes, &[last(tensor, 2), last(tensor, 1)]].concat())
         };
-        let scale = how.scale.unwrap_or(1.0 / (width.max(1) as f64).sqrt());
-        let mask = match &how.mask {
+        let scale = config.scale.unwrap_or(1.0 / (width.max(1) as f64).sqrt());
+        let mask = match &config.mask {
             Some(mask) => Some(grouped_mask(mask, &[batch, &[heads, count, last(keys, 2)]].concat(), groups, dtype)?),
             None => None,
         };
@@ -174,7 +174,7 @@ impl Problem {
             keys: grouped(keys, &[groups]),
             values: grouped(values, &[groups]),
             mask,
-            start: how.causal_from.clone(),
+            start: config.causal_from.clone(),
             output: Shape::from(&queries.shape()[..rank - 1]).followed_by(&[last(values, 1)]),
         })
     }

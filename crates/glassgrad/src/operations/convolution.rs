@@ -109,8 +109,8 @@ impl Tensor {
     /// assert_eq!(sums.shape().to_string(), "[1, 3, 3, 3]");
     /// ```
     #[track_caller]
-    pub fn conv<const N: usize>(&self, kernel: &Tensor, how: Convolution<N>) -> Tensor {
-        self.convolve(super::with_axes(["conv", "conv1d", "conv2d", "conv3d"], N), kernel, how)
+    pub fn conv<const N: usize>(&self, kernel: &Tensor, config: Convolution<N>) -> Tensor {
+        self.convolve(super::with_axes(["conv", "conv1d", "conv2d", "conv3d"], N), kernel, config)
     }
 
     /// The product of windows with a kernel along the last axis, as learning calls convolution (the kernel is not
@@ -123,8 +123,8 @@ impl Tensor {
     /// assert_eq!(signal.conv1d(&difference, Convolution::default()).to_string(), "[[1, 2, 4]]");
     /// ```
     #[track_caller]
-    pub fn conv1d(&self, kernel: &Tensor, how: Convolution<1>) -> Tensor {
-        self.convolve("conv1d", kernel, how)
+    pub fn conv1d(&self, kernel: &Tensor, config: Convolution<1>) -> Tensor {
+        self.convolve("conv1d", kernel, config)
     }
 
     /// [`Tensor::conv1d`] along the last two axes: `[…, channels, height, width]` with
@@ -137,8 +137,8 @@ impl Tensor {
     /// assert_eq!(image.conv2d(&kernel, Convolution::default()).to_string(), "[[[ 8, 12],\n  [20, 24]]]");
     /// ```
     #[track_caller]
-    pub fn conv2d(&self, kernel: &Tensor, how: Convolution<2>) -> Tensor {
-        self.convolve("conv2d", kernel, how)
+    pub fn conv2d(&self, kernel: &Tensor, config: Convolution<2>) -> Tensor {
+        self.convolve("conv2d", kernel, config)
     }
 
     /// [`Tensor::conv1d`] along the last three axes: `[…, channels, depth, height, width]` with
@@ -150,8 +150,8 @@ impl Tensor {
     /// assert_eq!(sums.shape().to_string(), "[2, 3, 3, 3]");
     /// ```
     #[track_caller]
-    pub fn conv3d(&self, kernel: &Tensor, how: Convolution<3>) -> Tensor {
-        self.convolve("conv3d", kernel, how)
+    pub fn conv3d(&self, kernel: &Tensor, config: Convolution<3>) -> Tensor {
+        self.convolve("conv3d", kernel, config)
     }
 
     /// The transpose of [`Tensor::conv1d`] in the signal: `[…, channels, m]` with
@@ -165,8 +165,8 @@ impl Tensor {
     /// assert_eq!(wide.to_string(), "[[ 1, 10,  2, 20]]");
     /// ```
     #[track_caller]
-    pub fn conv_transpose1d(&self, kernel: &Tensor, how: Convolution<1>) -> Tensor {
-        self.convolve_transposed("conv_transpose1d", kernel, how)
+    pub fn conv_transpose1d(&self, kernel: &Tensor, config: Convolution<1>) -> Tensor {
+        self.convolve_transposed("conv_transpose1d", kernel, config)
     }
 
     /// The transpose of [`Tensor::conv2d`] in the image: `[…, channels, height, width]` with
@@ -179,8 +179,8 @@ impl Tensor {
     /// assert_eq!(wide.to_string(), "[[[1, 2, 1],\n  [2, 4, 2],\n  [1, 2, 1]]]");
     /// ```
     #[track_caller]
-    pub fn conv_transpose2d(&self, kernel: &Tensor, how: Convolution<2>) -> Tensor {
-        self.convolve_transposed("conv_transpose2d", kernel, how)
+    pub fn conv_transpose2d(&self, kernel: &Tensor, config: Convolution<2>) -> Tensor {
+        self.convolve_transposed("conv_transpose2d", kernel, config)
     }
 
     /// The transpose of [`Tensor::conv3d`] in the volume: `[…, channels, depth, height, width]` with
@@ -192,18 +192,18 @@ impl Tensor {
     /// assert_eq!(wide.shape().to_string(), "[1, 3, 3, 3]");
     /// ```
     #[track_caller]
-    pub fn conv_transpose3d(&self, kernel: &Tensor, how: Convolution<3>) -> Tensor {
-        self.convolve_transposed("conv_transpose3d", kernel, how)
+    pub fn conv_transpose3d(&self, kernel: &Tensor, config: Convolution<3>) -> Tensor {
+        self.convolve_transposed("conv_transpose3d", kernel, config)
     }
 
     #[track_caller]
-    fn convolve<const N: usize>(&self, name: &str, kernel: &Tensor, how: Convolution<N>) -> Tensor {
-        let operands = match Operands::new(name, self, kernel, &how, true) {
+    fn convolve<const N: usize>(&self, name: &str, kernel: &Tensor, config: Convolution<N>) -> Tensor {
+        let operands = match Operands::new(name, self, kernel, &config, true) {
             Ok(operands) => operands,
             Err(failed) => return failed,
         };
         let signal = operands.signal();
-        let view = match window_view(name, signal.shape(), signal.rank() - N, &how.windows(&kernel.shape()[2..])) {
+        let view = match window_view(name, signal.shape(), signal.rank() - N, &config.windows(&kernel.shape()[2..])) {
             Ok(view) => view,
             Err(error) => return Tensor::refused(error, &[self, kernel]),
         };
@@ -227,17 +227,17 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn convolve_transposed<const N: usize>(&self, name: &str, kernel: &Tensor, how: Convolution<N>) -> Tensor {
-        let operands = match Operands::new(name, self, kernel, &how, false) {
+    fn convolve_transposed<const N: usize>(&self, name: &str, kernel: &Tensor, config: Convolution<N>) -> Tensor {
+        let operands = match Operands::new(name, self, kernel, &config, false) {
             Ok(operands) => operands,
             Err(failed) => return failed,
         };
-        let (signal, lead, windows) = (operands.signal(), operands.lead, how.windows(&kernel.shape()[2..]));
+        let (signal, lead, windows) = (operands.signal(), operands.lead, config.windows(&kernel.shape()[2..]));
         let mut sizes = Vec::new();
         for (axis, window) in windows.iter().enumerate() {
             let count = signal.shape()[lead + 2 + axis];
             let spanned = count.saturating_sub(1).saturating_mul(window.stride).saturating_add(window.extent());
-            let size = spanned.saturating_add(how.output_padding[axis]);
+            let size = spanned.saturating_add(config.output_padding[axis]);
             let (before, after) = window.padding;
             let size = if count == 0 { None } else { size.checked_sub(before.saturating_add(after)) };
             match size {
@@ -260,7 +260,7 @@ impl Tensor {
             ],
             &[&batch[..], &group, &output, &place, &inside].concat(),
         );
-        let outputs = how.groups * kernel.shape()[1];
+        let outputs = config.groups * kernel.shape()[1];
         let folded = product.fold((lead + 2) as isize, &windows, &sizes);
         if folded.error().is_some() {
             return folded;
@@ -285,13 +285,13 @@ impl<'t> Operands<'t> {
         name: &str,
         signal: &'t Tensor,
         kernel: &'t Tensor,
-        how: &Convolution<N>,
+        config: &Convolution<N>,
         outputs_first: bool,
     ) -> Result<Operands<'t>, Tensor> {
         if let Some(failed) = [signal, kernel].into_iter().find(|tensor| tensor.error().is_some()) {
             return Err(failed.clone());
         }
-        let groups = how.groups;
+        let groups = config.groups;
         let origin = std::panic::Location::caller();
         let refuse = |message: String| Tensor::refused_at(Error::new(name, message), &[signal, kernel], origin);
         if signal.rank() < N + 1 || kernel.rank() != N + 2 {

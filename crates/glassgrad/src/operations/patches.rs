@@ -16,7 +16,7 @@ impl Tensor {
     /// assert_eq!(columns.to_string(), "[[0, 1, 3, 4],\n [1, 2, 4, 5],\n [3, 4, 6, 7],\n [4, 5, 7, 8]]");
     /// ```
     #[track_caller]
-    pub fn im2col(&self, size: impl PerAxis<2>, how: Convolution<2>) -> Tensor {
+    pub fn im2col(&self, size: impl PerAxis<2>, config: Convolution<2>) -> Tensor {
         if self.error().is_some() {
             return self.clone();
         }
@@ -24,7 +24,7 @@ impl Tensor {
             let message = format!("it takes [.., channels, height, width], not the shape {}", self.shape());
             return Tensor::refused(Error::new("im2col", message), &[self]);
         }
-        let seen = self.windows(-2, &how.windows(&size.per_axis()));
+        let seen = self.windows(-2, &config.windows(&size.per_axis()));
         if seen.error().is_some() {
             return seen.composed_as("im2col", &[self]);
         }
@@ -45,12 +45,12 @@ impl Tensor {
     /// assert_eq!(image.to_string(), "[[[1, 2, 1],\n  [2, 4, 2],\n  [1, 2, 1]]]");
     /// ```
     #[track_caller]
-    pub fn col2im(&self, image: [usize; 2], size: impl PerAxis<2>, how: Convolution<2>) -> Tensor {
+    pub fn col2im(&self, image: [usize; 2], size: impl PerAxis<2>, config: Convolution<2>) -> Tensor {
         if self.error().is_some() {
             return self.clone();
         }
         let size = size.per_axis();
-        let windows = how.windows(&size);
+        let windows = config.windows(&size);
         let counts = [windows[0].count(image[0]), windows[1].count(image[1])];
         let inside = size[0].saturating_mul(size[1]);
         let (Some(rows), Some(columns), [lead @ .., height, width]) = (counts[0], counts[1], &self.shape()[..]) else {

@@ -150,8 +150,8 @@ impl Tensor {
     /// assert_eq!(Tensor::ones([4, 4, 4]).max_pool(Pooling::<3>::new(2)).shape().to_string(), "[2, 2, 2]");
     /// ```
     #[track_caller]
-    pub fn max_pool<const N: usize>(&self, how: Pooling<N>) -> Tensor {
-        self.max_pool_as(super::with_axes(["max_pool", "max_pool1d", "max_pool2d", "max_pool3d"], N), how)
+    pub fn max_pool<const N: usize>(&self, config: Pooling<N>) -> Tensor {
+        self.max_pool_as(super::with_axes(["max_pool", "max_pool1d", "max_pool2d", "max_pool3d"], N), config)
     }
 
     /// The mean of each window over the last `N` axes.
@@ -161,8 +161,8 @@ impl Tensor {
     /// assert_eq!(Tensor::ones([4, 4]).avg_pool(Pooling::<2>::new(4)).to_string(), "[[1]]");
     /// ```
     #[track_caller]
-    pub fn avg_pool<const N: usize>(&self, how: Pooling<N>) -> Tensor {
-        self.avg_pool_as(super::with_axes(["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d"], N), how)
+    pub fn avg_pool<const N: usize>(&self, config: Pooling<N>) -> Tensor {
+        self.avg_pool_as(super::with_axes(["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d"], N), config)
     }
 
     /// The largest element of each window along the last axis; equal ones share the derivative evenly.
@@ -173,8 +173,8 @@ impl Tensor {
     /// assert_eq!(x.max_pool1d(Pooling::new(2)).to_string(), "[5, 3]");
     /// ```
     #[track_caller]
-    pub fn max_pool1d(&self, how: Pooling<1>) -> Tensor {
-        self.max_pool_as("max_pool1d", how)
+    pub fn max_pool1d(&self, config: Pooling<1>) -> Tensor {
+        self.max_pool_as("max_pool1d", config)
     }
 
     /// The largest element of each window over the last two axes; equal ones share the derivative evenly.
@@ -185,8 +185,8 @@ impl Tensor {
     /// assert_eq!(image.max_pool2d(Pooling::new(2)).to_string(), "[[ 5,  7],\n [13, 15]]");
     /// ```
     #[track_caller]
-    pub fn max_pool2d(&self, how: Pooling<2>) -> Tensor {
-        self.max_pool_as("max_pool2d", how)
+    pub fn max_pool2d(&self, config: Pooling<2>) -> Tensor {
+        self.max_pool_as("max_pool2d", config)
     }
 
     /// The mean of each window along the last axis.
@@ -197,8 +197,8 @@ impl Tensor {
     /// assert_eq!(x.avg_pool1d(Pooling::new(2)).to_string(), "[  3, 2.5]");
     /// ```
     #[track_caller]
-    pub fn avg_pool1d(&self, how: Pooling<1>) -> Tensor {
-        self.avg_pool_as("avg_pool1d", how)
+    pub fn avg_pool1d(&self, config: Pooling<1>) -> Tensor {
+        self.avg_pool_as("avg_pool1d", config)
     }
 
     /// The mean of each window over the last two axes.
@@ -209,8 +209,8 @@ impl Tensor {
     /// assert_eq!(image.avg_pool2d(Pooling::new(2)).to_string(), "[[ 2.5,  4.5],\n [10.5, 12.5]]");
     /// ```
     #[track_caller]
-    pub fn avg_pool2d(&self, how: Pooling<2>) -> Tensor {
-        self.avg_pool_as("avg_pool2d", how)
+    pub fn avg_pool2d(&self, config: Pooling<2>) -> Tensor {
+        self.avg_pool_as("avg_pool2d", config)
     }
 
     /// The largest element of each window over the last three axes; equal ones share the derivative evenly.
@@ -220,8 +220,8 @@ impl Tensor {
     /// assert_eq!(Tensor::ones([4, 4, 4]).max_pool3d(Pooling::new(2)).shape().to_string(), "[2, 2, 2]");
     /// ```
     #[track_caller]
-    pub fn max_pool3d(&self, how: Pooling<3>) -> Tensor {
-        self.max_pool_as("max_pool3d", how)
+    pub fn max_pool3d(&self, config: Pooling<3>) -> Tensor {
+        self.max_pool_as("max_pool3d", config)
     }
 
     /// The mean of each window over the last three axes.
@@ -231,8 +231,8 @@ impl Tensor {
     /// assert_eq!(Tensor::ones([2, 2, 2]).avg_pool3d(Pooling::new(2)).to_string(), "[[[1]]]");
     /// ```
     #[track_caller]
-    pub fn avg_pool3d(&self, how: Pooling<3>) -> Tensor {
-        self.avg_pool_as("avg_pool3d", how)
+    pub fn avg_pool3d(&self, config: Pooling<3>) -> Tensor {
+        self.avg_pool_as("avg_pool3d", config)
     }
 
     /// The mean of each of the parts of the last three axes, as even as they can be.
@@ -306,51 +306,51 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn max_pool_as<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
+    fn max_pool_as<const N: usize>(&self, name: &str, config: Pooling<N>) -> Tensor {
         if let Some(failed) = self.not_poolable(name, N) {
             return failed;
         }
         // A window that sees nothing but padding would have no largest element.
-        if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
+        if (0..N).any(|k| config.padding[k] >= config.size[k].max(1)) {
             return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
         }
-        let padded = self.pad_with(&self.pooled_widths(&how), f64::NEG_INFINITY);
-        match padded.pooled(name, &how.windows()) {
+        let padded = self.pad_with(&self.pooled_widths(&config), f64::NEG_INFINITY);
+        match padded.pooled(name, &config.windows()) {
             Ok((windows, places)) => windows.max_over(places),
             Err(failed) => failed,
         }
     }
 
     #[track_caller]
-    fn avg_pool_as<const N: usize>(&self, name: &str, how: Pooling<N>) -> Tensor {
+    fn avg_pool_as<const N: usize>(&self, name: &str, config: Pooling<N>) -> Tensor {
         if let Some(failed) = self.not_poolable(name, N) {
             return failed;
         }
-        if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
+        if (0..N).any(|k| config.padding[k] >= config.size[k].max(1)) {
             return Tensor::refused(Error::new(name, "the padding must be less than the size of the window"), &[self]);
         }
-        let widths = self.pooled_widths(&how);
-        let mean = self.pad(&widths).mean_of_windows(name, &how.windows());
-        if let Some(divisor) = how.divisor {
+        let widths = self.pooled_widths(&config);
+        let mean = self.pad(&widths).mean_of_windows(name, &config.windows());
+        if let Some(divisor) = config.divisor {
             if divisor == 0 {
                 return Tensor::refused(Error::new(name, "the divisor must not be 0"), &[self]);
             }
-            return mean * (how.size.iter().product::<usize>() as f64 / divisor as f64);
+            return mean * (config.size.iter().product::<usize>() as f64 / divisor as f64);
         }
-        let overhang = how.overhang(&self.shape()[self.rank() - N..]);
-        if how.count_padding && overhang == [0; N] {
+        let overhang = config.overhang(&self.shape()[self.rank() - N..]);
+        if config.count_padding && overhang == [0; N] {
             return mean;
         }
         // The share of each window that counts is the mean of ones: never what lies beyond the padding.
-        let counted = match how.count_padding {
+        let counted = match config.count_padding {
             true => {
                 let beyond: Vec<(usize, usize)> =
                     std::iter::repeat_n((0, 0), self.rank() - N).chain(overhang.map(|width| (0, width))).collect();
-                self.ones_like().pad_with(&self.last_axes(&how.padding), 1.0).pad(&beyond)
+                self.ones_like().pad_with(&self.last_axes(&config.padding), 1.0).pad(&beyond)
             }
             false => self.ones_like().pad(&widths),
         };
-        mean / counted.mean_of_windows(name, &how.windows())
+        mean / counted.mean_of_windows(name, &config.windows())
     }
 
     /// The largest element of each window over the last `N` axes, and where it stands: its place in these axes taken as
@@ -364,20 +364,20 @@ impl Tensor {
     /// assert_eq!(places.to_string(), "[[ 5,  7],\n [13, 15]]");
     /// ```
     #[track_caller]
-    pub fn max_pool_with_indices<const N: usize>(&self, how: Pooling<N>) -> (Tensor, Tensor) {
+    pub fn max_pool_with_indices<const N: usize>(&self, config: Pooling<N>) -> (Tensor, Tensor) {
         let name = "max_pool_with_indices";
         let pair = |failed: Tensor| (failed.clone(), failed);
         if let Some(failed) = self.not_poolable(name, N) {
             return pair(failed);
         }
-        if (0..N).any(|k| how.padding[k] >= how.size[k].max(1)) {
+        if (0..N).any(|k| config.padding[k] >= config.size[k].max(1)) {
             let error = Error::new(name, "the padding must be less than the size of the window");
             return pair(Tensor::refused(error, &[self]));
         }
         let first = self.rank() - N;
         let plane = &self.shape()[first..];
         let numbers = Tensor::arange(plane.iter().product::<usize>() as i64).reshape(plane);
-        let (widths, windows) = (self.pooled_widths(&how), how.windows());
+        let (widths, windows) = (self.pooled_widths(&config), config.windows());
         // Places inside of windows become one last axis.
         let lined_up = |padded: &Tensor, lead: usize| {
             let seen = padded.windows(lead as isize, &windows);
@@ -385,7 +385,7 @@ impl Tensor {
                 return seen;
             }
             let shape = seen.shape()[..lead + N].to_vec();
-            seen.reshape([&shape[..], &[how.size.iter().product()]].concat())
+            seen.reshape([&shape[..], &[config.size.iter().product()]].concat())
         };
         let seen = lined_up(&self.pad_with(&widths, f64::NEG_INFINITY), first);
         let seen_numbers = lined_up(&numbers.pad_with(&widths[first..], -1), 0);
@@ -398,10 +398,10 @@ impl Tensor {
     }
 
     /// Widths of padding for all axes, with what windows reach beyond it.
-    fn pooled_widths<const N: usize>(&self, how: &Pooling<N>) -> Vec<(usize, usize)> {
+    fn pooled_widths<const N: usize>(&self, config: &Pooling<N>) -> Vec<(usize, usize)> {
         let first = self.rank() - N;
-        let mut widths = self.last_axes(&how.padding);
-        for (width, overhang) in widths[first..].iter_mut().zip(how.overhang(&self.shape()[first..])) {
+        let mut widths = self.last_axes(&config.padding);
+        for (width, overhang) in widths[first..].iter_mut().zip(config.overhang(&self.shape()[first..])) {
             width.1 += overhang;
         }
         widths

@@ -35,7 +35,7 @@ fn convolved(source: &mut Source, outputs: usize, inputs: usize) -> Convolved {
     let bound = 1.0 / (inputs as f64 * 9.0).sqrt();
     let weight = source.uniform([outputs, inputs, 3, 3], -bound, bound, DType::F32);
     let bias = Some(source.uniform([outputs], -bound, bound, DType::F32));
-    (Conv2d { weight, bias, how: Convolution::default().padding(1) }, Activation::Relu, MaxPool::new(2))
+    (Conv2d { weight, bias, config: Convolution::default().padding(1) }, Activation::Relu, MaxPool::new(2))
 }
 
 fn loss((convolutions, hidden, output): &Network, (images, targets, [first, second]): &Data) -> Tensor {

@@ -21,7 +21,7 @@ pub(super) fn workload() -> Training<Network, Data> {
         let bound = 1.0 / (inputs as f64 * 25.0).sqrt();
         let weight = source.uniform([outputs, inputs, 5, 5], -bound, bound, DType::F32);
         let bias = Some(source.uniform([outputs], -bound, bound, DType::F32));
-        (Conv2d { weight, bias, how: Convolution::default() }, Activation::Relu, MaxPool::new(2))
+        (Conv2d { weight, bias, config: Convolution::default() }, Activation::Relu, MaxPool::new(2))
     };
     let (first, second) = (convolved(8, 1), convolved(16, 8));
     let (hidden, output) = (source.layer(256, 120), source.layer(120, 10));

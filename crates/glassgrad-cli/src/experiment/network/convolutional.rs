@@ -46,13 +46,13 @@ impl Family for Convolutional {
                 return Err(Failure::Input(message));
             }
             // As large as before: a kernel of three, and one zero around the image.
-            let how = Convolution::default().padding(1);
+            let config = Convolution::default().padding(1);
             convolutions.push(Conv2d::with_init(
                 key.fold(number as u64),
                 before,
                 *outputs,
                 3,
-                how,
+                config,
                 settings.init.initializer(),
             ));
             (before, rows, columns) = (*outputs, rows / 2, columns / 2);

@@ -69,9 +69,9 @@ fn convolution(builder: &mut Builder, name: &str, axes: usize, is_transposed: bo
     Some(Draft::new(name, &[&x, &w]).integers([stride, padding, dilation, groups]).bound(bound))
 }
 
-fn how<const N: usize>(sizes: &[usize]) -> Convolution<N> {
-    let how = Convolution::<N>::default().stride(sizes[0]).padding(sizes[1]);
-    how.dilation(sizes[2]).groups(sizes[3])
+fn config<const N: usize>(sizes: &[usize]) -> Convolution<N> {
+    let config = Convolution::<N>::default().stride(sizes[0]).padding(sizes[1]);
+    config.dilation(sizes[2]).groups(sizes[3])
 }
 
 /// A pooling over the last axes of a value.
@@ -83,11 +83,11 @@ fn pooling(builder: &mut Builder, name: &str, axes: usize) -> Option<Draft> {
 }
 
 fn pool<const N: usize>(x: &Tensor, sizes: &[usize]) -> Tensor {
-    let how = Pooling::<N>::new(sizes[0]).stride(sizes[1]).padding(sizes[2]);
+    let config = Pooling::<N>::new(sizes[0]).stride(sizes[1]).padding(sizes[2]);
     match sizes[3] {
-        0 | 1 => x.max_pool(how),
-        2 => x.avg_pool(how),
-        _ => x.avg_pool(how.ignore_padding()),
+        0 | 1 => x.max_pool(config),
+        2 => x.avg_pool(config),
+        _ => x.avg_pool(config.ignore_padding()),
     }
 }
 
@@ -166,8 +166,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
             Some(Draft::new("attention", &[&q, &k, &v]).integers([kind]).bound(bound))
         },
         apply: |call| {
-            let how = if call.integer(0) == 1 { Attention::default().causal() } else { Attention::default() };
-            vec![call.x().scaled_dot_product_attention(call.y(), &call.operands[2], &how)]
+            let config = if call.integer(0) == 1 { Attention::default().causal() } else { Attention::default() };
+            vec![call.x().scaled_dot_product_attention(call.y(), &call.operands[2], &config)]
         },
     },
     Operation {
@@ -175,28 +175,28 @@ pub(super) const OPERATIONS: &[Operation] = &[
         weight: 3,
         rounds: true,
         generate: |builder| convolution(builder, "conv1d", 1, false),
-        apply: |call| vec![call.x().conv1d(call.y(), how(&call.sizes()))],
+        apply: |call| vec![call.x().conv1d(call.y(), config(&call.sizes()))],
     },
     Operation {
         name: "conv2d",
         weight: 3,
         rounds: true,
         generate: |builder| convolution(builder, "conv2d", 2, false),
-        apply: |call| vec![call.x().conv2d(call.y(), how(&call.sizes()))],
+        apply: |call| vec![call.x().conv2d(call.y(), config(&call.sizes()))],
     },
     Operation {
         name: "conv_transpose1d",
         weight: 1,
         rounds: true,
         generate: |builder| convolution(builder, "conv_transpose1d", 1, true),
-        apply: |call| vec![call.x().conv_transpose1d(call.y(), how(&call.sizes()))],
+        apply: |call| vec![call.x().conv_transpose1d(call.y(), config(&call.sizes()))],
     },
     Operation {
         name: "conv_transpose2d",
         weight: 1,
         rounds: true,
         generate: |builder| convolution(builder, "conv_transpose2d", 2, true),
-        apply: |call| vec![call.x().conv_transpose2d(call.y(), how(&call.sizes()))],
+        apply: |call| vec![call.x().conv_transpose2d(call.y(), config(&call.sizes()))],
     },
     Operation {
         name: "pool1d",

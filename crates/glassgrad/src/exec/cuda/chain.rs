@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::plan::{Action, Actions, Argument, Chained, Planner};
-use super::source::{Kernel, Link, THREADS};
+use super::source::{Kernel, Link, SharedArena, THREADS};
 use crate::opt::program::{Memory, Program, Step};
 
 /// The most blocks of one launch in a chain. More of them are faster on several multiprocessors, and a cluster of blocks is not: its
@@ -14,9 +14,15 @@ const MOST_BLOCKS: u32 = 8;
 /// The most arguments of a kernel.
 const MOST_ARGUMENTS: usize = 64;
 
-/// Joins small launches of a plan and of the plans inside of it, in blocks of this many groups of threads.
-pub(super) fn chain(planner: &mut Planner<'_>, program: &Program, actions: &mut Actions, groups: u32) {
-    Chaining { planner, groups }.join(program, actions, true);
+/// Joins small launches of a plan and of the plans inside of it, in blocks of this many groups of threads and with this much
+/// dynamic shared memory.
+pub(super) fn chain(
+    planner: &mut Planner<'_>,
+    program: &Program,
+    actions: &mut Actions,
+    (groups, shared_memory): (u32, usize),
+) {
+    Chaining { planner, groups, shared_memory }.join(program, actions, true);
     let mut is_launched = vec![false; planner.module.len()];
     actions.each_kernel(&mut |kernel| is_launched[*kernel] = true);
     let numbers = planner.module.keep(&is_launched);
@@ -42,6 +48,7 @@ impl Arguments {
 struct Chaining<'p, 'd> {
     planner: &'p mut Planner<'d>,
     groups: u32,
+    shared_memory: usize,
 }
 
 impl Chaining<'_, '_> {
@@ -61,6 +68,9 @@ impl Chaining<'_, '_> {
     }
 
     fn join(&mut self, program: &Program, actions: &mut Actions, is_outermost: bool) {
+        // If a chain is the whole program, nothing else reads the arena.
+        let is_whole = actions.steps.iter().flatten().all(|action| self.is_small(action));
+        let arena = is_whole.then_some(program.arena);
         // Across the steps: a chain stands with the first of them.
         let mut open: Vec<(usize, usize)> = Vec::new();
         for step in 0..actions.steps.len() {
@@ -71,7 +81,7 @@ impl Chaining<'_, '_> {
                 }
                 match (&mut actions.steps[step][place], &program.steps[step]) {
                     (Action::Scan { body, looped, .. }, Step::Scan(scan)) => {
-                        *looped = self.looped(body, scan.length);
+                        *looped = self.looped(body, scan.body.arena, scan.length);
                         if looped.is_none() {
                             self.join(&scan.body, body, false);
                         }
@@ -82,14 +92,26 @@ impl Chaining<'_, '_> {
                     }
                     _ => {}
                 }
-                self.close(actions, &mut open, is_outermost);
+                self.close(actions, &mut open, is_outermost, arena);
             }
         }
-        self.close(actions, &mut open, is_outermost);
+        self.close(actions, &mut open, is_outermost, arena);
+    }
+
+    /// The arena of a program, if it fits into shared memory.
+    fn shared_arena(&self, arguments: &Arguments, bytes: usize) -> Option<SharedArena> {
+        let offset = |argument: &Argument| match argument {
+            Argument::Memory(Memory::Arena(offset)) => Some(*offset),
+            Argument::Memory(Memory::Input(_) | Memory::Constant(_) | Memory::Result(_) | Memory::Tile)
+            | Argument::Scratch(_)
+            | Argument::Report(_) => None,
+        };
+        let offsets = arguments.list.iter().map(offset).collect();
+        (bytes > 0 && bytes <= self.shared_memory).then_some(SharedArena { bytes, offsets })
     }
 
     /// A scan loop as one kernel, if its body consists of small launches.
-    fn looped(&mut self, body: &Actions, length: usize) -> Option<Chained> {
+    fn looped(&mut self, body: &Actions, arena: usize, length: usize) -> Option<Chained> {
         let all = || body.steps.iter().flatten();
         if all().next().is_none() || !all().all(|action| self.is_small(action)) {
             return None;
@@ -99,7 +121,8 @@ impl Chaining<'_, '_> {
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
-        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.groups);
+        let arena = self.shared_arena(&arguments, arena);
+        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.groups, arena.as_ref());
         Some(self.chained(kernel, arguments))
     }
 
@@ -125,8 +148,14 @@ impl Chaining<'_, '_> {
         }
     }
 
-    /// Makes one kernel of the launches at some places.
-    fn close(&mut self, actions: &mut Actions, open: &mut Vec<(usize, usize)>, is_outermost: bool) {
+    /// Makes one kernel of the launches at some places; `arena` is the size of the arena if these are the whole program.
+    fn close(
+        &mut self,
+        actions: &mut Actions,
+        open: &mut Vec<(usize, usize)>,
+        is_outermost: bool,
+        arena: Option<usize>,
+    ) {
         let places = std::mem::take(open);
         let mut rest = &places[..];
         while rest.len() > 1 {
@@ -143,7 +172,9 @@ impl Chaining<'_, '_> {
             }
             let count = links.len();
             if count > 1 {
-                let joined = Kernel::chain(&links, arguments.list.len(), None, self.groups);
+                let bytes = arena.filter(|_| count == places.len());
+                let arena = bytes.and_then(|bytes| self.shared_arena(&arguments, bytes));
+                let joined = Kernel::chain(&links, arguments.list.len(), None, self.groups, arena.as_ref());
                 let chained = self.chained(joined, arguments);
                 for (step, place) in &rest[1..count] {
                     actions.steps[*step][*place] = Action::Joined;

@@ -79,6 +79,9 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         1
     }
 
+    /// The bytes of dynamic shared memory that a block of a chain can have.
+    fn shared_memory(&self) -> usize;
+
     /// Records what is started from now on instead of running it; false if the device cannot.
     fn record(&self) -> Result<bool, String> {
         Ok(false)

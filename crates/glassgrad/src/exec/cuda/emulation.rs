@@ -200,6 +200,11 @@ impl Device for Emulation {
         }
     }
 
+    fn shared_memory(&self) -> usize {
+        // Enough for small programs, so that both ways are tested.
+        16 << 10
+    }
+
     fn load(&self, module: &Module) -> Result<Arc<dyn Loaded>, String> {
         let text = module.host();
         let mut hasher = DefaultHasher::new();

@@ -137,7 +137,8 @@ impl Executor for Cuda {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
         let mut planner = Planner::new(&multiplies);
         let mut actions = planner.program(&program)?;
-        chain::chain(&mut planner, &program, &mut actions, self.device.groups());
+        let block = (self.device.groups(), self.device.shared_memory());
+        chain::chain(&mut planner, &program, &mut actions, block);
         let Planner { module, scratch, unread, constants, reports, .. } = planner;
         let kernels = self.device.load(&module).map_err(failed)?;
         let constants = constants

@@ -7,7 +7,7 @@ use crate::opt::program::{Contraction, ContractionAxis};
 const MOST_CALLS: usize = 64;
 
 /// One matrix as the library sees it, column by column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Matrix {
     /// Whether its transpose is what is stored.
     pub(super) transposed: bool,

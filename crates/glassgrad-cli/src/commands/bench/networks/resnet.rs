@@ -21,7 +21,7 @@ pub(super) struct Convolved {
     weight: Tensor,
     norm: BatchNorm,
     #[tree(static)]
-    how: Convolution<2>,
+    config: Convolution<2>,
 }
 
 /// Two convolutions, and the projection of what is added to them where its shape differs.
@@ -62,13 +62,13 @@ impl Convolved {
     fn new(source: &mut Source, inputs: usize, outputs: usize, size: usize, stride: usize) -> Convolved {
         let bound = 1.0 / ((inputs * size * size) as f64).sqrt();
         let weight = source.uniform([outputs, inputs, size, size], -bound, bound, DType::F32);
-        let how = Convolution::default().stride(stride).padding(size / 2);
-        Convolved { weight, norm: BatchNorm::new(outputs), how }
+        let config = Convolution::default().stride(stride).padding(size / 2);
+        Convolved { weight, norm: BatchNorm::new(outputs), config }
     }
 
     fn apply(&self, x: &Tensor) -> Tensor {
         let unused = Statistics::new(self.weight.shape()[0]);
-        self.norm.normalise(&x.conv2d(&self.weight, self.how), &unused).0
+        self.norm.normalize(&x.conv2d(&self.weight, self.config), &unused).0
     }
 }
 

@@ -8,8 +8,13 @@ use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Re
 
 /// The terms that are staged at a time, for tiles in which a thread computes this many elements along each side: small tiles leave
 /// room for more, and each stage waits for memory once.
-fn depth(per_thread: usize) -> usize {
-    if per_thread <= 2 { 32 } else { 16 }
+fn depth(per_thread: usize, terms: usize, dtype: DType) -> usize {
+    let most = match per_thread {
+        1 if dtype.bytes() <= 4 => 64,
+        1 | 2 => 32,
+        _ => 16,
+    };
+    terms.next_multiple_of(4).clamp(4, most)
 }
 
 /// The threads along each side of a tile.
@@ -18,8 +23,11 @@ const SIDE: usize = 16;
 /// The blocks that are enough for every GPU.
 const BLOCKS: usize = 264;
 
+/// With fewer blocks than this multiprocessors are idle.
+const FEW_BLOCKS: usize = 128;
+
 /// The least terms of a part.
-const LEAST_TERMS: usize = 256;
+const LEAST_TERMS: usize = 64;
 
 /// How a contraction is computed.
 pub(in crate::exec::cuda) struct Tiled {
@@ -34,14 +42,18 @@ fn count(axes: &[ContractionAxis]) -> usize {
     axes.iter().map(|axis| axis.extent).product()
 }
 
-/// The elements that one thread computes along each side, for sides of these sizes.
-fn per_thread(rows: usize, columns: usize, dtype: DType) -> usize {
-    match rows.min(columns) {
-        _ if matches!(dtype, DType::I64 | DType::Bool) => 2,
+/// The elements that one thread computes along each side, for sides and a batch of these sizes: the most with which no
+/// multiprocessor is idle. More elements need fewer accesses for each multiplication.
+fn per_thread([rows, columns, batches, terms]: [usize; 4], dtype: DType) -> usize {
+    let most = match rows.min(columns) {
         0..=16 => 1,
         17..=48 => 2,
+        _ if matches!(dtype, DType::I64 | DType::Bool) => 2,
         _ => 4,
-    }
+    };
+    let blocks = |own: usize| rows.div_ceil(SIDE * own) * columns.div_ceil(SIDE * own) * batches;
+    let parts = (terms / (4 * LEAST_TERMS)).max(1);
+    [4, 2].into_iter().find(|own| *own <= most && blocks(*own) * parts >= FEW_BLOCKS).unwrap_or(1)
 }
 
 /// Writes `offset`: how far some axes move an operand, for indices that a row-major linear one stands for.
@@ -68,8 +80,8 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     let element = type_of(dtype);
     let summed = [&sums[..], &[*inner]].concat();
     let (m, n, terms, batches) = (rows.extent, columns.extent, count(&summed), count(batch));
-    let own = per_thread(m, n, dtype);
-    let depth = depth(own);
+    let own = per_thread([m, n, batches, terms], dtype);
+    let depth = depth(own, terms, dtype);
     let tile = SIDE * own;
     let tiles = [m.div_ceil(tile), n.div_ceil(tile)];
     let blocks = tiles[0] * tiles[1] * batches;

@@ -14,6 +14,7 @@ static GgIndex threadIdx, blockIdx, blockDim, gridDim;
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
 #define __shared__ static
+#define GG_ARENA(name, length) alignas(16) static char name[length]
 
 static inline double __longlong_as_double(long long bits) {
     double value;

@@ -34,6 +34,8 @@ pub(super) struct Kernel {
     pub(super) operations: BTreeSet<&'static str>,
     /// The bytes of shared memory of a block.
     pub(super) shared: usize,
+    /// The bytes of dynamic shared memory of a block: an arena in the place of one in global memory.
+    pub(super) arena: usize,
     /// The groups of threads in a block, each of which stands in for a block.
     groups: u32,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
@@ -138,13 +140,19 @@ fn parameters(arguments: usize) -> String {
 }
 
 /// The shared memory of a block, in bytes.
-const SHARED: usize = 48 << 10;
+pub(super) const SHARED: usize = 48 << 10;
 
 /// One kernel of a chain: the kernel, the blocks of its grid, and which argument of the chain each of its own is.
 pub(super) struct Link<'k> {
     pub(super) kernel: &'k Kernel,
     pub(super) grid: [u32; 3],
     pub(super) arguments: Vec<usize>,
+}
+
+/// The arena of a program in shared memory: its bytes, and for each argument of a chain where it lies, if it is in the arena.
+pub(super) struct SharedArena {
+    pub(super) bytes: usize,
+    pub(super) offsets: Vec<Option<usize>>,
 }
 
 impl Kernel {
@@ -154,9 +162,20 @@ impl Kernel {
 
     /// Several kernels as one block: groups of its threads stand in for their blocks, one kernel after another. Small programs cost
     /// less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
-    /// even and in odd iterations, and how far they move from one iteration to the next.
-    pub(super) fn chain(links: &[Link<'_>], arguments: usize, length: Option<usize>, groups: u32) -> Kernel {
+    /// even and in odd iterations, and how far they move from one iteration to the next. With an arena the arguments that lie
+    /// in it are in shared memory: values that only the chain reads do not leave the multiprocessor.
+    pub(super) fn chain(
+        links: &[Link<'_>],
+        arguments: usize,
+        length: Option<usize>,
+        groups: u32,
+        arena: Option<&SharedArena>,
+    ) -> Kernel {
         let mut body = String::new();
+        let in_arena = |argument: usize| arena.and_then(|arena| arena.offsets[argument]);
+        if let Some(SharedArena { bytes, .. }) = arena {
+            let _ = writeln!(body, "    GG_ARENA(arena, {bytes});");
+        }
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
         let words = shared.div_ceil(8).max(1);
         let groups = (1..=groups).rev().find(|groups| 8 * words * *groups as usize <= SHARED).unwrap_or(1);
@@ -166,14 +185,17 @@ impl Kernel {
         let sync = if groups > 1 { "gg_group_barrier(group);" } else { "__syncthreads();" };
         if let Some(length) = length {
             let _ = writeln!(body, "    for (i64 step = 0; step < {length}; step++) {{");
-            for k in 0..arguments {
+            for k in (0..arguments).filter(|k| in_arena(*k).is_none()) {
                 let [even, odd, apart] = [3 * k, 3 * k + 1, 3 * k + 2];
                 let _ = writeln!(body, "    char *const c{k} = (step & 1 ? a{odd} : a{even}) + step * (i64)a{apart};");
             }
         }
-        let name = if length.is_some() { "c" } else { "a" };
+        let name = |argument: &usize| match in_arena(*argument) {
+            Some(offset) => format!("arena + {offset}"),
+            None => format!("{}{argument}", if length.is_some() { "c" } else { "a" }),
+        };
         for (number, link) in links.iter().enumerate() {
-            let given: String = link.arguments.iter().map(|argument| format!("{name}{argument}, ")).collect();
+            let given: String = link.arguments.iter().map(|argument| format!("{}, ", name(argument))).collect();
             let [x, y, _] = link.grid;
             // Shared memory of one block is used again by the next.
             let between = if link.kernel.barriers { sync } else { "" };
@@ -201,6 +223,7 @@ impl Kernel {
             barriers: true,
             operations: links.iter().flat_map(|link| link.kernel.operations.iter().copied()).collect(),
             shared,
+            arena: arena.map_or(0, |arena| arena.bytes),
             parts: parts.collect(),
             groups,
         }
@@ -336,6 +359,7 @@ impl Writer {
                 barriers,
                 operations,
                 shared,
+                arena: 0,
                 groups: 1,
                 parts: Vec::new(),
             },

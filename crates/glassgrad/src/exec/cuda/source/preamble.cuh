@@ -8,6 +8,9 @@ typedef long long i64;
 
 #define GG_INLINE static __device__ __forceinline__
 #define GG_SHARED(type, name, length) __shared__ type name[length]
+#ifndef GG_ARENA
+#define GG_ARENA(name, length) extern __shared__ __align__(16) char name[]
+#endif
 
 // The index of a block that another block stands in for.
 struct GgBlock { u32 x, y; };

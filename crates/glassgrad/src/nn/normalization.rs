@@ -1,14 +1,14 @@
-//! Layers that give numbers the mean 0 and the variance 1, and then a learned scale and shift.
+//! Layer and batch normalization, with a learned scale and shift.
 
 use super::layer::Layer;
 use crate::Tree;
 use crate::error::Error;
 use crate::expr::{Axes, Tensor};
 
-/// What is added to variances, so that what does not vary can be divided by their root.
+/// ε, added to variances for numerical stability.
 const EPSILON: f64 = 1e-5;
 
-/// Normalises each row along the last axis.
+/// Layer normalization along the last axis.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{Layer, LayerNorm}};
@@ -17,17 +17,17 @@ const EPSILON: f64 = 1e-5;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct LayerNorm {
-    /// What the normalised numbers are multiplied with.
+    /// The scale γ.
     pub scale: Tensor,
-    /// What is added then.
+    /// The shift β.
     pub shift: Tensor,
-    /// What is added to variances.
+    /// ε, added to variances.
     #[tree(static)]
     pub epsilon: f64,
 }
 
 impl LayerNorm {
-    /// For rows of a size, with scale 1 and shift 0.
+    /// Layer normalization of rows of this size, with scale 1 and shift 0.
     ///
     /// ```
     /// use glassgrad::{nn::LayerNorm, tree::Tree};
@@ -49,29 +49,29 @@ impl Layer for LayerNorm {
     }
 }
 
-/// Normalises each channel over all examples of a batch. The statistics of prediction are a tree of their own, which a
-/// step of training returns beside its result: nothing is written behind anyone's back.
+/// Batch normalization: normalises each channel over the batch. The running statistics for evaluation are a separate tree that a
+/// training step returns beside its result: layers have no hidden state.
 ///
 /// ```
 /// use glassgrad::{Tensor, nn::{BatchNorm, Statistics}};
 /// let (norm, before) = (BatchNorm::new(1), Statistics::new(1));
 /// let batch = Tensor::from([[1.0_f32], [3.0]]);
-/// let (y, after) = norm.normalise(&batch, &before);
+/// let (y, after) = norm.normalize(&batch, &before);
 /// assert!((y.to_vec::<f32>().unwrap()[1] - 1.0).abs() < 1e-4);
-/// // A tenth of the way from 0 to the mean 2.
+/// // The running mean moves by the momentum 0.1 from 0 towards the mean 2.
 /// assert!((after.mean.item().unwrap() - 0.2).abs() < 1e-6);
 /// assert_eq!(norm.predict(&batch, &after).shape().to_string(), "[2, 1]");
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct BatchNorm {
-    /// What the normalised numbers of each channel are multiplied with.
+    /// The scale γ of each channel.
     pub scale: Tensor,
-    /// What is added then.
+    /// The shift β.
     pub shift: Tensor,
-    /// What is added to variances.
+    /// ε, added to variances.
     #[tree(static)]
     pub epsilon: f64,
-    /// How far the statistics move towards those of a batch.
+    /// The momentum: the weight of the batch statistics in the running statistics.
     #[tree(static)]
     pub momentum: f64,
 }
@@ -91,7 +91,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Before anything was seen: mean 0 and variance 1.
+    /// The initial statistics: mean 0 and variance 1.
     ///
     /// ```
     /// use glassgrad::nn::Statistics;
@@ -103,7 +103,7 @@ impl Statistics {
 }
 
 impl BatchNorm {
-    /// For so many channels, which are the second axis, with scale 1 and shift 0.
+    /// Batch normalization of this many channels (the second axis), with scale 1 and shift 0.
     ///
     /// ```
     /// use glassgrad::nn::BatchNorm;
@@ -113,17 +113,17 @@ impl BatchNorm {
         BatchNorm { scale: Tensor::ones([channels]), shift: Tensor::zeros([channels]), epsilon: EPSILON, momentum: 0.1 }
     }
 
-    /// The batch normalised by its own mean and variance, and the statistics moved towards these. The derivative passes
+    /// Training mode: the batch normalised by its own mean and variance, and the updated running statistics. The derivative passes
     /// through mean and variance of the batch, and not into the statistics.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{BatchNorm, Statistics}};
     /// let images = Tensor::arange(48.0_f32).reshape([2, 3, 2, 4]);
-    /// let (y, _) = BatchNorm::new(3).normalise(&images, &Statistics::new(3));
+    /// let (y, _) = BatchNorm::new(3).normalize(&images, &Statistics::new(3));
     /// assert!(y.mean().item().unwrap().abs() < 1e-6);
     /// ```
     #[track_caller]
-    pub fn normalise(&self, x: &Tensor, statistics: &Statistics) -> (Tensor, Statistics) {
+    pub fn normalize(&self, x: &Tensor, statistics: &Statistics) -> (Tensor, Statistics) {
         if let Some(failed) = self.other_channels(x) {
             return (failed.clone(), Statistics { mean: failed.clone(), variance: failed });
         }
@@ -141,7 +141,7 @@ impl BatchNorm {
         (self.scaled(&centred, &variance), moved)
     }
 
-    /// A batch normalised by the statistics.
+    /// Evaluation mode: the batch normalised by the running statistics.
     ///
     /// ```
     /// use glassgrad::{Tensor, nn::{BatchNorm, Statistics}};
@@ -156,7 +156,7 @@ impl BatchNorm {
         self.scaled(&(x - along_channels(&statistics.mean, x.rank())), &statistics.variance)
     }
 
-    /// The failure of inputs whose axis 1 has another number of channels.
+    /// The error for inputs whose axis 1 has another number of channels.
     #[track_caller]
     fn other_channels(&self, x: &Tensor) -> Option<Tensor> {
         let channels = self.scale.shape().elements();
@@ -179,7 +179,7 @@ impl BatchNorm {
     }
 }
 
-/// Numbers for each channel, as they are broadcast against tensors of so many axes with channels second.
+/// A vector over channels, reshaped to broadcast against a tensor of this rank with channels second.
 #[track_caller]
 fn along_channels(numbers: &Tensor, rank: usize) -> Tensor {
     let mut shape = vec![1; rank.saturating_sub(1).max(1)];

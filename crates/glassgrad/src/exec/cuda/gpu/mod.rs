@@ -1,24 +1,31 @@
-//! GPUs by the CUDA driver: memory, copies, kernels compiled by NVRTC. The libraries are loaded at run time.
+//! GPUs by the CUDA driver: memory, copies, streams; `compile` (NVRTC), `products` (cuBLASLt), `graph` (recordings), `cache` (on
+//! disk). The libraries are loaded at run time.
 #![allow(unsafe_code)]
 
+mod cache;
+mod compile;
+mod graph;
+mod products;
+
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::c_void;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use cudarc::cublas::sys as cublas;
 use cudarc::driver::{result as driver, sys};
-use cudarc::nvrtc::{result as nvrtc, sys as nvrtc_sys};
+use cudarc::nvrtc::sys as nvrtc_sys;
 
 use super::device::{Address, Device, Loaded, Mark, Recording, Turn};
-use super::product::{Matrix, Product};
-use super::source::Module;
-use crate::dtype::DType;
+use super::product::Product;
+use super::source::{self, Module};
 use crate::error::Error;
+
+#[cfg(test)]
+pub(super) use self::compile::compiled;
+use self::graph::Graph;
+use self::products::{Algorithms, Products};
 
 /// The groups of threads in a block of a chain: as many as a block can have.
 const GROUPS: u32 = 4;
@@ -107,16 +114,24 @@ pub(super) fn open(number: usize) -> Result<Arc<dyn Device>, Error> {
     let context = unsafe { driver::primary_ctx::retain(device) }.map_err(failed)?;
     // SAFETY: the context was just retained.
     unsafe { driver::ctx::set_current(context) }.map_err(failed)?;
+    // SAFETY: the device is one that the driver has just named.
+    let optional = unsafe {
+        let attribute = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        driver::device::get_attribute(device, attribute)
+    };
+    let optional = optional.map_err(failed)?.max(0) as usize;
     let mut lanes = Vec::with_capacity(LANES);
     for _ in 0..LANES {
         let stream = driver::stream::create(driver::stream::StreamKind::NonBlocking).map_err(failed)?;
-        lanes.push(Lane { stream: Handle(stream.cast()), products: Products::open(stream) });
+        lanes.push(Lane { stream: Handle(stream.cast()), products: Products::open(stream, &gpu.to_string()) });
     }
     Ok(Arc::new(OpenGpu {
         gpu,
         context: Handle(context.cast()),
         lanes: lanes.into(),
+        shared_memory: optional.saturating_sub(source::SHARED),
         lane: Arc::default(),
+        algorithms: Mutex::default(),
         marks: Mutex::default(),
         free: Mutex::default(),
         kernels: Mutex::default(),
@@ -149,8 +164,12 @@ struct OpenGpu {
     gpu: Gpu,
     context: Handle,
     lanes: Arc<[Lane]>,
+    /// The dynamic shared memory of a block, in bytes.
+    shared_memory: usize,
     /// The lane that work is started on.
     lane: Arc<AtomicUsize>,
+    /// The prepared matrix products.
+    algorithms: Algorithms,
     /// The events of the recording that is made.
     marks: Mutex<Vec<Handle>>,
     /// Memory that is given back and reserved from the driver, by size. The lowest address is taken first, so that a loop uses
@@ -162,118 +181,6 @@ struct OpenGpu {
     turn: Mutex<()>,
     /// The thread that holds it.
     owner: Mutex<Option<ThreadId>>,
-}
-
-/// The library of matrix products.
-struct Products {
-    handle: Handle,
-}
-
-/// Products of fewer multiplications are faster in kernels of our own: a call of the library costs more than they do.
-const LEAST_MULTIPLICATIONS: usize = 1 << 14;
-
-/// Products that take several calls of the library are left to it if each has this many multiplications.
-const LEAST_OF_SEVERAL: usize = 1 << 24;
-
-/// The working memory of a handle of the library.
-const WORKSPACE: usize = 32 << 20;
-
-impl Products {
-    fn open(stream: sys::CUstream) -> Option<Products> {
-        // SAFETY: looking for the library runs none of its code but initialisation, which it allows. The handle, its stream
-        // and its working memory are kept for as long as the process lives.
-        unsafe {
-            if !cublas::is_culib_present() {
-                return None;
-            }
-            let mut handle = std::ptr::null_mut();
-            cublas::cublasCreate_v2(&raw mut handle).result().ok()?;
-            cublas::cublasSetStream_v2(handle, stream.cast()).result().ok()?;
-            let workspace = driver::malloc_sync(WORKSPACE).ok()?;
-            cublas::cublasSetWorkspace_v2(handle, workspace as *mut c_void, WORKSPACE).result().ok()?;
-            Some(Products { handle: Handle(handle.cast()) })
-        }
-    }
-}
-
-/// The lower triangle of a product that is its own transpose.
-fn triangle(products: &Products, product: &Product, places: [Address; 3], alpha: [u64; 2]) -> Result<(), String> {
-    let [n, _, k] = product.sizes.map(|size| size as i32);
-    let [(offsets, _)] = &product.calls[..] else { unreachable!("a triangle of several products") };
-    let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
-    let fill = cublas::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
-    let direction = match product.x.transposed {
-        true => cublas::cublasOperation_t::CUBLAS_OP_T,
-        false => cublas::cublasOperation_t::CUBLAS_OP_N,
-    };
-    let [x, y, result] = [&product.x, &product.y, &product.result].map(|matrix| matrix.leading as i32);
-    let (handle, zero) = (products.handle.0.cast(), [0_u64; 2]);
-    // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type, of which
-    // zero is all bits zero.
-    let status = unsafe {
-        match product.dtype {
-            DType::F32 => cublas::cublasSsyrkx(
-                handle,
-                fill,
-                direction,
-                n,
-                k,
-                alpha.as_ptr().cast(),
-                place(0) as *const f32,
-                x,
-                place(1) as *const f32,
-                y,
-                zero.as_ptr().cast(),
-                place(2) as *mut f32,
-                result,
-            ),
-            DType::F64 => cublas::cublasDsyrkx(
-                handle,
-                fill,
-                direction,
-                n,
-                k,
-                alpha.as_ptr().cast(),
-                place(0) as *const f64,
-                x,
-                place(1) as *const f64,
-                y,
-                zero.as_ptr().cast(),
-                place(2) as *mut f64,
-                result,
-            ),
-            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
-        }
-    };
-    status.result().map_err(|error| format!("a symmetric product of matrices failed: {error:?}"))
-}
-
-/// A run of a program as a graph of the driver.
-struct Graph {
-    context: Handle,
-    stream: Handle,
-    graph: Handle,
-    instance: Handle,
-}
-
-impl Recording for Graph {
-    fn replay(&self) -> Result<(), String> {
-        // SAFETY: the graph lives as long as this; the addresses that it uses are reserved, since it is replayed with these.
-        unsafe {
-            driver::ctx::set_current(self.context.0.cast()).map_err(|error| error.to_string())?;
-            driver::graph::launch(self.instance.0.cast(), self.stream.0.cast()).map_err(|error| error.to_string())
-        }
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        // SAFETY: nothing uses the graph any more; the driver keeps what still runs.
-        unsafe {
-            let _ = driver::graph::exec_destroy(self.instance.0.cast());
-            let _ = driver::graph::destroy(self.graph.0.cast());
-        }
-    }
 }
 
 impl fmt::Debug for OpenGpu {
@@ -289,15 +196,6 @@ fn size_class(bytes: usize) -> usize {
         513..=0x10_0000 => bytes.next_power_of_two(),
         _ => bytes.next_multiple_of(0x20_0000),
     }
-}
-
-fn hash_of(text: &str) -> u128 {
-    let half = |salt: u64| {
-        let mut hasher = DefaultHasher::new();
-        (salt, text).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(1) << 64 | half(2)
 }
 
 impl OpenGpu {
@@ -326,108 +224,30 @@ impl OpenGpu {
         unsafe { driver::stream::synchronize(self.stream()) }.map_err(|error| error.to_string())
     }
 
-    /// A kernel as machine code: from the cache on disk, or compiled.
-    fn machine_code(&self, text: &str) -> Result<Vec<u8>, String> {
-        let (major, minor) = self.gpu.capability;
-        let (mut first, mut second) = (0, 0);
-        // SAFETY: both numbers are written by the function.
-        unsafe { nvrtc_sys::nvrtcVersion(&raw mut first, &raw mut second) };
-        let key = hash_of(&format!("{major}.{minor} {first}.{second}\n{text}"));
-        let file = cache_folder().map(|folder| folder.join(format!("{key:032x}.cubin")));
-        if let Some(code) = file.as_ref().and_then(|file| std::fs::read(file).ok()).and_then(|bytes| unsealed(&bytes)) {
-            return Ok(code);
-        }
-        let code = compiled(text, &format!("--gpu-architecture=sm_{major}{minor}"))?;
-        if let Some(file) = file {
-            // A cache that cannot be written is no error: the next run compiles again.
-            let _ = store(&file, &code);
-        }
-        Ok(code)
-    }
-
-    fn function(&self, text: &str) -> Result<Handle, String> {
-        let key = hash_of(text);
+    /// A kernel with this much dynamic shared memory, loaded once.
+    fn function(&self, text: &str, arena: usize) -> Result<Handle, String> {
+        let key = cache::hash_of(text);
         let known = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = known().get(&key) {
             return Ok(*function);
         }
-        let code = self.machine_code(text)?;
+        let code = compile::machine_code(text, self.gpu.capability)?;
         self.enter()?;
         // SAFETY: the code is a whole cubin, as NVRTC made it or as its checksum says. Modules live as long as the process.
         let module = unsafe { driver::module::load_data(code.as_ptr().cast()) }.map_err(|error| error.to_string())?;
         // SAFETY: the module was just loaded, and has a function of this name.
         let function = unsafe { driver::module::get_function(module, c"kernel".to_owned()) };
-        let function = Handle(function.map_err(|error| error.to_string())?.cast());
+        let function = function.map_err(|error| error.to_string())?;
+        if arena > 0 {
+            let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: the function was just loaded; the device allows a block this much.
+            unsafe { driver::function::set_function_attribute(function, attribute, arena as i32) }
+                .map_err(|error| error.to_string())?;
+        }
+        let function = Handle(function.cast());
         known().insert(key, function);
         Ok(function)
     }
-}
-
-/// The folder in which machine code is kept between runs.
-fn cache_folder() -> Option<PathBuf> {
-    let own = std::env::var_os("GLASSGRAD_CACHE").map(PathBuf::from);
-    let cache = || Some(PathBuf::from(std::env::var_os("XDG_CACHE_HOME")?));
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-    own.or_else(|| Some(cache().or_else(home)?.join("glassgrad"))).map(|folder| folder.join("kernels"))
-}
-
-/// Machine code behind its checksum.
-fn store(file: &std::path::Path, code: &[u8]) -> std::io::Result<()> {
-    static COUNTER: AtomicUsize = AtomicUsize::new(0);
-    let folder = file.parent().ok_or(std::io::ErrorKind::NotFound)?;
-    std::fs::create_dir_all(folder)?;
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let part = file.with_extension(format!("{}-{number}.part", std::process::id()));
-    let mut sealed = checksum(code).to_le_bytes().to_vec();
-    sealed.extend_from_slice(code);
-    std::fs::write(&part, sealed)?;
-    std::fs::rename(&part, file)
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The machine code of a file, if it is whole.
-fn unsealed(bytes: &[u8]) -> Option<Vec<u8>> {
-    let (sum, code) = bytes.split_at_checked(8)?;
-    (checksum(code).to_le_bytes() == sum).then(|| code.to_vec())
-}
-
-/// Compiles a kernel.
-pub(super) fn compiled(text: &str, architecture: &str) -> Result<Vec<u8>, String> {
-    let source = CString::new(text).map_err(|error| error.to_string())?;
-    let program = nvrtc::create_program(&source, Some(c"glassgrad.cu")).map_err(|error| error.to_string())?;
-    let options = ["--std=c++17", "--fmad=false", architecture];
-    // SAFETY: the program was just created, and its text outlives it.
-    let done = unsafe { nvrtc::compile_program(program, &options) };
-    let code = match done {
-        Ok(()) => {
-            let mut size = 0;
-            // SAFETY: the program was compiled for an architecture, so that there is machine code; the second call writes
-            // as many bytes as the first one names.
-            unsafe {
-                nvrtc_sys::nvrtcGetCUBINSize(program, &raw mut size).result().map_err(|error| error.to_string())?;
-                let mut code = vec![0_u8; size];
-                nvrtc_sys::nvrtcGetCUBIN(program, code.as_mut_ptr().cast())
-                    .result()
-                    .map_err(|error| error.to_string())?;
-                Ok(code)
-            }
-        }
-        Err(error) => {
-            // SAFETY: the program was created; the log ends with a zero.
-            let log = unsafe { nvrtc::get_program_log(program) }.unwrap_or_default();
-            let log: Vec<u8> = log.iter().map(|byte| *byte as u8).collect();
-            let log = CStr::from_bytes_until_nul(&log).map_or_else(|_| "no log".into(), CStr::to_string_lossy);
-            Err(format!("a kernel does not compile ({error}):\n{log}"))
-        }
-    };
-    // SAFETY: nothing uses the program any more.
-    let _ = unsafe { nvrtc::destroy_program(program) };
-    code
 }
 
 impl Device for OpenGpu {
@@ -498,94 +318,17 @@ impl Device for OpenGpu {
     }
 
     fn multiplies(&self, product: &Product) -> bool {
-        let several = product.calls.len() > 1 && product.multiplications() / product.calls.len() < LEAST_OF_SEVERAL;
-        self.lanes[0].products.is_some() && product.multiplications() >= LEAST_MULTIPLICATIONS && !several
+        let _turn = self.exclusive();
+        self.enter().is_ok()
+            && self.lanes[0].products.as_ref().is_some_and(|library| library.prepare(&self.algorithms, product))
     }
 
     fn multiply(&self, product: &Product, places: [Address; 3]) -> Result<(), String> {
-        let lane = &self.lanes[self.lane.load(Ordering::Relaxed)];
-        let Some(products) = &lane.products else { unreachable!("a product without a library") };
+        let Some(library) = &self.lanes[self.lane.load(Ordering::Relaxed)].products else {
+            unreachable!("a product without a library")
+        };
         self.enter()?;
-        let (kind, compute) = match product.dtype {
-            DType::F32 => (cublas::cudaDataType::CUDA_R_32F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
-            DType::F64 => (cublas::cudaDataType::CUDA_R_64F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_64F),
-            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
-        };
-        let direction = |matrix: &Matrix| match matrix.transposed {
-            true => cublas::cublasOperation_t::CUBLAS_OP_T,
-            false => cublas::cublasOperation_t::CUBLAS_OP_N,
-        };
-        let number = |value: f64| {
-            if product.dtype == DType::F32 { [(value as f32).to_bits().into(), 0] } else { [value.to_bits(), 0] }
-        };
-        let [n, m, k] = product.sizes.map(|size| size as i32);
-        let alpha = number(product.coefficient);
-        if product.is_triangle {
-            return triangle(products, product, places, alpha);
-        }
-        for (offsets, adds) in product.calls.iter().filter(|_| product.batch == 1) {
-            let beta = number(if *adds { 1.0 } else { 0.0 });
-            let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
-            // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type.
-            let status = unsafe {
-                cublas::cublasGemmEx(
-                    products.handle.0.cast(),
-                    direction(&product.x),
-                    direction(&product.y),
-                    n,
-                    m,
-                    k,
-                    alpha.as_ptr().cast(),
-                    place(0) as *const c_void,
-                    kind,
-                    product.x.leading as i32,
-                    place(1) as *const c_void,
-                    kind,
-                    product.y.leading as i32,
-                    beta.as_ptr().cast(),
-                    place(2) as *mut c_void,
-                    kind,
-                    product.result.leading as i32,
-                    compute,
-                    cublas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
-                )
-            };
-            status.result().map_err(|error| format!("a product of matrices failed: {error:?}"))?;
-        }
-        for (offsets, adds) in product.calls.iter().filter(|_| product.batch != 1) {
-            let beta = number(if *adds { 1.0 } else { 0.0 });
-            let place = |k: usize| places[k].wrapping_add_signed((offsets[k] * product.dtype.bytes() as isize) as i64);
-            // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type.
-            let status = unsafe {
-                cublas::cublasGemmStridedBatchedEx(
-                    products.handle.0.cast(),
-                    direction(&product.x),
-                    direction(&product.y),
-                    n,
-                    m,
-                    k,
-                    alpha.as_ptr().cast(),
-                    place(0) as *const c_void,
-                    kind,
-                    product.x.leading as i32,
-                    product.x.apart as i64,
-                    place(1) as *const c_void,
-                    kind,
-                    product.y.leading as i32,
-                    product.y.apart as i64,
-                    beta.as_ptr().cast(),
-                    place(2) as *mut c_void,
-                    kind,
-                    product.result.leading as i32,
-                    product.result.apart as i64,
-                    product.batch as i32,
-                    compute,
-                    cublas::cublasGemmAlgo_t::CUBLAS_GEMM_DEFAULT,
-                )
-            };
-            status.result().map_err(|error| format!("a product of matrices failed: {error:?}"))?;
-        }
-        Ok(())
+        library.multiply(&self.algorithms, product, places)
     }
 
     fn lanes(&self) -> usize {
@@ -619,6 +362,10 @@ impl Device for OpenGpu {
         GROUPS
     }
 
+    fn shared_memory(&self) -> usize {
+        self.shared_memory
+    }
+
     fn record(&self) -> Result<bool, String> {
         self.enter()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -650,13 +397,14 @@ impl Device for OpenGpu {
 
     fn load(&self, module: &Module) -> Result<Arc<dyn Loaded>, String> {
         let texts: Vec<String> = (0..module.len()).map(|number| module.cuda(number)).collect();
-        let functions: Mutex<Vec<Result<Handle, String>>> = Mutex::new(vec![Err(String::new()); texts.len()]);
+        let functions: Mutex<Vec<Result<(Handle, u32), String>>> = Mutex::new(vec![Err(String::new()); texts.len()]);
         let next = AtomicUsize::new(0);
         let work = || {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(text) = texts.get(number) else { return };
-                let function = self.function(text);
+                let arena = module.kernel(number).arena;
+                let function = self.function(text, arena).map(|function| (function, arena as u32));
                 functions.lock().unwrap_or_else(PoisonError::into_inner)[number] = function;
             }
         };
@@ -683,7 +431,8 @@ struct Functions {
     context: Handle,
     lanes: Arc<[Lane]>,
     lane: Arc<AtomicUsize>,
-    functions: Vec<Handle>,
+    /// Each with the bytes of its dynamic shared memory.
+    functions: Vec<(Handle, u32)>,
 }
 
 impl Loaded for Functions {
@@ -695,8 +444,8 @@ impl Loaded for Functions {
         unsafe {
             driver::ctx::set_current(self.context.0.cast()).map_err(|error| error.to_string())?;
             let stream = self.lanes[self.lane.load(Ordering::Relaxed)].stream.0.cast();
-            let function = self.functions[kernel].0.cast();
-            driver::launch_kernel(function, (x, y, z), (threads, 1, 1), 0, stream, &mut pointers)
+            let (function, arena) = self.functions[kernel];
+            driver::launch_kernel(function.0.cast(), (x, y, z), (threads, 1, 1), arena, stream, &mut pointers)
         }
         .map_err(|error| error.to_string())
     }
