@@ -88,21 +88,21 @@ fn a_product_of_two_paths() {
     let adjoints = tape.reverse(e);
     println!("\ne = (a b)(b + 1) at (2, 3): e = {}, de/da = {}, de/db = {}", e.value(), adjoints.of(a), adjoints.of(b));
     assert_eq!((e.value(), adjoints.of(a), adjoints.of(b)), (24.0, 12.0, 14.0));
-    // Through c the slope is d·a = 8, through d it is c = 6.
+    // Through c the derivative is d·a = 8, through d it is c = 6.
     assert_eq!(adjoints.of(c) * a.value() + adjoints.of(d), 14.0);
     // A forward sweep answers for one input only; for the other one it must run again.
     assert_eq!((tape.forward(a).of(e), tape.forward(b).of(e)), (12.0, 14.0));
 }
 
-/// V = xy + z(x + y): one reverse sweep gives all three slopes y + z, x + z and x + y.
+/// V = xy + z(x + y): one reverse sweep gives all three partial derivatives y + z, x + z and x + y.
 fn a_volume_of_three_inputs() {
     let tape = Tape::new();
     let [x, y, z] = [2.0, 3.0, 4.0].map(|number| tape.input(number));
     let volume = x * y + z * (x + y);
     let adjoints = tape.reverse(volume);
-    let slopes = [x, y, z].map(|input| adjoints.of(input));
-    println!("V = xy + z(x + y) at (2, 3, 4): V = {}, slopes {slopes:?}", volume.value());
-    assert_eq!(slopes, [3.0 + 4.0, 2.0 + 4.0, 2.0 + 3.0]);
+    let gradient = [x, y, z].map(|input| adjoints.of(input));
+    println!("V = xy + z(x + y) at (2, 3, 4): V = {}, gradient {gradient:?}", volume.value());
+    assert_eq!(gradient, [3.0 + 4.0, 2.0 + 4.0, 2.0 + 3.0]);
 }
 
 /// y = relu(w₁x + b₁)·w₂ + b₂ with a negative argument: the rectifier lets no gradient through.
@@ -113,9 +113,9 @@ fn a_dead_rectifier() {
     let hidden = (w1 * x + b1).relu();
     let y = hidden * w2 + b2;
     let adjoints = tape.reverse(y);
-    let slopes = [w1, b1, w2, b2].map(|parameter| adjoints.of(parameter));
-    println!("relu(w1 x + b1) w2 + b2 with a dead relu: y = {}, slopes {slopes:?}", y.value());
-    assert_eq!((y.value(), slopes), (0.5, [0.0, 0.0, 0.0, 1.0]));
+    let gradient = [w1, b1, w2, b2].map(|parameter| adjoints.of(parameter));
+    println!("relu(w1 x + b1) w2 + b2 with a dead relu: y = {}, gradient {gradient:?}", y.value());
+    assert_eq!((y.value(), gradient), (0.5, [0.0, 0.0, 0.0, 1.0]));
     // The tape shows where the gradient died: an adjoint arrives at the relu, its partial is zero.
     assert_eq!((adjoints.of(hidden), tape.node(hidden).partials), (2.0, vec![0.0]));
 }
@@ -130,8 +130,8 @@ fn a_loop_of_powers() {
         let tape = Tape::new();
         let x = tape.input(2.0);
         let y = power(x, n);
-        let slope = tape.reverse(y).of(x);
-        println!("  n = {n}: {} nodes, value {}, slope {slope}", tape.len(), y.value());
-        assert_eq!((tape.len(), slope), (n, n as f64 * 2.0_f64.powi(n as i32 - 1)));
+        let derivative = tape.reverse(y).of(x);
+        println!("  n = {n}: {} nodes, value {}, derivative {derivative}", tape.len(), y.value());
+        assert_eq!((tape.len(), derivative), (n, n as f64 * 2.0_f64.powi(n as i32 - 1)));
     }
 }

@@ -84,16 +84,16 @@ fn main() {
 /// Counts the operations of the derivative as an expression without sharing, and as a tape.
 fn expression_swell(x: f64) {
     // lₙ₊₁ = 4 l (1 - l) mentions lₙ twice, its derivative 4 (l' (1 - l) + l (-l')) mentions both twice.
-    let (mut value, mut slope) = (0_u64, 0_u64);
+    let (mut value, mut derivative) = (0_u64, 0_u64);
     println!("\n  iterate   operations of the tape   of the derivative as an expression");
     for n in 1..=16 {
         let tape = Tape::new();
         logistic(tape.input(x), n);
         assert_eq!(tape.len(), 1 + 3 * (n - 1), "an input, and three operations for each iteration");
         if n.is_power_of_two() {
-            println!("  {n:<9} {:<24} {slope}", tape.len() - 1);
+            println!("  {n:<9} {:<24} {derivative}", tape.len() - 1);
         }
-        assert!(n < 16 || slope > 1_000_000, "sixteen iterates need a million operations as one expression");
-        (value, slope) = (2 * value + 3, 2 * slope + 2 * value + 6);
+        assert!(n < 16 || derivative > 1_000_000, "sixteen iterates need a million operations as one expression");
+        (value, derivative) = (2 * value + 3, 2 * derivative + 2 * value + 6);
     }
 }

@@ -59,9 +59,9 @@ fn main() {
     let mut parameters = start.to_vec();
     let mut history = vec![(1.0, mean_squared_error(&parameters, &data))];
     for step in 1..=budget / GRADIENT_COST {
-        let slope = gradient(|p| mean_squared_error(p, &data), &parameters);
-        for (parameter, slope) in parameters.iter_mut().zip(&slope) {
-            *parameter -= 0.1 * slope;
+        let g = gradient(|p| mean_squared_error(p, &data), &parameters);
+        for (parameter, g) in parameters.iter_mut().zip(&g) {
+            *parameter -= 0.1 * g;
         }
         history.push(((step * GRADIENT_COST) as f64, mean_squared_error(&parameters, &data)));
     }
@@ -74,7 +74,7 @@ fn main() {
         );
     }
     let flat = gradient(|p| mean_squared_error(p, &data), &parameters);
-    assert!(flat.iter().all(|slope| slope.abs() < 1e-12), "gradient descent stands at the minimum: {flat:?}");
+    assert!(flat.iter().all(|g| g.abs() < 1e-12), "gradient descent stands at the minimum: {flat:?}");
     assert!(parameters.iter().zip(TRUTH).all(|(fit, truth)| (fit - truth).abs() < 0.15));
     assert!(blind_history[budget - 1].1 > history[history.len() - 1].1, "no perturbation is better than the minimum");
 
@@ -115,8 +115,8 @@ fn more_parameters(random: &mut Random) {
         let mut guess = start;
         let mut evaluations = 0;
         while bowl(&guess) > target {
-            let slope = gradient(|p| p.iter().map(|p| p.square()).sum(), &guess);
-            guess.iter_mut().zip(&slope).for_each(|(parameter, slope)| *parameter -= 0.1 * slope);
+            let g = gradient(|p| p.iter().map(|p| p.square()).sum(), &guess);
+            guess.iter_mut().zip(&g).for_each(|(parameter, g)| *parameter -= 0.1 * g);
             evaluations += GRADIENT_COST;
         }
         println!("  {dimension:<12} {blind:<13} {evaluations}");

@@ -71,9 +71,9 @@ fn main() {
     let mut line = start.to_vec();
     let mut path = vec![line.clone()];
     while distance(&line) > 1e-10 {
-        let slope = gradient(|line| mean_squared_error(line, &data), &line);
+        let g = gradient(|line| mean_squared_error(line, &data), &line);
         let before = distance(&line);
-        line.iter_mut().zip(&slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
+        line.iter_mut().zip(&g).for_each(|(parameter, g)| *parameter -= rate * g);
         assert!(
             distance(&line) <= before * (factor + 1e-4),
             "every step shrinks the error as the eigenvalues foretell"
@@ -85,10 +85,10 @@ fn main() {
     println!("                    rate {rate:.4}, error factor per step {measured:.4}, foretold {factor:.4}");
 
     // Newton's method solves a quadratic problem in one step from anywhere: start - H⁻¹ ∇.
-    let slope = gradient(|line| mean_squared_error(line, &data), &start);
+    let g = gradient(|line| mean_squared_error(line, &data), &start);
     let newton = [
-        start[0] - (curvature[(1, 1)] * slope[0] - curvature[(0, 1)] * slope[1]) / determinant,
-        start[1] - (curvature[(0, 0)] * slope[1] - curvature[(1, 0)] * slope[0]) / determinant,
+        start[0] - (curvature[(1, 1)] * g[0] - curvature[(0, 1)] * g[1]) / determinant,
+        start[1] - (curvature[(0, 0)] * g[1] - curvature[(1, 0)] * g[0]) / determinant,
     ];
     println!("one Newton step     y = {:.6} + {:.6} x", newton[0], newton[1]);
     assert!(distance(&newton) < 1e-12);

@@ -81,18 +81,18 @@ fn main() {
 
     let mut random = Random::new(5);
     let mut weights: Vec<f64> = (0..4 * HIDDEN + 1).map(|_| random.uniform(-1.0, 1.0)).collect();
-    // The four sums of one neuron depend on its weights, but their thresholds do not: every slope
+    // The four sums of one neuron depend on its weights, but their thresholds do not: every derivative
     // of the first layer is exactly zero, and descent would not know where to go.
     let blind = gradient(|w| cross_entropy(w, |x| x.step(0.0)), &weights);
-    assert!(blind[..3 * HIDDEN].iter().all(|slope| *slope == 0.0));
+    assert!(blind[..3 * HIDDEN].iter().all(|g| *g == 0.0));
     println!("\nthrough a hard threshold the first layer has the gradient {:?}", &blind[..3 * HIDDEN]);
 
     for step in 0..=1000 {
-        let (loss, slope) = value_and_gradient(|w| cross_entropy(w, |x| x.tanh()), &weights);
+        let (loss, g) = value_and_gradient(|w| cross_entropy(w, |x| x.tanh()), &weights);
         if step % 200 == 0 {
             println!("two layers, XOR  step {step:>4}  cross-entropy {loss:.6}");
         }
-        weights.iter_mut().zip(&slope).for_each(|(weight, slope)| *weight -= 1.0 * slope);
+        weights.iter_mut().zip(&g).for_each(|(weight, g)| *weight -= 1.0 * g);
     }
     for (input, target) in INPUTS.into_iter().zip(XOR) {
         let probability = two_layers(&weights, input, |x| x.tanh()).sigmoid();

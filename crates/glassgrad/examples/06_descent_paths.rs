@@ -1,6 +1,6 @@
 //! Three ways downhill on three landscapes, drawn as paths.
 //!
-//! - *Gradient descent* follows the steepest slope, x ← x - α g.
+//! - *Gradient descent* follows the negative gradient, x ← x - α g.
 //! - *Momentum* follows a running average, m ← β m + (1 - β) g and x ← x - α m. The average damps the
 //!   zigzag across a ravine, and so allows a larger learning rate.
 //! - *Stochastic descent* sees, at each step, only one of the terms whose average is the function.
@@ -65,8 +65,8 @@ fn descend(landscape: Landscape, start: Point, steps: usize, method: &Method) ->
         }
         let tilt = tilts[order.pop().expect("a term is left")];
         let (x, y) = path[step];
-        let slope = gradient(|x| landscape.height(x[0], x[1]) + x[0] * tilt[0] + x[1] * tilt[1], &[x, y]);
-        average = [0, 1].map(|k| method.memory * average[k] + (1.0 - method.memory) * slope[k]);
+        let g = gradient(|x| landscape.height(x[0], x[1]) + x[0] * tilt[0] + x[1] * tilt[1], &[x, y]);
+        average = [0, 1].map(|k| method.memory * average[k] + (1.0 - method.memory) * g[k]);
         path.push((x - method.rate * average[0], y - method.rate * average[1]));
     }
     path
@@ -106,7 +106,7 @@ fn main() {
     let saddle = three_paths(Landscape::Saddle, (-1.5, 0.0), 60, [0.1, 0.1, 0.1], 0.3);
     let distances = saddle.each_ref().map(|path| distance(path, (0.0, 0.0)));
     println!("saddle      distance from the saddle after 60 steps:    {distances:.4?}");
-    assert!(distances[0] < 0.1 && distances[1] < 0.1, "exact slopes lead to the saddle and stop there");
+    assert!(distances[0] < 0.1 && distances[1] < 0.1, "exact gradients lead to the saddle and stop there");
     assert!(distances[2] > 100.0, "noise leads away from it");
     let panel = Panel::new("A saddle, x² - y²", linear("x", -2.0..2.0), linear("y", -1.6..2.4));
     let levels: Vec<f64> = (-8_i32..=8).map(|k| 0.1 * f64::from(k * k.abs())).collect();

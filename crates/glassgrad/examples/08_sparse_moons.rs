@@ -66,8 +66,8 @@ impl Wiring {
         let recorded = Recorded::new(|parameters| self.score(parameters, [1.0, 0.5]), parameters);
         let ancestors = recorded.output().map_or(Vec::new(), |output| recorded.tape().ancestors(output));
         let connected: Vec<bool> = recorded.inputs().iter().map(|input| ancestors.contains(input)).collect();
-        let slopes = recorded.gradient();
-        assert!(connected.iter().zip(slopes).all(|(connected, slope)| *connected || slope == 0.0));
+        let gradient = recorded.gradient();
+        assert!(connected.iter().zip(gradient).all(|(connected, g)| *connected || g == 0.0));
         connected.into_iter().filter(|connected| *connected).count()
     }
 
@@ -77,9 +77,9 @@ impl Wiring {
         let mut parameters: Vec<f64> = self.0.iter().flatten().flat_map(neuron).collect();
         let mut workspace = Workspace::new();
         for step in 0..STEPS {
-            let (_, slope) = workspace.value_and_gradient(|parameters| self.loss(parameters, points), &parameters);
+            let (_, g) = workspace.value_and_gradient(|parameters| self.loss(parameters, points), &parameters);
             let rate = 1.0 - 0.9 * step as f64 / STEPS as f64;
-            parameters.iter_mut().zip(slope).for_each(|(parameter, slope)| *parameter -= rate * slope);
+            parameters.iter_mut().zip(g).for_each(|(parameter, g)| *parameter -= rate * g);
         }
         parameters
     }

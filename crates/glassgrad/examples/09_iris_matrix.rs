@@ -9,7 +9,7 @@
 //! learning part right against 93 %. Both are trained here from the same weights. The sum takes steps
 //! 120 times as large: it starts rough and ends far lower, while the mean needs more than 100 epochs.
 //! The cross-entropy is computed from the logits as logsumexp(z) - z_class, with the largest logit
-//! taken out first; DiffX's ln(softmax + 10⁻¹²) is finite too, but where it saves, it has no slope.
+//! taken out first; DiffX's ln(softmax + 10⁻¹²) is finite too, but where it saves, its gradient vanishes.
 //!
 //! Run it with `cargo run --release -p glassgrad-examples --example 09_iris_matrix`; it writes the loss curves into
 //! `target/pictures`, or into the folder given as an argument.
@@ -51,7 +51,7 @@ impl<T: Real> Network<T> {
     }
 }
 
-/// ln Σ exp zᵢ. Taking out the largest number changes neither the value nor the slope, because it
+/// ln Σ exp zᵢ. Taking out the largest number changes neither the value nor the gradient, because it
 /// enters as a constant, and leaves only exponents that cannot overflow.
 fn log_sum_exp<T: Real>(z: &[T]) -> T {
     let largest = c(z.iter().map(|z| z.primal()).fold(f64::NEG_INFINITY, f64::max));
@@ -85,7 +85,7 @@ fn accuracy(network: &Network<f64>, features: &Matrix<f64>, species: &[usize]) -
 }
 
 fn main() {
-    // Even exponents that overflow on their own have an exact slope: the softmax.
+    // Even exponents that overflow on their own have an exact gradient: the softmax.
     assert_eq!(gradient(|z| log_sum_exp(z), &[1000.0, 0.0, -1000.0]), [1.0, 0.0, 0.0]);
 
     let mut random = Random::new(9);

@@ -81,8 +81,8 @@ fn newton_on_a_long_valley() {
     let mut x = vec![2.0; 50];
     println!("\nNewton's method on Rosenbrock's valley with 50 variables");
     for step in 0.. {
-        let slope = gradient(|x| rosenbrock(x), &x);
-        let length = slope.iter().map(|slope| slope * slope).sum::<f64>().sqrt();
+        let g = gradient(|x| rosenbrock(x), &x);
+        let length = g.iter().map(|g| g * g).sum::<f64>().sqrt();
         let curvature = sparse_hessian(|x| rosenbrock(x), &x);
         if step == 0 {
             println!("  the Hessian has {} of 2500 elements, from {} colours", curvature.stored(), curvature.colours);
@@ -94,7 +94,7 @@ fn newton_on_a_long_valley() {
             break;
         }
         assert!(step < 20, "Newton's method converges in a few steps");
-        let towards = solve_tridiagonal(&curvature, &slope);
+        let towards = solve_tridiagonal(&curvature, &g);
         x.iter_mut().zip(towards).for_each(|(x, towards)| *x -= towards);
     }
     assert!(x.iter().all(|x| (x - 1.0).abs() < 1e-9), "the minimum is at (1, ..., 1)");

@@ -55,7 +55,7 @@ fn main() {
 
 fn a_branch_and_a_choice() {
     let mut by_branch = Recorded::new(|x| huber_by_branch(x[0]), &[0.4]);
-    println!("huber at 0.4, by a branch: value {:.2}, slope {}", by_branch.value(), by_branch.gradient()[0]);
+    println!("huber at 0.4, by a branch: value {:.2}, derivative {}", by_branch.value(), by_branch.gradient()[0]);
     for guard in by_branch.tape().guards() {
         // A name makes the refusal below easier to read.
         let Operand::Node(compared) = guard.left else { continue };
@@ -102,10 +102,10 @@ fn many_inputs() {
 fn a_hanging_chain() {
     let steps = 20_000;
     let start: Vec<f64> = (1..12).flat_map(|k| [f64::from(k), 0.0]).collect();
-    let (mut sweep, mut slope) = (Sweep::new(), Vec::new());
+    let (mut sweep, mut g) = (Sweep::new(), Vec::new());
     let mut move_on = |positions: &mut [f64], recorded: &Recorded| {
-        recorded.gradient_into(&mut sweep, &mut slope);
-        positions.iter_mut().zip(&slope).for_each(|(position, slope)| *position -= 0.004 * slope);
+        recorded.gradient_into(&mut sweep, &mut g);
+        positions.iter_mut().zip(&g).for_each(|(position, g)| *position -= 0.004 * g);
     };
 
     let mut positions = start.clone();
@@ -131,7 +131,7 @@ fn a_hanging_chain() {
     for point in positions.chunks(2) {
         println!("  {:>6.3} {:>7.3}", point[0], point[1]);
     }
-    let rest = recorded.gradient().iter().fold(0.0_f64, |largest, slope| largest.max(slope.abs()));
+    let rest = recorded.gradient().iter().fold(0.0_f64, |largest, g| largest.max(g.abs()));
     assert!(rest < 1e-6, "at rest no force is left: {rest:e}");
     assert!(
         (0..22).step_by(2).all(|k| (positions[k] + positions[20 - k] - 12.0).abs() < 1e-4),

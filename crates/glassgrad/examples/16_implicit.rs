@@ -48,10 +48,10 @@ impl CustomOp for Kepler {
     fn rule<'r>(&self, inputs: &'r [Tensor], anomaly: &'r Tensor) -> Rule<'r> {
         Rule::Pullback(Box::new(move |g| {
             let (mean, eccentricity) = (&inputs[0], &inputs[1]);
-            let slope = grad(|x: &Tensor| equation(x, mean, eccentricity).sum())(anomaly);
+            let derivative = grad(|x: &Tensor| equation(x, mean, eccentricity).sum())(anomaly);
             let given = (mean.clone(), eccentricity.clone());
             let (_, pullback) = vjp(|(m, e): &(Tensor, Tensor)| equation(anomaly, m, e), &given);
-            let (of_mean, of_eccentricity) = pullback(&(-g / slope));
+            let (of_mean, of_eccentricity) = pullback(&(-g / derivative));
             vec![Some(of_mean), Some(of_eccentricity)]
         }))
     }
@@ -77,16 +77,16 @@ fn main() {
     println!("E                   {anomaly}");
     println!("left of equation    {}", equation(&anomaly, &mean, &eccentricity));
 
-    let slope = grad(|m: &Tensor| kepler(m, &eccentricity).sum())(&mean);
+    let derivative = grad(|m: &Tensor| kepler(m, &eccentricity).sum())(&mean);
     let exact = (1.0 - &eccentricity * anomaly.cos()).recip();
-    println!("∂E/∂M               {slope}");
-    assert!((&slope - exact).abs().max().item().expect("a number") < 1e-14);
+    println!("∂E/∂M               {derivative}");
+    assert!((&derivative - exact).abs().max().item().expect("a number") < 1e-14);
 
     // The second derivative by differentiating the rule, -e·sin E / (1 - e·cos E)³, for each example by itself.
     let single = |m: &Tensor| kepler(m, &Tensor::from(0.6));
     let curvature = vmap(grad(|m: &Tensor| grad(single)(m)))(&mean);
     println!("∂²E/∂M²             {curvature}");
-    let exact = -(&eccentricity * anomaly.sin()) * slope.powi(3);
+    let exact = -(&eccentricity * anomaly.sin()) * derivative.powi(3);
     assert!((curvature - exact).abs().max().item().expect("a number") < 1e-13);
 
     let f = |(m, e): &(Tensor, Tensor)| kepler(m, e);

@@ -45,13 +45,13 @@ fn main() {
     println!("largest difference to the textbook: mean {:.1e}, covariance {:.1e}", gaps[0], gaps[1]);
     assert!(gaps.iter().all(|gap| *gap < 1e-11));
 
-    // The most likely ones are the mean and the covariance of the data: no slope is left there.
+    // The most likely ones are the mean and the covariance of the data: the gradient vanishes there.
     let sample_mean = data.mean_over(0);
     let deviation = &data - &sample_mean;
     let best = (sample_mean, deviation.transpose().matmul(&deviation) / 200.0);
     let (of_mean, of_covariance) = grad(likelihood)(&best);
     let left = f64::max(largest(&of_mean), largest(&of_covariance));
-    println!("largest slope at the estimate: {left:.1e}");
+    println!("largest gradient component at the estimate: {left:.1e}");
     assert!(left < 1e-9);
 
     let certificate = certify_tensors(likelihood, &at, Key::new(2)).expect("it can be evaluated");

@@ -38,11 +38,11 @@ fn main() {
     let (x, y) = (normal(1, &[256, 64], 1.0), normal(2, &[256, 10], 1.0));
     let weights = (normal(3, &[64, 128], 0.1), normal(4, &[128, 10], 0.1));
     let layers = compile(|weights: &Weights| {
-        let (loss, slope) = value_and_grad(|(first, second): &Weights| {
+        let (loss, gradient) = value_and_grad(|(first, second): &Weights| {
             let hidden = x.matmul(first).tanh();
             (hidden.matmul(second) - &y).square().mean()
         })(weights);
-        (loss, &weights.0 - slope.0 * 0.1, &weights.1 - slope.1 * 0.1)
+        (loss, &weights.0 - gradient.0 * 0.1, &weights.1 - gradient.1 * 0.1)
     });
     let explanation = layers.explain(&weights).unwrap_or_else(|error| panic!("{error}"));
     tell("A training step of two layers", "layers", &explanation);

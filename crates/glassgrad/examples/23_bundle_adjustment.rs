@@ -133,7 +133,7 @@ fn main() -> Result<(), Error> {
     draw(&truth, &start, &found.point, &found.rounds.iter().map(|round| round.gradient_norm).collect::<Vec<_>>())
 }
 
-fn draw(truth: &Scene, start: &Scene, end: &Scene, slopes: &[f64]) -> Result<(), Error> {
+fn draw(truth: &Scene, start: &Scene, end: &Scene, gradient_norms: &[f64]) -> Result<(), Error> {
     let from_above = |scene: &Scene| -> Result<Vec<(f64, f64)>, Error> {
         let numbers = scene.points.to_vec::<f64>()?;
         Ok(numbers.chunks_exact(3).take(60).map(|point| (point[0], point[2])).collect())
@@ -144,14 +144,16 @@ fn draw(truth: &Scene, start: &Scene, end: &Scene, slopes: &[f64]) -> Result<(),
         .dots("where they are", from_above(truth)?)
         .dots("where they are found", from_above(end)?)
         .legend_at(Corner::UpperRight);
-    let slopes: Vec<(f64, f64)> = slopes.iter().enumerate().map(|(round, slope)| (round as f64, *slope)).collect();
-    let (low, high) = slopes.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), (_, y)| (low.min(*y), high.max(*y)));
+    let gradient_norms: Vec<(f64, f64)> =
+        gradient_norms.iter().enumerate().map(|(round, norm)| (round as f64, *norm)).collect();
+    let (low, high) =
+        gradient_norms.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), (_, y)| (low.min(*y), high.max(*y)));
     let descent = Panel::new(
         "length of the gradient",
-        linear("round", 0.0..slopes.len() as f64),
+        linear("round", 0.0..gradient_norms.len() as f64),
         logarithmic("‖Jᵀr‖", low / 3.0..high * 3.0),
     )
-    .path("", slopes);
+    .path("", gradient_norms);
     save("bundle_adjustment", &[before, after, descent]);
     Ok(())
 }

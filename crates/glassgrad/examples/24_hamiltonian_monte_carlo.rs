@@ -74,7 +74,7 @@ struct Chain {
 
 /// A chain from a point on. A quarter as many rounds again come before what is kept, and find the step.
 fn chain(potential: Potential, mass: &dyn Mass, start: &[f64], random: &mut Random) -> Result<Chain, Error> {
-    let (mut place, (mut height, mut slope)) = (start.to_vec(), potential(start)?);
+    let (mut place, (mut height, mut gradient)) = (start.to_vec(), potential(start)?);
     let (mut step, mut draws, mut accepted) = (0.1, Vec::new(), 0.0);
     for round in 0..DRAWS + DRAWS / 4 {
         let adapting = round < DRAWS / 4;
@@ -82,20 +82,20 @@ fn chain(potential: Potential, mass: &dyn Mass, start: &[f64], random: &mut Rand
         let energy = height + 0.5 * inner(&momentum, &mass.velocity(&momentum)?);
         // Steps of different lengths, so that no orbit closes.
         let length = step * random.uniform(0.8, 1.2);
-        let (mut there, mut height_there, mut slope_there) = (place.clone(), height, slope.clone());
+        let (mut there, mut height_there, mut gradient_there) = (place.clone(), height, gradient.clone());
         for _ in 0..STEPS {
-            momentum.iter_mut().zip(&slope_there).for_each(|(p, g)| *p -= 0.5 * length * g);
+            momentum.iter_mut().zip(&gradient_there).for_each(|(p, g)| *p -= 0.5 * length * g);
             let velocity = mass.velocity(&momentum)?;
             there.iter_mut().zip(&velocity).for_each(|(x, v)| *x += length * v);
-            (height_there, slope_there) = potential(&there)?;
-            momentum.iter_mut().zip(&slope_there).for_each(|(p, g)| *p -= 0.5 * length * g);
+            (height_there, gradient_there) = potential(&there)?;
+            momentum.iter_mut().zip(&gradient_there).for_each(|(p, g)| *p -= 0.5 * length * g);
         }
         let energy_there = height_there + 0.5 * inner(&momentum, &mass.velocity(&momentum)?);
         let chance = (energy - energy_there).exp().min(1.0);
         // What is not a number was a step too far.
         let chance = if chance.is_nan() { 0.0 } else { chance };
         if random.uniform(0.0, 1.0) < chance {
-            (place, height, slope) = (there, height_there, slope_there);
+            (place, height, gradient) = (there, height_there, gradient_there);
         }
         if adapting {
             step *= (0.05 * (chance - ACCEPTED)).exp();
@@ -151,8 +151,8 @@ fn main() -> Result<(), Error> {
 
     let compiled = compile(value_and_grad(energy));
     let potential = |place: &[f64]| -> Result<(f64, Vec<f64>), Error> {
-        let (height, slope) = compiled.call(&Tensor::from(place.to_vec()))?;
-        Ok((height.item()?, slope.to_vec::<f64>()?))
+        let (height, gradient) = compiled.call(&Tensor::from(place.to_vec()))?;
+        Ok((height.item()?, gradient.to_vec::<f64>()?))
     };
     let lower = hessian.to_dense()?.cholesky().to_vec::<f64>()?;
     let curvature = Curvature { lower, factored: hessian.factor()? };

@@ -51,8 +51,8 @@ fn main() {
     let network: Network = (Recurrent::new(Gru::new(key.fold(0), 2, 32)), Linear::new(key.fold(1), 32, 1));
     let optimizer = Optimizer::adam(5e-3).clip_norm(1.0);
     let step = compile(|((network, state), batch): &((Network, _), Sequences)| {
-        let (value, slope) = value_and_grad(|network: &Network| wrong(network, batch))(network);
-        (optimizer.update(network, &slope, state), value)
+        let (value, gradient) = value_and_grad(|network: &Network| wrong(network, batch))(network);
+        (optimizer.update(network, &gradient, state), value)
     });
     let mut moment = (network.map(Tensor::clone), optimizer.init(&network));
     for number in 0..=1500 {

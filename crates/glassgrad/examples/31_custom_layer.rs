@@ -48,8 +48,8 @@ fn main() {
     let optimizer = Optimizer::adam(3e-3);
     let step = compile(|((network, state), (x, y)): &((Network, _), (Tensor, Tensor))| {
         let wrong = |network: &Network| loss::mse(&network.apply(x), y).mean();
-        let (value, slope) = value_and_grad(wrong)(network);
-        (optimizer.update(network, &slope, state), value)
+        let (value, gradient) = value_and_grad(wrong)(network);
+        (optimizer.update(network, &gradient, state), value)
     });
     let mut moment = (network.map(Tensor::clone), optimizer.init(&network));
     let mut last = f64::NAN;

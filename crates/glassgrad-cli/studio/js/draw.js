@@ -1,4 +1,4 @@
-// Draw a digit, and see what a network makes of it.
+// Draw a digit: prediction, class probabilities and saliency map.
 
 import { get, post } from "./api.js";
 import { byId, h, options, setText } from "./dom.js";
@@ -62,7 +62,7 @@ async function question() {
   isChanged = false;
   const pixels = context.getImageData(0, 0, SIDE, SIDE).data;
   const ink = Array.from({ length: SIDE * SIDE }, (_, k) => pixels[4 * k + 3]);
-  const got = await run.look({ at: "drawn", ink, from: [SIDE, SIDE], class: shown.value === "" ? null : Number(shown.value) });
+  const got = await run.inspect({ at: "drawn", ink, from: [SIDE, SIDE], class: shown.value === "" ? null : Number(shown.value) });
   isAsking = false;
   if (got && !got.error) show(got);
   setText(byId("draw-problem"), got?.error?.message ?? "");
@@ -76,9 +76,11 @@ function show(got) {
   setText(byId("draw-predicted"), isEmpty ? "–" : got.names[got.predicted]);
   // An empty canvas has no prediction.
   byId("draw-shares").replaceChildren(...(isEmpty ? [] : [bars(got.names, got.shares, got.predicted)]));
-  byId("draw-seen").replaceChildren(bitmap(got.width, got.height, grey(bytes(got.pixels)), { role: "img", "aria-label": "Network input" }));
-  byId("draw-gradient").replaceChildren(bitmap(got.width, got.height, signed(bytes(got.gradients)), { role: "img", "aria-label": "Saliency map" }));
-  setText(byId("draw-about"), `Blue: ink there raises the score of “${got.names[got.class]}”; orange: lowers it. The largest gradient is ${short(got.scale)}.`);
+  byId("draw-input").replaceChildren(bitmap(got.width, got.height, grey(bytes(got.pixels)), { role: "img", "aria-label": "Network input" }));
+  const saliency = bitmap(got.width, got.height, signed(bytes(got.gradients)), { role: "img", "aria-label": "Saliency map" });
+  byId("draw-saliency").hidden = isEmpty;
+  byId("draw-gradient").replaceChildren(...(isEmpty ? [] : [saliency]));
+  setText(byId("draw-about"), isEmpty ? "" : `Blue: ink there raises the score of “${got.names[got.class]}”; orange: lowers it. The largest gradient is ${short(got.scale)}.`);
 }
 
 function ink(x, y, from = null) {

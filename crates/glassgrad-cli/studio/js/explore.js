@@ -182,7 +182,7 @@ function showComparison(got) {
     scroll(h("table", { id: "ways" }, head("", "Finite differences", "Symbolic", "Automatic"), h("tbody", {}, ...ways))),
     h("h3", {}, "Symbolic derivatives"), ...formulas,
     h("div", { class: "pair" }, errors(got.finite_difference_errors),
-      scroll(h("table", {}, h("caption", {}, "Size of symbolic derivatives, in operations"), head("Order", "Written out", "Shared"), h("tbody", {}, ...growth)))));
+      scroll(h("table", {}, h("caption", {}, "Size of symbolic derivatives (operations)"), head("Order", "Expression tree", "DAG"), h("tbody", {}, ...growth)))));
 }
 
 function setMode(mode) {

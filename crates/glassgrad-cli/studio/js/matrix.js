@@ -47,6 +47,9 @@ async function question() {
   if (start !== null && start !== undefined) text.paint(start, end);
 }
 
+// Text with a_b as a with the subscript b.
+const subscripts = (text) => text.split(/(_\w+)/).map((part) => (part.startsWith("_") ? h("sub", {}, part.slice(1)) : part));
+
 const typeset = (markup, plain) => (markup ? math(markup, true) : h("code", {}, plain));
 
 function show(got, state) {
@@ -57,11 +60,11 @@ function show(got, state) {
   work.replaceChildren(
     h("section", { class: "card" }, h("h2", {}, "Function"), h("div", { class: "formula scroll", tabindex: "0" }, typeset(got.math.expression, state.e)),
       h("p", { class: "note" }, `A ${got.shape}`)),
-    h("section", { class: "card", "aria-label": "Derivative" }, h("h2", {}, "Derivative ", got.derivative),
-      notation("Matrix notation", "matrix", got.math.matrix, got.matrix) || h("p", { class: "note" }, "It is no product of matrices and vectors; the indices say what it is."),
+    h("section", { class: "card", "aria-label": "Derivative" }, h("h2", {}, "Derivative ", ...subscripts(got.derivative)),
+      notation("Matrix notation", "matrix", got.math.matrix, got.matrix) || h("p", { class: "note" }, "The derivative is not a product of matrices and vectors; see the index notation."),
       notation("Einstein notation", "einstein", got.math.einstein, got.einstein),
       h("details", {}, h("summary", {}, "Ricci notation and LaTeX"), h("p", {}, h("code", {}, got.ricci)), h("p", {}, h("code", {}, got.latex)))),
-    h("section", { class: "card", "aria-label": "Size" }, h("h2", {}, "Dense against compressed"), h("p", { class: "note" }, sizes ? `At ${sizes}: ${got.structure}` : got.structure),
+    h("section", { class: "card", "aria-label": "Size" }, h("h2", {}, "Storage: dense and compressed"), h("p", { class: "note" }, sizes ? `At ${sizes}: ${got.structure}` : got.structure),
       bars(got), h("ul", { class: "arrays" }, ...held)),
     checks(got), ledger(got.steps));
 }
@@ -88,9 +91,9 @@ const deviation = (value) => (Number(value) === 0 ? "0" : Number(value).toExpone
 function checks({ agreement, disagreement }) {
   const rows = [["finite differences", agreement.finite_differences], ["nested modes", agreement.nested], ["matrix notation, read back", agreement.matrix]];
   const row = ([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "n" }, deviation(value)));
-  return h("section", { class: "card", "aria-label": "Checks" }, h("h2", {}, "Checked at a random point"),
-    disagreement ? h("p", { class: "verdict wrong" }, disagreement) : h("p", { class: "verdict right" }, "All ways to compute it agree."),
-    h("div", { class: "scroll", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Against"), h("th", { scope: "col" }, "Deviation"))),
+  return h("section", { class: "card", "aria-label": "Checks" }, h("h2", {}, "Verification at a random point"),
+    disagreement ? h("p", { class: "verdict wrong" }, disagreement) : h("p", { class: "verdict right" }, "All methods agree."),
+    h("div", { class: "scroll", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Compared with"), h("th", { scope: "col" }, "Deviation"))),
       h("tbody", {}, ...rows.filter(([, value]) => value !== null).map(row)))));
 }
 

@@ -25,7 +25,7 @@ let phase = null;
 let kept = {};
 // Curves of other runs, by number, to compare with.
 const beside = new Map();
-const inside = new Inside((asked) => run?.look(asked));
+const inside = new Inside((asked) => run?.inspect(asked));
 
 export async function open(given) {
   const { run: id, ...rest } = given;
@@ -117,8 +117,8 @@ byId("train-load").addEventListener("change", async (event) => {
   if (!answer.error) { attach(answer.id); remember(); list(); }
   tellProblem(answer.error?.message ?? answer.warnings?.join(" "));
 });
-byId("train-look").addEventListener("click", async () => {
-  const answer = await run?.look({ at: "surface" });
+byId("surface-compute").addEventListener("click", async () => {
+  const answer = await run?.inspect({ at: "surface" });
   if (!answer) return;
   byId("train-surface").replaceChildren(answer.error ? h("p", { class: "problem" }, answer.error.message) : views.surface(answer));
 });
@@ -135,7 +135,7 @@ function changed(fresh, latest) {
 function show(kind) {
   const { about, [kind]: sent } = run.latest;
   const own = (kept[kind] ??= {});
-  const rendered = views[kind]({ fixed: about.views[kind], seen: sent.seen, kept: own, choose: (asked) => inside.choose(asked) });
+  const rendered = views[kind]({ fixed: about.views[kind], data: sent.data, kept: own, choose: (asked) => inside.choose(asked) });
   if (!rendered) return;
   let card = byId(`view-${kind}`);
   if (!card) {
@@ -211,7 +211,7 @@ async function list() {
       h("span", { class: "acts" },
         isOwn ? null : act("Open", async () => { attach(one.id); remember(); }),
         isOwn ? null : act(beside.has(one.id) ? "Remove" : "Compare", () => compare(one, name)),
-        act(one.kept ? "Pinned" : "Pin", () => post(`/api/runs/${one.id}/order`, { do: "keep", kept: !one.kept }), { "aria-pressed": String(one.kept) }),
+        act(one.pinned ? "Pinned" : "Pin", () => post(`/api/runs/${one.id}/command`, { do: "pin", pinned: !one.pinned }), { "aria-pressed": String(one.pinned) }),
         file("model", "Model"), file("report", "Report"), file("history", "CSV"),
         act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
   };

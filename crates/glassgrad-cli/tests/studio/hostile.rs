@@ -271,7 +271,7 @@ fn numbers_out_of_range_are_refused_and_no_run_is_lost() {
     }
     let run = studio.ask("/api/runs", &json!({ "data": "moons", "options": { "epochs": 1000 }, "paused": true }))["id"]
         .clone();
-    let tell = |order: serde_json::Value| studio.ask(&format!("/api/runs/{run}/order"), &order);
+    let tell = |order: serde_json::Value| studio.ask(&format!("/api/runs/{run}/command"), &order);
     for rate in [json!(1e308), json!(-1)] {
         let answer = tell(json!({ "do": "rate", "rate": rate }));
         assert!(answer["error"]["message"].as_str().is_some_and(|text| text.starts_with("rate: ")), "{answer}");
@@ -289,7 +289,8 @@ fn numbers_out_of_range_are_refused_and_no_run_is_lost() {
         assert!(began.elapsed() < Duration::from_secs(60), "{state}");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let looked = studio.ask(&format!("/api/runs/{run}/look"), &json!({ "at": "sample", "part": "test", "index": 0 }));
+    let looked =
+        studio.ask(&format!("/api/runs/{run}/inspect"), &json!({ "at": "sample", "part": "test", "index": 0 }));
     assert!(looked["error"].is_null(), "{looked}");
     is_well(&studio);
 }

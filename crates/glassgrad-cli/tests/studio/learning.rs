@@ -81,7 +81,7 @@ fn a_network_learns_while_it_is_watched() {
     let latest = sent(&studio, run);
     assert_eq!(text(browser, "#state-test"), latest["state"]["test"]["shown"].as_str().expect("a text"));
     assert!(latest["state"]["test"]["number"].as_f64() >= Some(0.99), "{}", latest["state"]);
-    let right = latest["confusion"]["seen"]["right"].as_u64().expect("a count");
+    let right = latest["confusion"]["data"]["right"].as_u64().expect("a count");
     assert_eq!(text(browser, "#view-confusion caption"), format!("{right} of 500 correct"));
     assert_eq!(browser.evaluate("document.querySelectorAll('#view-boundary circle').length"), 1000);
     // The boundary is seen: the two corners that belong to different moons have different colours.
@@ -89,7 +89,7 @@ fn a_network_learns_while_it_is_watched() {
         "(() => { const canvas = document.querySelector('#view-boundary canvas'); const colour = (x, y) => [...canvas.getContext('2d').getImageData(x, y, 1, 1).data]; return [colour(2, 2), colour(canvas.width - 3, canvas.height - 3)]; })()",
     );
     assert_ne!(corners[0], corners[1], "{corners}");
-    click(browser, "#train-look");
+    click(browser, "#surface-compute");
     browser.until("document.querySelector('#train-surface .way') !== null");
     picture(browser, "studio-train", 1300);
 
@@ -97,7 +97,7 @@ fn a_network_learns_while_it_is_watched() {
     browser.evaluate("document.querySelector('#view-weights canvas.matrix').dispatchEvent(new MouseEvent('click', { clientX: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().left + 2, clientY: document.querySelector('#view-weights canvas.matrix').getBoundingClientRect().top + 2 }))");
     browser.until("document.querySelector('#inside .chain .last b') !== null");
     let question = json!({ "at": "weight", "path": "layers.0.weight", "place": [0, 0] });
-    let weight = studio.ask(&format!("/api/runs/{run}/look"), &question);
+    let weight = studio.ask(&format!("/api/runs/{run}/inspect"), &question);
     assert_eq!(text(browser, "#inside .chain .last b"), weight["shown"]["after"].as_str().expect("a text"));
     assert_eq!(text(browser, "#inside .chain .first b"), weight["shown"]["gradient"].as_str().expect("a text"));
     // The tabs, by keys.
@@ -173,7 +173,7 @@ fn models_are_kept_exported_loaded_and_compared() {
     browser.until(&format!("Number(new URLSearchParams(location.hash.split('?')[1]).get('run')) > {first}"));
     browser.until("document.getElementById('state-phase').textContent === 'paused'");
     let second = run_of(browser);
-    let [weights, loaded] = [first, second].map(|run| sent(&studio, run)["weights"]["seen"].clone());
+    let [weights, loaded] = [first, second].map(|run| sent(&studio, run)["weights"]["data"].clone());
     assert_eq!(weights, loaded, "the network is the one that left");
     // Keep the first, and draw its curves beside those of the second.
     browser.until("document.querySelectorAll('#train-runs > li').length === 2");
@@ -184,7 +184,7 @@ fn models_are_kept_exported_loaded_and_compared() {
     };
     browser.evaluate(&format!("{}.click()", button(0, "Pin")));
     browser.until(&format!("{} !== undefined", button(0, "Pinned")));
-    assert_eq!(studio.request("GET", "/api/runs", &[], "").json()["runs"][0]["kept"], true);
+    assert_eq!(studio.request("GET", "/api/runs", &[], "").json()["runs"][0]["pinned"], true);
     browser.press(".");
     browser.until("document.getElementById('state-step').textContent === '1'");
     browser.evaluate(&format!("{}.click()", button(0, "Compare")));
@@ -225,7 +225,8 @@ fn a_digit_is_drawn_and_predicted() {
     assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 10);
     // The same drawing, asked by a script: the page has computed nothing of its own.
     let ink = browser.evaluate("(() => { const pad = document.getElementById('draw-pad'); const data = pad.getContext('2d').getImageData(0, 0, 112, 112).data; return Array.from({ length: 112 * 112 }, (_, k) => data[4 * k + 3]); })()");
-    let drawn = studio.ask(&format!("/api/runs/{run}/look"), &json!({ "at": "drawn", "ink": ink, "from": [112, 112] }));
+    let drawn =
+        studio.ask(&format!("/api/runs/{run}/inspect"), &json!({ "at": "drawn", "ink": ink, "from": [112, 112] }));
     let predicted = drawn["predicted"].as_u64().expect("a class") as usize;
     assert_eq!(drawn["names"][predicted], "1");
     let share = format!("{:.1} %", 100.0 * drawn["shares"][predicted].as_f64().expect("a share"));
@@ -268,7 +269,7 @@ fn the_pages_of_learning_fit_and_can_be_read() {
             format!("#/train?run={digits}"),
             "document.querySelectorAll('#view-images .digit').length === 20 && document.querySelector('#view-confusion') !== null",
         ),
-        (format!("#/draw?run={digits}"), "document.querySelector('#draw-seen canvas') !== null"),
+        (format!("#/draw?run={digits}"), "document.querySelector('#draw-input canvas') !== null"),
     ];
     for (hash, condition) in &pages {
         for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (360, "dark")] {

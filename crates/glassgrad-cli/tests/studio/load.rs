@@ -17,7 +17,7 @@ const UNWATCHED: Duration = Duration::from_secs(10);
 
 fn steps(studio: &Studio, run: u64) -> u64 {
     // A pause, so that the published state is current, and not half a second old.
-    studio.ask(&format!("/api/runs/{run}/order"), &json!({ "do": "pause" }));
+    studio.ask(&format!("/api/runs/{run}/command"), &json!({ "do": "pause" }));
     loop {
         let state = studio.request("GET", &format!("/api/runs/{run}"), &[], "").json()["state"].clone();
         if state["phase"] == "paused" {
@@ -53,7 +53,7 @@ fn a_run_that_is_watched_for_ten_minutes() {
                 is_watched.then(|| Socket::open(&studio, &format!("/api/runs/{run}/stream"), None).expect("a stream"));
             let before = steps(&studio, run);
             let begin = Instant::now();
-            studio.ask(&format!("/api/runs/{run}/order"), &json!({ "do": "go" }));
+            studio.ask(&format!("/api/runs/{run}/command"), &json!({ "do": "go" }));
             match &mut socket {
                 Some(socket) => {
                     while begin.elapsed() < WATCHED {

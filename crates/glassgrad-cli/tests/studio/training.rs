@@ -35,11 +35,11 @@ fn until(studio: &Studio, id: u64, phase: &str) -> Value {
 }
 
 fn command(studio: &Studio, id: u64, order: &Value) -> Value {
-    studio.ask(&format!("/api/runs/{id}/order"), order)
+    studio.ask(&format!("/api/runs/{id}/command"), order)
 }
 
 fn look(studio: &Studio, id: u64, question: &Value) -> Value {
-    studio.ask(&format!("/api/runs/{id}/look"), question)
+    studio.ask(&format!("/api/runs/{id}/inspect"), question)
 }
 
 /// What `glassgrad train` makes of the same settings.
@@ -62,7 +62,7 @@ fn a_run_learns_what_the_command_learns() {
     for view in ["boundary", "confusion", "weights", "histograms"] {
         assert_eq!(all[view]["step"], end["step"], "{view} is the one at the end");
     }
-    let right: u64 = all["confusion"]["seen"]["right"].as_u64().expect("a count");
+    let right: u64 = all["confusion"]["data"]["right"].as_u64().expect("a count");
     assert_eq!(right as f64 / 500.0, end["test"]["number"].as_f64().expect("a number"));
 }
 
@@ -98,7 +98,7 @@ fn a_run_is_paused_stepped_slowed_and_stopped() {
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(state(&studio, id), end, "what was stopped stays so");
     for wrong in [json!({ "do": "rate", "rate": -1 }), json!({ "do": "rate", "rate": "x" }), json!({ "do": "dance" })] {
-        let answer = studio.request("POST", &format!("/api/runs/{id}/order"), &[], &wrong.to_string());
+        let answer = studio.request("POST", &format!("/api/runs/{id}/command"), &[], &wrong.to_string());
         assert!(answer.json()["error"]["message"].is_string(), "{wrong}: {}", answer.body);
     }
     assert_eq!(studio.request("GET", "/api/runs/77", &[], "").status, 404);
@@ -175,7 +175,7 @@ fn models_leave_and_come_back() {
     let answer = studio.send_bytes("/api/models", &bytes);
     let loaded = answer["id"].as_u64().unwrap_or_else(|| panic!("{answer}"));
     assert_eq!(until(&studio, loaded, "paused")["step"], 0);
-    let of = |id: u64| studio.request("GET", &format!("/api/runs/{id}"), &[], "").json()["boundary"]["seen"].clone();
+    let of = |id: u64| studio.request("GET", &format!("/api/runs/{id}"), &[], "").json()["boundary"]["data"].clone();
     assert_eq!(of(loaded), of(id), "it tells the same");
     let report = studio.request("GET", &format!("/api/runs/{id}/report"), &[], "");
     assert!(report.body.contains("<html") && report.head.contains("attachment"), "{}", report.head);
@@ -275,7 +275,7 @@ fn those_who_watch_see_it_happen_and_those_who_leave_free_it() {
         socket.until("about", |about| about["numbers"] == 354);
         let first = socket.until("state", |_| true)["step"].as_u64();
         socket.until("state", |state| state["step"].as_u64() > first);
-        socket.until("boundary", |seen| seen["seen"]["class"].is_string());
+        socket.until("boundary", |seen| seen["data"]["class"].is_string());
         socket.until("curves", |curves| curves["training"]["at"].as_array().is_some_and(|list| !list.is_empty()));
     }
     std::thread::sleep(Duration::from_secs(2));
@@ -289,7 +289,7 @@ fn those_who_watch_see_it_happen_and_those_who_leave_free_it() {
     }
     // What is kept stays, and who frees it tells everyone.
     let id = begin(&studio, &json!({ "data": "moons", "options": { "epochs": 2 } }));
-    command(&studio, id, &json!({ "do": "keep", "kept": true }));
+    command(&studio, id, &json!({ "do": "pin", "pinned": true }));
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(state(&studio, id)["phase"], "finished");
     let mut socket = Socket::open(&studio, &format!("/api/runs/{id}/stream"), None).expect("a stream");

@@ -350,8 +350,8 @@ fn rule(name: &'static str, parts: &[Part], before: &[usize]) -> &'static str {
         ones |= einsum.output.iter().any(|label| !einsum.operands.iter().any(|own| own.contains(label)));
     }
     match (name, deltas, ones) {
-        ("a delta is contracted", false, true) => "ones are multiplied",
-        ("a delta is contracted", false, false) => "a product becomes part of another",
+        ("contract a Kronecker delta", false, true) => "drop a factor of ones",
+        ("contract a Kronecker delta", false, false) => "flatten nested products",
         _ => name,
     }
 }

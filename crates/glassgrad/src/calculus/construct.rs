@@ -47,7 +47,11 @@ impl Algebra {
             _ => self.intern_product(flat, dtype),
         };
         if dissolved {
-            self.note("a delta is contracted", |algebra| (print::product(algebra, &written), vec![written]), result);
+            self.note(
+                "contract a Kronecker delta",
+                |algebra| (print::product(algebra, &written), vec![written]),
+                result,
+            );
         }
         result
     }

@@ -11,7 +11,7 @@ use super::algebra::Product;
 /// let v = Tensor::from([[1.0, 2.0], [3.0, 4.0]]).named("V");
 /// let f = |u: &Tensor| u.matmul(&v.transpose()).square().sum();
 /// let steps = calculus::hessian(f).derivation(&Tensor::zeros([2, 2]).cast(v.dtype())).unwrap();
-/// assert!(steps.iter().any(|step| step.rule == "a delta is contracted"));
+/// assert!(steps.iter().any(|step| step.rule == "contract a Kronecker delta"));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {

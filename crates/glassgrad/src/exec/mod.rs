@@ -186,3 +186,22 @@ pub(crate) fn check_bindings(program: &Program, inputs: &[Input<'_>], outputs: &
         }
     }
 }
+
+/// Binds an array to an output of a launch that [`check_bindings`] accepted: a new result is returned, others replace the array of the
+/// output or of the overwritten input.
+pub(crate) fn bind_result(array: Array, output: &mut Output<'_>, inputs: &mut [Input<'_>]) -> Option<Array> {
+    match output {
+        Output::New => Some(array),
+        Output::Into(target) => {
+            **target = array;
+            None
+        }
+        Output::AliasInput(input) => {
+            let Input::Overwrite(target) = &mut inputs[*input] else {
+                unreachable!("an output that aliases an input which is not overwritten");
+            };
+            **target = array;
+            None
+        }
+    }
+}

@@ -219,7 +219,7 @@ fn the_derivation_is_reported_step_by_step_on_request() {
     let (t, v) = (matrix(1, 4, 4).named("T"), matrix(2, 4, 2).named("V"));
     let f = |u: &Tensor| (&t - u.matmul(&v.transpose())).square().sum();
     let steps = calculus::hessian(f).derivation(&matrix(3, 4, 2)).unwrap();
-    let last = steps.iter().rfind(|step| step.rule == "a delta is contracted").unwrap();
+    let last = steps.iter().rfind(|step| step.rule == "contract a Kronecker delta").unwrap();
     assert!(last.after.ends_with("2·V_mj V_ml δ_ik"), "{last}");
     assert!(steps.iter().all(|step| step.before != step.after));
     assert!(steps.iter().any(|step| step.flops_after < step.flops_before), "{}", steps[0]);

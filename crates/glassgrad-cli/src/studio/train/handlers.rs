@@ -47,9 +47,9 @@ pub(in crate::studio) fn routes(registry: Arc<Registry>, workers: Workers) -> Ro
         .route("/api/runs", get(list).post(begin))
         .route("/api/models", post(load))
         .route("/api/runs/{id}", get(seen).delete(free))
-        .route("/api/runs/{id}/order", post(command))
+        .route("/api/runs/{id}/command", post(command))
         .route("/api/runs/{id}/stream", get(watch))
-        .route("/api/runs/{id}/look", post(inspected))
+        .route("/api/runs/{id}/inspect", post(inspected))
         .route("/api/runs/{id}/model", get(export))
         .route("/api/runs/{id}/report", get(reported))
         .route("/api/runs/{id}/history", get(history))
@@ -144,7 +144,7 @@ enum Instruction {
     Stop,
     Rate { rate: f64 },
     Pace { pace: Option<f64> },
-    Keep { kept: bool },
+    Pin { pinned: bool },
 }
 
 async fn command(State(app): State<AppState>, Path(id): Path<u64>, instruction: api::Body<Instruction>) -> Response {
@@ -169,8 +169,12 @@ async fn command(State(app): State<AppState>, Path(id): Path<u64>, instruction: 
             Ok(()) => Command::Pace(pace),
             Err(failure) => return Json(Refusal::from(failure).as_json()).into_response(),
         },
-        Instruction::Keep { kept } => {
-            return if app.registry.keep(id, kept) { Json(json!({ "kept": kept })).into_response() } else { gone(id) };
+        Instruction::Pin { pinned } => {
+            return if app.registry.pin(id, pinned) {
+                Json(json!({ "pinned": pinned })).into_response()
+            } else {
+                gone(id)
+            };
         }
     };
     if app.registry.send(id, command) { Json(json!({ "id": id })).into_response() } else { gone(id) }

@@ -36,8 +36,8 @@ struct Run {
     broadcast: Arc<Broadcast>,
     about: Value,
     bytes: usize,
-    /// Whether it is pinned: kept without watchers.
-    kept: bool,
+    /// Whether it is pinned: not deleted when no page shows it.
+    pinned: bool,
 }
 
 /// Memory that is held until this is dropped.
@@ -111,7 +111,7 @@ impl Registry {
         let broadcast = Arc::new(Broadcast::new());
         let about = json!({ "settings": study.settings, "title": study.task.about.title });
         let commands = runner::start(study, Arc::clone(&broadcast), pace, paused)?;
-        runs.insert(*number, Run { commands, broadcast, about, bytes, kept: false });
+        runs.insert(*number, Run { commands, broadcast, about, bytes, pinned: false });
         Ok(*number)
     }
 
@@ -136,9 +136,9 @@ impl Registry {
         self.runs().1.values().filter(|run| run.broadcast.is_running()).count() < MOST_RUNNING
     }
 
-    pub(super) fn keep(&self, id: u64, kept: bool) -> bool {
+    pub(super) fn pin(&self, id: u64, pinned: bool) -> bool {
         self.runs().1.get_mut(&id).is_some_and(|run| {
-            run.kept = kept;
+            run.pinned = pinned;
             true
         })
     }
@@ -153,7 +153,7 @@ impl Registry {
         let line = |(id, run): (&u64, &Run)| {
             let mut about = run.about.clone();
             about["id"] = (*id).into();
-            about["kept"] = run.kept.into();
+            about["pinned"] = run.pinned.into();
             about["watched"] = run.broadcast.is_watched().into();
             about["state"] = run.broadcast.one("state");
             about
@@ -165,7 +165,7 @@ impl Registry {
     pub(in crate::studio) async fn collect_garbage(self: Arc<Registry>) {
         loop {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            self.runs().1.retain(|_, run| run.kept || run.broadcast.touched().elapsed() <= self.linger);
+            self.runs().1.retain(|_, run| run.pinned || run.broadcast.touched().elapsed() <= self.linger);
         }
     }
 }

@@ -9,8 +9,8 @@ import { short } from "./plot.js";
 const TABS = { weight: "Weight update", sample: "Example", graph: "Computation graph", passes: "Compiler passes", audit: "Gradient audit" };
 
 export class Inside {
-  constructor(look) {
-    this.look = look;
+  constructor(inspect) {
+    this.inspect = inspect;
     this.host = byId("inside");
     this.asked = { weight: null, sample: { part: "test", index: 0 }, graph: {}, passes: {}, audit: {} };
     this.tab = "weight";
@@ -72,7 +72,7 @@ export class Inside {
     this.mark();
     if (!this.asked[name]) return;
     this.body.setAttribute("aria-busy", "true");
-    const answer = await this.look({ at: name, ...this.asked[name] });
+    const answer = await this.inspect({ at: name, ...this.asked[name] });
     if (!answer || this.tab !== name) return;
     this.body.setAttribute("aria-busy", "false");
     this.body.replaceChildren(...(answer.error ? [this.chooser(name), h("p", { class: "problem", role: "alert" }, answer.error.help ? `${answer.error.message}: ${answer.error.help}` : answer.error.message)] : [this.chooser(name), this[name](answer)]));

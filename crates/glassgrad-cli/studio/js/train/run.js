@@ -38,11 +38,11 @@ export class Run {
   }
 
   order(command) {
-    return post(`/api/runs/${this.id}/order`, command);
+    return post(`/api/runs/${this.id}/command`, command);
   }
 
-  look(asked) {
-    return ask(`/api/runs/${this.id}/look`, asked);
+  inspect(request) {
+    return ask(`/api/runs/${this.id}/inspect`, asked);
   }
 
   leave() {

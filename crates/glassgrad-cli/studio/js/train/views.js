@@ -1,6 +1,6 @@
-// What is seen of a network while it learns: a function for each view, from what the server has sent to elements.
+// What is data of a network while it learns: a function for each view, from what the server has sent to elements.
 //
-// `fixed` is what was sent once, `seen` what is sent repeatedly. `choose` is called with the selected item.
+// `fixed` is what was sent once, `data` what is sent repeatedly. `choose` is called with the selected item.
 
 import { counted, h, svg, table } from "../dom.js";
 import { bitmap, bytes, classes, grey, heat, repaint, signed } from "./paint.js";
@@ -15,8 +15,8 @@ export const VIEWS = {
 const percent = (part) => `${(100 * part).toFixed(part > 0.0995 ? 0 : 1)} %`;
 
 // The plane with its points. The canvas is kept, so that only colours change.
-export function boundary({ fixed, seen, kept, choose }) {
-  const [predicted, certainty] = [bytes(seen.class), bytes(seen.certainty)];
+export function boundary({ fixed, data, kept, choose }) {
+  const [predicted, certainty] = [bytes(data.class), bytes(data.certainty)];
   if (kept.canvas) {
     repaint(kept.canvas, classes(predicted, certainty));
     return null;
@@ -34,16 +34,16 @@ export function boundary({ fixed, seen, kept, choose }) {
     h("p", { class: "note" }, `${axis(fixed.features[0], fixed.across)}, ${axis(fixed.features[1], fixed.up)}. Dots are training examples, rings test examples. Click one to inspect it.`));
 }
 
-export function fitted({ fixed, seen }) {
-  const bands = seen.deviation ? seen.predicted.map((predicted, k) => ({ at: fixed.x, low: predicted.map((value, j) => value - seen.deviation[k][j]), high: predicted.map((value, j) => value + seen.deviation[k][j]), colour: k + 1 })) : [];
+export function fitted({ fixed, data }) {
+  const bands = data.deviation ? data.predicted.map((predicted, k) => ({ at: fixed.x, low: predicted.map((value, j) => value - data.deviation[k][j]), high: predicted.map((value, j) => value + data.deviation[k][j]), colour: k + 1 })) : [];
   const dots = fixed.training.y.flatMap((y, k) => [{ at: fixed.training.x, value: y, colour: k }, { at: fixed.test.x, value: fixed.test.y[k], colour: 9 }]);
-  return h("figure", {}, key([[1, seen.deviation ? "prediction ± standard deviation" : "prediction"], [0, "training"], [9, "test"]]),
-    plot({ label: "Prediction and examples", across: fixed.feature, up: fixed.names.join(", "), bands, dots, curves: seen.predicted.map((value, k) => ({ at: fixed.x, value, colour: k + 1 })) }));
+  return h("figure", {}, key([[1, data.deviation ? "prediction ± standard deviation" : "prediction"], [0, "training"], [9, "test"]]),
+    plot({ label: "Prediction and examples", across: fixed.feature, up: fixed.names.join(", "), bands, dots, curves: data.predicted.map((value, k) => ({ at: fixed.x, value, colour: k + 1 })) }));
 }
 
-export function images({ fixed, seen, choose }) {
+export function images({ fixed, data, choose }) {
   const one = (example, k) => {
-    const [predicted, shares] = [seen.predicted[k], seen.shares[k]];
+    const [predicted, shares] = [data.predicted[k], data.shares[k]];
     const isRight = predicted === example.class;
     const bars = h("ol", { class: "shares", "aria-hidden": "true" }, ...shares.map((share, place) => h("li", { class: place === predicted ? "predicted" : "" }, bar(share))));
     return h("button", { type: "button", class: `digit ${isRight ? "right" : "wrong"}`, onclick: () => choose?.({ part: "test", index: example.index }),
@@ -60,16 +60,16 @@ const bar = (share) => {
   return own;
 };
 
-export function errors({ fixed, seen }) {
-  const dots = fixed.true.map((at, k) => ({ at, value: seen.predicted[k], colour: k }));
+export function errors({ fixed, data }) {
+  const dots = fixed.true.map((at, k) => ({ at, value: data.predicted[k], colour: k }));
   const [low, high] = [Math.min(...fixed.true.flat()), Math.max(...fixed.true.flat())];
   return h("figure", {}, key(fixed.names.map((name, k) => [k, name])),
     plot({ label: "Predicted against actual", across: "actual", up: "predicted", dots, curves: [{ at: [low, high], value: [low, high], colour: 9, dashed: true }] }));
 }
 
-export function confusion({ fixed, seen }) {
-  const counts = new Map(seen.counts.map(([own, predicted, count]) => [`${own} ${predicted}`, count]));
-  const most = Math.max(1, ...seen.counts.map(([, , count]) => count));
+export function confusion({ fixed, data }) {
+  const counts = new Map(data.counts.map(([own, predicted, count]) => [`${own} ${predicted}`, count]));
+  const most = Math.max(1, ...data.counts.map(([, , count]) => count));
   const cell = (own, predicted) => {
     const count = counts.get(`${own} ${predicted}`) || 0;
     const td = h("td", { class: own === predicted ? "n same" : "n other" }, count ? String(count) : "·");
@@ -78,14 +78,14 @@ export function confusion({ fixed, seen }) {
   };
   const head = fixed.names.map((name) => h("th", { scope: "col" }, name));
   return h("figure", {}, h("div", { class: "scroll", tabindex: "0" }, h("table", { class: fixed.names.length > 6 ? "confusion many" : "confusion" },
-    h("caption", {}, `${seen.right} of ${fixed.examples} correct`),
+    h("caption", {}, `${data.right} of ${fixed.examples} correct`),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "actual \\ predicted"), ...head)),
     h("tbody", {}, ...fixed.names.map((name, own) => h("tr", {}, h("th", { scope: "row" }, name), ...fixed.names.map((_, predicted) => cell(own, predicted))))))));
 }
 
-export function weights({ seen, choose }) {
-  const units = seen.units && h("div", {}, h("h3", {}, seen.units.what === "kernels" ? "Kernels of the first layer" : "Weights of first-layer units"),
-    h("div", { class: "tiles" }, ...seen.units.tiles.map(({ cells }) => bitmap(seen.units.width, seen.units.height, signed(bytes(cells))))));
+export function weights({ data, choose }) {
+  const units = data.units && h("div", {}, h("h3", {}, data.units.what === "kernels" ? "Kernels of the first layer" : "Weights of first-layer units"),
+    h("div", { class: "tiles" }, ...data.units.tiles.map(({ cells }) => bitmap(data.units.width, data.units.height, signed(bytes(cells))))));
   const matrix = ({ path, shape, rows, columns, step, cells, scale }) => {
     const canvas = bitmap(columns, rows, signed(bytes(cells)), { class: "matrix" });
     canvas.style.height = `${Math.max(14, Math.min(14 * rows, 220))}px`;
@@ -99,7 +99,7 @@ export function weights({ seen, choose }) {
     return h("li", {}, h("button", { type: "button", class: "path", onclick: () => choose?.({ path, place: shape.map(() => 0) }) }, path),
       h("span", { class: "note" }, `${shape.join(" × ")}, up to ${short(scale)}`), canvas);
   };
-  return h("figure", {}, units || "", h("ul", { class: "matrices" }, ...seen.parameters.map(matrix)),
+  return h("figure", {}, units || "", h("ul", { class: "matrices" }, ...data.parameters.map(matrix)),
     h("p", { class: "note" }, "Blue is positive, orange negative. Click a weight to see its last update."));
 }
 
@@ -115,7 +115,7 @@ function placeOf(shape, row, column) {
   return [row, ...place];
 }
 
-export function histograms({ seen }) {
+export function histograms({ data }) {
   const bars = ({ low, high, counts, lost }, colour) => {
     const most = Math.max(1, ...counts);
     const columns = counts.map((count, k) => svg("rect", { class: `k${colour}`, x: 4 + (k * 192) / counts.length, width: 192 / counts.length - 1, y: 44 - (40 * count) / most, height: (40 * count) / most }));
@@ -125,10 +125,10 @@ export function histograms({ seen }) {
   const row = ({ path, numbers, gradients }) => [h("code", {}, path), bars(numbers, 0), bars(gradients, 1)];
   const depth = plot({
     label: "Weight and gradient norms by layer", across: "parameter", log: true,
-    curves: [["numbers", 0], ["gradients", 1]].map(([field, colour]) => ({ at: seen.parameters.map((_, k) => k + 1), value: seen.parameters.map((one) => one[field].size), colour })),
+    curves: [["numbers", 0], ["gradients", 1]].map(([field, colour]) => ({ at: data.parameters.map((_, k) => k + 1), value: data.parameters.map((one) => one[field].size), colour })),
   });
   return h("figure", {}, key([[0, "weights"], [1, "gradients"]]), depth,
-    table("Histogram of each parameter", ["Parameter", "Weights", "Gradients"], seen.parameters.map(row)));
+    table("Histogram of each parameter", ["Parameter", "Weights", "Gradients"], data.parameters.map(row)));
 }
 
 // The loss around the way that training has taken, on request.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use self::device::{Address, Allocation, Device, Loaded, Recording};
 use self::plan::{Actions, Planner};
 use self::run::{Machine, REPORT};
-use super::{Executable, Executor, Input, Output, Results, Target, Times, check_bindings, host};
+use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings, host};
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -385,21 +385,7 @@ impl Executable for Prepared {
         let places: Vec<Address> = made.iter().map(|memory| memory.address).collect();
         self.run(&addresses, &places, origins, false, is_checked)?;
         for ((output, signature), memory) in outputs.iter_mut().zip(&self.program.results).zip(made) {
-            let array = on_device(signature, memory);
-            results.push(match output {
-                Output::New => Some(array),
-                Output::Into(target) => {
-                    **target = array;
-                    None
-                }
-                Output::AliasInput(input) => {
-                    let Input::Overwrite(target) = &mut inputs[*input] else {
-                        unreachable!("an input that is overwritten, which was checked");
-                    };
-                    **target = array;
-                    None
-                }
-            });
+            results.push(bind_result(on_device(signature, memory), output, inputs));
         }
         Ok(())
     }

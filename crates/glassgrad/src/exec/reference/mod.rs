@@ -15,7 +15,7 @@ pub(crate) use self::definitions::{argsort, compute, parts_of};
 use self::interpreter::Bytes;
 #[cfg(feature = "cuda")]
 pub(crate) use self::interpreter::perform_call;
-use super::{Executable, Executor, Input, Output, Results, Target, Times, check_bindings};
+use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings};
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -135,20 +135,7 @@ impl Executable for Prepared {
                 Output::New | Output::Into(_) => on_device(signature, std::mem::take(&mut made[number])),
                 Output::AliasInput(input) => on_device(signature, std::mem::take(&mut given[*input])),
             };
-            results.push(match output {
-                Output::New => Some(array),
-                Output::Into(target) => {
-                    **target = array;
-                    None
-                }
-                Output::AliasInput(input) => {
-                    let Input::Overwrite(target) = &mut inputs[*input] else {
-                        unreachable!("an input that is overwritten, which was checked");
-                    };
-                    **target = array;
-                    None
-                }
-            });
+            results.push(bind_result(array, output, inputs));
         }
         Ok(())
     }

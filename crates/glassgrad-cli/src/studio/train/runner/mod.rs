@@ -410,7 +410,7 @@ impl<'r> Run<'r> {
             return Ok(());
         };
         let begin = Instant::now();
-        self.broadcast.post(scheduled.name, &seen_after(steps, scheduled.view.evaluate(&network)?));
+        self.broadcast.post(scheduled.name, &with_step(steps, scheduled.view.evaluate(&network)?));
         (scheduled.step, scheduled.at) = (Some(steps), Instant::now());
         self.record.budget.viewed += begin.elapsed();
         Ok(())
@@ -430,7 +430,7 @@ impl<'r> Run<'r> {
         }
         for scheduled in &mut self.views {
             if scheduled.step != Some(steps) || self.phase == Phase::Failed {
-                self.broadcast.post(scheduled.name, &seen_after(steps, scheduled.view.evaluate(&network)?));
+                self.broadcast.post(scheduled.name, &with_step(steps, scheduled.view.evaluate(&network)?));
                 (scheduled.step, scheduled.at) = (Some(steps), Instant::now());
             }
         }
@@ -440,6 +440,6 @@ impl<'r> Run<'r> {
 }
 
 /// A view with the step after which it was evaluated.
-fn seen_after(steps: u64, seen: Value) -> Value {
-    json!({ "step": steps, "seen": seen })
+fn with_step(steps: u64, data: Value) -> Value {
+    json!({ "step": steps, "data": data })
 }

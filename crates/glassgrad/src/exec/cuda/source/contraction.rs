@@ -117,26 +117,51 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     writer.line(format!("{element} sum[{own}][{own}] = {{}};"));
     writer.line(format!("const {index} first = ({index})blockIdx.y * {per_part};"));
     writer.line(format!("const {index} last = first + {per_part} < {terms} ? first + {per_part} : ({index}){terms};"));
-    writer.line(format!("for ({index} k0 = first; k0 < last; k0 += {depth}) {{"));
-    for (operand, (staged, from, line, axis)) in
-        [("as", "a", "row0", rows), ("bs", "b", "column0", columns)].into_iter().enumerate()
-    {
+    // Elements of the next stage are loaded into registers before the current one is multiplied, so that both overlap.
+    let staged = depth * tile;
+    let each = staged.div_ceil(THREADS as usize);
+    let factors = [("as", "a", "row0", rows), ("bs", "b", "column0", columns)];
+    writer.line(format!("{element} next_a[{each}], next_b[{each}];"));
+    let each_element = |writer: &mut Writer, operand: usize| {
+        let axis = factors[operand].3;
         // Neighbouring threads read neighbouring elements.
         let along_terms = inner.strides[operand].unsigned_abs() == 1 && axis.strides[operand].unsigned_abs() != 1;
-        writer.line(format!("for (int s = threadIdx.x; s < {}; s += {THREADS}) {{", depth * tile));
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {each}; u++) {{"));
+        writer.line(format!("const int s = threadIdx.x + u * {THREADS};"));
         match along_terms {
             true => writer.line(format!("const int k = s % {depth}, l = s / {depth};")),
             false => writer.line(format!("const int k = s / {tile}, l = s % {tile};")),
         }
-        writer.line(format!("const {index} term = k0 + k, place = {line} + l;"));
-        offset(&mut writer, "moved", "term", &summed, operand);
-        writer.line(format!(
-            "{staged}[k][l] = term < last && place < {} ? {from}[moved + place * ({index}){}] : ({element})0;",
-            axis.extent, axis.strides[operand]
-        ));
+        if each * THREADS as usize > staged {
+            writer.line(format!("if (s >= {staged}) break;"));
+        }
+    };
+    let load = |writer: &mut Writer, from: &str| {
+        for (operand, (_, factor, line, axis)) in factors.into_iter().enumerate() {
+            each_element(writer, operand);
+            writer.line(format!("const {index} term = {from} + k, place = {line} + l;"));
+            offset(writer, "moved", "term", &summed, operand);
+            writer.line(format!(
+                "next_{factor}[u] = term < last && place < {} ? {factor}[moved + place * ({index}){}] : ({element})0;",
+                axis.extent, axis.strides[operand]
+            ));
+            writer.line("}");
+        }
+    };
+    load(&mut writer, "first");
+    writer.line(format!("for ({index} k0 = first; k0 < last; k0 += {depth}) {{"));
+    for (operand, (shared, factor, ..)) in factors.into_iter().enumerate() {
+        each_element(&mut writer, operand);
+        writer.line(format!("{shared}[k][l] = next_{factor}[u];"));
         writer.line("}");
     }
     writer.line("__syncthreads();");
+    if per_part > depth {
+        writer.line(format!("if (k0 + {depth} < last) {{"));
+        load(&mut writer, &format!("k0 + {depth}"));
+        writer.line("}");
+    }
     writer.line("#pragma unroll");
     writer.line(format!("for (int k = 0; k < {depth}; k++) {{"));
     writer.line(format!("{element} x[{own}], y[{own}];"));
