@@ -5,6 +5,7 @@ use glassgrad::exec::footprint;
 use glassgrad::nn::{Layer, MultiHeadAttention, TransformerBlock};
 use glassgrad::operations::Attention;
 use glassgrad::rng::Key;
+use glassgrad::tree::Tree;
 use glassgrad::{Tensor, compile, grad, hvp, jit, jvp, vmap};
 
 type Operands = (Tensor, Tensor, Tensor);
@@ -178,4 +179,34 @@ fn a_cache_continues_sequences() {
     let uneven = MultiHeadAttention::new(Key::new(1), 10, 3);
     let error = uneven.apply_cached(&Tensor::ones([2, 10]), &uneven.cache((), 4)).0.eval().unwrap_err();
     assert!(error.to_string().starts_with("apply_cached: 3 heads cannot share a width of 10 evenly"), "{error}");
+}
+
+#[test]
+fn layers_over_long_sequences_attend_by_tiles() {
+    let layer = MultiHeadAttention::new(Key::new(5), 8, 2).causal().cast(DType::F64);
+    let dense = |layer: &MultiHeadAttention, x: &Tensor| {
+        let count = x.shape()[0];
+        let all = layer.input.apply(x).reshape([count, 3, 2, 4]);
+        let part = |number: isize| all.slice(&[(..).into(), number.into()]);
+        let scores = Tensor::einsum("qhd,khd->hqk", [&part(0), &part(1)]) * 0.5;
+        let positions = Tensor::arange(count as i64);
+        let mask = positions.unsqueeze(1).ge(&positions).broadcast_to([2, count, count]);
+        let scores = mask.choose(&scores, &scores.full_like(f64::NEG_INFINITY));
+        let mixed = Tensor::einsum("hqk,khd->qhd", [&scores.softmax(-1), &part(2)]);
+        layer.output.apply(&mixed.reshape([count, 8]))
+    };
+    let x = normal(6, &[600, 8]);
+    assert_close(&layer.apply(&x), &dense(&layer, &x));
+    let tiled = grad(|layer: &MultiHeadAttention| layer.apply(&x).square().sum())(&layer);
+    let stored = grad(|layer: &MultiHeadAttention| dense(layer, &x).square().sum())(&layer);
+    for ((path, tiled), (_, stored)) in tiled.leaves().iter().zip(stored.leaves()) {
+        let distance = (tiled - &stored).abs().max().item().expect("a number");
+        let size = stored.abs().max().item().expect("a number");
+        assert!(distance <= 1e-12 * size, "{path}: {distance} of {size}");
+    }
+    let memory = |count: usize| {
+        let x = normal(6, &[count, 8]);
+        footprint(&compile(grad(|x: &Tensor| layer.apply(x).square().sum())).program(&x).unwrap())
+    };
+    assert!(memory(4096) < 5 * memory(1024), "{} bytes, and {} for a quarter", memory(4096), memory(1024));
 }

@@ -277,6 +277,35 @@ fn in_32_bits_they_are_the_same_but_for_as_many_roundings() {
     complaints.settle();
 }
 
+/// On a GPU: `cargo test --features cuda --test tensors -- --ignored --nocapture gpu`. Prints which operations ran on the host.
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs a GPU"]
+fn on_a_gpu_values_and_derivatives_are_those_of_the_peers() {
+    use glassgrad::exec::Target;
+    use glassgrad::opt::program::{CallKind, Step};
+    let context = glassgrad::runtime::Context::open(Target::Cuda(0)).expect("a GPU");
+    let mut complaints = Complaints(Vec::new());
+    let mut on_host = BTreeSet::new();
+    let cases = cases();
+    context.run(|| {
+        for case in &cases {
+            let found = results(case, DType::F64, Tensor::clone);
+            for tensor in std::iter::once(&found.value).chain(&found.gradients).chain(&found.products) {
+                let Ok(program) = tensor.program() else { continue };
+                let host = program.steps.iter().filter_map(|step| match step {
+                    Step::Call(call) if matches!(call.kind, CallKind::Host(_)) => Some(call.kind.describe()),
+                    _ => None,
+                });
+                on_host.extend(host);
+            }
+            complaints.compare(&case.name, &found, case, ROUNDINGS);
+        }
+    });
+    println!("{} cases; on the host: {on_host:?}", cases.len());
+    complaints.settle();
+}
+
 /// The slow executor computes by definition, and programs must say the same, whatever the peers say.
 #[test]
 fn programs_compute_what_the_definition_says() {

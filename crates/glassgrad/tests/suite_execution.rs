@@ -4,7 +4,7 @@
 #![allow(clippy::duplicate_mod)]
 
 #[cfg(feature = "cuda")]
-mod cuda_emulated;
+mod cuda;
 mod draws;
 mod hostile;
 mod integrity;

@@ -33,6 +33,9 @@ pub struct MultiHeadAttention {
     pub causal: bool,
 }
 
+/// The most positions for which the matrix of scores is stored: one large product is faster than tiles, until memory decides.
+const MOST_STORED: usize = 512;
+
 impl MultiHeadAttention {
     /// Attention with `heads` heads of size `width / heads`.
     ///
@@ -56,8 +59,8 @@ impl MultiHeadAttention {
     /// use glassgrad::{Tensor, grad, nn::{Layer, MultiHeadAttention}, rng::Key};
     /// let attention = MultiHeadAttention::new(Key::new(1), 4, 2).causal();
     /// let first = |x: &Tensor| attention.apply(x).slice(&[0.into()]).sum();
-    /// let slope = grad(first)(&Tensor::uniform(Key::new(2), [3, 4]));
-    /// assert_eq!(slope.slice(&[(1..).into()]).abs().sum().item().unwrap(), 0.0);
+    /// let gradient = grad(first)(&Tensor::uniform(Key::new(2), [3, 4]));
+    /// assert_eq!(gradient.slice(&[(1..).into()]).abs().sum().item().unwrap(), 0.0);
     /// ```
     pub fn causal(self) -> MultiHeadAttention {
         MultiHeadAttention { causal: true, ..self }
@@ -74,6 +77,12 @@ impl MultiHeadAttention {
     /// ```
     #[track_caller]
     pub fn masked(&self, x: &Tensor, mask: Option<&Tensor>) -> Tensor {
+        self.attend(x, mask, false)
+    }
+
+    /// Self-attention under a mask, or a causal one. Scores of long sequences are computed by tiles and never stored as a whole.
+    #[track_caller]
+    fn attend(&self, x: &Tensor, mask: Option<&Tensor>, causal: bool) -> Tensor {
         let [lead @ .., places, width] = &x.shape()[..] else { return self.input.apply(x) };
         if self.heads == 0 || !width.is_multiple_of(self.heads) {
             let message = format!("{} heads cannot share a width of {width} evenly", self.heads);
@@ -84,14 +93,30 @@ impl MultiHeadAttention {
         let all = self.input.apply(x).reshape([batch, *places, 3, self.heads, size]);
         let part = |number: isize| all.slice(&[(..).into(), (..).into(), number.into()]);
         let (queries, keys, values) = (part(0), part(1), part(2));
+        let whole_mask = |mask: &Tensor| {
+            mask.broadcast_to([lead, &[*places, *places]].concat()).reshape([batch, 1, *places, *places])
+        };
+        if *places > MOST_STORED {
+            let mut config = Attention::default();
+            if causal {
+                config = config.causal();
+            }
+            if let Some(mask) = mask {
+                config = config.mask(&whole_mask(mask));
+            }
+            let [queries, keys, values] = [queries, keys, values].map(|part| part.swap_axes(1, 2));
+            let mixed = queries.scaled_dot_product_attention(&keys, &values, &config).swap_axes(1, 2);
+            return self.output.apply(&mixed.reshape(x.shape())).reported_as("attention", &[x]);
+        }
         // Labels in place of transposes: products read heads where they lie, and write them where they are wanted.
         let scores = Tensor::einsum("bqhd,bkhd->bhqk", [&queries, &keys]) * (1.0 / (size as f64).sqrt());
-        let scores = match mask {
-            Some(mask) => {
-                let shape = [lead, &[*places, *places]].concat();
-                hidden(&scores, &mask.broadcast_to(shape).reshape([batch, 1, *places, *places]))
+        let scores = mask.map_or_else(|| scores.clone(), |mask| hidden(&scores, &whole_mask(mask)));
+        let scores = match causal {
+            true => {
+                let positions = Tensor::arange(*places as i64);
+                hidden(&scores, &positions.unsqueeze(1).ge(&positions))
             }
-            None => scores,
+            false => scores,
         };
         let mixed = Tensor::einsum("bhqk,bkhd->bqhd", [&scores.softmax(-1), &values]);
         self.output.apply(&mixed.reshape(x.shape()))
@@ -191,11 +216,7 @@ fn hidden(scores: &Tensor, mask: &Tensor) -> Tensor {
 impl Layer for MultiHeadAttention {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        if !self.causal {
-            return self.masked(x, None);
-        }
-        let places = Tensor::arange(x.shape().iter().rev().nth(1).copied().unwrap_or(1) as i64);
-        self.masked(x, Some(&places.unsqueeze(1).ge(&places)))
+        self.attend(x, None, self.causal)
     }
 }
 

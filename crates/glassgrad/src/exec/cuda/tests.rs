@@ -120,7 +120,7 @@ fn kernels_compile_for_several_architectures() {
     for program in small {
         let mut clustered = super::plan::Planner::new(&|_| false);
         let mut actions = clustered.program(&program).expect("a plan");
-        super::chain::chain(&mut clustered, &program, &mut actions, 4);
+        super::chain::chain(&mut clustered, &program, &mut actions, (4, 16 << 10));
         let texts: Vec<String> = (0..clustered.module.len()).map(|number| clustered.module.cuda(number)).collect();
         assert!(texts.iter().any(|text| text.contains("const GgThread own")), "no chain");
         for text in texts {

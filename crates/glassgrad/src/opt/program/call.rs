@@ -62,7 +62,7 @@ impl CallKind {
     }
 
     /// The operation in a few words.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             CallKind::ReadView(view) => format!("read {view}"),
             CallKind::ScatterView(view) => format!("scatter {view}"),

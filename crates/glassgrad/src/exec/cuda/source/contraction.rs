@@ -162,7 +162,8 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
         load(&mut writer, &format!("k0 + {depth}"));
         writer.line("}");
     }
-    writer.line("#pragma unroll");
+    // Single elements need few instructions at a time, and a chain is bound by the fetch of instructions that run once.
+    writer.line(if own == 1 { "#pragma unroll 8" } else { "#pragma unroll" });
     writer.line(format!("for (int k = 0; k < {depth}; k++) {{"));
     writer.line(format!("{element} x[{own}], y[{own}];"));
     writer.line("#pragma unroll");

@@ -1,0 +1,197 @@
+//! The CUDA executor beside the CPU: its kernels compiled for the host by the C++ compiler, and, with `--ignored`, on a GPU.
+
+use glassgrad::dtype::DType;
+use glassgrad::exec::Target;
+use glassgrad::operations::Convolution;
+use glassgrad::rng::Key;
+use glassgrad::runtime::Context;
+use glassgrad::{Tensor, compile, grad, scan, value_and_grad};
+
+/// A context, and how many times further from the CPU its results may be.
+struct Device {
+    context: Context,
+    slack: f64,
+}
+
+fn emulated() -> Device {
+    Device { context: Context::open(Target::EmulatedCuda).expect("a C++ compiler"), slack: 1.0 }
+}
+
+fn gpu() -> Device {
+    // Another mathematics library, and sums in another order.
+    Device { context: Context::open(Target::Cuda(0)).expect("a GPU"), slack: 100.0 }
+}
+
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    let array = tensor.eval().expect("a value");
+    (0..array.shape().elements()).map(|k| array.buffer().get(k)).collect()
+}
+
+#[track_caller]
+fn assert_same(device: &Device, tolerance: f64, make: impl Fn() -> Tensor) {
+    let (expected, found) = (numbers(&make()), device.context.run(|| numbers(&make())));
+    assert_eq!(expected.len(), found.len());
+    for (k, (a, b)) in expected.iter().zip(&found).enumerate() {
+        let is_same =
+            a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= device.slack * tolerance * a.abs().max(1.0);
+        assert!(is_same, "element {k}: {b} instead of {a}");
+    }
+}
+
+fn ramp(shape: &[usize]) -> Tensor {
+    let count: usize = shape.iter().product();
+    Tensor::from((0..count).map(|k| (k as f64 * 0.37).sin() + 0.01 * k as f64).collect::<Vec<f64>>()).reshape(shape)
+}
+
+fn loops_reductions_and_rows(device: &Device) {
+    assert_same(device, 1e-14, || ramp(&[5, 7]).exp() * 2.0 + 1.0);
+    assert_same(device, 1e-14, || ramp(&[5, 7]).sum());
+    assert_same(device, 1e-14, || ramp(&[33, 70]).sum_over([0]));
+    assert_same(device, 1e-14, || ramp(&[33, 70]).sum_over([1]));
+    assert_same(device, 1e-14, || ramp(&[300, 70]).max_over([1]));
+    assert_same(device, 1e-14, || ramp(&[20_000]).sin().sum());
+    assert_same(device, 1e-14, || ramp(&[6, 40]).softmax(1));
+    assert_same(device, 1e-14, || ramp(&[6, 3000]).softmax(1));
+    assert_same(device, 1e-14, || grad(|x: &Tensor| (x.softmax(1) * ramp(&[6, 40])).sum())(&ramp(&[6, 40])));
+}
+
+fn rows_along_an_outer_axis(device: &Device) {
+    assert_same(device, 1e-14, || ramp(&[2, 2, 2]).tanh().softmax(0));
+    assert_same(device, 1e-14, || ramp(&[20, 3, 5]).softmax(0));
+    assert_same(device, 1e-14, || ramp(&[3, 20, 5]).softmax(1));
+}
+
+fn contractions(device: &Device) {
+    assert_same(device, 1e-13, || ramp(&[5, 7]).matmul(&ramp(&[7, 3])));
+    assert_same(device, 1e-12, || ramp(&[70, 90]).matmul(&ramp(&[90, 65])));
+    assert_same(device, 1e-12, || ramp(&[4, 2000]).matmul(&ramp(&[2000, 5])));
+    assert_same(device, 1e-12, || grad(|x: &Tensor| ramp(&[20, 30]).matmul(x).tanh().sum())(&ramp(&[30, 17])));
+}
+
+fn data_movement_and_random_numbers(device: &Device) {
+    let indices = || Tensor::from([2_i64, 0, -1, 2]);
+    assert_same(device, 0.0, || ramp(&[5, 3]).take(&indices(), 0));
+    assert_same(device, 1e-14, || grad(|x: &Tensor| x.take(&indices(), 0).square().sum())(&ramp(&[5, 3])));
+    assert_same(device, 0.0, || ramp(&[4, 6]).argsort(1));
+    assert_same(device, 0.0, || ramp(&[4, 6]).argmax(0));
+    assert_same(device, 0.0, || Tensor::uniform(Key::new(7), [1000]));
+    assert_same(device, 1e-6, || Tensor::normal(Key::new(7), [1000]));
+    assert_same(device, 0.0, || Tensor::concatenate([&ramp(&[2, 3]), &ramp(&[2, 4])], 1));
+}
+
+fn loops_and_their_reverse_sweeps(device: &Device) {
+    let run = |x: &Tensor| scan(|state: &Tensor, x: &Tensor| ((state * x).sin(), state + x), &ramp(&[4]), x);
+    assert_same(device, 1e-13, || run(&ramp(&[9, 4])).1);
+    assert_same(device, 1e-13, || grad(|x: &Tensor| run(x).0.sum())(&ramp(&[9, 4])));
+}
+
+fn windows_and_their_transposes(device: &Device) {
+    let image = || ramp(&[2, 3, 8, 7]);
+    let kernel = || ramp(&[4, 3, 3, 3]);
+    let convolved = |image: &Tensor, kernel: &Tensor| image.conv(kernel, Convolution::<2>::default().padding(1));
+    assert_same(device, 1e-12, || convolved(&image(), &kernel()));
+    assert_same(device, 1e-12, || grad(|x: &Tensor| convolved(x, &kernel()).sin().sum())(&image()));
+    assert_same(device, 1e-12, || grad(|k: &Tensor| convolved(&image(), k).sin().sum())(&kernel()));
+}
+
+fn errors_are_those_of_the_cpu(device: &Device) {
+    let bad = || Tensor::from([[0_i64, 1], [7, 2]]).one_hot(3, DType::F64).eval().unwrap_err().to_string();
+    assert_eq!(device.context.run(bad), bad());
+    let outside = || ramp(&[3]).take(&Tensor::from([0_i64, 5]), 0).eval().unwrap_err().to_string();
+    assert_eq!(device.context.run(outside), outside());
+}
+
+fn an_update_that_fails_keeps_its_state(device: &Device) {
+    device.context.run(|| {
+        let step = compile(|(state, index): &(Tensor, Tensor)| {
+            let picked = state.take(&(index + 0), 0);
+            (state * 2.0 + picked.sum(), picked)
+        });
+        let mut state = Tensor::from([1.0, 2.0]);
+        step.update(&mut state, &Tensor::from([1_i64])).expect("an index in bounds");
+        assert_eq!(state.to_string(), "[4, 6]");
+        assert!(step.update(&mut state, &Tensor::from([9_i64])).is_err());
+        assert_eq!(state.to_string(), "[4, 6]");
+        step.update(&mut state, &Tensor::from([0_i64])).expect("an index in bounds");
+        assert_eq!(state.to_string(), "[12, 16]");
+    });
+}
+
+fn a_training_run_gives_the_losses_of_the_cpu(device: &Device) {
+    let losses = || {
+        let (x, y) = (ramp(&[20, 5]), ramp(&[20, 2]).sin());
+        let step = compile(|((w, b), (x, y)): &((Tensor, Tensor), (Tensor, Tensor))| {
+            let loss = |(w, b): &(Tensor, Tensor)| (x.matmul(w) + b - y).square().mean();
+            let (value, (dw, db)) = value_and_grad(loss)(&(w.clone(), b.clone()));
+            ((w - dw * 0.1, b - db * 0.1), value)
+        });
+        let mut state = (ramp(&[5, 2]), Tensor::from([0.0, 0.0]));
+        (0..20).map(|_| step.update(&mut state, &(x.clone(), y.clone())).unwrap().item().unwrap()).collect::<Vec<f64>>()
+    };
+    let (expected, found) = (losses(), device.context.run(losses));
+    assert!(
+        expected.iter().zip(&found).all(|(a, b)| (a - b).abs() < device.slack * 1e-12 * a.abs()),
+        "{expected:?} {found:?}"
+    );
+    assert!(found[19] < found[0]);
+}
+
+macro_rules! on_devices {
+    ($($name:ident),* $(,)?) => {
+        mod emulation {
+            $(
+                #[test]
+                fn $name() {
+                    super::$name(&super::emulated());
+                }
+            )*
+        }
+        mod on_gpu {
+            $(
+                #[test]
+                #[ignore = "needs a GPU"]
+                fn $name() {
+                    super::$name(&super::gpu());
+                }
+            )*
+        }
+    };
+}
+
+on_devices! {
+    loops_reductions_and_rows,
+    rows_along_an_outer_axis,
+    contractions,
+    data_movement_and_random_numbers,
+    loops_and_their_reverse_sweeps,
+    windows_and_their_transposes,
+    errors_are_those_of_the_cpu,
+    an_update_that_fails_keeps_its_state,
+    a_training_run_gives_the_losses_of_the_cpu,
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn two_runs_on_a_gpu_give_the_same_bits() {
+    let trained = || {
+        let (x, y) = (ramp(&[200, 50]), ramp(&[200, 20]).sin());
+        let step = compile(|(w, (x, y)): &(Tensor, (Tensor, Tensor))| {
+            let (value, gradient) = value_and_grad(|w: &Tensor| (x.matmul(w).tanh() - y).square().mean())(w);
+            (w - gradient * 0.1, value)
+        });
+        let mut w = ramp(&[50, 20]);
+        for _ in 0..100 {
+            step.update(&mut w, &(x.clone(), y.clone())).expect("a step");
+        }
+        numbers(&w).iter().map(|number| number.to_bits()).collect::<Vec<_>>()
+    };
+    assert_eq!(gpu().context.run(trained), gpu().context.run(trained));
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn memory_that_a_gpu_does_not_have_is_an_error() {
+    let error = gpu().context.run(|| (Tensor::ones([1 << 20, 1 << 20]) + 1.0).sin().eval().unwrap_err().to_string());
+    assert!(error.contains("bytes"), "{error}");
+    println!("{error}");
+}
