@@ -12,6 +12,7 @@ use glassgrad::tree::Tree as _;
 use glassgrad::{Tensor, compile};
 use serde_json::{Map, Value, json};
 
+use crate::device::DeviceChoice;
 use crate::experiment::choices::{columns_of, reading};
 use crate::experiment::datasets::reading_failure;
 use crate::experiment::folder::MODEL;
@@ -68,6 +69,9 @@ pub(crate) struct Predict {
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    device: DeviceChoice,
 }
 
 /// How the input table is read; what is not given is as in training.
@@ -160,6 +164,10 @@ const LONGEST: usize = 1 << 20;
 
 impl Predict {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.device.clone().run(|| self.run_there())
+    }
+
+    fn run_there(self) -> Result<(), Failure> {
         let path = if self.model.is_dir() { self.model.join(MODEL) } else { self.model.clone() };
         let model = model::read(&path)?;
         model.warnings.iter().for_each(|warning| warn(warning));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::device::DeviceChoice;
 use crate::failure::Failure;
 use crate::sources::DataLocation;
 use crate::studio::{Settings, serve};
@@ -43,6 +44,9 @@ pub(crate) struct Studio {
     /// Timeout of a request from its header to its response, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     request_timeout: u64,
+
+    #[command(flatten)]
+    device: DeviceChoice,
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
@@ -58,12 +62,15 @@ impl Studio {
         if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
             return Err(Failure::Input(format!("--data {}: there is no such directory", directory.display())));
         }
+        // A device that cannot be used is reported before the page opens.
+        self.device.run(|| Ok(()))?;
         let places = DataLocation { folder: self.directory, ..DataLocation::default() };
         serve(&Settings {
             host: self.host,
             port: self.port,
             opens_browser: !self.no_open,
             places,
+            device: self.device.device,
             linger,
             header_timeout: Duration::from_secs(self.header_timeout),
             request_timeout: Duration::from_secs(self.request_timeout),

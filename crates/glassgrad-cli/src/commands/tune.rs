@@ -9,6 +9,7 @@ use glassgrad::data::{Dataset as _, Examples, split};
 use glassgrad::rng::Key;
 use serde_json::json;
 
+use crate::device::DeviceChoice;
 use crate::experiment::command::command;
 use crate::experiment::datasets;
 use crate::experiment::folder::Folder;
@@ -74,6 +75,9 @@ pub(crate) struct Tune {
     /// One JSON object on standard output
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    device: DeviceChoice,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,6 +98,10 @@ const SHOWN: usize = 15;
 
 impl Tune {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.device.clone().run(|| self.run_there())
+    }
+
+    fn run_there(self) -> Result<(), Failure> {
         datasets::check_file(&self.data)?;
         let mut settings = self.options.settings(&self.data)?;
         self.options.check_applies(&settings)?;

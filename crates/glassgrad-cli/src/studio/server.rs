@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use glassgrad::exec::Target;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore};
 
@@ -35,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) opens_browser: bool,
     /// The search path of large datasets.
     pub(crate) places: DataLocation,
+    /// Where networks are trained.
+    pub(crate) device: Target,
     /// The lifetime of a run without watchers.
     pub(crate) linger: Duration,
     /// The longest time from the first to the last byte of the head of a request.
@@ -67,7 +70,7 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     })?;
     let at = listener.local_addr().map_err(|error| Failure::Result(format!("the server has no address: {error}")))?;
     let guard = Guard::new(host)?;
-    let registry = Registry::new(settings.places.clone(), settings.linger);
+    let registry = Registry::new(settings.places.clone(), settings.device, settings.linger);
     tokio::spawn(Arc::clone(&registry).collect_garbage());
     // The handler is installed before the address is printed: the user may press Ctrl-C at once.
     let interrupted = Arc::new(Notify::new());

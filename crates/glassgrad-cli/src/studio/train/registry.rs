@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use glassgrad::exec::Target;
 use serde_json::{Value, json};
 
 use super::broadcast::Broadcast;
@@ -26,6 +27,8 @@ pub(in crate::studio) struct Registry {
     /// The memory that is held for runs that are being prepared.
     reserved: Arc<AtomicUsize>,
     pub(super) places: DataLocation,
+    /// Where networks are trained.
+    device: Target,
     /// A run without watchers or requests is freed after this time, which is longer than a page takes to reload.
     linger: Duration,
 }
@@ -73,8 +76,8 @@ impl Drop for Run {
 }
 
 impl Registry {
-    pub(in crate::studio) fn new(places: DataLocation, linger: Duration) -> Arc<Registry> {
-        Arc::new(Registry { runs: Mutex::default(), reserved: Arc::default(), places, linger })
+    pub(in crate::studio) fn new(places: DataLocation, device: Target, linger: Duration) -> Arc<Registry> {
+        Arc::new(Registry { runs: Mutex::default(), reserved: Arc::default(), places, device, linger })
     }
 
     fn runs(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, Run>)> {
@@ -110,7 +113,7 @@ impl Registry {
         *number += 1;
         let broadcast = Arc::new(Broadcast::new());
         let about = json!({ "settings": study.settings, "title": study.task.about.title });
-        let commands = runner::start(study, Arc::clone(&broadcast), pace, paused)?;
+        let commands = runner::start(study, self.device, Arc::clone(&broadcast), pace, paused)?;
         runs.insert(*number, Run { commands, broadcast, about, bytes, pinned: false });
         Ok(*number)
     }
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_once_and_given_back() {
-        let registry = Registry::new(DataLocation::default(), Duration::from_secs(1));
+        let registry = Registry::new(DataLocation::default(), Target::Cpu, Duration::from_secs(1));
         let most = MOST_BYTES as u64;
         let first = registry.reserve(most / 4 * 3).expect("there is app");
         let message = registry.reserve(most / 2).err().expect("there is no app");

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 use glassgrad::data::Examples;
 use glassgrad::error::Error;
+use glassgrad::exec::Target;
 use glassgrad::expr::Tensor;
 use glassgrad::optim::Optimizer;
+use glassgrad::runtime::Context;
 use glassgrad::train::{Epoch, Flow, Observer, Session, Step, TrainError};
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
@@ -104,13 +106,18 @@ impl Phase {
 /// Starts the thread of a run, which ends when the sender of its commands is dropped.
 pub(super) fn start(
     study: Study,
+    device: Target,
     broadcast: Arc<Broadcast>,
     pace: Pace,
     paused: bool,
 ) -> Result<Sender<Command>, String> {
     let (commands, received) = channel();
     let work = move || {
-        let worked = catch_unwind(AssertUnwindSafe(|| work(&study, &broadcast, &received, pace, paused)));
+        let work = || work(&study, &broadcast, &received, pace, paused);
+        let worked = catch_unwind(AssertUnwindSafe(|| match device {
+            Target::Cpu => work(),
+            device => Context::open(device)?.run(work),
+        }));
         let trouble = match worked {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
