@@ -284,26 +284,35 @@ fn in_32_bits_they_are_the_same_but_for_as_many_roundings() {
 fn on_a_gpu_values_and_derivatives_are_those_of_the_peers() {
     use glassgrad::exec::Target;
     use glassgrad::opt::program::{CallKind, Step};
-    let context = glassgrad::runtime::Context::open(Target::Cuda(0)).expect("a GPU");
-    let mut complaints = Complaints(Vec::new());
-    let mut on_host = BTreeSet::new();
-    let cases = cases();
-    context.run(|| {
-        for case in &cases {
-            let found = results(case, DType::F64, Tensor::clone);
-            for tensor in std::iter::once(&found.value).chain(&found.gradients).chain(&found.products) {
-                let Ok(program) = tensor.program() else { continue };
-                let host = program.steps.iter().filter_map(|step| match step {
-                    Step::Call(call) if matches!(call.kind, CallKind::Host(_)) => Some(call.kind.describe()),
-                    _ => None,
-                });
-                on_host.extend(host);
+    // Most of the time goes into the compilation of kernels, so that several threads share the cases.
+    const THREADS: usize = 14;
+    let check = |thread: usize| {
+        let context = glassgrad::runtime::Context::open(Target::Cuda(0)).expect("a GPU");
+        let mut complaints = Complaints(Vec::new());
+        let mut on_host = BTreeSet::new();
+        context.run(|| {
+            for case in cases().iter().skip(thread).step_by(THREADS) {
+                let found = results(case, DType::F64, Tensor::clone);
+                for tensor in std::iter::once(&found.value).chain(&found.gradients).chain(&found.products) {
+                    let Ok(program) = tensor.program() else { continue };
+                    let host = program.steps.iter().filter_map(|step| match step {
+                        Step::Call(call) if matches!(call.kind, CallKind::Host(_)) => Some(call.kind.describe()),
+                        _ => None,
+                    });
+                    on_host.extend(host);
+                }
+                complaints.compare(&case.name, &found, case, ROUNDINGS);
             }
-            complaints.compare(&case.name, &found, case, ROUNDINGS);
-        }
+        });
+        (complaints, on_host)
+    };
+    let found: Vec<(Complaints, BTreeSet<String>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || check(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
-    println!("{} cases; on the host: {on_host:?}", cases.len());
-    complaints.settle();
+    let on_host: BTreeSet<&String> = found.iter().flat_map(|(_, on_host)| on_host).collect();
+    println!("{} cases; on the host: {on_host:?}", cases().len());
+    Complaints(found.into_iter().flat_map(|(complaints, _)| complaints.0).collect()).settle();
 }
 
 /// The slow executor computes by definition, and programs must say the same, whatever the peers say.

@@ -271,7 +271,7 @@ impl Device for OpenGpu {
         }
         reserve().map_err(|error| {
             let left = driver::mem_get_info().map_or(0, |(free, _)| free);
-            format!("{size} bytes of memory are not to be had on {}, which has {left} left ({error})", self.gpu)
+            format!("out of memory on {}: {size} bytes are needed, and {left} are free ({error})", self.gpu)
         })
     }
 
