@@ -18,29 +18,32 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
         }
         let _provenance = ProvenanceScope::of(&node, Pass::Batch);
         let behind = node.inputs();
+        if let (Op::GetOutput(number), Some(outputs)) = (&node.op, behind.multi().and_then(|k| parts.get(&k.id))) {
+            known.insert(node.id, outputs[*number].clone());
+            continue;
+        }
         let inputs: Vec<Tensor> = behind.iter().cloned().map(Tensor::onto).collect();
         let with_axis: Vec<bool> = inputs.iter().map(|input| known.contains_key(&input.0.id)).collect();
         if !with_axis.contains(&true) {
             continue;
         }
-        let led =
-            || -> Vec<Tensor> { inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect() };
+        let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
         let found = match (&node.op, behind.multi()) {
             (Op::GetOutput(number), Some(multi)) => {
-                let outputs = parts.entry(multi.id).or_insert_with(|| match &multi.op {
-                    MultiOp::Remat(region) => super::checkpoint::batch(region, &inputs, &led(), &with_axis, size),
+                let outputs = match &multi.op {
+                    MultiOp::Remat(region) => super::checkpoint::batch(region, &inputs, &led, &with_axis, size),
                     MultiOp::Scan(scan) => {
                         let as_scan = |wide| MultiOp::Scan(Arc::new(wide));
-                        super::scan::batch(scan, as_scan, &inputs, &led(), &with_axis, size)
+                        super::scan::batch(scan, as_scan, &inputs, &led, &with_axis, size)
                     }
                     MultiOp::Sweep(sweep) => {
                         let as_sweep = |scan| MultiOp::Sweep(Arc::new(Sweep { scan, ..**sweep }));
-                        super::scan::batch(&sweep.scan, as_sweep, &inputs, &led(), &with_axis, size)
+                        super::scan::batch(&sweep.scan, as_sweep, &inputs, &led, &with_axis, size)
                     }
-                });
-                outputs[*number].clone()
+                };
+                parts.entry(multi.id).or_insert(outputs)[*number].clone()
             }
-            _ => rule(&node, &led(), &with_axis, size),
+            _ => rule(&node, &led, &with_axis, size),
         };
         known.insert(node.id, found);
     }

@@ -24,17 +24,24 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
         }
         let _provenance = ProvenanceScope::of(&node, Pass::Derivative);
         let behind = node.inputs();
-        let inputs: Vec<Tensor> = behind.iter().cloned().map(Tensor::onto).collect();
-        let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
+        let given = || {
+            let inputs: Vec<Tensor> = behind.iter().cloned().map(Tensor::onto).collect();
+            let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
+            (inputs, moved)
+        };
         if let (Op::GetOutput(number), Some(multi)) = (&node.op, behind.multi()) {
-            let outputs = parts.entry(multi.id).or_insert_with(|| match &multi.op {
-                MultiOp::Scan(scan) => push_scan(scan, &inputs, &moved, lead).into_iter().map(Some).collect(),
-                MultiOp::Remat(region) => super::checkpoint::push(region, &inputs, &moved, lead),
-                MultiOp::Sweep(sweep) => super::scan::push_sweep(sweep, &inputs, &moved, lead),
+            let outputs = parts.entry(multi.id).or_insert_with(|| {
+                let (inputs, moved) = given();
+                match &multi.op {
+                    MultiOp::Scan(scan) => push_scan(scan, &inputs, &moved, lead).into_iter().map(Some).collect(),
+                    MultiOp::Remat(region) => super::checkpoint::push(region, &inputs, &moved, lead),
+                    MultiOp::Sweep(sweep) => super::scan::push_sweep(sweep, &inputs, &moved, lead),
+                }
             });
             tangents.extend(outputs[*number].clone().map(|tangent| (node.id, tangent)));
             continue;
         }
+        let (inputs, moved) = given();
         let contributions = rule(&node, &inputs, &moved, lead);
         if !contributions.is_empty() {
             tangents.insert(node.id, Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>()));

@@ -1,6 +1,7 @@
 //! Every value of a graph, for those who look inside.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::array::Array;
@@ -26,15 +27,17 @@ pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Value
         let operands = || inputs.iter().map(known).collect::<Option<Vec<Array>>>().ok_or_else(missing);
         let value = match (&node.op, inputs.multi()) {
             (Op::GetOutput(number), Some(multi)) => {
-                if !parts.contains_key(&multi.id) {
-                    let mut inside: Vec<(ValueKey, Array)> = Vec::new();
-                    let mut see =
-                        |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
-                    let outputs = reference::outputs_of(&multi.op, inputs, &operands()?, &[], &mut see)?;
-                    parts.insert(multi.id, outputs);
-                    values.extend(inside);
-                }
-                parts[&multi.id][*number].clone()
+                let mut inside: Vec<(ValueKey, Array)> = Vec::new();
+                let mut see =
+                    |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
+                let outputs = match parts.entry(multi.id) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => {
+                        place.insert(reference::outputs_of(&multi.op, inputs, &operands()?, &[], &mut see)?)
+                    }
+                };
+                values.extend(inside);
+                outputs[*number].clone()
             }
             _ => reference::compute(node, &operands()?)?,
         };

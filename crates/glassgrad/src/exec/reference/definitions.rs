@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::super::host;
@@ -220,10 +221,11 @@ fn evaluated(
         let operands = || behind.iter().map(known).collect::<Option<Vec<Array>>>().ok_or_else(missing);
         let value = match (&node.op, behind.multi()) {
             (Op::GetOutput(number), Some(multi)) => {
-                if !parts.contains_key(&multi.id) {
-                    parts.insert(multi.id, outputs_of(&multi.op, &behind, &operands()?, steps, see)?);
-                }
-                parts[&multi.id][*number].clone()
+                let outputs = match parts.entry(multi.id) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => place.insert(outputs_of(&multi.op, &behind, &operands()?, steps, see)?),
+                };
+                outputs[*number].clone()
             }
             _ => compute(node, &operands()?)?,
         };

@@ -9,7 +9,7 @@ use crate::expr::MultiOp;
 use crate::opt::graph::{Graph, GraphMulti, GraphNode};
 use crate::opt::passes::dead;
 use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
-use crate::shape::{InlineVec, Shape};
+use crate::shape::Shape;
 
 /// From this many iterations on, a matrix is transposed once before a loop that multiplies with its transpose.
 const WORTH_TURNING: usize = 4;
