@@ -12,6 +12,8 @@ mod heap;
 #[path = "judges/random.rs"]
 mod random;
 
+use std::sync::Arc;
+
 use cases::random_cases;
 use closeness::{agree, size_of_all};
 use functions::{Made, random_function};
@@ -22,7 +24,7 @@ use glassgrad::exec::{Target, footprint};
 use glassgrad::expr::{Logic, Op, s};
 use glassgrad::formula::{Formula, Node};
 use glassgrad::ops::{Operation, Relation};
-use glassgrad::opt::graph::{Graph, GraphNode};
+use glassgrad::opt::graph::{Graph, GraphMulti, GraphNode};
 use glassgrad::opt::lower::lower;
 use glassgrad::opt::passes::{PASSES, Pass, optimise, optimised, verify};
 use glassgrad::opt::program::{Program, Step};
@@ -282,7 +284,7 @@ fn loops_are_optimised_inside() {
     let body = |state: &Tensor, x: &Tensor| (w.matmul(&w).matmul(state).tanh() + x, -(-state));
     let (last, states) = scan(body, &Tensor::from([0.1, 0.2, 0.3]), &normal(2, &[4, 3], DType::F64));
     let (before, after) = (graph(&[&last, &states]), optimise(graph(&[&last, &states])));
-    let body_of = |graph: &Graph| graph.nodes.iter().find_map(|node| node.body.clone()).expect("a loop");
+    let body_of = |graph: &Graph| graph.multis().next().expect("a loop").body.clone();
     assert!(body_of(&after).nodes.len() < body_of(&before).nodes.len());
     assert!(body_of(&after).flops() < body_of(&before).flops());
     assert_eq!(body_of(&after).inputs.len(), body_of(&before).inputs.len());
@@ -318,7 +320,7 @@ fn chain(length: usize) -> Graph {
         shape: shape.clone(),
         dtype: DType::F64,
         source: 0,
-        body: None,
+        multi: None,
     };
     let mut graph = Graph::default();
     let x = graph.push(node(Op::Leaf, &[]));
@@ -363,7 +365,7 @@ fn illegal_graphs_are_caught() {
         shape: Shape::from(shape),
         dtype,
         source: 0,
-        body: None,
+        multi: None,
     };
     // Nodes 0 to 3 are inputs: a matrix, its transpose, truth values and places.
     let leaves = || {
@@ -469,7 +471,7 @@ fn illegal_graphs_are_caught() {
         (float(Op::Max(vec![1]), &[0], &[3]), "node 4, max along 1: its shape is [3], not [2]"),
         (float(Op::ArgMax(1), &[0], &[2]), "node 4, argmax along 1: its type is f64, not i64"),
         (float(Op::OneHot("one_hot"), &[3], &[5, 2]), "node 4, onehot: input 0 has the shape [4], not [5]"),
-        (float(Op::GetOutput(0), &[0], &[2, 3]), "node 4, output 0: its input is no loop"),
+        (float(Op::GetOutput(0), &[0], &[2, 3]), "node 4, output 0: it is an output of no operation"),
         (float(Op::Placeholder, &[], &[2, 3]), "node 4, placeholder: its value is not known"),
         (float(Op::Leaf, &[], &[2, 3]), "node 4, leaf: it is neither input nor constant"),
         (changed(&|graph| graph.inputs.push(7)), "the input 7 is no leaf"),
@@ -499,30 +501,40 @@ fn illegal_loops_are_caught() {
         &Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
     );
     let legal = graph(&[&last, &sums]);
-    let place = legal.nodes.iter().position(|node| node.body.is_some()).expect("a loop");
+    let place = legal.nodes.iter().position(|node| node.multi.is_some()).expect("an output");
     assert_eq!(verify(&legal), Ok(()));
-    let body = |graph: &Graph| Graph::clone(graph.nodes[place].body.as_ref().unwrap());
-    let with_body = |change: &dyn Fn(&mut Graph)| {
-        let mut graph = legal.clone();
-        let mut inner = body(&graph);
-        change(&mut inner);
-        graph.nodes[place].body = Some(inner.into());
-        graph
-    };
     let with = |change: &dyn Fn(&mut Graph)| {
         let mut graph = legal.clone();
         change(&mut graph);
         graph
     };
+    let of_both =
+        |change: &dyn Fn(&mut GraphNode)| with(&|graph| graph.nodes[place..place + 2].iter_mut().for_each(change));
+    let with_body = |change: &dyn Fn(&mut Graph)| {
+        let mut multi = GraphMulti::clone(legal.nodes[place].multi.as_ref().unwrap());
+        change(&mut multi.body);
+        let multi = Arc::new(multi);
+        of_both(&|node| node.multi = Some(Arc::clone(&multi)))
+    };
+    let value = GraphNode { op: Op::Reshape, ..legal.nodes[place].clone() };
     let cases = [
-        (with(&|graph| graph.nodes[place].body = None), "it has no body"),
-        (with(&|graph| graph.nodes[place].inputs.truncate(1)), "it has 1 inputs, and its body 2"),
-        (with(&|graph| graph.nodes[place].inputs.swap(0, 1)), "input 0 is f64[3, 2], not f64[2]"),
-        (with(&|graph| graph.results[0] = place), "is a loop and not a part of it"),
-        (with(&|graph| graph.nodes[place + 1].op = Op::GetOutput(2)), "the loop has no part 2"),
-        (with(&|graph| graph.nodes[place + 1].op = Op::Reshape), "a loop is read by its parts alone"),
+        (with(&|graph| graph.nodes[place].multi = None), "it is an output of no operation"),
+        (with(&|graph| graph.nodes[place] = value.clone()), "an operation with several outputs is no value"),
+        (with(&|graph| graph.nodes[place].op = Op::GetOutput(2)), "its operation has no output 2"),
+        (with(&|graph| graph.nodes[place].op = Op::GetOutput(1)), "its shape is [2], not [3]"),
+        (with(&|graph| graph.nodes[place].dtype = DType::F32), "its type is f32, not f64"),
+        (of_both(&|node| node.inputs.truncate(1)), "it has 1 inputs, and its body 2"),
+        (of_both(&|node| node.inputs.swap(0, 1)), "input 0 is f64[3, 2], not f64[2]"),
+        (
+            with(&|graph| {
+                let again = graph.nodes[place + 1].multi.as_ref().map(|multi| Arc::new(GraphMulti::clone(multi)));
+                graph.nodes[place + 1].multi = again;
+            }),
+            "it shares no operation with node",
+        ),
         (with_body(&|body| body.results.truncate(1)), "its body has 1 results, not 2"),
-        (with_body(&|body| body.results.swap(0, 1)), "carry 0 is f64[2] before a step and f64[] after it"),
+        (with_body(&|body| body.results.swap(0, 1)), "output 0 of its body is f64[], not f64[2]"),
+        (with_body(&|body| body.results[0] = 99), "its body has no result 99"),
         (with_body(&|body| body.nodes[2].inputs[0] = 2), "in its body: node 2"),
     ];
     for (graph, message) in cases {
@@ -596,7 +608,7 @@ fn a_sum_of_thousands_of_terms_runs_in_loops_that_stay_near() {
         shape,
         dtype: DType::F64,
         source: 0,
-        body: None,
+        multi: None,
     };
     let count = 3000;
     let leaves: Vec<usize> = (0..count).map(|_| graph.push(node(Op::Leaf, Vec::new(), Shape::scalar()))).collect();

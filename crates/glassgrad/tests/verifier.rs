@@ -232,6 +232,19 @@ fn loops_over_time() {
     detects(recurrent(), "scratch memory", |p| repeat(p, &|one| one.scratch = Memory::Input(0)));
     detects(recurrent(), "is given", |p| repeat(p, &|one| drop(one.inputs.pop())));
     detects(recurrent(), "fewer inputs or results", |p| repeat(p, &|one| one.carries = 100));
+    // A body whose outputs are not those of its loop, or of another type.
+    detects(recurrent(), "results has", |p| repeat(p, &|one| drop(one.outputs.pop())));
+    detects(recurrent(), "and taken for i64", |p| {
+        repeat(p, &|one| one.outputs.iter_mut().flatten().for_each(|output| output.dtype = DType::I64));
+    });
+    detects(recurrent(), "and taken for i64", |p| repeat(p, &|one| one.inputs[0].dtype = DType::I64));
+    detects(recurrent(), "carry 0 is", |p| {
+        repeat(p, &|one| {
+            let mut body = (*one.body).clone();
+            body.inputs[0].0 = body.inputs[0].0.followed_by(&[1]);
+            one.body = body.into();
+        });
+    });
     detects(recurrent(), "in the body", |p| {
         repeat(p, &|one| {
             let mut body = (*one.body).clone();

@@ -76,9 +76,6 @@ impl<'a> Reader<'a> {
             | Op::OneHot(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
-            | Op::Scan(_)
-            | Op::Remat(_)
-            | Op::Sweep(_)
             | Op::GetOutput(_)
             | Op::Failed(_) => return Err(unwritten(tensor)),
         })

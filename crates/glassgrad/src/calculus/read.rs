@@ -57,12 +57,7 @@ impl Reader<'_> {
         for node in nodes_behind(outputs, first) {
             let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
             let depends = |input: &Tensor| self.led.contains_key(&input.0.id);
-            let through_part = matches!(node.op, Op::GetOutput(_)) && inputs[0].inputs().iter().any(depends);
-            if self.led.contains_key(&node.id) || !(through_part || inputs.iter().any(depends)) {
-                continue;
-            }
-            // Their parts are read one by one.
-            if matches!(node.op, Op::Scan(_) | Op::Remat(_) | Op::Sweep(_)) {
+            if self.led.contains_key(&node.id) || !inputs.iter().any(depends) {
                 continue;
             }
             let found = match self.rule(&node, &inputs)? {
@@ -210,9 +205,6 @@ impl Reader<'_> {
             | Op::ArgSort { .. }
             | Op::Draw(_)
             | Op::StopGradient
-            | Op::Scan(_)
-            | Op::Remat(_)
-            | Op::Sweep(_)
             | Op::GetOutput(_)
             | Op::Failed(_) => return Ok(None),
         }))
@@ -268,10 +260,9 @@ impl Reader<'_> {
     /// A node computed for every element of the leading axes: what stands for its inputs is materialised.
     fn materialised(&mut self, node: &Arc<Node>, inputs: &[Tensor]) -> Result<Id, Error> {
         let tensor = Tensor::onto(Arc::clone(node));
-        let behind = if matches!(node.op, Op::GetOutput(_)) { inputs[0].inputs() } else { inputs.to_vec() };
         let size = self.lead.elements();
         let mut replaced = Vec::new();
-        for input in &behind {
+        for input in inputs {
             let Some(led) = self.led.get(&input.0.id) else { continue };
             let bytes = self.algebra.elements(*led).saturating_mul(node.dtype.bytes() as u128);
             if bytes > self.limit {

@@ -171,10 +171,8 @@ fn narrowest_cut(output: &Tensor, variable: &Tensor) -> Vec<Tensor> {
     };
     let width =
         |place: &usize| -> u128 { cut_after(*place).iter().map(|node| nodes[*node].shape.elements() as u128).sum() };
-    // Loops and regions have no value of their own that could be in a cut.
-    let whole = |place: &usize| cut_after(*place).iter().all(|node| nodes[*node].op.body().is_none());
     let middle = nodes.len() / 2;
-    let best = (0..nodes.len()).filter(whole).min_by_key(|place| (width(place), place.abs_diff(middle)));
+    let best = (0..nodes.len()).min_by_key(|place| (width(place), place.abs_diff(middle)));
     best.map_or_else(Vec::new, |place| {
         cut_after(place).into_iter().map(|node| Tensor::onto(Arc::clone(&nodes[node]))).collect()
     })

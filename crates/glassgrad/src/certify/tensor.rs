@@ -10,7 +10,7 @@ use crate::array::{Array, Buffer};
 use crate::diff::{Outcome, is_flat, pullback, pushforward};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Node, Op, Rule, Tensor};
+use crate::expr::{MultiOp, Node, Op, Rule, Tensor};
 use crate::glass::{Labels, Scope};
 use crate::rng::Key;
 use crate::runtime::ValueKey;
@@ -201,16 +201,14 @@ struct Trial<'t> {
 
 impl Trial<'_> {
     fn level(&mut self, level: &Scope, steps: &[usize]) {
-        for (node, inputs) in &level.nodes {
-            if let (Op::Scan(_) | Op::Remat(_), Some(body)) = (&node.op, node.op.body()) {
-                let inside = Scope::of_body(body);
-                for step in 0..body.length.min(STEPS_OF_LOOPS) {
-                    self.level(&inside, &[steps, &[step]].concat());
-                }
+        for multi in level.multis().filter(|multi| !matches!(multi.op, MultiOp::Sweep(_))) {
+            let inside = Scope::of_body(multi.op.body());
+            for step in 0..multi.op.length().min(STEPS_OF_LOOPS) {
+                self.level(&inside, &[steps, &[step]].concat());
             }
-            let has_rule = !matches!(node.op, Op::Variable | Op::GetOutput(_) | Op::Cast)
-                && node.op.body().is_none()
-                && !is_flat(&node.op);
+        }
+        for (node, inputs) in &level.nodes {
+            let has_rule = !matches!(node.op, Op::Variable | Op::GetOutput(_) | Op::Cast) && !is_flat(&node.op);
             if !has_rule || inputs.is_empty() || !node.dtype.is_float() || self.seen.contains(&node.id) {
                 continue;
             }

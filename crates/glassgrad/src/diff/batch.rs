@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::expr::{Node, Op, Pass, ProvenanceScope, Tensor, nodes_behind};
+use crate::expr::{MultiOp, Node, Op, Pass, ProvenanceScope, Sweep, Tensor, nodes_behind};
 use crate::shape::Shape;
 
 /// The outputs with a leading axis of `size`, when some placeholders are replaced by tensors that have one.
@@ -17,25 +17,35 @@ pub(crate) fn batched(outputs: &[&Tensor], replaced: &[(&Tensor, Tensor)], size:
             continue;
         }
         let _provenance = ProvenanceScope::of(&node, Pass::Batch);
-        if let Op::GetOutput(number) = node.op {
-            let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)).map(|parts| parts[number].clone());
-            known.extend(found.map(|part| (node.id, part)));
+        let behind = node.inputs();
+        if let (Op::GetOutput(number), Some(outputs)) = (&node.op, behind.multi().and_then(|k| parts.get(&k.id))) {
+            known.insert(node.id, outputs[*number].clone());
             continue;
         }
-        let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+        let inputs: Vec<Tensor> = behind.iter().cloned().map(Tensor::onto).collect();
         let with_axis: Vec<bool> = inputs.iter().map(|input| known.contains_key(&input.0.id)).collect();
-        if with_axis.contains(&true) {
-            let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
-            match &node.op {
-                Op::Remat(region) => {
-                    parts.insert(node.id, super::checkpoint::batch(region, &inputs, &led, &with_axis, size));
-                }
-                op @ (Op::Scan(_) | Op::Sweep(_)) => {
-                    parts.insert(node.id, super::scan::batch(op, &inputs, &led, &with_axis, size));
-                }
-                _ => drop(known.insert(node.id, rule(&node, &led, &with_axis, size))),
-            }
+        if !with_axis.contains(&true) {
+            continue;
         }
+        let led: Vec<Tensor> = inputs.iter().map(|input| known.get(&input.0.id).unwrap_or(input).clone()).collect();
+        let found = match (&node.op, behind.multi()) {
+            (Op::GetOutput(number), Some(multi)) => {
+                let outputs = match &multi.op {
+                    MultiOp::Remat(region) => super::checkpoint::batch(region, &inputs, &led, &with_axis, size),
+                    MultiOp::Scan(scan) => {
+                        let as_scan = |wide| MultiOp::Scan(Arc::new(wide));
+                        super::scan::batch(scan, as_scan, &inputs, &led, &with_axis, size)
+                    }
+                    MultiOp::Sweep(sweep) => {
+                        let as_sweep = |scan| MultiOp::Sweep(Arc::new(Sweep { scan, ..**sweep }));
+                        super::scan::batch(&sweep.scan, as_sweep, &inputs, &led, &with_axis, size)
+                    }
+                };
+                parts.entry(multi.id).or_insert(outputs)[*number].clone()
+            }
+            _ => rule(&node, &led, &with_axis, size),
+        };
+        known.insert(node.id, found);
     }
     let spread = |output: &Tensor| spread(output, size);
     outputs.iter().map(|output| known.get(&output.0.id).cloned().unwrap_or_else(|| spread(output))).collect()
@@ -120,7 +130,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
         }
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
         Op::ControlDependency => x.clone(),
-        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
+        Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::GetOutput(_) => {
             unreachable!("{} is batched by its caller, or depends on nothing", node.op.describe())
         }
     }

@@ -7,10 +7,9 @@
 use super::chain::Chain;
 use super::checkpoint::region;
 use super::reverse::swept;
-use super::scan::constants;
 use super::within::Budget;
 use crate::error::Error;
-use crate::expr::{Pass, ProvenanceScope, Region, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Pass, ProvenanceScope, Subgraph, Tensor};
 use crate::opt::Capture;
 use crate::runtime;
 
@@ -144,24 +143,27 @@ impl Problem {
         Ok(runtime::planned(&self.extract(&results)?)?.footprint())
     }
 
-    fn body(&self, results: &[Tensor]) -> ScanBody {
-        Region::body(self.arguments.clone(), results.to_vec(), self.since)
+    fn body(&self, results: &[Tensor]) -> Subgraph {
+        Subgraph { parameters: self.arguments.clone(), outputs: results.to_vec(), since: self.since }
     }
 
     /// What computes some results from the arguments, and from what the function captured, as a function of both:
     /// what stands behind them is not part of it.
     fn extract(&self, results: &[Tensor]) -> Result<Capture, Error> {
-        let captured = constants(&self.body(results));
-        let arguments: Vec<Tensor> = self.arguments.iter().chain(&captured).cloned().collect();
+        let mut body = self.body(results);
+        body.parameters.extend(body.captured());
         let unknown = |like: &Tensor| Tensor::placeholder(like.shape().clone(), like.dtype());
-        let inputs: Vec<Tensor> = arguments.iter().map(unknown).collect();
-        let parts = region(arguments, &inputs, results.to_vec(), Vec::new(), self.since, self.result.origin());
+        let inputs: Vec<Tensor> = body.parameters.iter().map(unknown).collect();
+        let parts = region(body, &inputs, Vec::new(), self.result.origin());
         runtime::capture_function(&parts.iter().collect::<Vec<_>>())
     }
 }
 
 /// The length of the longest loop inside, loops in loops included.
-fn longest_loop(body: &ScanBody) -> usize {
-    let length = |body: &ScanBody| body.length.max(longest_loop(body));
-    inner_nodes(body).iter().filter_map(|node| node.op.body().map(length)).max().unwrap_or(1)
+fn longest_loop(body: &Subgraph) -> usize {
+    let length = |node: &std::sync::Arc<crate::expr::Node>| {
+        let inputs = node.held_inputs();
+        inputs.multi().map(|multi| multi.op.length().max(longest_loop(multi.op.body())))
+    };
+    body.nodes().iter().filter_map(length).max().unwrap_or(1)
 }

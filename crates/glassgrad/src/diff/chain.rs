@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use super::checkpoint::{pull, region};
 use super::reverse::Parts;
-use super::scan::constants;
-use crate::expr::{Node, Op, Region, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Node, Op, Subgraph, Tensor};
 use crate::opt::revolve::{Action, Schedule, fewest_advances};
 
 /// The most steps of a chain: every one that runs stands in the program.
@@ -29,9 +28,9 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn of(result: &Tensor, variables: &[Tensor]) -> Chain {
-        let whole = Region::body(variables.to_vec(), vec![result.clone()], None);
+        let whole = Subgraph::new(variables.to_vec(), vec![result.clone()]);
         let is_number = |node: &Arc<Node>| matches!(&node.op, Op::Einsum(einsum) if einsum.operands.is_empty());
-        let nodes: Vec<Arc<Node>> = inner_nodes(&whole).into_iter().filter(|node| !is_number(node)).collect();
+        let nodes: Vec<Arc<Node>> = whole.nodes().into_iter().filter(|node| !is_number(node)).collect();
         let alive = Alive::of(&nodes);
         let mut worth = 2;
         let mut places = alive.cuts(worth);
@@ -97,9 +96,10 @@ impl Chain {
     }
 
     /// Some steps as the body of a region, from a state and the variables.
-    fn body(&self, from: usize, to: usize) -> ScanBody {
-        let arguments = self.states[from].iter().chain(&self.variables).cloned().collect();
-        Region::body(arguments, self.states[to].clone(), self.variables.iter().map(|variable| variable.0.id).min())
+    fn body(&self, from: usize, to: usize) -> Subgraph {
+        let since = self.variables.iter().map(|variable| variable.0.id).min();
+        let parameters = [&self.states[from][..], &self.variables].concat();
+        Subgraph { parameters, outputs: self.states[to].clone(), since }
     }
 
     /// A later state from an earlier one, after some cotangents.
@@ -111,18 +111,18 @@ impl Chain {
         arguments: &[Tensor],
         after: Option<&Parts>,
     ) -> Vec<Tensor> {
-        let ScanBody { mut carries, carried, since, .. } = self.body(from, to);
+        let mut body = self.body(from, to);
         let mut inputs: Vec<Tensor> = state.iter().chain(arguments).cloned().collect();
         let first = inputs.len();
         // In the order of the state, so that the same function has the same structure again.
         let mut after: Vec<(&usize, &(Tensor, bool))> = after.into_iter().flatten().collect();
         after.sort_unstable_by_key(|(number, _)| **number);
         for (_, (cotangent, _)) in after {
-            carries.push(Tensor::placeholder(cotangent.shape().clone(), cotangent.dtype()));
+            body.parameters.push(Tensor::placeholder(cotangent.shape().clone(), cotangent.dtype()));
             inputs.push(cotangent.clone());
         }
         let awaited = (first..inputs.len()).collect();
-        region(carries, &inputs, carried, awaited, since, Location::caller())
+        region(body, &inputs, awaited, Location::caller())
     }
 
     /// The cotangents of a state from those of the next; what is owed to variables is added to the sums.
@@ -136,13 +136,12 @@ impl Chain {
         sums: &mut [Option<Tensor>],
     ) -> Parts {
         let body = self.body(step, step + 1);
-        let captured = constants(&body);
+        let captured = body.captured();
         let inputs: Vec<Tensor> = state.iter().chain(arguments).chain(&captured).cloned().collect();
         let is_own = |number: usize| number < state.len() + arguments.len();
         let requested: Vec<bool> =
             (0..inputs.len()).map(|number| is_own(number) && inputs[number].is_float()).collect();
-        let region = Region { body: Arc::new(body), awaited: Vec::new() };
-        let mut pulled = pull(&region, &inputs, &requested, cotangents, &[], snapshots);
+        let mut pulled = pull(&body, &inputs, &requested, cotangents, &[], snapshots);
         let owed = pulled.split_off(state.len());
         for (sum, (owed, _)) in sums.iter_mut().zip(owed).filter_map(|(sum, owed)| Some((sum, owed?))) {
             *sum = Some(match sum.take() {
@@ -160,7 +159,7 @@ struct Alive {
     last_use: Vec<usize>,
     /// The bytes of each node.
     own: Vec<usize>,
-    /// The bytes alive after each node; none where a loop stands open.
+    /// The bytes alive after each node; none between the outputs of one operation.
     bytes: Vec<Option<usize>>,
 }
 
@@ -177,17 +176,23 @@ impl Alive {
             nodes.iter().map(|node| node.shape.elements().saturating_mul(node.dtype.bytes())).collect();
         let mut ends: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
         last_use.iter().enumerate().for_each(|(number, last)| ends[*last].push(number));
-        let is_open = |number: usize| nodes[number].op.body().is_some();
-        let (mut alive, mut open) = (0_usize, 0_usize);
+        // The first and the last output of each operation with several.
+        let mut outputs: HashMap<u64, (usize, usize)> = HashMap::new();
+        for (number, node) in nodes.iter().enumerate() {
+            if let Some(multi) = node.held_inputs().multi() {
+                outputs.entry(multi.id).or_insert((number, number)).1 = number;
+            }
+        }
+        let mut is_open = vec![false; nodes.len()];
+        outputs.values().for_each(|(first, last)| is_open[*first..*last].fill(true));
+        let mut alive = 0_usize;
         let mut bytes = Vec::with_capacity(nodes.len());
         for number in 0..nodes.len() {
             alive = alive.saturating_add(own[number]);
-            open += usize::from(is_open(number));
             for ended in &ends[number] {
                 alive = alive.saturating_sub(own[*ended]);
-                open -= usize::from(is_open(*ended));
             }
-            bytes.push((open == 0).then_some(alive));
+            bytes.push((!is_open[number]).then_some(alive));
         }
         Alive { last_use, own, bytes }
     }

@@ -1,19 +1,19 @@
 //! Checkpoints: parts of a function of which nothing is kept for the way back.
 //!
-//! A checkpoint is a region of the graph: one node, whose inside is computed when it is read. Its derivative is a
+//! A checkpoint is a region of the graph: one operation, whose inside is computed when an output is read. Its derivative is a
 //! region again, which recomputes the inside from the same inputs and then the cotangents; it waits until
 //! cotangents arrive, so that what it makes does not live through everything in between. Regions are opened after
 //! common subexpressions have been found, since what is computed anew is just that.
 
 use std::panic::Location;
+use std::sync::Arc;
 
 use super::batch::batched;
 use super::forward::pushforward;
 use super::reverse::{Parts, Seed, swept};
-use super::scan::constants;
 use super::transforms::{Outcome, failed_like, trace};
 use crate::dtype::DType;
-use crate::expr::{Op, Region, Tensor};
+use crate::expr::{MultiOp, Region, Subgraph, Tensor};
 use crate::shape::Shape;
 use crate::tree::Tree;
 
@@ -38,40 +38,30 @@ pub fn checkpoint<X: Tree, R: Outcome>(function: impl Fn(&X) -> R) -> impl Fn(&X
         if let Some(error) = inputs.iter().chain(&results).find_map(Tensor::error) {
             return failed_like(&traced.result, &error.clone());
         }
-        let parts = region(traced.variables.flatten(), &inputs, results, Vec::new(), Some(since), origin);
-        traced.result.with_leaves(parts)
+        let body = Subgraph { parameters: traced.variables.flatten(), outputs: results, since: Some(since) };
+        traced.result.with_leaves(region(body, &inputs, Vec::new(), origin))
     }
 }
 
-/// The results of a region, whose arguments stand for these inputs.
+/// The results of a region, whose parameters stand for these inputs.
 pub(super) fn region(
-    arguments: Vec<Tensor>,
+    body: Subgraph,
     inputs: &[Tensor],
-    results: Vec<Tensor>,
     awaited: Vec<usize>,
-    since: Option<u64>,
     origin: &'static Location<'static>,
 ) -> Vec<Tensor> {
-    let signatures: Vec<(Shape, DType)> =
-        results.iter().map(|tensor| (tensor.shape().clone(), tensor.dtype())).collect();
-    let body = Region::body(arguments, results, since);
-    let constants = constants(&body);
-    let inputs: Vec<&Tensor> = inputs.iter().chain(&constants).collect();
-    let op = Op::Remat(std::sync::Arc::new(Region { body: std::sync::Arc::new(body), awaited }));
-    let node = Tensor::node_at(op, &inputs, Shape::scalar(), DType::F32, origin);
-    let part = |(number, (shape, dtype))| Tensor::node_at(Op::GetOutput(number), &[&node], shape, dtype, origin);
-    signatures.into_iter().enumerate().map(part).collect()
+    MultiOp::Remat(Arc::new(Region { body, awaited })).outputs(inputs, origin)
 }
 
-/// What stands for an input inside: an argument, or a tensor from outside itself.
-fn inside<'t>(region: &'t Region, inputs: &'t [Tensor], number: usize) -> &'t Tensor {
-    region.body.carries.get(number).unwrap_or(&inputs[number])
+/// What stands for an input inside: a parameter, or a captured tensor itself.
+fn inside<'t>(body: &'t Subgraph, inputs: &'t [Tensor], number: usize) -> &'t Tensor {
+    body.parameters.get(number).unwrap_or(&inputs[number])
 }
 
 /// The cotangents of the requested inputs: a region that computes everything anew, once those of the results
 /// are there.
 pub(super) fn pull(
-    region: &Region,
+    body: &Subgraph,
     inputs: &[Tensor],
     requested: &[bool],
     parts: &Parts,
@@ -80,26 +70,26 @@ pub(super) fn pull(
 ) -> Vec<Option<(Tensor, bool)>> {
     let mut numbers: Vec<usize> = parts.keys().copied().collect();
     numbers.sort_unstable();
-    let results = numbers.iter().map(|number| &region.body.carried[*number]);
+    let results = numbers.iter().map(|number| &body.outputs[*number]);
     let led = |result: &Tensor| Shape::from(lead).followed_by(result.shape());
     let seed = |(result, number): (&Tensor, &usize)| -> Seed {
         (result.clone(), Tensor::placeholder(led(result), result.dtype()), parts[number].1)
     };
     let seeds: Vec<Seed> = results.zip(&numbers).map(seed).collect();
     let variables: Vec<&Tensor> =
-        (0..inputs.len()).filter(|number| requested[*number]).map(|number| inside(region, inputs, number)).collect();
+        (0..inputs.len()).filter(|number| requested[*number]).map(|number| inside(body, inputs, number)).collect();
     let found = swept(&seeds, &variables, lead, false, snapshots);
-    let count = region.body.carries.len();
-    let arguments = region.body.carries.iter().cloned().chain(seeds.iter().map(|(_, seed, _)| seed.clone())).collect();
+    let count = body.parameters.len();
+    let parameters = body.parameters.iter().chain(seeds.iter().map(|(_, seed, _)| seed)).cloned().collect();
     let cotangents = numbers.iter().map(|number| parts[number].0.clone());
     let given: Vec<Tensor> = inputs[..count].iter().cloned().chain(cotangents).collect();
     let pulled: Vec<Option<&(Tensor, bool)>> = (0..inputs.len())
-        .map(|number| requested[number].then(|| found.get(&inside(region, inputs, number).0.id)).flatten())
+        .map(|number| requested[number].then(|| found.get(&inside(body, inputs, number).0.id)).flatten())
         .collect();
-    let results = pulled.iter().flatten().map(|(cotangent, _)| cotangent.clone()).collect();
+    let outputs = pulled.iter().flatten().map(|(cotangent, _)| cotangent.clone()).collect();
     let awaited = (count..count + numbers.len()).collect();
-    let mut created =
-        self::region(arguments, &given, results, awaited, region.body.since, Location::caller()).into_iter();
+    let body = Subgraph { parameters, outputs, since: body.since };
+    let mut created = region(body, &given, awaited, Location::caller()).into_iter();
     pulled.into_iter().map(|found| found.and_then(|(_, masked)| Some((created.next()?, *masked)))).collect()
 }
 
@@ -110,21 +100,21 @@ pub(super) fn push(
     moved: &[Option<Tensor>],
     lead: &[usize],
 ) -> Vec<Option<Tensor>> {
-    let mut arguments = region.body.carries.clone();
-    let mut given = inputs[..arguments.len()].to_vec();
+    let body = &region.body;
+    let mut parameters = body.parameters.clone();
+    let mut given = inputs[..parameters.len()].to_vec();
     let mut variables: Vec<(&Tensor, Tensor)> = Vec::new();
     for (number, tangent) in moved.iter().enumerate() {
         let Some(tangent) = tangent else { continue };
         let placeholder = Tensor::placeholder(tangent.shape().clone(), tangent.dtype());
-        variables.push((inside(region, inputs, number), placeholder.clone()));
-        arguments.push(placeholder);
+        variables.push((inside(body, inputs, number), placeholder.clone()));
+        parameters.push(placeholder);
         given.push(tangent.clone());
     }
-    let pushed = pushforward(&region.body.carried.iter().collect::<Vec<_>>(), &variables, lead);
-    let results = pushed.iter().flatten().cloned().collect();
-    let mut created =
-        self::region(arguments, &given, results, region.awaited.clone(), region.body.since, Location::caller())
-            .into_iter();
+    let pushed = pushforward(&body.outputs.iter().collect::<Vec<_>>(), &variables, lead);
+    let outputs = pushed.iter().flatten().cloned().collect();
+    let body = Subgraph { parameters, outputs, since: body.since };
+    let mut created = self::region(body, &given, region.awaited.clone(), Location::caller()).into_iter();
     pushed.into_iter().map(|found| found.and_then(|_| created.next())).collect()
 }
 
@@ -137,18 +127,19 @@ pub(super) fn batch(
     size: usize,
 ) -> Vec<Tensor> {
     // A captured tensor with the axis was created before this; what depends on no example stays outside.
-    let since = region.body.since.map(|_| Tensor::placeholder(Shape::scalar(), DType::F32).0.id);
-    let count = region.body.carries.len();
-    let mut arguments = region.body.carries.clone();
+    let Region { body, awaited } = region;
+    let since = body.since.map(|_| Tensor::placeholder(Shape::scalar(), DType::F32).0.id);
+    let count = body.parameters.len();
+    let mut parameters = body.parameters.clone();
     let mut replaced: Vec<(&Tensor, Tensor)> = Vec::new();
-    for (number, argument) in arguments.iter_mut().enumerate().filter(|(number, _)| with_axis[*number]) {
-        let wide = Shape::from(size).followed_by(argument.shape());
-        *argument = Tensor::placeholder(wide, argument.dtype());
-        replaced.push((&region.body.carries[number], argument.clone()));
+    for (number, parameter) in parameters.iter_mut().enumerate().filter(|(number, _)| with_axis[*number]) {
+        let wide = Shape::from(size).followed_by(parameter.shape());
+        *parameter = Tensor::placeholder(wide, parameter.dtype());
+        replaced.push((&body.parameters[number], parameter.clone()));
     }
     for number in (count..inputs.len()).filter(|number| with_axis[*number]) {
         replaced.push((&originals[number], inputs[number].clone()));
     }
-    let results = batched(&region.body.carried.iter().collect::<Vec<_>>(), &replaced, size);
-    self::region(arguments, &inputs[..count], results, region.awaited.clone(), since, Location::caller())
+    let outputs = batched(&body.outputs.iter().collect::<Vec<_>>(), &replaced, size);
+    self::region(Subgraph { parameters, outputs, since }, &inputs[..count], awaited.clone(), Location::caller())
 }

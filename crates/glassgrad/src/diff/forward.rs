@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::reverse::{dependent_nodes, partial_value, product_with, shares};
-use crate::expr::{Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product_from};
+use crate::expr::{MultiOp, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product_from};
 use crate::shape::Shape;
 
 /// The tangents of some outputs, from those of some variables, which have leading axes of these sizes in
@@ -23,24 +23,25 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
             continue;
         }
         let _provenance = ProvenanceScope::of(&node, Pass::Derivative);
-        if let Op::GetOutput(number) = node.op {
-            let found = node.inputs().first().and_then(|scan| parts.get(&scan.id)?.get(number).cloned().flatten());
-            tangents.extend(found.map(|part| (node.id, part)));
-            continue;
-        }
-        let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
-        let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
-        let pushed = match &node.op {
-            Op::Scan(body) => Some(push_scan(body, &inputs, &moved, lead).into_iter().map(Some).collect()),
-            Op::Remat(region) => Some(super::checkpoint::push(region, &inputs, &moved, lead)),
-            Op::Sweep(sweep) => Some(super::scan::push_sweep(sweep, &inputs, &moved, lead)),
-            _ if node.op.body().is_some() => unreachable!("{} has outputs", node.op.describe()),
-            _ => None,
+        let behind = node.inputs();
+        let given = || {
+            let inputs: Vec<Tensor> = behind.iter().cloned().map(Tensor::onto).collect();
+            let moved: Vec<Option<Tensor>> = inputs.iter().map(|input| tangents.get(&input.0.id).cloned()).collect();
+            (inputs, moved)
         };
-        if let Some(pushed) = pushed {
-            parts.insert(node.id, pushed);
+        if let (Op::GetOutput(number), Some(multi)) = (&node.op, behind.multi()) {
+            let outputs = parts.entry(multi.id).or_insert_with(|| {
+                let (inputs, moved) = given();
+                match &multi.op {
+                    MultiOp::Scan(scan) => push_scan(scan, &inputs, &moved, lead).into_iter().map(Some).collect(),
+                    MultiOp::Remat(region) => super::checkpoint::push(region, &inputs, &moved, lead),
+                    MultiOp::Sweep(sweep) => super::scan::push_sweep(sweep, &inputs, &moved, lead),
+                }
+            });
+            tangents.extend(outputs[*number].clone().map(|tangent| (node.id, tangent)));
             continue;
         }
+        let (inputs, moved) = given();
         let contributions = rule(&node, &inputs, &moved, lead);
         if !contributions.is_empty() {
             tangents.insert(node.id, Tensor::add_all("add", &contributions.iter().collect::<Vec<_>>()));
@@ -49,14 +50,14 @@ pub(crate) fn pushforward(outputs: &[&Tensor], variables: &[(&Tensor, Tensor)], 
     outputs.iter().map(|output| tangents.get(&output.0.id).cloned()).collect()
 }
 
-/// The tangents of a loop's parts.
-fn push_scan(body: &crate::expr::ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>], lead: &[usize]) -> Vec<Tensor> {
+/// The tangents of a loop's outputs.
+fn push_scan(scan: &crate::expr::Scan, inputs: &[Tensor], moved: &[Option<Tensor>], lead: &[usize]) -> Vec<Tensor> {
     let present: Vec<Tensor> = moved.iter().flatten().cloned().collect();
     let pushed = super::batch::over_lead(&present, lead, |plain| {
         let mut plain = plain.iter();
         let moved: Vec<Option<Tensor>> =
             moved.iter().map(|tangent| tangent.as_ref().and_then(|_| plain.next().cloned())).collect();
-        super::scan::push(body, inputs, &moved).into_iter().map(Some).collect()
+        super::scan::push(scan, inputs, &moved).into_iter().map(Some).collect()
     });
     pushed.into_iter().flatten().collect()
 }
@@ -137,9 +138,7 @@ fn rule(
         | Op::Draw(_)
         | Op::StopGradient
         | Op::Failed(_) => Vec::new(),
-        Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
-            unreachable!("outputs of loops are pushed together")
-        }
+        Op::GetOutput(_) => unreachable!("the outputs of an operation are pushed forward together"),
         Op::Leaf | Op::Placeholder => unreachable!("a leaf has no inputs"),
     }
 }

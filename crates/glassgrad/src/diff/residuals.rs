@@ -10,14 +10,16 @@ use std::sync::Arc;
 
 use super::reverse::dependent_nodes;
 use crate::einsum::Einsum;
-use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Node, Op, Subgraph, Tensor};
 use crate::interning::Shared;
 
 /// The nodes of one step forwards and of one step back.
 pub(super) struct Steps {
     /// What stands for the state and for the entries.
     placeholders: HashSet<u64>,
-    /// What is computed from them on the way forwards.
+    /// What is computed on the way forwards.
+    inside: HashSet<u64>,
+    /// What of it differs from step to step.
     forwards: HashSet<u64>,
     /// Whatever differs from step to step.
     changing: HashSet<u64>,
@@ -32,17 +34,16 @@ pub(super) struct SummedLater {
 
 impl Steps {
     /// The steps of a loop; `seeds` stand for cotangents, `outputs` are what one step back computes.
-    pub(super) fn of(body: &ScanBody, seeds: &[&Tensor], outputs: &[&Tensor]) -> Steps {
-        let given: Vec<&Tensor> = body.carries.iter().chain(&body.entries).collect();
-        let placeholders: HashSet<u64> = given.iter().map(|tensor| tensor.0.id).collect();
-        let inside: HashSet<u64> = inner_nodes(body).iter().map(|node| node.id).collect();
-        let all: Vec<&Tensor> = outputs.iter().copied().chain(&body.carried).chain(&body.results).collect();
-        let variables: Vec<&Tensor> = given.iter().chain(seeds).copied().collect();
+    pub(super) fn of(body: &Subgraph, seeds: &[&Tensor], outputs: &[&Tensor]) -> Steps {
+        let placeholders: HashSet<u64> = body.parameters.iter().map(|tensor| tensor.0.id).collect();
+        let inside: HashSet<u64> = body.nodes().iter().map(|node| node.id).collect();
+        let all: Vec<&Tensor> = outputs.iter().copied().chain(&body.outputs).collect();
+        let variables: Vec<&Tensor> = body.parameters.iter().chain(seeds.iter().copied()).collect();
         let mut changing: HashSet<u64> = dependent_nodes(&all, &variables).iter().map(|node| node.id).collect();
         changing.extend(variables.iter().map(|variable| variable.0.id));
         let forwards = changing.intersection(&inside).copied().collect();
         let first = placeholders.iter().min().copied().unwrap_or(u64::MAX);
-        Steps { placeholders, forwards, changing, first }
+        Steps { placeholders, inside, forwards, changing, first }
     }
 
     /// What outputs of a step back read of the step forwards: placeholders, and nodes that are worth keeping.
@@ -69,10 +70,13 @@ impl Steps {
         self.placeholders.contains(&node.id) || self.forwards.contains(&node.id)
     }
 
-    /// Whether a node is an output of a loop that is known after the way forwards. An output may be the same in every step
-    /// although the loop is not: it is kept itself, since the loop has no value.
+    /// Whether a node is an output of an operation on the way forwards that differs from step to step. The output itself
+    /// may be the same in every step, or integers: keeping it is cheaper than running the operation again.
     fn is_output_of_forwards(&self, node: &Node) -> bool {
-        matches!(node.op, Op::GetOutput(_)) && node.inputs().iter().any(|looped| self.is_forwards(looped))
+        let inputs = node.held_inputs();
+        inputs.multi().is_some()
+            && self.inside.contains(&node.id)
+            && inputs.iter().any(|input| self.changing.contains(&input.id))
     }
 
     /// For each term of a sum over all steps, the product that the sum is, if the stacks that it takes are no larger than
@@ -121,9 +125,6 @@ fn only_moves(node: &Node) -> bool {
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
-        | Op::Scan(_)
-        | Op::Remat(_)
-        | Op::Sweep(_)
         | Op::ControlDependency
         | Op::GetOutput(_)
         | Op::Custom(_)

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::einsum::Einsum;
-use crate::expr::{Node, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product, product_from};
+use crate::expr::{
+    MultiNode, MultiOp, Node, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product, product_from,
+};
 use crate::formula::Formula;
 use crate::hashing::{Numbered, Numbers};
 use crate::interning::Shared;
@@ -84,96 +86,97 @@ pub(super) fn swept(
     }
     let mut found: Numbered<(Tensor, bool)> = Numbered::default();
     let mut parts: Numbered<Parts> = Numbered::default();
+    let first_outputs = first_outputs(&nodes);
     for (place, node) in nodes.iter().enumerate().rev() {
+        let cotangent = std::mem::take(&mut cotangents[place]);
+        let is_output = matches!(node.op, Op::GetOutput(_));
+        if cotangent.contributions.is_empty() && !is_output {
+            continue;
+        }
         let _provenance = ProvenanceScope::of(node, Pass::Derivative);
-        if let Some(parts) = parts.remove(&node.id) {
+        let behind = node.inputs();
+        if !cotangent.contributions.is_empty() {
+            let (total, masked) = (cotangent.total(), cotangent.masked);
+            let is_requested = requested.contains(&node.id);
+            if every || is_requested {
+                found.insert(node.id, (total.clone(), masked));
+            }
+            match (&node.op, behind.multi()) {
+                _ if is_requested => {}
+                (Op::GetOutput(number), Some(multi)) => {
+                    parts.entry(multi.id).or_default().insert(*number, (total, masked));
+                }
+                _ => {
+                    let inputs: SmallVec<[Tensor; 3]> = behind.iter().cloned().map(Tensor::onto).collect();
+                    for (number, input) in inputs.iter().enumerate() {
+                        let Some(place) = places.get(input.0.id) else { continue };
+                        if let Some((contribution, masked)) = rule(node, &inputs, number, &total, lead, masked) {
+                            cotangents[place].add(contribution, masked);
+                        }
+                    }
+                }
+            }
+        }
+        // The cotangents of all outputs are known at the first of them, and pulled back together.
+        if let Some(multi) = behind.multi()
+            && first_outputs.get(&multi.id) == Some(&place)
+            && let Some(parts) = parts.remove(&multi.id)
+        {
             let is_dependent = |input: &Arc<Node>| places.get(input.id).is_some();
-            let pulled = pull_parts(node, &parts, &is_dependent, lead, snapshots);
-            for (input, contribution) in node.inputs().iter().zip(pulled) {
+            let pulled = pull_outputs(multi, &parts, &is_dependent, lead, snapshots);
+            for (input, contribution) in multi.inputs.iter().zip(pulled) {
                 if let (Some((contribution, masked)), Some(place)) = (contribution, places.get(input.id)) {
                     cotangents[place].add(contribution, masked);
                 }
-            }
-            continue;
-        }
-        let cotangent = std::mem::take(&mut cotangents[place]);
-        if cotangent.contributions.is_empty() {
-            continue;
-        }
-        let (total, masked) = (cotangent.total(), cotangent.masked);
-        let is_requested = requested.contains(&node.id);
-        if every || is_requested {
-            found.insert(node.id, (total.clone(), masked));
-        }
-        if is_requested {
-            continue;
-        }
-        if let Op::GetOutput(number) = node.op {
-            let scan = node.inputs().first().map_or(0, |scan| scan.id);
-            parts.entry(scan).or_default().insert(number, (total, masked));
-            continue;
-        }
-        let inputs: SmallVec<[Tensor; 3]> = node.inputs().into_iter().map(Tensor::onto).collect();
-        for (number, input) in inputs.iter().enumerate() {
-            let Some(place) = places.get(input.0.id) else { continue };
-            if let Some((contribution, masked)) = rule(node, &inputs, number, &total, lead, masked) {
-                cotangents[place].add(contribution, masked);
             }
         }
     }
     found
 }
 
+/// The place of the first output of each operation with several.
+fn first_outputs(nodes: &[Arc<Node>]) -> Numbered<usize> {
+    let mut places = Numbered::default();
+    for (place, node) in nodes.iter().enumerate().filter(|(_, node)| matches!(node.op, Op::GetOutput(_))) {
+        if let Some(multi) = node.held_inputs().multi() {
+            places.entry(multi.id).or_insert(place);
+        }
+    }
+    places
+}
+
 /// The cotangents of outputs that are used, and whether they have passed a selection.
 pub(super) type Parts = HashMap<usize, (Tensor, bool)>;
 
-/// The cotangents of the inputs of a loop, a region or a sweep.
-fn pull_parts(
-    node: &Arc<Node>,
+/// The cotangents of the inputs of an operation with several outputs.
+fn pull_outputs(
+    multi: &MultiNode,
     parts: &Parts,
     is_dependent: &dyn Fn(&Arc<Node>) -> bool,
     lead: &[usize],
     snapshots: Option<usize>,
 ) -> Vec<Option<(Tensor, bool)>> {
-    let inputs: Vec<Tensor> = node.inputs().into_iter().map(Tensor::onto).collect();
+    let inputs: Vec<Tensor> = multi.inputs.iter().cloned().map(Tensor::onto).collect();
     let requested: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
-    match &node.op {
-        Op::Remat(region) => super::checkpoint::pull(region, &inputs, &requested, parts, lead, snapshots),
-        Op::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &requested, parts, lead),
-        Op::Scan(body) => {
-            // What comes through a choice into one part of a loop may come out at any input.
+    match &multi.op {
+        MultiOp::Remat(region) => super::checkpoint::pull(&region.body, &inputs, &requested, parts, lead, snapshots),
+        MultiOp::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &requested, parts, lead),
+        MultiOp::Scan(scan) => {
+            // What comes through a choice into one output of a loop may come out at any input.
             let masked = parts.values().any(|(_, masked)| *masked);
-            let pulled = pull_scan(body, &inputs, parts, masked, lead, snapshots);
+            // Unused outputs have no cotangent.
+            let zeros = |shape: &Shape, dtype| Tensor::full(Shape::from(lead).followed_by(shape), 0.0, dtype);
+            let cotangents: Vec<Tensor> = (multi.op.signature().iter().enumerate())
+                .map(|(k, (shape, dtype))| {
+                    parts.get(&k).map_or_else(|| zeros(shape, *dtype), |(found, _)| found.clone())
+                })
+                .collect();
+            let pulled = super::batch::over_lead(&cotangents, lead, |cotangents| {
+                super::scan::pull(scan, &inputs, cotangents, masked, snapshots)
+            });
             pulled.into_iter().map(|found| found.map(|found| (found, masked))).collect()
         }
-        other => unreachable!("{} has no outputs to pull back", other.describe()),
     }
-}
-
-/// The cotangents of a loop's inputs; unused outputs have none.
-fn pull_scan(
-    body: &crate::expr::ScanBody,
-    inputs: &[Tensor],
-    parts: &Parts,
-    masked: bool,
-    lead: &[usize],
-    snapshots: Option<usize>,
-) -> Vec<Option<Tensor>> {
-    let shapes = body.carried.iter().map(|tensor| tensor.shape().clone());
-    let stacked = body.results.iter().map(|tensor| Shape::from(body.length).followed_by(tensor.shape()));
-    let dtypes = body.carried.iter().chain(&body.results).map(Tensor::dtype);
-    let cotangents: Vec<Tensor> = shapes
-        .chain(stacked)
-        .zip(dtypes)
-        .enumerate()
-        .map(|(k, (shape, dtype))| {
-            let zeros = || Tensor::full(Shape::from(lead).followed_by(&shape), 0.0, dtype);
-            parts.get(&k).map_or_else(zeros, |(cotangent, _)| cotangent.clone())
-        })
-        .collect();
-    super::batch::over_lead(&cotangents, lead, |cotangents| {
-        super::scan::pull(body, inputs, cotangents, masked, snapshots)
-    })
 }
 
 /// The nodes behind some roots that depend on some variables, in the order of creation.
@@ -192,16 +195,15 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
     let first = requested.iter().min().copied().unwrap_or(u64::MAX);
     let mut seen = NodeIndices::new();
     // A node older than the first variable cannot depend on any.
-    let mut is_new = |node: &Arc<Node>| node.id >= first && node.had_variable && seen.insert(node.id, 0);
+    let is_new = |seen: &mut NodeIndices, node: &Node| node.id >= first && node.had_variable && seen.insert(node.id, 0);
     let mut stack: Vec<Arc<Node>> = Vec::with_capacity(64);
-    stack.extend(roots.iter().map(|root| &root.0).filter(|node| is_new(node)).cloned());
+    stack.extend(roots.iter().map(|root| &root.0).filter(|node| is_new(&mut seen, node)).cloned());
     let mut behind = Vec::with_capacity(64);
     while let Some(node) = stack.pop() {
         if !requested.contains(&node.id) {
-            for input in node.held_inputs().iter() {
-                if is_new(input) {
-                    stack.push(Arc::clone(input));
-                }
+            let inputs = node.held_inputs();
+            if inputs.multi().is_none_or(|multi| seen.insert(multi.id, 0)) {
+                stack.extend(inputs.iter().filter(|input| is_new(&mut seen, input)).cloned());
             }
         }
         behind.push(node);
@@ -247,9 +249,6 @@ pub(crate) fn is_flat(op: &Op) -> bool {
         | Op::ScatterAdd(_)
         | Op::Select
         | Op::Max(_)
-        | Op::Scan(_)
-        | Op::Remat(_)
-        | Op::Sweep(_)
         | Op::ControlDependency
         | Op::GetOutput(_)
         | Op::Custom(_)
@@ -326,9 +325,7 @@ fn rule(
         | Op::ArgSort { .. }
         | Op::Draw(_)
         | Op::StopGradient => unreachable!("no derivative passes through {}", node.op.describe()),
-        Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
-            unreachable!("outputs of loops are pulled together")
-        }
+        Op::GetOutput(_) => unreachable!("the outputs of an operation are pulled back together"),
         Op::Leaf | Op::Placeholder => unreachable!("a leaf has no inputs"),
         Op::Failed(_) => return None,
     };

@@ -7,6 +7,7 @@
 //! that the loop went through.
 
 use std::collections::HashSet;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::batch::batched;
@@ -14,7 +15,7 @@ use super::forward::pushforward;
 use super::residuals::{Steps, SummedLater};
 use super::reverse::{Parts, Seed, swept};
 use crate::error::Error;
-use crate::expr::{Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
+use crate::expr::{MultiOp, Scan, Subgraph, Sweep, Tensor};
 use crate::shape::Shape;
 use crate::tree::{Definition, Tree, checked_map};
 
@@ -69,16 +70,9 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), 
         let error = Error::new("scan", "the state must keep its shape and type from one entry to the next");
         return fail(error.with_operands(vec![before.describe(), after.describe()]).at(std::panic::Location::caller()));
     }
-    let body = ScanBody {
-        carries: carries.flatten(),
-        entries: entries.flatten(),
-        carried: carried_leaves,
-        results: result_leaves,
-        length,
-        reversed: false,
-        since: None,
-    };
-    let (last, stacked) = run(body, &starts, &sequences);
+    let (count, parameters) = (starts.len(), [carries.flatten(), entries.flatten()].concat());
+    let body = Subgraph::new(parameters, [carried_leaves, result_leaves].concat());
+    let (last, stacked) = run(Scan { body, carries: count, length, reversed: false }, &starts, &sequences);
     (start.with_leaves(last), results.with_leaves(stacked))
 }
 
@@ -86,53 +80,25 @@ fn error_tensor(error: &Error) -> Tensor {
     <Tensor as super::Fallible>::failed(error)
 }
 
-/// The outer tensors that a body uses: inputs of its nodes that do not depend on its placeholders.
-pub(super) fn constants(body: &ScanBody) -> Vec<Tensor> {
-    let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
-    let inner: HashSet<u64> = inner_nodes(body).iter().map(|node| node.id).collect();
-    let placeholders: HashSet<u64> =
-        body.carries.iter().chain(&body.entries).map(|placeholder| placeholder.0.id).collect();
-    let mut seen = HashSet::new();
-    let mut found: Vec<Arc<Node>> = inner_nodes(body).iter().flat_map(|node| node.inputs()).collect();
-    found.extend(outputs.iter().map(|output| Arc::clone(&output.0)));
-    found.retain(|node| !inner.contains(&node.id) && !placeholders.contains(&node.id) && seen.insert(node.id));
-    found.into_iter().map(Tensor::onto).collect()
-}
-
-/// The node of a scan and its parts: the last carries, and the stacked results.
+/// The outputs of a loop: the last carries, and the stacked results.
 #[track_caller]
-fn run(body: ScanBody, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
-    run_as(Op::Scan(Arc::new(body)), starts, sequences)
+fn run(scan: Scan, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
+    run_as(MultiOp::Scan(Arc::new(scan)), starts, sequences)
 }
 
-/// The node of a loop or a sweep, and its parts: what it carries, and what it stacks.
+/// The outputs of a loop or a sweep: what it carries, and what it stacks.
 #[track_caller]
-fn run_as(op: Op, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
-    let Some(body) = op.body() else { return (Vec::new(), Vec::new()) };
-    let constants = constants(body);
-    let inputs: Vec<&Tensor> = starts.iter().chain(sequences).chain(&constants).collect();
-    let (carries, length) = (body.carried.len(), body.length);
-    let outputs: Vec<(Shape, crate::dtype::DType)> = body
-        .carried
-        .iter()
-        .map(|tensor| (tensor.shape().clone(), tensor.dtype()))
-        .chain(body.results.iter().map(|tensor| (Shape::from(length).followed_by(tensor.shape()), tensor.dtype())))
-        .collect();
-    let node = Tensor::node(op, &inputs, Shape::scalar(), crate::dtype::DType::F32);
-    // A loop and no closure, which would not pass the caller's line on.
-    let mut parts: Vec<Tensor> = Vec::new();
-    for (k, (shape, dtype)) in outputs.into_iter().enumerate() {
-        parts.push(Tensor::node(Op::GetOutput(k), &[&node], shape, dtype));
-    }
-    let stacked = parts.split_off(carries);
-    (parts, stacked)
+fn run_as(op: MultiOp, starts: &[Tensor], sequences: &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>) {
+    let mut outputs = op.outputs(&[starts, sequences].concat(), Location::caller());
+    let stacked = outputs.split_off(starts.len());
+    (outputs, stacked)
 }
 
-/// The inputs of a scan node, sorted: starts, sequences, constants.
-fn split<'i>(body: &ScanBody, inputs: &'i [Tensor]) -> (&'i [Tensor], &'i [Tensor], &'i [Tensor]) {
-    let (starts, rest) = inputs.split_at(body.carries.len());
-    let (sequences, constants) = rest.split_at(body.entries.len());
-    (starts, sequences, constants)
+/// The inputs of a loop, sorted: starts, sequences, captured tensors.
+fn split<'i>(scan: &Scan, inputs: &'i [Tensor]) -> (&'i [Tensor], &'i [Tensor], &'i [Tensor]) {
+    let (starts, rest) = inputs.split_at(scan.carries);
+    let (sequences, captured) = rest.split_at(scan.entries().len());
+    (starts, sequences, captured)
 }
 
 /// The tensors without repetitions, in their order.
@@ -145,78 +111,55 @@ fn fresh(like: &Tensor) -> Tensor {
     Tensor::placeholder(like.shape().clone(), like.dtype())
 }
 
-/// The tangents of all parts from those of the inputs, without leading axes.
-pub(super) fn push(body: &ScanBody, inputs: &[Tensor], moved: &[Option<Tensor>]) -> Vec<Tensor> {
+/// The tangents of all outputs from those of the inputs, without leading axes.
+pub(super) fn push(scan: &Scan, inputs: &[Tensor], moved: &[Option<Tensor>]) -> Vec<Tensor> {
     let tangent = |k: usize| moved[k].clone().unwrap_or_else(|| inputs[k].zeros_like());
-    let (starts, sequences, outer) = split(body, inputs);
-    let float = |tensor: &&Tensor| tensor.is_float();
-    let carry_tangents: Vec<Tensor> = body.carries.iter().map(fresh).collect();
-    let entry_tangents: Vec<Tensor> = body.entries.iter().map(fresh).collect();
-    let offset = starts.len() + sequences.len();
-    let variables: Vec<(&Tensor, Tensor)> = body
-        .carries
-        .iter()
-        .zip(&carry_tangents)
-        .chain(body.entries.iter().zip(&entry_tangents))
-        .map(|(variable, tangent)| (variable, tangent.clone()))
-        .chain(
-            outer
-                .iter()
-                .enumerate()
-                .filter_map(|(k, constant)| moved[offset + k].clone().map(|tangent| (constant, tangent))),
-        )
-        .filter(|(variable, _)| float(variable))
+    let Subgraph { parameters, outputs, .. } = &scan.body;
+    let (carries, given) = (scan.carries, parameters.len());
+    let tangents: Vec<Tensor> = parameters.iter().map(fresh).collect();
+    let captured = (given..inputs.len()).filter_map(|k| moved[k].clone().map(|tangent| (&inputs[k], tangent)));
+    let variables: Vec<(&Tensor, Tensor)> = (parameters.iter().zip(tangents.iter().cloned()))
+        .chain(captured)
+        .filter(|(variable, _)| variable.is_float())
         .collect();
-    let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
-    let pushed: Vec<Tensor> = pushforward(&outputs, &variables, &[])
+    let pushed: Vec<Tensor> = pushforward(&outputs.iter().collect::<Vec<_>>(), &variables, &[])
         .into_iter()
-        .zip(&outputs)
+        .zip(outputs)
         .map(|(found, output)| found.unwrap_or_else(|| output.zeros_like()))
         .collect();
-    let (moved_carries, moved_results) = pushed.split_at(body.carried.len());
-    let wide = ScanBody {
-        carries: body.carries.iter().chain(&carry_tangents).cloned().collect(),
-        entries: body.entries.iter().chain(&entry_tangents).cloned().collect(),
-        carried: body.carried.iter().chain(moved_carries).cloned().collect(),
-        results: body.results.iter().chain(moved_results).cloned().collect(),
-        length: body.length,
-        reversed: body.reversed,
-        since: None,
+    // States and their tangents, then entries and theirs; and the same of what a step makes.
+    let both = |own: &[Tensor], moved: &[Tensor]| {
+        [&own[..carries], &moved[..carries], &own[carries..], &moved[carries..]].concat()
     };
-    let starts: Vec<Tensor> = starts.iter().cloned().chain((0..starts.len()).map(tangent)).collect();
-    let first = body.carries.len();
-    let sequences: Vec<Tensor> = sequences.iter().cloned().chain((first..offset).map(tangent)).collect();
-    let (last, stacked) = run(wide, &starts, &sequences);
-    last[body.carried.len()..].iter().chain(&stacked[body.results.len()..]).cloned().collect()
+    let body = Subgraph::new(both(parameters, &tangents), both(outputs, &pushed));
+    let given: Vec<Tensor> = both(&inputs[..given], &(0..given).map(tangent).collect::<Vec<_>>());
+    let (starts, sequences) = given.split_at(2 * carries);
+    let (last, stacked) = run(scan.with_body(body, 2 * carries), starts, sequences);
+    [&last[carries..], &stacked[scan.results().len()..]].concat()
 }
 
-/// The cotangents of all inputs from those of the parts, without leading axes: by a loop back over all states, or by
+/// The cotangents of all inputs from those of the outputs, without leading axes: by a loop back over all states, or by
 /// a sweep that keeps some of them.
 pub(super) fn pull(
-    body: &ScanBody,
+    scan: &Scan,
     inputs: &[Tensor],
     cotangents: &[Tensor],
     masked: bool,
     snapshots: Option<usize>,
 ) -> Vec<Option<Tensor>> {
-    let (_, sequences, outer) = split(body, inputs);
-    let carry_cotangents: Vec<Tensor> = body.carried.iter().map(fresh).collect();
-    let entry_cotangents: Vec<Tensor> = body.results.iter().map(fresh).collect();
+    let (_, sequences, outer) = split(scan, inputs);
+    let carry_cotangents: Vec<Tensor> = scan.carry_out().iter().map(fresh).collect();
+    let entry_cotangents: Vec<Tensor> = scan.results().iter().map(fresh).collect();
     let moves = |tensor: &Tensor| tensor.is_float() && tensor.0.had_variable;
     let requested: Vec<usize> = (0..outer.len()).filter(|k| moves(&outer[*k])).collect();
     let requested_entries: Vec<usize> = (0..sequences.len()).filter(|k| moves(&sequences[*k])).collect();
-    let seeds: Vec<Seed> = body
-        .carried
-        .iter()
-        .zip(&carry_cotangents)
-        .chain(body.results.iter().zip(&entry_cotangents))
+    let seeds: Vec<Seed> = (scan.body.outputs.iter())
+        .zip(carry_cotangents.iter().chain(&entry_cotangents))
         .filter(|(output, _)| output.is_float())
         .map(|(output, cotangent)| (output.clone(), cotangent.clone(), masked))
         .collect();
-    let variables: Vec<&Tensor> = body
-        .carries
-        .iter()
-        .chain(requested_entries.iter().map(|k| &body.entries[*k]))
+    let variables: Vec<&Tensor> = (scan.carry_in().iter())
+        .chain(requested_entries.iter().map(|k| &scan.entries()[*k]))
         .chain(requested.iter().map(|k| &outer[*k]))
         .collect();
     let found = swept(&seeds, &variables, &[], false, snapshots);
@@ -224,19 +167,19 @@ pub(super) fn pull(
         .iter()
         .map(|variable| found.get(&variable.0.id).map_or_else(|| variable.zeros_like(), |(found, _)| found.clone()))
         .collect();
-    let (carry_part, rest) = pulled.split_at(body.carries.len());
+    let (carry_part, rest) = pulled.split_at(scan.carries);
     let (entry_part, constant_part) = rest.split_at(requested_entries.len());
     let back = Back { carry_part, entry_part, constant_part, carry_cotangents, entry_cotangents };
     let (first_cotangents, entries, constants) = match snapshots {
-        None => back.over_all_states(body, inputs, cotangents),
+        None => back.over_all_states(scan, inputs, cotangents),
         Some(snapshots) => {
             let sums = requested.iter().map(|k| &outer[*k]).collect::<Vec<_>>();
-            back.by_sweep(body, inputs, cotangents, &sums, snapshots)
+            back.by_sweep(scan, inputs, cotangents, &sums, snapshots)
         }
     };
     let mut found: Vec<Option<Tensor>> = first_cotangents.into_iter().map(Some).collect();
     let place = |requested: &[usize], k: usize| requested.iter().position(|requested| *requested == k);
-    found.extend((0..body.entries.len()).map(|k| place(&requested_entries, k).map(|place| entries[place].clone())));
+    found.extend((0..sequences.len()).map(|k| place(&requested_entries, k).map(|place| entries[place].clone())));
     found.extend((0..outer.len()).map(|k| place(&requested, k).map(|place| constants[place].clone())));
     found
 }
@@ -255,12 +198,12 @@ type Pulled = (Vec<Tensor>, Vec<Tensor>, Vec<Tensor>);
 
 impl Back<'_> {
     /// By a loop back over what the loop forwards has stacked.
-    fn over_all_states(&self, body: &ScanBody, inputs: &[Tensor], cotangents: &[Tensor]) -> Pulled {
-        let (starts, sequences, _) = split(body, inputs);
-        let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
+    fn over_all_states(&self, scan: &Scan, inputs: &[Tensor], cotangents: &[Tensor]) -> Pulled {
+        let (starts, sequences, _) = split(scan, inputs);
+        let (last_cotangents, result_cotangents) = cotangents.split_at(scan.carries);
         let all = self.carry_part.iter().chain(self.entry_part).chain(self.constant_part).collect::<Vec<_>>();
         let seeds: Vec<&Tensor> = self.carry_cotangents.iter().chain(&self.entry_cotangents).collect();
-        let steps = Steps::of(body, &seeds, &all);
+        let steps = Steps::of(&scan.body, &seeds, &all);
         let within: Vec<&Tensor> = self.carry_part.iter().chain(self.entry_part).collect();
         let stacked_anyway: Vec<Tensor> = steps.read_by(&all);
         let later = steps.summed_later(self.constant_part, &stacked_anyway.iter().collect::<Vec<_>>());
@@ -273,20 +216,12 @@ impl Back<'_> {
         let own = once_each(factors().filter(|factor| !steps.is_forwards(&factor.0)));
         let computed: Vec<&Tensor> = within.into_iter().chain(terms.iter().copied()).chain(&own).collect();
         let read = steps.read_by(&computed);
-        let is_entry = |tensor: &Tensor| body.entries.iter().position(|entry| entry.0.id == tensor.0.id);
+        let is_entry = |tensor: &Tensor| scan.entries().iter().position(|entry| entry.0.id == tensor.0.id);
         let forwards = factors().filter(|factor| steps.is_forwards(&factor.0));
         let kept = once_each(read.iter().chain(forwards).filter(|tensor| is_entry(tensor).is_none()));
         // Once more forwards, with the same results first: it is the loop itself, with more that is stacked.
-        let forwards = ScanBody {
-            carries: body.carries.clone(),
-            entries: body.entries.clone(),
-            carried: body.carried.clone(),
-            results: body.results.iter().chain(&kept).cloned().collect(),
-            length: body.length,
-            reversed: body.reversed,
-            since: None,
-        };
-        let history = run(forwards, starts, sequences).1.split_off(body.results.len());
+        let forwards = Subgraph::new(scan.body.parameters.clone(), [&scan.body.outputs[..], &kept].concat());
+        let history = run(scan.with_body(forwards, scan.carries), starts, sequences).1.split_off(scan.results().len());
         let stack_of = |tensor: &Tensor| match is_entry(tensor) {
             Some(entry) => sequences[entry].clone(),
             None => kept
@@ -294,16 +229,13 @@ impl Back<'_> {
                 .position(|known| known.0.id == tensor.0.id)
                 .map_or_else(|| tensor.clone(), |place| history[place].clone()),
         };
-        let grown = sums.iter().zip(&terms).map(|(sum, term)| sum + *term);
-        let backwards = ScanBody {
-            carries: self.carry_cotangents.iter().chain(&sums).cloned().collect(),
-            entries: read.iter().chain(&self.entry_cotangents).cloned().collect(),
-            carried: self.carry_part.iter().cloned().chain(grown).collect(),
-            results: self.entry_part.iter().chain(&own).cloned().collect(),
-            length: body.length,
-            reversed: !body.reversed,
-            since: None,
-        };
+        let grown: Vec<Tensor> = sums.iter().zip(&terms).map(|(sum, term)| sum + *term).collect();
+        let body = Subgraph::new(
+            [&self.carry_cotangents[..], &sums, &read, &self.entry_cotangents].concat(),
+            [self.carry_part, &grown, self.entry_part, &own].concat(),
+        );
+        let carries = scan.carries + sums.len();
+        let backwards = Scan { reversed: !scan.reversed, ..scan.with_body(body, carries) };
         let starts: Vec<Tensor> = last_cotangents.iter().cloned().chain(sums.iter().map(Tensor::zeros_like)).collect();
         let sequences: Vec<Tensor> = read.iter().map(stack_of).chain(result_cotangents.iter().cloned()).collect();
         let (mut last, mut stacked) = run(backwards, &starts, &sequences);
@@ -317,7 +249,7 @@ impl Back<'_> {
             Some(SummedLater { product, factors }) => {
                 let factors: Vec<Tensor> = factors.iter().map(stacks).collect();
                 // The steps are summed in the product itself.
-                let mut product = product.batched(body.length, &vec![true; factors.len()]);
+                let mut product = product.batched(scan.length, &vec![true; factors.len()]);
                 product.output.remove(0);
                 Tensor::contract(product, &factors.iter().collect::<Vec<_>>())
             }
@@ -330,38 +262,34 @@ impl Back<'_> {
     /// By a sweep that keeps this many states, and recomputes the others. `like` are the tensors from outside.
     fn by_sweep(
         &self,
-        body: &ScanBody,
+        scan: &Scan,
         inputs: &[Tensor],
         cotangents: &[Tensor],
         like: &[&Tensor],
         snapshots: usize,
     ) -> Pulled {
-        let (starts, sequences, _) = split(body, inputs);
-        let (last_cotangents, result_cotangents) = cotangents.split_at(body.carried.len());
+        let (starts, sequences, _) = split(scan, inputs);
+        let (last_cotangents, result_cotangents) = cotangents.split_at(scan.carries);
         let sums: Vec<Tensor> = like.iter().map(|outer| fresh(outer)).collect();
-        let grown = sums.iter().zip(self.constant_part).map(|(sum, part)| sum + part);
+        let grown: Vec<Tensor> = sums.iter().zip(self.constant_part).map(|(sum, part)| sum + part).collect();
+        let body = Subgraph::new(
+            [scan.carry_in(), &self.carry_cotangents, &sums, scan.entries(), &self.entry_cotangents].concat(),
+            [scan.carry_out(), self.carry_part, &grown, self.entry_part].concat(),
+        );
         let sweep = Sweep {
-            body: ScanBody {
-                carries: body.carries.iter().chain(&self.carry_cotangents).chain(&sums).cloned().collect(),
-                entries: body.entries.iter().chain(&self.entry_cotangents).cloned().collect(),
-                carried: body.carried.iter().chain(self.carry_part).cloned().chain(grown).collect(),
-                results: self.entry_part.to_vec(),
-                length: body.length,
-                reversed: false,
-                since: None,
-            },
-            states: body.carries.len(),
-            sequences: body.entries.len(),
-            snapshots: snapshots.min(body.length.saturating_sub(1)),
+            scan: Scan { reversed: false, ..scan.with_body(body, 2 * scan.carries + sums.len()) },
+            states: scan.carries,
+            sequences: scan.entries().len(),
+            snapshots: snapshots.min(scan.length.saturating_sub(1)),
         };
         let zeros = like.iter().map(|outer| outer.zeros_like());
         let starts: Vec<Tensor> = starts.iter().chain(last_cotangents).cloned().chain(zeros).collect();
         // A sweep goes back over a loop that goes forwards.
-        let turned = |tensor: &Tensor| if body.reversed { tensor.flip([0]) } else { tensor.clone() };
+        let turned = |tensor: &Tensor| if scan.reversed { tensor.flip([0]) } else { tensor.clone() };
         let sequences: Vec<Tensor> = sequences.iter().chain(result_cotangents).map(turned).collect();
-        let (last, stacked) = run_as(Op::Sweep(Arc::new(sweep)), &starts, &sequences);
+        let (last, stacked) = run_as(MultiOp::Sweep(Arc::new(sweep)), &starts, &sequences);
         let stacked: Vec<Tensor> = stacked.iter().map(turned).collect();
-        let (first, sums) = last[body.carries.len()..].split_at(body.carries.len());
+        let (first, sums) = last[scan.carries..].split_at(scan.carries);
         (first.to_vec(), stacked, sums.to_vec())
     }
 }
@@ -373,9 +301,9 @@ fn unwound(sweep: &Sweep, history: &[Tensor], starts: &[Tensor], sequences: &[Te
     run(sweep.backwards(), &starts[sweep.states..], &sequences)
 }
 
-/// The parts of a sweep as those of the reverse loop that it stands for. The first of them, the states, are unused.
+/// The outputs of a sweep as those of the reverse loop that it stands for. The first of them, the states, are unused.
 fn unwound_parts(sweep: &Sweep, inputs: &[Tensor]) -> Vec<Option<Tensor>> {
-    let (starts, sequences, _) = split(&sweep.body, inputs);
+    let (starts, sequences, _) = split(&sweep.scan, inputs);
     let (_, history) = run(sweep.history(), &starts[..sweep.states], &sequences[..sweep.sequences]);
     let (last, stacked) = unwound(sweep, &history, starts, sequences);
     std::iter::repeat_n(None, sweep.states).chain(last.into_iter().chain(stacked).map(Some)).collect()
@@ -418,52 +346,32 @@ pub(super) fn push_sweep(
     outputs.iter().map(|output| output.as_ref().and_then(|_| pushed.next().flatten())).collect()
 }
 
-/// All parts with a leading axis, when some inputs of a loop or a sweep have one.
-pub(super) fn batch(op: &Op, originals: &[Tensor], inputs: &[Tensor], with_axis: &[bool], size: usize) -> Vec<Tensor> {
-    let Some(body) = op.body() else { return Vec::new() };
-    let (starts, sequences, outer) = split(body, inputs);
+/// All outputs with a leading axis, when some inputs of a loop or a sweep have one.
+pub(super) fn batch(
+    scan: &Scan,
+    as_operation: impl FnOnce(Scan) -> MultiOp,
+    originals: &[Tensor],
+    inputs: &[Tensor],
+    with_axis: &[bool],
+    size: usize,
+) -> Vec<Tensor> {
+    let Subgraph { parameters, outputs, .. } = &scan.body;
     let widened = |like: &Tensor| Tensor::placeholder(Shape::from(size).followed_by(like.shape()), like.dtype());
-    let carries: Vec<Tensor> = body.carries.iter().map(widened).collect();
-    let entries: Vec<Tensor> = body.entries.iter().map(widened).collect();
-    let offset = starts.len() + sequences.len();
-    let replaced: Vec<(&Tensor, Tensor)> = body
-        .carries
-        .iter()
-        .zip(&carries)
-        .chain(body.entries.iter().zip(&entries))
-        .map(|(old, new)| (old, new.clone()))
-        .chain(
-            originals[offset..]
-                .iter()
-                .zip(outer)
-                .enumerate()
-                .filter(|(k, _)| with_axis[offset + k])
-                .map(|(_, (old, new))| (old, new.clone())),
-        )
+    let wide: Vec<Tensor> = parameters.iter().map(widened).collect();
+    let captured = (parameters.len()..inputs.len()).filter(|k| with_axis[*k]);
+    let replaced: Vec<(&Tensor, Tensor)> = (parameters.iter().zip(wide.iter().cloned()))
+        .chain(captured.map(|k| (&originals[k], inputs[k].clone())))
         .collect();
-    let outputs: Vec<&Tensor> = body.carried.iter().chain(&body.results).collect();
-    let mut wide = batched(&outputs, &replaced, size);
-    let results = wide.split_off(body.carried.len());
+    let outputs = batched(&outputs.iter().collect::<Vec<_>>(), &replaced, size);
     let spread = |k: usize| {
         let input = &inputs[k];
         if with_axis[k] { input.clone() } else { input.broadcast_to(Shape::from(size).followed_by(input.shape())) }
     };
-    let starts: Vec<Tensor> = (0..starts.len()).map(spread).collect();
+    let starts: Vec<Tensor> = (0..scan.carries).map(spread).collect();
     // The examples stand in front of the entries; inside the loop the entries come first.
-    let sequences: Vec<Tensor> = (starts.len()..offset).map(|k| super::batch::move_axis(&spread(k), 1, 0)).collect();
-    let wide = ScanBody {
-        carries,
-        entries,
-        carried: wide,
-        results,
-        length: body.length,
-        reversed: body.reversed,
-        since: None,
-    };
-    let wide = match op {
-        Op::Sweep(sweep) => Op::Sweep(Arc::new(Sweep { body: wide, ..Sweep::clone(sweep) })),
-        _ => Op::Scan(Arc::new(wide)),
-    };
-    let (last, stacked) = run_as(wide, &starts, &sequences);
+    let sequences: Vec<Tensor> =
+        (scan.carries..parameters.len()).map(|k| super::batch::move_axis(&spread(k), 1, 0)).collect();
+    let wide = scan.with_body(Subgraph::new(wide, outputs), scan.carries);
+    let (last, stacked) = run_as(as_operation(wide), &starts, &sequences);
     last.into_iter().chain(stacked.iter().map(|tensor| super::batch::move_axis(tensor, 1, 0))).collect()
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::axes::{Axes, Axis};
 use super::memo::{self, Request};
@@ -92,20 +92,8 @@ impl Tensor {
         if let Some(failed) = inputs.iter().find(|input| input.error().is_some()) {
             return (*failed).clone();
         }
-        if !matches!(op, Op::GetOutput(_))
-            && let Some(error) = inputs.iter().find_map(|input| input.several_outputs())
-        {
-            return Tensor::refused_at(error, inputs, origin);
-        }
         let inputs: Inputs = inputs.iter().map(|input| Arc::clone(&input.0)).collect();
         Tensor::make(op, inputs, shape, dtype, None, origin)
-    }
-
-    /// Why this tensor cannot be read or used: it is a loop or a region, which has several outputs and no value.
-    pub(crate) fn several_outputs(&self) -> Option<Error> {
-        self.op().body()?;
-        let message = format!("the {} has several outputs and no value of its own", self.op().describe());
-        Some(Error::new("read", message).help("use one of its outputs: the tensors that the call returned"))
     }
 
     /// The product of operands in Einstein notation with sizes.
@@ -668,11 +656,8 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        if let Some(error) = self.several_outputs() {
-            return Tensor::refused_at(error, &[self], origin);
-        }
         self.flush();
-        let inputs: Inputs = smallvec![Arc::clone(&self.0)];
+        let inputs = Inputs::from_iter([Arc::clone(&self.0)]);
         Tensor::make(Op::Variable, inputs, self.shape().clone(), self.dtype(), None, origin)
     }
 }

@@ -61,9 +61,6 @@ impl Op {
             | Op::Gather(_)
             | Op::ArgSort { .. }
             | Op::Draw(_)
-            | Op::Scan(_)
-            | Op::Remat(_)
-            | Op::Sweep(_)
             | Op::Failed(_)) => {
                 let variant = format!("{other:?}");
                 let mut words = variant.split(|character: char| !character.is_alphanumeric());

@@ -11,7 +11,8 @@
 //! - `provenance` records the primal node that each derived node came from, `display` writes operations as text;
 //! - `axes` and `sizes` are arguments, `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
 //!   Rust, `index` slices, `compose` the rest;
-//! - `remat` holds subgraphs that are rematerialised: units under differentiation.
+//! - `subgraph` holds parts of a graph as functions, and the operations with several outputs that contain one: loops,
+//!   rematerialised regions and reverse sweeps.
 
 mod axes;
 mod build;
@@ -26,8 +27,8 @@ mod operators;
 mod promote;
 mod provenance;
 mod random;
-mod remat;
 mod sizes;
+mod subgraph;
 mod walk;
 
 pub use axes::{Axes, Axis};
@@ -39,10 +40,11 @@ pub use index::{Index, s};
 pub(crate) use memo::{Partial, Request, partial, product, product_from};
 pub(crate) use node::Inputs;
 pub(crate) use node::Node;
-pub use node::{Logic, Op, ScanBody, Tensor};
+pub use node::{Logic, Op, Tensor};
 pub use provenance::Pass;
 pub(crate) use provenance::ProvenanceScope;
 pub use random::{Distribution, Keys};
-pub use remat::{Region, Sweep};
 pub use sizes::{Size, Sizes};
-pub(crate) use walk::{inner_nodes, nodes_behind};
+pub(crate) use subgraph::MultiNode;
+pub use subgraph::{MultiOp, Region, Scan, Subgraph, Sweep};
+pub(crate) use walk::nodes_behind;

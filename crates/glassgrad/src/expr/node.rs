@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::custom::Custom;
 use super::provenance::{self, Cause};
 use super::random::Distribution;
-use super::remat::{Region, Sweep};
+use super::subgraph::MultiNode;
 use crate::array::Array;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -78,15 +78,9 @@ pub enum Op {
     Draw(Distribution),
     /// The value without its history.
     StopGradient,
-    /// A loop along leading axes; its parts are the last carries and the stacked results.
-    Scan(Arc<ScanBody>),
-    /// A part of the graph that is a unit under differentiation; its parts are its results.
-    Remat(Arc<Region>),
-    /// The reverse sweep of a loop that keeps few of its states; its parts are cotangents.
-    Sweep(Arc<Sweep>),
     /// The first input, which must not be used before the others are known.
     ControlDependency,
-    /// One part of a loop, a region or a sweep.
+    /// One output of an operation with several: see [`Tensor::multi_op`].
     GetOutput(usize),
     /// An operation of the user's own.
     Custom(Custom),
@@ -122,13 +116,6 @@ impl Op {
             Op::ArgSort { descending: false } => "argsort".to_owned(),
             Op::ArgSort { descending: true } => "argsort descending".to_owned(),
             Op::Draw(distribution) => distribution.to_string(),
-            Op::Scan(body) if body.reversed => format!("scan of {} steps backwards", body.length),
-            Op::Scan(body) => format!("scan of {} steps", body.length),
-            Op::Remat(region) => match region.body.carried.len() {
-                1 => "remat with 1 output".to_owned(),
-                several => format!("remat with {several} outputs"),
-            },
-            Op::Sweep(sweep) => format!("reverse sweep of {} steps, {} snapshots", sweep.body.length, sweep.snapshots),
             Op::GetOutput(number) => format!("output {number}"),
             Op::StopGradient => "stop_gradient".to_owned(),
             Op::ControlDependency => "control_dependency".to_owned(),
@@ -143,53 +130,6 @@ impl Op {
             | Op::Logic(_)
             | Op::Select => format!("{self:?}").to_lowercase(),
         }
-    }
-}
-
-/// The body of a loop: a graph from placeholders for the state and for one entry of the sequences to the next
-/// state and to results.
-///
-/// ```
-/// use glassgrad::{Tensor, expr::Op, scan};
-/// let step = |sum: &Tensor, x: &Tensor| (sum + x, sum.clone());
-/// let (last, _) = scan(step, &Tensor::from(0.0), &Tensor::from([1.0, 2.0, 3.0]));
-/// assert!(matches!(last.inputs()[0].op(), Op::Scan(body) if body.length == 3));
-/// ```
-#[derive(Clone)]
-pub struct ScanBody {
-    /// Placeholders of the state.
-    pub carries: Vec<Tensor>,
-    /// Placeholders of one entry of each sequence.
-    pub entries: Vec<Tensor>,
-    /// The next state.
-    pub carried: Vec<Tensor>,
-    /// What is stacked beside.
-    pub results: Vec<Tensor>,
-    /// How many entries there are.
-    pub length: usize,
-    /// Whether the loop goes from the last entry to the first. Results stand where their entries do.
-    pub reversed: bool,
-    /// From which number on nodes belong to the body though they depend on no placeholder, if any do.
-    pub since: Option<u64>,
-}
-
-impl ScanBody {
-    /// The entry of a step, and the step of an entry.
-    pub(crate) fn entry_of(&self, step: usize) -> usize {
-        if self.reversed { self.length - 1 - step } else { step }
-    }
-}
-
-impl fmt::Debug for ScanBody {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} steps of {} carries and {} results", self.length, self.carries.len(), self.results.len())
-    }
-}
-
-/// Bodies are the same if they are one and the same.
-impl PartialEq for ScanBody {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
     }
 }
 
@@ -234,13 +174,88 @@ pub(crate) struct Node {
 }
 
 /// The number of a new node.
-fn next_number() -> u64 {
+pub(super) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The inputs of a node: most have one or two.
-pub(crate) type Inputs = SmallVec<[Arc<Node>; 2]>;
+/// The nodes that a node reads: most read one or two.
+pub(crate) type Nodes = SmallVec<[Arc<Node>; 2]>;
+
+/// The inputs of a node: the nodes that it reads or, of an output, the operation with several outputs that it belongs to,
+/// whose inputs they then are.
+#[derive(Clone)]
+pub(crate) enum Inputs {
+    Nodes(Nodes),
+    Multi(Arc<MultiNode>),
+}
+
+impl Inputs {
+    pub(crate) fn new() -> Inputs {
+        Inputs::Nodes(Nodes::new())
+    }
+
+    /// The operation with several outputs, of one of which these are the inputs.
+    pub(crate) fn multi(&self) -> Option<&Arc<MultiNode>> {
+        match self {
+            Inputs::Nodes(_) => None,
+            Inputs::Multi(multi) => Some(multi),
+        }
+    }
+
+    /// Moves to a list what nothing else holds.
+    fn release_to(&mut self, gone: &mut Nodes) {
+        match std::mem::take(self) {
+            Inputs::Nodes(mut nodes) => gone.append(&mut nodes),
+            Inputs::Multi(multi) => gone.extend(Arc::into_inner(multi).into_iter().flat_map(|multi| multi.inputs)),
+        }
+    }
+}
+
+impl Default for Inputs {
+    fn default() -> Inputs {
+        Inputs::new()
+    }
+}
+
+impl std::ops::Deref for Inputs {
+    type Target = [Arc<Node>];
+
+    #[inline]
+    fn deref(&self) -> &[Arc<Node>] {
+        match self {
+            Inputs::Nodes(nodes) => nodes,
+            Inputs::Multi(multi) => &multi.inputs,
+        }
+    }
+}
+
+impl FromIterator<Arc<Node>> for Inputs {
+    fn from_iter<I: IntoIterator<Item = Arc<Node>>>(nodes: I) -> Inputs {
+        Inputs::Nodes(nodes.into_iter().collect())
+    }
+}
+
+impl<'i> IntoIterator for &'i Inputs {
+    type Item = &'i Arc<Node>;
+    type IntoIter = std::slice::Iter<'i, Arc<Node>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Inputs {
+    type Item = Arc<Node>;
+    type IntoIter = smallvec::IntoIter<[Arc<Node>; 2]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        match self {
+            Inputs::Nodes(nodes) => nodes.into_iter(),
+            Inputs::Multi(multi) => multi.inputs.iter().cloned().collect::<Nodes>().into_iter(),
+        }
+    }
+}
 
 impl Node {
     /// The inputs while nobody lets go of them.
@@ -282,15 +297,18 @@ impl Node {
 /// A chain of a million nodes must not recurse when it goes: inputs are let go of one by one.
 impl Drop for Node {
     fn drop(&mut self) {
-        let inputs = self.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut gone = std::mem::take(inputs);
+        fn owned(node: &mut Node) -> &mut Inputs {
+            node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+        let mut gone = Nodes::new();
+        owned(self).release_to(&mut gone);
         while let Some(mut node) = gone.pop() {
             // The last reference empties the node where it is: moving it out would copy all of it. Where weak references
             // remain, as those of derived nodes to the node that they come from, it has to be moved out.
             if let Some(node) = Arc::get_mut(&mut node) {
-                gone.append(node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
+                owned(node).release_to(&mut gone);
             } else if let Some(mut node) = Arc::into_inner(node) {
-                gone.append(node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner));
+                owned(&mut node).release_to(&mut gone);
             }
         }
     }
@@ -436,8 +454,8 @@ impl Tensor {
         &self.0.op
     }
 
-    /// The tensors that this one is made from. A tensor that was computed and has no variable behind it
-    /// has let go of them.
+    /// The tensors that this one is made from; for an output of an operation with several, the inputs of that operation. A
+    /// tensor that was computed and has no variable behind it has let go of them.
     ///
     /// ```
     /// use glassgrad::Tensor;

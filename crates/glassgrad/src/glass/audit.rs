@@ -13,7 +13,7 @@ use super::{place, summary::Summary};
 use crate::array::Array;
 use crate::diff::{Outcome, cotangents, dependent_nodes, is_flat, pullback};
 use crate::error::Error;
-use crate::expr::{Node, Op, Partial, ScanBody, Tensor, partial};
+use crate::expr::{Inputs, Node, Op, Partial, Subgraph, Tensor, partial};
 use crate::picture::aligned;
 use crate::tree::{Path, Tree};
 
@@ -180,7 +180,7 @@ impl Inspection<'_> {
         }
     }
 
-    fn cut(&self, node: &Node, inputs: &[Arc<Node>], zeros: Option<(usize, usize)>) -> Cut {
+    fn cut(&self, node: &Node, inputs: &Inputs, zeros: Option<(usize, usize)>) -> Cut {
         Cut { operation: node.op.name(), expression: self.labels.expression(node, inputs), origin: node.origin, zeros }
     }
 
@@ -226,41 +226,50 @@ impl Inspection<'_> {
     fn zeroed_by(&self, leaf: &Tensor) -> Result<Verdict, Error> {
         let on_the_way: HashSet<u64> = dependent_nodes(&[self.result], &[leaf]).iter().map(|node| node.id).collect();
         let all_zero = |array: &Array| Summary::of(array).zeros == array.buffer().len();
-        // A loop has no derivative of its own, its parts have.
+        // A loop has no derivative of its own, its outputs have.
         let mut zero: HashMap<u64, bool> = HashMap::new();
         for (node, inputs) in &self.level.nodes {
             let is_zero = self.gradients.get(&node.id).is_none_or(all_zero);
             zero.insert(node.id, is_zero);
-            if let (Op::GetOutput(_), [scan]) = (&node.op, &inputs[..]) {
-                zero.entry(scan.id).and_modify(|all| *all &= is_zero);
+            if let Some(multi) = inputs.multi() {
+                zero.entry(multi.id).and_modify(|all| *all &= is_zero).or_insert(is_zero);
             }
         }
         let is_zero = |id: u64| zero.get(&id).copied().unwrap_or(true);
         let (mut cuts, mut inside) = (Vec::new(), Vec::new());
         let values = self.level.values()?;
+        let mut seen = HashSet::new();
         for (node, inputs) in &self.level.nodes {
             let leads = |input: &&Arc<Node>| on_the_way.contains(&input.id);
-            let arrives = on_the_way.contains(&node.id) && !is_zero(node.id) && node.id != leaf.0.id;
-            if !arrives || !inputs.iter().filter(leads).all(|input| is_zero(input.id)) {
+            // The outputs of an operation are taken together.
+            let (id, is_on_the_way) = match inputs.multi() {
+                Some(multi) => (multi.id, inputs.iter().any(|input| leads(&input))),
+                None => (node.id, on_the_way.contains(&node.id)),
+            };
+            let arrives = is_on_the_way && !is_zero(id) && node.id != leaf.0.id;
+            if !seen.insert(id) || !arrives || !inputs.iter().filter(leads).all(|input| is_zero(input.id)) {
                 continue;
-            }
-            if let Some(body) = node.op.body() {
-                inside.extend(self.ends_inside(body, inputs, &on_the_way));
             }
             let zeros = inputs.iter().find(leads).map(|input| {
                 let elements = input.shape.elements();
                 (derivative_zeros(node, inputs, input.id, &values).unwrap_or(elements), elements)
             });
-            cuts.push(self.cut(node, inputs, zeros));
+            cuts.push(match inputs.multi() {
+                Some(multi) => {
+                    inside.extend(self.ends_inside(multi.op.body(), inputs, &on_the_way));
+                    let (operation, expression) = (multi.op.name().to_owned(), multi.op.describe());
+                    Cut { operation, expression, origin: multi.origin, zeros }
+                }
+                None => self.cut(node, inputs, zeros),
+            });
         }
         // A loop hands on a zero for what it cuts inside; the cut is what people look for.
         Ok(if inside.is_empty() { Verdict::NumericallyZero(cuts) } else { Verdict::Cut(inside) })
     }
 
     /// Where derivatives end inside of a loop, of those of its inputs that lead to a parameter.
-    fn ends_inside(&self, body: &ScanBody, inputs: &[Arc<Node>], on_the_way: &HashSet<u64>) -> Vec<Cut> {
-        let placeholders: Vec<u64> = body.carries.iter().chain(&body.entries).map(|tensor| tensor.0.id).collect();
-        let inner = |(number, input): (usize, &Arc<Node>)| placeholders.get(number).copied().unwrap_or(input.id);
+    fn ends_inside(&self, body: &Subgraph, inputs: &[Arc<Node>], on_the_way: &HashSet<u64>) -> Vec<Cut> {
+        let inner = |(number, input): (usize, &Arc<Node>)| body.parameters.get(number).map_or(input.id, |k| k.0.id);
         let leading = inputs.iter().enumerate().filter(|(_, input)| on_the_way.contains(&input.id));
         let (cut, flat) = self.ends_from(&Scope::of_body(body), &leading.map(inner).collect::<Vec<_>>());
         cut.into_iter().chain(flat).collect()

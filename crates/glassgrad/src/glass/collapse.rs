@@ -105,14 +105,10 @@ fn keys(items: &[Item], level: &Scope, labels: &Labels, folds: &[Fold]) -> Vec<O
                 module.filter(|module| *module == name || module.starts_with(&format!("{name}."))).map(|_| name.clone())
             }
             Fold::Depth(depth) => module.map(|module| module.split('.').take(*depth).collect::<Vec<_>>().join(".")),
-            Fold::Lines => (!item.inputs.is_empty()).then(|| line_of_item(item, level)),
+            Fold::Lines => (!item.inputs.is_empty()).then(|| line_of(item.origin)),
         }
     };
     items.iter().map(|item| folds.iter().find_map(|fold| key(item, fold))).collect()
-}
-
-fn line_of_item(item: &Item, level: &Scope) -> String {
-    level.get(item.id).map(|(node, _)| line_of(node.origin)).unwrap_or_default()
 }
 
 /// The part of the model that each node belongs to: of `layers.0.weight` it is `layers.0`. An operation without a
@@ -139,6 +135,9 @@ fn modules(level: &Scope, labels: &Labels) -> HashMap<u64, String> {
             None if named => own.filter(|_| label.parse::<f64>().is_err()),
             None => inherited(),
         };
+        if let (Some(multi), Some(module)) = (inputs.multi(), inherited()) {
+            modules.insert(multi.id, module);
+        }
         modules.extend(module.map(|module| (node.id, module)));
     }
     modules

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::summary::Summary;
 use crate::array::Array;
 use crate::diff::{Outcome, cotangents};
 use crate::error::Error;
-use crate::expr::{Op, Tensor};
+use crate::expr::{MultiNode, Node, Op, Tensor};
 use crate::picture::{Card, Diagram, Edge, Ink, Role, TooLarge, aligned};
 use crate::runtime::ValueKey;
 use crate::trace::adjoint_of;
@@ -77,7 +78,7 @@ pub(super) struct Item {
     operation: String,
     expression: String,
     described: String,
-    origin: &'static Location<'static>,
+    pub(super) origin: &'static Location<'static>,
     value: Option<Summary>,
     gradient: Option<Summary>,
     pub(super) inputs: Vec<usize>,
@@ -128,9 +129,8 @@ impl Graph {
     fn named(outputs: &[&Tensor], names: &[(Tensor, String)]) -> Graph {
         let level = Scope::of(outputs);
         let labels = Labels::new(&level, names, outputs);
-        let is_variable = |(node, _): &&(std::sync::Arc<crate::expr::Node>, _)| {
-            node.op == Op::Variable && node.dtype.is_float() && labels.is_shown(node.id)
-        };
+        let is_variable =
+            |(node, _): &&(Arc<Node>, _)| node.op == Op::Variable && node.dtype.is_float() && labels.is_shown(node.id);
         let variables = level.nodes.iter().filter(is_variable).map(|(node, _)| Tensor::onto(node.clone())).collect();
         Graph {
             outputs: outputs.iter().map(|output| (*output).clone()).collect(),
@@ -337,20 +337,25 @@ impl Graph {
         let mut items: Vec<Item> = Vec::new();
         let mut numbers: HashMap<u64, usize> = HashMap::new();
         for (node, inputs) in level.nodes.iter().filter(|(node, _)| self.labels.is_shown(node.id)) {
-            let mut sources: Vec<usize> = inputs
-                .iter()
-                .filter(|_| node.op != Op::Variable)
-                .filter_map(|input| self.labels.shown(input.id))
-                .filter_map(|id| numbers.get(&id).copied())
-                .collect();
-            sources.dedup();
-            let inside = match node.op.body() {
-                Some(body) => {
-                    // Inside of a loop the values are those of its first step.
-                    let outputs = body.carried.iter().chain(&body.results).map(|tensor| tensor.0.id).collect();
-                    self.level_items(&Scope::of_body(body), &outputs, &[steps, &[0]].concat())
+            let sources = |numbers: &HashMap<u64, usize>, inputs: &[Arc<Node>]| -> Vec<usize> {
+                let shown = inputs.iter().filter_map(|input| self.labels.shown(input.id));
+                let mut sources: Vec<usize> = shown.filter_map(|id| numbers.get(&id).copied()).collect();
+                sources.dedup();
+                sources
+            };
+            let behind = match inputs.multi() {
+                // An operation with several outputs is shown before the first of them.
+                Some(multi) => {
+                    let known = numbers.get(&multi.id).copied();
+                    vec![known.unwrap_or_else(|| {
+                        let behind = sources(&numbers, &multi.inputs);
+                        numbers.insert(multi.id, items.len());
+                        items.push(self.multi_item(multi, behind, steps));
+                        items.len() - 1
+                    })]
                 }
-                None => Vec::new(),
+                None if node.op == Op::Variable => Vec::new(),
+                None => sources(&numbers, inputs),
             };
             numbers.insert(node.id, items.len());
             let is_input = inputs.is_empty() || node.op == Op::Variable;
@@ -359,21 +364,41 @@ impl Graph {
                 label: self.labels.text(node.id),
                 operation: if is_input { "input".to_owned() } else { node.op.name() },
                 expression: self.labels.expression(node, inputs),
-                described: if inside.is_empty() { format!("{}{}", node.dtype, node.shape) } else { String::new() },
+                described: format!("{}{}", node.dtype, node.shape),
                 origin: node.origin,
                 value: self.values.get(&(steps.to_vec(), node.id)).map(Summary::of),
                 gradient: self.gradients.get(&node.id).filter(|_| steps.is_empty()).map(Summary::of),
-                inputs: sources,
+                inputs: behind,
                 role: match () {
                     () if outputs.contains(&node.id) => Role::Output,
                     () if is_input => Role::Input,
                     () => Role::Inner,
                 },
                 members: None,
-                inside,
+                inside: Vec::new(),
             });
         }
         items
+    }
+
+    /// An operation with several outputs, which read these items, and its subgraph inside.
+    fn multi_item(&self, multi: &MultiNode, inputs: Vec<usize>, steps: &[usize]) -> Item {
+        // Inside of a loop the values are those of its first step.
+        let body = multi.op.body();
+        Item {
+            id: multi.id,
+            label: self.labels.text(multi.id),
+            operation: multi.op.name().to_owned(),
+            expression: multi.op.describe(),
+            described: String::new(),
+            origin: multi.origin,
+            value: None,
+            gradient: None,
+            inputs,
+            role: Role::Inner,
+            members: None,
+            inside: self.level_items(&Scope::of_body(body), &body.output_ids(), &[steps, &[0]].concat()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::scope::Scope;
-use crate::expr::{Node, Op, Product, Tensor};
+use crate::expr::{Inputs, MultiNode, MultiOp, Node, Op, Product, Tensor};
 use crate::trace::short;
 
 /// The labels of a graph and of all bodies of loops in it.
@@ -39,9 +39,9 @@ impl Labels {
     fn collect(&mut self, level: &Scope) {
         for (node, _) in &level.nodes {
             self.given.extend(node.given_name().map(str::to_owned));
-            if let Some(body) = node.op.body() {
-                self.collect(&Scope::of_body(body));
-            }
+        }
+        for multi in level.multis() {
+            self.collect(&Scope::of_body(multi.op.body()));
         }
     }
 
@@ -59,19 +59,8 @@ impl Labels {
     fn assign(&mut self, level: &Scope, shown: &HashSet<u64>) {
         let wrapped = leaves_under_variables(level);
         for (node, inputs) in &level.nodes {
-            if let Some(body) = node.op.body() {
-                let carry = if matches!(node.op, Op::Remat(_)) { "argument" } else { "carry" };
-                for (placeholders, letter) in [(&body.carries, carry), (&body.entries, "entry")] {
-                    // A label of another loop is kept: the reverse sweep reads what the forward sweep wrote.
-                    let known = |tensor: &&Tensor| self.texts.contains_key(&tensor.0.id);
-                    for placeholder in placeholders.iter().filter(|tensor| !known(tensor)).collect::<Vec<_>>() {
-                        let name = placeholder.name().map(str::to_owned);
-                        let label = name.unwrap_or_else(|| self.fresh(letter));
-                        self.texts.insert(placeholder.0.id, label);
-                    }
-                }
-                let outputs = body.carried.iter().chain(&body.results).map(|tensor| tensor.0.id).collect();
-                self.assign(&Scope::of_body(body), &outputs);
+            if let Some(multi) = inputs.multi().filter(|multi| !self.texts.contains_key(&multi.id)) {
+                self.assign_inside(multi);
             }
             if self.texts.contains_key(&node.id) {
                 // The leaf under a variable with a name from outside goes by the same name.
@@ -93,6 +82,27 @@ impl Labels {
             self.texts.insert(node.id, label);
             self.name_leaf_under(node, inputs, &wrapped);
         }
+    }
+
+    /// Labels of an operation with several outputs, and of its subgraph.
+    fn assign_inside(&mut self, multi: &MultiNode) {
+        let body = multi.op.body();
+        for (number, parameter) in body.parameters.iter().enumerate() {
+            // A label of another loop is kept: the reverse sweep reads what the forward sweep wrote.
+            if self.texts.contains_key(&parameter.0.id) {
+                continue;
+            }
+            let letter = match multi.op.scan() {
+                None => "argument",
+                Some(scan) if number < scan.carries => "carry",
+                Some(_) => "entry",
+            };
+            let label = parameter.name().map_or_else(|| self.fresh(letter), str::to_owned);
+            self.texts.insert(parameter.0.id, label);
+        }
+        self.assign(&Scope::of_body(body), &body.output_ids());
+        let label = self.fresh("v");
+        self.texts.insert(multi.id, label);
     }
 
     fn name_leaf_under(&mut self, node: &Node, inputs: &[Arc<Node>], wrapped: &HashSet<u64>) {
@@ -157,21 +167,18 @@ impl Labels {
     }
 
     /// The expression of a node, in labels.
-    pub(crate) fn expression(&self, node: &Node, inputs: &[Arc<Node>]) -> String {
-        let parts = |scan: &Node, number: usize| match &scan.op {
-            Op::Scan(body) if number < body.carried.len() => Some(("last", body.carried[number].0.id)),
-            Op::Scan(body) => Some(("every", body.results.get(number - body.carried.len())?.0.id)),
-            Op::Remat(region) => Some(("result", region.body.carried.get(number)?.0.id)),
-            _ => None,
-        };
-        match (&node.op, inputs) {
+    pub(crate) fn expression(&self, node: &Node, inputs: &Inputs) -> String {
+        if let (Op::GetOutput(number), Some(multi)) = (&node.op, inputs.multi()) {
+            let word = match &multi.op {
+                MultiOp::Scan(scan) if *number < scan.carries => "last",
+                MultiOp::Scan(_) => "every",
+                MultiOp::Remat(_) => "result",
+                MultiOp::Sweep(_) => return node.op.written(&[self.text(multi.id)]),
+            };
+            return format!("{word} {} of {}", self.text(multi.op.body().outputs[*number].0.id), self.text(multi.id));
+        }
+        match (&node.op, &inputs[..]) {
             (_, []) | (Op::Variable, _) => "input".to_owned(),
-            (Op::GetOutput(number), [scan]) => match parts(scan, *number) {
-                Some((word, id)) => format!("{word} {} of {}", self.text(id), self.text(scan.id)),
-                None => node.op.written(&[self.text(scan.id)]),
-            },
-            (op @ Op::Scan(_), _) => op.describe(),
-            (Op::Remat(_) | Op::Sweep(_), _) => node.op.describe(),
             (Op::Map(_), _) => {
                 // A sign in front of a name must not be read as one in front of a power of it.
                 let composed = |text: &String| text.starts_with('-') || text.contains(' ');

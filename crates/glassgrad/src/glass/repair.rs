@@ -13,7 +13,7 @@ use super::provenance::{DerivativeOrder, Traced};
 use super::scope::Scope;
 use super::search::first_not_finite;
 use crate::array::Array;
-use crate::expr::{Axes, Node, Op, Product, Tensor, single_row};
+use crate::expr::{Axes, MultiNode, Node, Op, Product, Tensor, single_row};
 use crate::ops::Operation;
 use crate::runtime::ValueKey;
 
@@ -83,12 +83,19 @@ pub(super) fn repair(
 /// Results with one node replaced, and every node that depends on it rebuilt.
 fn with_replaced(level: &Scope, replaced: &Arc<Node>, tensor: &Tensor, results: &[Tensor]) -> Vec<Tensor> {
     let mut rebuilt: HashMap<u64, Arc<Node>> = HashMap::from([(replaced.id, Arc::clone(&tensor.0))]);
+    let mut outputs: HashMap<u64, Vec<Tensor>> = HashMap::new();
     for (node, inputs) in &level.nodes {
         if node.id == replaced.id || !inputs.iter().any(|input| rebuilt.contains_key(&input.id)) {
             continue;
         }
-        let inputs = inputs.iter().map(|input| Arc::clone(rebuilt.get(&input.id).unwrap_or(input))).collect();
-        let again = Tensor::make(node.op.clone(), inputs, node.shape.clone(), node.dtype, None, node.origin);
+        let replaced = inputs.iter().map(|input| Arc::clone(rebuilt.get(&input.id).unwrap_or(input)));
+        let again = match (&node.op, inputs.multi()) {
+            (Op::GetOutput(number), Some(multi)) => {
+                let rebuild = || MultiNode::outputs(multi.op.clone(), replaced.collect(), multi.origin);
+                outputs.entry(multi.id).or_insert_with(rebuild)[*number].clone()
+            }
+            (op, _) => Tensor::make(op.clone(), replaced.collect(), node.shape.clone(), node.dtype, None, node.origin),
+        };
         rebuilt.insert(node.id, Arc::clone(&again.0));
     }
     results

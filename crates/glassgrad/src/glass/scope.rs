@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Inputs, Node, ScanBody, Tensor, inner_nodes, nodes_behind};
+use crate::expr::{Inputs, MultiNode, Node, Subgraph, Tensor, nodes_behind};
 use crate::runtime::{ValueKey, every_value};
 
 /// Nodes with their inputs, which stand before what uses them.
@@ -25,24 +25,20 @@ impl Scope {
         Scope::new(nodes_behind(outputs, 0).into_iter().map(held).collect())
     }
 
-    /// The body of a loop: its placeholders, the outer tensors that it uses, and what it makes of them.
-    pub(crate) fn of_body(body: &ScanBody) -> Scope {
-        let inner = inner_nodes(body);
-        let placeholders = body.carries.iter().chain(&body.entries).map(|tensor| Arc::clone(&tensor.0));
-        let mut nodes: Vec<(Arc<Node>, Inputs)> = placeholders.map(|node| (node, Inputs::new())).collect();
-        let mut seen: HashSet<u64> = nodes.iter().map(|(node, _)| node.id).collect();
-        seen.extend(inner.iter().map(|node| node.id));
-        let outputs = body.carried.iter().chain(&body.results).map(|tensor| Arc::clone(&tensor.0));
-        for node in inner.iter().flat_map(|node| node.inputs()).chain(outputs) {
-            if seen.insert(node.id) {
-                nodes.push((node, Inputs::new()));
-            }
-        }
-        nodes.extend(inner.into_iter().map(|node| {
+    /// A subgraph: its parameters, the tensors that it captures, and what it makes of them.
+    pub(crate) fn of_body(body: &Subgraph) -> Scope {
+        let given = body.parameters.iter().cloned().chain(body.captured());
+        let inner = body.nodes().into_iter().map(|node| {
             let inputs = node.inputs();
             (node, inputs)
-        }));
-        Scope::new(nodes)
+        });
+        Scope::new(given.map(|tensor| (Arc::clone(&tensor.0), Inputs::new())).chain(inner).collect())
+    }
+
+    /// The operations with several outputs.
+    pub(crate) fn multis(&self) -> impl Iterator<Item = &Arc<MultiNode>> {
+        let mut seen = HashSet::new();
+        self.nodes.iter().filter_map(|(_, inputs)| inputs.multi()).filter(move |multi| seen.insert(multi.id))
     }
 
     fn new(nodes: Vec<(Arc<Node>, Inputs)>) -> Scope {

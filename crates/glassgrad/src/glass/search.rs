@@ -13,7 +13,7 @@ use super::provenance::{Carrier, DerivativeOrder, Provenance};
 use super::scope::Scope;
 use super::summary::Summary;
 use crate::array::{Array, Buffer};
-use crate::expr::{Inputs, Node, Op, Pass, ScanBody, Tensor};
+use crate::expr::{Inputs, MultiNode, MultiOp, Node, Op, Pass, Subgraph, Tensor};
 use crate::runtime::{ValueKey, value_of};
 use crate::trace::short;
 
@@ -36,11 +36,10 @@ pub(super) struct Search<'s> {
     pub(super) values: &'s HashMap<ValueKey, Array>,
 }
 
-/// A loop in which the search is: its body, its inputs outside, and the step.
+/// A loop or a region in which the search is, and the nodes of its subgraph.
 struct Frame {
-    body: Arc<ScanBody>,
+    multi: Arc<MultiNode>,
     level: Scope,
-    outer: Inputs,
 }
 
 /// An element of a node, at steps of the loops around it.
@@ -89,9 +88,9 @@ impl Search<'_> {
             let level = frames.last().map_or(self.level, |frame| &frame.level);
             let inputs = level.get(spot.node.id).map(|(_, inputs)| inputs.clone()).unwrap_or_default();
             way.push((spot.clone(), inputs.clone()));
-            let next = match (&spot.node.op, frames.last()) {
-                (Op::GetOutput(number), _) => enter(&spot, &inputs, *number, &mut frames),
-                (_, Some(_)) if inputs.is_empty() => leave(&spot, &mut frames),
+            let next = match (&spot.node.op, inputs.multi()) {
+                (Op::GetOutput(number), Some(multi)) => enter(&spot, multi, *number, &mut frames),
+                _ if inputs.is_empty() && !frames.is_empty() => leave(&spot, &mut frames),
                 _ => self.carrying_input(&spot, &inputs),
             };
             match next {
@@ -138,7 +137,7 @@ impl Search<'_> {
         at(number, suspects[0])
     }
 
-    fn carrier(&self, spot: &Spot, inputs: &[Arc<Node>]) -> Carrier {
+    fn carrier(&self, spot: &Spot, inputs: &Inputs) -> Carrier {
         let array = self.value(&spot.steps, spot.node.id);
         Carrier {
             label: self.labels.text(spot.node.id),
@@ -185,48 +184,43 @@ impl Search<'_> {
     }
 }
 
-/// From a part of a loop into the loop.
-fn enter(spot: &Spot, inputs: &[Arc<Node>], number: usize, frames: &mut Vec<Frame>) -> Option<Spot> {
-    let scan = inputs.first()?;
-    // The steps inside a sweep are not traced: the path ends here.
-    let body = match &scan.op {
-        Op::Scan(body) => body,
-        Op::Remat(region) => &region.body,
-        _ => return None,
-    };
-    let outer = scan.inputs();
-    let (inner, step, element) = match body.results.get(number.wrapping_sub(body.carried.len())) {
-        Some(result) => {
-            let size = result.shape().elements();
-            (result, body.entry_of(spot.element / size), spot.element % size)
+/// From an output of a loop or a region into it.
+fn enter(spot: &Spot, multi: &Arc<MultiNode>, number: usize, frames: &mut Vec<Frame>) -> Option<Spot> {
+    let inner = &multi.op.body().outputs[number];
+    let (step, element) = match &multi.op {
+        MultiOp::Remat(_) => (0, spot.element),
+        // The steps inside a sweep are not traced: the path ends here.
+        MultiOp::Sweep(_) => return None,
+        MultiOp::Scan(scan) if number >= scan.carries => {
+            let size = inner.shape().elements();
+            (scan.entry_of(spot.element / size), spot.element % size)
         }
-        None if body.length == 0 => {
-            return Some(Spot { node: Arc::clone(outer.get(number)?), ..spot.clone() });
+        MultiOp::Scan(scan) if scan.length == 0 => {
+            return Some(Spot { node: Arc::clone(&multi.inputs[number]), ..spot.clone() });
         }
-        None => (&body.carried[number], body.length - 1, spot.element),
+        MultiOp::Scan(scan) => (scan.length - 1, spot.element),
     };
-    let node = Arc::clone(&inner.0);
-    frames.push(Frame { body: Arc::clone(body), level: Scope::of_body(body), outer });
-    Some(Spot { node, steps: [&spot.steps[..], &[step]].concat(), element })
+    frames.push(Frame { multi: Arc::clone(multi), level: Scope::of_body(multi.op.body()) });
+    Some(Spot { node: Arc::clone(&inner.0), steps: [&spot.steps[..], &[step]].concat(), element })
 }
 
-/// From an input of a loop's body out of it, or to the step before.
+/// From an input of a subgraph out of it, or to the step before.
 fn leave(spot: &Spot, frames: &mut Vec<Frame>) -> Option<Spot> {
-    let Frame { body, outer, .. } = frames.last()?;
+    let Frame { multi, .. } = frames.last()?;
     let (step, around) = spot.steps.split_last()?;
-    let place = |tensors: &[Tensor]| tensors.iter().position(|tensor| tensor.0.id == spot.node.id);
+    let Subgraph { parameters, outputs, .. } = multi.op.body();
     let outside = |node: &Arc<Node>, element: usize| Spot { node: Arc::clone(node), steps: around.to_vec(), element };
-    let next = match (place(&body.carries), place(&body.entries)) {
-        (Some(number), _) if *step > 0 => {
-            let node = Arc::clone(&body.carried[number].0);
+    let next = match (parameters.iter().position(|tensor| tensor.0.id == spot.node.id), multi.op.scan()) {
+        (Some(number), Some(scan)) if number < scan.carries && *step > 0 => {
+            let node = Arc::clone(&outputs[number].0);
             return Some(Spot { node, steps: [around, &[step - 1]].concat(), element: spot.element });
         }
-        (Some(number), _) => outside(outer.get(number)?, spot.element),
-        (None, Some(number)) => {
-            let size = body.entries[number].shape().elements();
-            outside(outer.get(body.carries.len() + number)?, body.entry_of(*step) * size + spot.element)
+        (Some(number), Some(scan)) if number >= scan.carries => {
+            let size = parameters[number].shape().elements();
+            outside(&multi.inputs[number], scan.entry_of(*step) * size + spot.element)
         }
-        (None, None) => outside(&spot.node, spot.element),
+        (Some(number), _) => outside(&multi.inputs[number], spot.element),
+        (None, _) => outside(&spot.node, spot.element),
     };
     frames.pop();
     Some(next)

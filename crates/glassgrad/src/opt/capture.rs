@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::graph::{Graph, GraphNode};
+use super::graph::{Graph, GraphMulti, GraphNode};
 use super::structural_hash::Fingerprint;
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Node, Op, ScanBody, Tensor, inner_nodes};
+use crate::expr::{Inputs, MultiNode, MultiOp, Node, Op, Scan, Tensor};
 use crate::hashing::NumberMap;
 use crate::numbering::NodeIndices;
 use crate::view::View;
@@ -26,6 +26,8 @@ pub(crate) struct Capture {
     pub(crate) origins: Vec<&'static Location<'static>>,
     results: Vec<usize>,
     hash: Fingerprint,
+    /// The loops that run in place of others: see [`wider_loops`].
+    wider: NumberMap<u64, Arc<MultiNode>>,
     /// Whether a program for this structure may serve another graph.
     pub(crate) cacheable: bool,
 }
@@ -44,12 +46,24 @@ struct Entry {
     inputs: SmallVec<[usize; 4]>,
     is_leaf: bool,
     source: usize,
-    body: Option<Box<(Scope, Vec<usize>)>>,
+    /// Of an output, the number of its operation.
+    multi: Option<usize>,
+}
+
+/// An operation with several outputs, and one step of it.
+struct MultiEntry {
+    op: MultiOp,
+    inputs: Vec<usize>,
+    source: usize,
+    body: Scope,
+    results: Vec<usize>,
 }
 
 /// Nodes numbered as they are met: the whole graph, or one step of a loop, whose leaves are the inputs of the loop.
 struct Scope {
     entries: Vec<Entry>,
+    multis: Vec<MultiEntry>,
+    /// The numbers of nodes among entries, and of operations with several outputs among those.
     numbers: NodeIndices,
     /// What a loop reads from outside without listing it, as numbers of the scope around.
     beside: Vec<usize>,
@@ -57,7 +71,7 @@ struct Scope {
 
 impl Scope {
     fn new() -> Scope {
-        Scope { entries: Vec::new(), numbers: NodeIndices::new(), beside: Vec::new() }
+        Scope { entries: Vec::new(), multis: Vec::new(), numbers: NodeIndices::new(), beside: Vec::new() }
     }
 
     fn push(&mut self, entry: Entry) -> usize {
@@ -67,7 +81,7 @@ impl Scope {
     }
 
     fn leaf(&mut self, node: &Arc<Node>) -> usize {
-        self.push(Entry { node: Arc::clone(node), inputs: SmallVec::new(), is_leaf: true, source: 0, body: None })
+        self.push(Entry { node: Arc::clone(node), inputs: SmallVec::new(), is_leaf: true, source: 0, multi: None })
     }
 }
 
@@ -77,22 +91,11 @@ impl Capture {
     pub(crate) fn new(order: &[Arc<Node>], is_result: impl Fn(&Node) -> bool) -> Option<Capture> {
         let mut outermost = Scope::new();
         outermost.entries.reserve(2 * order.len());
-        let mut extract = Capture { scopes: vec![outermost], cacheable: true, ..Capture::default() };
+        let wider = wider_loops(order);
+        let mut extract = Capture { scopes: vec![outermost], cacheable: true, wider, ..Capture::default() };
         extract.origins.reserve(order.len());
         extract.leaves.reserve(order.len() / 2);
-        let wider = wider_loops(order);
         for node in order {
-            if extract.scopes[0].numbers.get(node.id).is_some() && node.op.body().is_some() {
-                continue;
-            }
-            if let Some(wide) = wider.get(&node.id) {
-                let number = match extract.scopes[0].numbers.get(wide.id) {
-                    Some(number) => number,
-                    None => extract.node(0, wide, &wide.inputs())?,
-                };
-                extract.scopes[0].numbers.insert(node.id, number);
-                continue;
-            }
             let behind = node.held_inputs();
             // Inputs are released after the value is known: if it is not known yet, they were all there.
             let number = match (node.value(), &node.op, behind.first()) {
@@ -162,39 +165,60 @@ impl Capture {
         Some(self.scopes[depth].leaf(node))
     }
 
-    /// Takes a node into a scope, with the body of a loop if it is one.
-    fn node(&mut self, depth: usize, node: &Arc<Node>, behind: &[Arc<Node>]) -> Option<usize> {
+    /// Takes a node into a scope.
+    fn node(&mut self, depth: usize, node: &Arc<Node>, behind: &Inputs) -> Option<usize> {
         let mut inputs = SmallVec::new();
-        for input in behind {
+        let multi = match behind {
+            Inputs::Nodes(nodes) => {
+                for input in nodes {
+                    inputs.push(self.number_of(depth, input)?);
+                }
+                None
+            }
+            Inputs::Multi(multi) => Some(self.multi(depth, multi)?),
+        };
+        let source = self.origins.len();
+        self.origins.push(node.origin);
+        self.cacheable &= self.hash.node(node, multi.as_ref().map_or(&inputs[..], std::slice::from_ref));
+        Some(self.scopes[depth].push(Entry { node: Arc::clone(node), inputs, is_leaf: false, source, multi }))
+    }
+
+    /// Takes an operation with several outputs into a scope, if it is not there, with its subgraph as a scope of its own.
+    fn multi(&mut self, depth: usize, multi: &Arc<MultiNode>) -> Option<usize> {
+        let multi = self.wider.get(&multi.id).filter(|_| depth == 0).cloned().unwrap_or_else(|| Arc::clone(multi));
+        if let Some(number) = self.scopes[depth].numbers.get(multi.id) {
+            return Some(number);
+        }
+        let mut inputs = Vec::with_capacity(multi.inputs.len());
+        for input in &multi.inputs {
             inputs.push(self.number_of(depth, input)?);
         }
         let source = self.origins.len();
-        self.origins.push(node.origin);
-        let mut body = None;
-        if let Some(scan) = node.op.body() {
-            self.scopes.push(Scope::new());
-            let listed = &behind[scan.carries.len() + scan.entries.len()..];
-            let given = scan.carries.iter().chain(&scan.entries).map(|placeholder| &placeholder.0);
-            for leaf in given.chain(listed) {
-                self.hash.leaf(leaf);
-                self.scopes[depth + 1].leaf(leaf);
-            }
-            for inner in inner_nodes(scan) {
-                let behind = inner.inputs();
-                self.node(depth + 1, &inner, &behind)?;
-            }
-            let mut results = Vec::new();
-            for result in scan.carried.iter().chain(&scan.results) {
-                let number = self.number_of(depth + 1, &result.0)?;
-                self.hash.word(number as u64);
-                results.push(number);
-            }
-            let scope = self.scopes.pop()?;
-            inputs.extend_from_slice(&scope.beside);
-            body = Some(Box::new((scope, results)));
+        self.origins.push(multi.origin);
+        self.scopes.push(Scope::new());
+        let body = multi.op.body();
+        let parameters = body.parameters.iter().map(|parameter| &parameter.0);
+        for leaf in parameters.chain(&multi.inputs[body.parameters.len()..]) {
+            self.hash.leaf(leaf);
+            self.scopes[depth + 1].leaf(leaf);
         }
-        self.cacheable &= self.hash.node(node, &inputs);
-        Some(self.scopes[depth].push(Entry { node: Arc::clone(node), inputs, is_leaf: false, source, body }))
+        for inner in body.nodes() {
+            let behind = inner.inputs();
+            self.node(depth + 1, &inner, &behind)?;
+        }
+        let mut results = Vec::new();
+        for output in &body.outputs {
+            let number = self.number_of(depth + 1, &output.0)?;
+            self.hash.word(number as u64);
+            results.push(number);
+        }
+        let body = self.scopes.pop()?;
+        inputs.extend_from_slice(&body.beside);
+        self.hash.multi(&multi.op, &inputs);
+        let scope = &mut self.scopes[depth];
+        scope.numbers.insert(multi.id, scope.multis.len());
+        scope.multis.push(MultiEntry { op: multi.op.clone(), inputs, source, body, results });
+        Some(scope.multis.len() - 1)
     }
 
     /// The graph as a list, for the planner.
@@ -205,14 +229,20 @@ impl Capture {
 
 fn listed(scope: &Scope, results: &[usize]) -> Graph {
     let mut graph = Graph { results: results.to_vec(), ..Graph::default() };
+    let multi = |entry: &MultiEntry| {
+        let body = listed(&entry.body, &entry.results);
+        Arc::new(GraphMulti { op: entry.op.clone(), body, source: entry.source })
+    };
+    let multis: Vec<Arc<GraphMulti>> = scope.multis.iter().map(multi).collect();
     for entry in &scope.entries {
+        let inputs = entry.multi.map_or(&entry.inputs[..], |multi| &scope.multis[multi].inputs);
         let number = graph.push(GraphNode {
             op: if entry.is_leaf { Op::Leaf } else { entry.node.op.clone() },
-            inputs: entry.inputs.to_vec(),
+            inputs: inputs.to_vec(),
             shape: entry.node.shape.clone(),
             dtype: entry.node.dtype,
             source: entry.source,
-            body: entry.body.as_ref().map(|body| Arc::new(listed(&body.0, &body.1))),
+            multi: entry.multi.map(|multi| Arc::clone(&multis[multi])),
         });
         if entry.is_leaf {
             graph.inputs.push(number);
@@ -223,35 +253,36 @@ fn listed(scope: &Scope, results: &[usize]) -> Graph {
 
 /// For loops that some other loop does as well and with the same results first, that other loop: the way forwards of a
 /// derivative stacks more of what the function's own loop computes, and both can run as one.
-fn wider_loops(order: &[Arc<Node>]) -> NumberMap<u64, Arc<Node>> {
-    let loops: Vec<(&Arc<Node>, &ScanBody)> = order
+fn wider_loops(order: &[Arc<Node>]) -> NumberMap<u64, Arc<MultiNode>> {
+    let outputs = order.iter().filter(|node| matches!(node.op, Op::GetOutput(_)) && node.value().is_none());
+    let mut loops: Vec<Arc<MultiNode>> = outputs.filter_map(|node| node.held_inputs().multi().cloned()).collect();
+    loops.sort_unstable_by_key(|multi| multi.id);
+    loops.dedup_by_key(|multi| multi.id);
+    let loops: Vec<(&Arc<MultiNode>, &Scan)> = loops
         .iter()
-        .filter_map(|node| match &node.op {
-            Op::Scan(body) => Some((node, &**body)),
-            _ => None,
+        .filter_map(|multi| match &multi.op {
+            MultiOp::Scan(scan) => Some((multi, &**scan)),
+            MultiOp::Remat(_) | MultiOp::Sweep(_) => None,
         })
         .collect();
     let same = |one: &[Tensor], other: &[Tensor]| one.iter().map(|k| k.0.id).eq(other.iter().map(|k| k.0.id));
-    let covers = |(wide, wide_body): (&Node, &ScanBody), (node, body): (&Node, &ScanBody)| {
-        let count = body.results.len();
-        let given = body.carries.len() + body.entries.len();
-        let inputs = |node: &Node| node.held_inputs().iter().take(given).map(|input| input.id).collect::<Vec<_>>();
-        wide_body.results.len() > count
-            && (wide_body.length, wide_body.reversed) == (body.length, body.reversed)
-            && same(&wide_body.carries, &body.carries)
-            && same(&wide_body.entries, &body.entries)
-            && same(&wide_body.carried, &body.carried)
-            && same(&wide_body.results[..count], &body.results)
-            && inputs(wide) == inputs(node)
+    let covers = |(wide, wide_scan): (&MultiNode, &Scan), (narrow, scan): (&MultiNode, &Scan)| {
+        let (count, given) = (scan.body.outputs.len(), scan.body.parameters.len());
+        let inputs = |multi: &MultiNode| multi.inputs.iter().take(given).map(|input| input.id).collect::<Vec<_>>();
+        wide_scan.body.outputs.len() > count
+            && (wide_scan.carries, wide_scan.length, wide_scan.reversed) == (scan.carries, scan.length, scan.reversed)
+            && same(&wide_scan.body.parameters, &scan.body.parameters)
+            && same(&wide_scan.body.outputs[..count], &scan.body.outputs)
+            && inputs(wide) == inputs(narrow)
             // It runs in the place of the other, where all that it needs must be known.
-            && wide.held_inputs().iter().all(|input| input.id < node.id)
+            && wide.inputs.iter().all(|input| input.id < narrow.id)
     };
     let mut wider = NumberMap::default();
-    for (node, body) in &loops {
-        let candidates = loops.iter().filter(|(wide, wide_body)| covers((wide, wide_body), (node, body)));
-        if let Some((wide, _)) = candidates.max_by_key(|(wide, body)| (body.results.len(), std::cmp::Reverse(wide.id)))
-        {
-            wider.insert(node.id, Arc::clone(wide));
+    for (multi, scan) in &loops {
+        let candidates = loops.iter().filter(|(wide, wide_scan)| covers((wide, wide_scan), (multi, scan)));
+        let most = |(wide, scan): &&(&Arc<MultiNode>, &Scan)| (scan.body.outputs.len(), std::cmp::Reverse(wide.id));
+        if let Some((wide, _)) = candidates.max_by_key(most) {
+            wider.insert(multi.id, Arc::clone(wide));
         }
     }
     wider

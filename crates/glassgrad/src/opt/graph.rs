@@ -1,11 +1,12 @@
 //! A graph as a list, for passes and planning: what is to be computed, apart from any tensor that asked for it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::array::Array;
 use crate::dtype::DType;
-use crate::expr::Op;
+use crate::expr::{MultiOp, Op};
 use crate::shape::Shape;
 
 /// One node: an operation on earlier nodes.
@@ -13,7 +14,7 @@ use crate::shape::Shape;
 pub struct GraphNode {
     /// What it does. A leaf is an input or a constant of the graph.
     pub op: Op,
-    /// The nodes it reads, all earlier in the list.
+    /// The nodes it reads, all earlier in the list; of an output, those that its operation reads.
     pub inputs: Vec<usize>,
     /// The sizes of its axes.
     pub shape: Shape,
@@ -22,8 +23,20 @@ pub struct GraphNode {
     /// The number of the node that it was created for, in the order of capture: the one to name if it
     /// fails.
     pub source: usize,
-    /// One step of a loop, if this is one.
-    pub body: Option<Arc<Graph>>,
+    /// The operation that this is one output of, if its `op` is [`Op::GetOutput`].
+    pub multi: Option<Arc<GraphMulti>>,
+}
+
+/// An operation with several outputs: a loop, a rematerialised region, or the reverse sweep of a loop. It stands in no
+/// list; the nodes of its outputs share it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphMulti {
+    /// What it does.
+    pub op: MultiOp,
+    /// Its subgraph, whose inputs are those of its outputs.
+    pub body: Graph,
+    /// Its number in the order of capture, which identifies it in its graph.
+    pub source: usize,
 }
 
 /// Nodes, operands before what uses them.
@@ -46,10 +59,21 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    /// How often each node is read, results counted.
+    /// All nodes but further outputs of an operation whose first output stands before them.
+    pub(super) fn operations(&self) -> impl Iterator<Item = &GraphNode> {
+        let mut seen = HashSet::new();
+        self.nodes.iter().filter(move |node| node.multi.as_ref().is_none_or(|multi| seen.insert(multi.source)))
+    }
+
+    /// The operations with several outputs.
+    pub fn multis(&self) -> impl Iterator<Item = &Arc<GraphMulti>> {
+        self.operations().filter_map(|node| node.multi.as_ref())
+    }
+
+    /// How often each node is read, results counted. An operation reads its inputs once, however many outputs it has.
     pub fn uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.nodes.len()];
-        self.nodes.iter().flat_map(|node| &node.inputs).for_each(|input| uses[*input] += 1);
+        self.operations().flat_map(|node| &node.inputs).for_each(|input| uses[*input] += 1);
         self.results.iter().for_each(|result| uses[*result] += 1);
         uses
     }
@@ -78,25 +102,23 @@ impl Graph {
     /// Multiplications and additions, as everyone counts them: two for each step of a contraction, one for each
     /// element of a pointwise operation and for each element that is summed.
     pub fn flops(&self) -> f64 {
-        self.nodes.iter().map(|node| node.flops(self)).sum()
+        let inside = self.multis().map(|multi| multi.op.length() as f64 * multi.body.flops());
+        self.nodes.iter().map(|node| node.flops(self)).chain(inside).sum()
     }
 
     /// The bytes of all values that are computed, those in every step of a loop included.
     pub fn bytes(&self) -> f64 {
-        let bytes = |node: &GraphNode| match (&node.op, &node.body) {
-            (Op::Leaf, _) => 0.0,
-            (Op::Scan(scan), Some(body)) => scan.length as f64 * body.bytes(),
-            (Op::Remat(_), Some(body)) => body.bytes(),
-            (Op::Sweep(sweep), Some(body)) => sweep.body.length as f64 * body.bytes(),
-            (Op::ControlDependency, _) => 0.0,
+        let bytes = |node: &GraphNode| match &node.op {
+            Op::Leaf | Op::ControlDependency => 0.0,
             _ => node.shape.elements() as f64 * node.dtype.bytes() as f64,
         };
-        self.nodes.iter().map(bytes).sum()
+        let inside = self.multis().map(|multi| multi.op.length() as f64 * multi.body.bytes());
+        self.nodes.iter().map(bytes).chain(inside).sum()
     }
 }
 
 impl GraphNode {
-    /// The operations that computing this node takes.
+    /// The arithmetic operations that computing this node takes; an output takes none beside those of its operation.
     pub fn flops(&self, graph: &Graph) -> f64 {
         let elements = self.shape.elements() as f64;
         match &self.op {
@@ -115,10 +137,6 @@ impl GraphNode {
                 elements * formula.nodes.iter().filter(free).count() as f64
             }
             Op::Add => elements * self.inputs.len().saturating_sub(1) as f64,
-            Op::Scan(scan) => scan.length as f64 * self.body.as_ref().map_or(0.0, |body| body.flops()),
-            Op::Remat(_) => self.body.as_ref().map_or(0.0, |body| body.flops()),
-            // As if every state were kept: how many steps run anew is decided by the planner.
-            Op::Sweep(sweep) => sweep.body.length as f64 * self.body.as_ref().map_or(0.0, |body| body.flops()),
             Op::Compare(_) | Op::Logic(_) | Op::Select => elements,
             Op::ScatterView(_) | Op::ScatterAdd(_) | Op::Max(_) | Op::ArgMax(_) => {
                 self.inputs.first().map_or(0.0, |input| graph.nodes[*input].shape.elements() as f64)
@@ -143,14 +161,22 @@ impl GraphNode {
     }
 }
 
-/// One line a node.
+/// One line a node, and one for each operation with several outputs before the first of them.
 impl fmt::Display for Graph {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut seen = HashSet::new();
         for (number, node) in self.nodes.iter().enumerate() {
             let inputs: Vec<String> = node.inputs.iter().map(|input| format!("%{input}")).collect();
+            let mut inputs = inputs.join(", ");
+            if let Some(GraphMulti { op, source, .. }) = node.multi.as_deref() {
+                if seen.insert(*source) {
+                    writeln!(formatter, "#{source} = {}({inputs})", op.describe())?;
+                }
+                inputs = format!("#{source}");
+            }
             let mark = if self.results.contains(&number) { "  result" } else { "" };
             let operation = node.op.describe();
-            writeln!(formatter, "%{number} = {operation}({}) : {}{}{mark}", inputs.join(", "), node.dtype, node.shape)?;
+            writeln!(formatter, "%{number} = {operation}({inputs}) : {}{}{mark}", node.dtype, node.shape)?;
         }
         Ok(())
     }

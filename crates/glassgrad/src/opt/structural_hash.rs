@@ -1,7 +1,7 @@
 //! Structural hashes: graphs with the same one run the same plan.
 
 use crate::dtype::DType;
-use crate::expr::{Distribution, Node, Op};
+use crate::expr::{Distribution, MultiOp, Node, Op};
 pub(crate) use crate::hashing::Fingerprint;
 
 impl Fingerprint {
@@ -23,6 +23,13 @@ impl Fingerprint {
             self.words(&node.shape);
         }
         self.operation(&node.op)
+    }
+
+    /// An operation with several outputs of numbered inputs, after its subgraph.
+    pub(crate) fn multi(&mut self, op: &MultiOp, inputs: &[usize]) {
+        self.word(3);
+        self.words(inputs);
+        op.hash(self);
     }
 
     /// A node of a listed graph, as [`Fingerprint::node`].
@@ -98,24 +105,6 @@ impl Fingerprint {
                 return true;
             }
             Op::StopGradient => (20, &[]),
-            Op::Scan(body) => {
-                self.word(21);
-                self.words(&[body.length, usize::from(body.reversed), body.carries.len(), body.entries.len()]);
-                return true;
-            }
-            Op::Remat(region) => {
-                self.word(24);
-                self.words(&region.awaited);
-                self.words(&[region.body.carries.len()]);
-                return true;
-            }
-            Op::Sweep(sweep) => {
-                self.word(25);
-                let body = &sweep.body;
-                self.words(&[body.length, body.carries.len(), body.entries.len()]);
-                self.words(&[sweep.states, sweep.sequences, sweep.snapshots]);
-                return true;
-            }
             Op::ControlDependency => (26, &[]),
             Op::GetOutput(number) => (22, std::slice::from_ref(number)),
             Op::Custom(custom) => {

@@ -81,6 +81,22 @@ fn bytes((shape, dtype): &Signature) -> usize {
     shape.elements().saturating_mul(dtype.bytes())
 }
 
+/// What a loop carries has the same shape and type before a step and after it.
+fn carried(before: &[Signature], after: &[Signature]) -> Checked {
+    match before.iter().zip(after).position(|(before, after)| before != after) {
+        Some(carry) => {
+            let [before, after] = [&before[carry], &after[carry]].map(|(shape, dtype)| format!("{dtype}{shape}"));
+            Err(format!("carry {carry} is {before} before a step and {after} after it"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What a loop hands over has the type that its body works with.
+fn has_type(what: &str, access: &Access, (_, dtype): &Signature) -> Checked {
+    if access.dtype == *dtype { Ok(()) } else { Err(format!("{what} is {dtype}, and taken for {}", access.dtype)) }
+}
+
 impl Verifier<'_> {
     fn step(&mut self, number: usize, step: &Step) -> Checked {
         self.live.enter(number, self.program.arena)?;
@@ -314,6 +330,7 @@ impl Verifier<'_> {
             return Err(format!("a body of {} inputs is given {}", signatures.len(), accesses.len()));
         }
         for (number, (access, signature)) in accesses.iter().zip(signatures).enumerate() {
+            has_type(&format!("input {number} of the body"), access, signature)?;
             let mut axes = vec![Axis::new(elements(signature), 1)];
             if moving.contains(&number) {
                 axes.push(Axis::new(length, access.strides.first().copied().unwrap_or(0)));
@@ -329,6 +346,7 @@ impl Verifier<'_> {
         }
         for (number, (access, signature)) in accesses.iter().zip(signatures).enumerate() {
             let Some(access) = access else { continue };
+            has_type(&format!("output {number} of the body"), access, signature)?;
             let times = if number < carried { 1 } else { length };
             let axes = [Axis::new(elements(signature).saturating_mul(times), 1)];
             self.write(&format!("output {number} of the body"), access, &axes, None)?;
@@ -352,6 +370,7 @@ impl Verifier<'_> {
         if repeat.body.results.len() < carries || repeat.body.inputs.len() < carries + sequences {
             return Err("a body has fewer inputs or results than carries and sequences".to_owned());
         }
+        carried(&repeat.body.inputs, &repeat.body.results[..carries])?;
         let homes: usize = repeat.body.results[..carries].iter().map(|carry| 2 * aligned(bytes(carry))).sum();
         self.scratch(repeat.scratch, aligned(repeat.body.arena) + homes)?;
         let outputs = (&repeat.outputs[..], &repeat.body.results[..], carries);
@@ -367,6 +386,11 @@ impl Verifier<'_> {
         if advance.inputs != reverse.inputs || advance.results.len() != *states || reverse.results.len() < *carries {
             return Err("the programs of a sweep do not belong together".to_owned());
         }
+        if advance.inputs.len() < states + carries + sequences {
+            return Err("a body has fewer inputs or results than carries and sequences".to_owned());
+        }
+        carried(&advance.inputs, &advance.results)?;
+        carried(&reverse.inputs[*states..], &reverse.results[..*carries])?;
         let sizes = |results: &[Signature]| -> usize { results.iter().map(|one| aligned(bytes(one))).sum() };
         let homes = 2 * sizes(&advance.results) + 2 * sizes(&reverse.results[..*carries]);
         let kept = schedule.snapshots * sizes(&advance.results);

@@ -1,6 +1,7 @@
 //! Every value of a graph, for those who look inside.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::array::Array;
@@ -22,29 +23,30 @@ pub(crate) fn every_value(nodes: &[(Arc<Node>, Inputs)]) -> Result<HashMap<Value
             values.insert((Vec::new(), node.id), value.clone());
             continue;
         }
-        if let Op::GetOutput(number) = node.op {
-            let found = inputs.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number));
-            values.insert((Vec::new(), node.id), found.ok_or_else(missing)?.clone());
-            continue;
-        }
-        let operands: Vec<Array> = inputs
-            .iter()
-            .map(|input| values.get(&(Vec::new(), input.id)).cloned())
-            .collect::<Option<_>>()
-            .ok_or_else(missing)?;
-        let mut inside: Vec<(ValueKey, Array)> = Vec::new();
-        let mut see = |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
-        if let Some(outputs) = reference::parts_of(&node.op, inputs, &operands, &[], &mut see) {
-            parts.insert(node.id, outputs?);
-            values.extend(inside);
-            continue;
-        }
-        values.insert((Vec::new(), node.id), reference::compute(node, &operands)?);
+        let known = |input: &Arc<Node>| values.get(&(Vec::new(), input.id)).cloned();
+        let operands = || inputs.iter().map(known).collect::<Option<Vec<Array>>>().ok_or_else(missing);
+        let value = match (&node.op, inputs.multi()) {
+            (Op::GetOutput(number), Some(multi)) => {
+                let mut inside: Vec<(ValueKey, Array)> = Vec::new();
+                let mut see =
+                    |steps: &[usize], id: u64, value: &Array| inside.push(((steps.to_vec(), id), value.clone()));
+                let outputs = match parts.entry(multi.id) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => {
+                        place.insert(reference::outputs_of(&multi.op, inputs, &operands()?, &[], &mut see)?)
+                    }
+                };
+                values.extend(inside);
+                outputs[*number].clone()
+            }
+            _ => reference::compute(node, &operands()?)?,
+        };
+        values.insert((Vec::new(), node.id), value);
     }
     Ok(values)
 }
 
-/// The value of one node, which is no loop, from values of its inputs.
+/// The value of one node, which is no output of an operation with several, from values of its inputs.
 pub(crate) fn value_of(node: &Node, operands: &[Array]) -> Result<Array, Error> {
     reference::compute(node, operands)
 }

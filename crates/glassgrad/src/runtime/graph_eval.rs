@@ -40,7 +40,7 @@ impl Graph {
             // What has a value already is an input, and nothing is to be done for it.
             if let (None, Some(value)) = (places.get(&tensor.0.id), tensor.0.value()) {
                 let (shape, dtype) = (tensor.shape().clone(), tensor.dtype());
-                let node = GraphNode { op: Op::Leaf, inputs: Vec::new(), shape, dtype, source: 0, body: None };
+                let node = GraphNode { op: Op::Leaf, inputs: Vec::new(), shape, dtype, source: 0, multi: None };
                 let number = graph.push(node);
                 graph.inputs.push(number);
                 values.push(value.clone());

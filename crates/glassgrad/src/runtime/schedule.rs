@@ -41,8 +41,7 @@ pub(crate) fn evaluate(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let mut asked = NodeIndices::new();
     roots.iter().for_each(|root| _ = asked.insert(root.0.id, 0));
     // Another thread may compute and release nodes meanwhile: then there is less to do.
-    // Loops have no value of their own, only their parts have.
-    let kept = |node: &Node| asked.get(node.id).is_some() || (node.is_held() && node.op.body().is_none());
+    let kept = |node: &Node| asked.get(node.id).is_some() || node.is_held();
     let Some(extract) = Capture::new(&order, kept) else { return evaluate(roots) };
     let values = compute(&extract)?;
     for (node, value) in extract.results().zip(values) {
@@ -97,9 +96,6 @@ fn sound(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
     if let Some(error) = roots.iter().find_map(|root| root.error()) {
         return Err(error.clone());
     }
-    if let Some((root, error)) = roots.iter().find_map(|root| Some((root, root.several_outputs()?))) {
-        return Err(error.at(root.origin()));
-    }
     let (order, known) = unevaluated(roots);
     if let Some(node) = order.iter().find(|node| node.shape.elements() > LARGEST) {
         let message = format!("an array of the shape {} has too many elements", node.shape);
@@ -129,10 +125,9 @@ fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
     let (mut found, mut known) = (Vec::with_capacity(64), Vec::with_capacity(32));
     while let Some(node) = stack.pop() {
         if node.value().is_none() {
-            for input in node.held_inputs().iter() {
-                if seen.insert(input.id, 0) {
-                    stack.push(Arc::clone(input));
-                }
+            let inputs = node.held_inputs();
+            if inputs.multi().is_none_or(|multi| seen.insert(multi.id, 0)) {
+                stack.extend(inputs.iter().filter(|input| seen.insert(input.id, 0)).cloned());
             }
         }
         if node.value().is_some() { known.push(node) } else { found.push(node) }
@@ -234,9 +229,8 @@ impl Tensor {
             if !seen.insert(node.id) || node.op == Op::Placeholder {
                 continue;
             }
-            // A loop or a region has no value of its own: its outputs are evaluated, or nothing of it.
-            // What depends on an argument that is not known has no value either.
-            if node.op.body().is_some() || node.has_placeholder || (node.had_variable && live.is_live(&node)) {
+            // What depends on an argument that is not known has no value.
+            if node.has_placeholder || (node.had_variable && live.is_live(&node)) {
                 stack.extend(node.inputs());
             } else {
                 dead.push(Tensor::onto(node));

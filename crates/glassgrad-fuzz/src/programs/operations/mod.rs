@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use glassgrad::Tensor;
-use glassgrad::expr::Op;
+use glassgrad::expr::{MultiOp, Op};
 
 use super::builder::{Builder, Draft};
 use super::interpret::{Environment, Interpreter};
@@ -148,9 +148,6 @@ pub fn node_kind(op: &Op) -> &'static str {
         Op::ArgSort { .. } => "ArgSort",
         Op::Draw(_) => "Draw",
         Op::StopGradient => "Stop",
-        Op::Scan(_) => "Scan",
-        Op::Remat(_) => "Region",
-        Op::Sweep(_) => "Sweep",
         Op::ControlDependency => "After",
         Op::GetOutput(_) => "Part",
         Op::Custom(_) => "Custom",
@@ -158,12 +155,11 @@ pub fn node_kind(op: &Op) -> &'static str {
     }
 }
 
-/// What the body of a loop or a region returns.
-pub fn body_results(op: &Op) -> Vec<Tensor> {
+/// The kind of an operation with several outputs.
+pub fn multi_kind(op: &MultiOp) -> &'static str {
     match op {
-        Op::Scan(body) => [&body.carried[..], &body.results[..]].concat(),
-        Op::Remat(region) => region.body.carried.clone(),
-        Op::Sweep(sweep) => [&sweep.body.carried[..], &sweep.body.results[..]].concat(),
-        _ => Vec::new(),
+        MultiOp::Scan(_) => "Scan",
+        MultiOp::Remat(_) => "Region",
+        MultiOp::Sweep(_) => "Sweep",
     }
 }

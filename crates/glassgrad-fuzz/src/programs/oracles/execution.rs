@@ -165,7 +165,12 @@ fn count_nodes(results: &[Tensor]) {
         }
         *kinds.entry(operations::node_kind(tensor.op())).or_insert(0) += 1;
         stack.extend(tensor.inputs());
-        stack.extend(operations::body_results(tensor.op()));
+        if let Some(multi) = tensor.multi_op()
+            && seen.insert(std::ptr::from_ref(multi.body()) as usize)
+        {
+            *kinds.entry(operations::multi_kind(&multi)).or_insert(0) += 1;
+            stack.extend(multi.body().outputs.iter().cloned());
+        }
     }
     for (kind, count) in kinds {
         counters::add("node", kind, count);

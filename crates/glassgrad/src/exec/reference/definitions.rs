@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::super::host;
@@ -9,7 +10,7 @@ use crate::array::{Array, Buffer, with_elements};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Logic, Node, Op, ScanBody, Sweep, Tensor, inner_nodes};
+use crate::expr::{Logic, MultiOp, Node, Op, Scan, Subgraph, Sweep, Tensor};
 use crate::formula::Formula;
 use crate::ops::Algebra;
 use crate::rng::Key;
@@ -85,9 +86,8 @@ pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Arra
                 f64::from(u8::from(integer(&inputs[0], k / size) == (k % size) as i64))
             })
         }
-        Op::Leaf | Op::Placeholder | Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::GetOutput(_) => {
-            return Err(Error::new("read", "a leaf has no value").at(node.origin));
-        }
+        Op::Leaf | Op::Placeholder => return Err(Error::new("read", "a leaf has no value").at(node.origin)),
+        Op::GetOutput(_) => unreachable!("the outputs of an operation are computed together, by `outputs_of`"),
         Op::ArgSort { descending } => {
             let mut places = vec![0; length];
             let size = node.shape.last().copied().unwrap_or(1).max(1);
@@ -107,26 +107,33 @@ pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Arra
     Ok(Array::new(node.shape.clone(), buffer))
 }
 
-/// The parts of a loop, a region or a sweep, if an operation is one.
-pub(crate) fn parts_of(
-    op: &Op,
+/// Who is shown the values inside of subgraphs: the steps of the loops around, the number of the node, and its value.
+type See<'s> = &'s mut dyn FnMut(&[usize], u64, &Array);
+
+/// The outputs of an operation with several, inside of these steps of loops.
+pub(crate) fn outputs_of(
+    op: &MultiOp,
     inputs: &[Arc<Node>],
     operands: &[Array],
     steps: &[usize],
-    see: &mut dyn FnMut(&[usize], u64, &Array),
-) -> Option<Result<Vec<Array>, Error>> {
+    see: See<'_>,
+) -> Result<Vec<Array>, Error> {
     match op {
-        Op::Scan(body) => Some(scan(body, inputs, operands, steps, see)),
-        Op::Remat(region) => Some(scan(&region.body, inputs, operands, steps, see)),
-        Op::Sweep(sweep) => Some(unwound(sweep, inputs, operands)),
-        _ => None,
+        MultiOp::Scan(scan) => repeat(scan, inputs, operands, steps, see),
+        MultiOp::Remat(region) => {
+            let captured = &inputs[region.body.parameters.len()..];
+            let known = captured.iter().zip(&operands[region.body.parameters.len()..]);
+            let known = known.map(|(node, array)| (node.id, array.clone())).collect();
+            evaluated(&region.body, &region.body.nodes(), known, operands, &[steps, &[0]].concat(), see)
+        }
+        MultiOp::Sweep(sweep) => unwound(sweep, inputs, operands),
     }
 }
 
-/// A sweep by its definition: the loop with all its states, and the loop back. Its first parts, the states, have no
+/// A sweep by its definition: the loop with all its states, and the loop back. Its first outputs, the states, have no
 /// value that anybody could ask for; the last of them stand there.
 fn unwound(sweep: &Sweep, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Vec<Array>, Error> {
-    let (carries, entries) = (sweep.body.carries.len(), sweep.body.entries.len());
+    let (carries, entries) = (sweep.scan.carries, sweep.scan.entries().len());
     let outer = carries + entries..;
     let own = carries..carries + sweep.sequences;
     let seeds = carries + sweep.sequences..carries + entries;
@@ -135,85 +142,49 @@ fn unwound(sweep: &Sweep, inputs: &[Arc<Node>], operands: &[Array]) -> Result<Ve
     let chosen = |parts: [&[Arc<Node>]; 2]| parts.concat();
     let forwards = [&operands[..sweep.states], &operands[own.clone()], &operands[outer.clone()]].concat();
     let nodes = chosen([&inputs[..sweep.states + sweep.sequences], &inputs[outer.clone()]]);
-    let mut states = scan(&sweep.history(), &nodes, &forwards, &[], &mut unseen)?;
+    let mut states = repeat(&sweep.history(), &nodes, &forwards, &[], &mut unseen)?;
     let history = states.split_off(sweep.states);
     let sequences = operands[own].iter().chain(&history).chain(&operands[seeds]).cloned();
     let starts = operands[sweep.states..carries].iter().cloned();
     let back: Vec<Array> = starts.chain(sequences).chain(operands[outer.clone()].iter().cloned()).collect();
     // As many nodes as there are carries and entries in the loop back, whose place alone counts.
     let nodes = chosen([&inputs[..carries + entries], &inputs[outer]]);
-    let parts = scan(&sweep.backwards(), &nodes, &back, &[], &mut unseen)?;
+    let parts = repeat(&sweep.backwards(), &nodes, &back, &[], &mut unseen)?;
     Ok(states.into_iter().chain(parts).collect())
 }
 
-/// Runs a loop: the last carries, and the stacked results. Every value inside is shown to `see` with the number of
-/// its node and the steps of the loops around it, of which there are `steps` outside of this one.
-pub(super) fn scan(
-    body: &ScanBody,
+/// Runs a loop: the last carries, and the stacked results.
+fn repeat(
+    scan: &Scan,
     inputs: &[Arc<Node>],
     operands: &[Array],
     steps: &[usize],
-    see: &mut dyn FnMut(&[usize], u64, &Array),
+    see: See<'_>,
 ) -> Result<Vec<Array>, Error> {
-    let order = inner_nodes(body);
-    let (starts, rest) = operands.split_at(body.carries.len());
-    let (sequences, outer) = rest.split_at(body.entries.len());
-    let constants = inputs[starts.len() + sequences.len()..].iter().map(|node| node.id).zip(outer.iter().cloned());
-    let mut values: HashMap<u64, Array> = constants.collect();
-    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    let order = scan.body.nodes();
+    let (given, outer) = operands.split_at(scan.body.parameters.len());
+    let (starts, sequences) = given.split_at(scan.carries);
+    let captured: HashMap<u64, Array> =
+        inputs[given.len()..].iter().map(|node| node.id).zip(outer.iter().cloned()).collect();
     let mut carried = starts.to_vec();
-    let mut stacked: Vec<Vec<Array>> = vec![Vec::new(); body.results.len()];
-    let missing = || Error::new("scan", "a value inside the loop was not computed");
-    for step in 0..body.length {
-        let inside = [steps, &[step]].concat();
-        for (placeholder, carry) in body.carries.iter().zip(&carried) {
-            see(&inside, placeholder.0.id, carry);
-            values.insert(placeholder.0.id, carry.clone());
-        }
-        for (placeholder, sequence) in body.entries.iter().zip(sequences) {
+    let mut stacked: Vec<Vec<Array>> = vec![Vec::new(); scan.results().len()];
+    for step in 0..scan.length {
+        let mut given = carried;
+        for (placeholder, sequence) in scan.entries().iter().zip(sequences) {
             let size = placeholder.shape().elements();
-            let place = body.entry_of(step);
+            let place = scan.entry_of(step);
             let entry = sequence.buffer().pick((place * size..(place + 1) * size).map(Some));
-            let entry = Array::new(placeholder.shape().clone(), entry);
-            see(&inside, placeholder.0.id, &entry);
-            values.insert(placeholder.0.id, entry);
+            given.push(Array::new(placeholder.shape().clone(), entry));
         }
-        for node in &order {
-            let behind = node.inputs();
-            if let Op::GetOutput(number) = node.op {
-                let found =
-                    behind.first().and_then(|scan| parts.get(&scan.id)).and_then(|parts| parts.get(number)).cloned();
-                let found = found.ok_or_else(missing)?;
-                see(&inside, node.id, &found);
-                values.insert(node.id, found);
-                continue;
-            }
-            let operands: Vec<Array> = behind
-                .iter()
-                .map(|input| values.get(&input.id).cloned().or_else(|| input.value().cloned()))
-                .collect::<Option<_>>()
-                .ok_or_else(missing)?;
-            if let Some(made) = parts_of(&node.op, &behind, &operands, &inside, see) {
-                parts.insert(node.id, made?);
-                continue;
-            }
-            let value = compute(node, &operands)?;
-            see(&inside, node.id, &value);
-            values.insert(node.id, value);
-        }
-        let value = |tensor: &Tensor| {
-            values.get(&tensor.0.id).cloned().or_else(|| tensor.0.value().cloned()).ok_or_else(missing)
-        };
-        for (stack, result) in stacked.iter_mut().zip(&body.results) {
-            stack.push(value(result)?);
-        }
-        carried = body.carried.iter().map(value).collect::<Result<_, _>>()?;
+        let inside = [steps, &[step]].concat();
+        carried = evaluated(&scan.body, &order, captured.clone(), &given, &inside, see)?;
+        stacked.iter_mut().zip(carried.split_off(scan.carries)).for_each(|(stack, result)| stack.push(result));
     }
-    let joined = stacked.iter_mut().zip(&body.results).map(|(entries, result)| {
-        if body.reversed {
+    let joined = stacked.iter_mut().zip(scan.results()).map(|(entries, result)| {
+        if scan.reversed {
             entries.reverse();
         }
-        let shape = Shape::from(body.length).followed_by(result.shape());
+        let shape = Shape::from(scan.length).followed_by(result.shape());
         let size = result.shape().elements();
         let buffer = Buffer::from_fn_typed(
             result.dtype(),
@@ -225,6 +196,44 @@ pub(super) fn scan(
     });
     let joined: Vec<Array> = joined.collect();
     Ok(carried.into_iter().chain(joined).collect())
+}
+
+/// The outputs of a subgraph with these nodes inside, from the values of its parameters and of what it captures. Every
+/// value inside is shown to `see`.
+fn evaluated(
+    body: &Subgraph,
+    nodes: &[Arc<Node>],
+    captured: HashMap<u64, Array>,
+    parameters: &[Array],
+    steps: &[usize],
+    see: See<'_>,
+) -> Result<Vec<Array>, Error> {
+    let mut values = captured;
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    let missing = || Error::new("read", "a value inside of a subgraph was not computed");
+    for (parameter, value) in body.parameters.iter().zip(parameters) {
+        see(steps, parameter.0.id, value);
+        values.insert(parameter.0.id, value.clone());
+    }
+    for node in nodes {
+        let behind = node.inputs();
+        let known = |input: &Arc<Node>| values.get(&input.id).cloned().or_else(|| input.value().cloned());
+        let operands = || behind.iter().map(known).collect::<Option<Vec<Array>>>().ok_or_else(missing);
+        let value = match (&node.op, behind.multi()) {
+            (Op::GetOutput(number), Some(multi)) => {
+                let outputs = match parts.entry(multi.id) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(place) => place.insert(outputs_of(&multi.op, &behind, &operands()?, steps, see)?),
+                };
+                outputs[*number].clone()
+            }
+            _ => compute(node, &operands()?)?,
+        };
+        see(steps, node.id, &value);
+        values.insert(node.id, value);
+    }
+    let value = |output: &Tensor| values.get(&output.0.id).cloned().or_else(|| output.0.value().cloned());
+    body.outputs.iter().map(|output| value(output).ok_or_else(missing)).collect()
 }
 
 impl Buffer {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::groups::{Group, SweptBack};
 use super::strides::is_contiguous;
 use super::{Located, Lowering, lower};
-use crate::expr::Op;
-use crate::opt::graph::{Graph, GraphNode};
+use crate::expr::MultiOp;
+use crate::opt::graph::{Graph, GraphMulti, GraphNode};
 use crate::opt::passes::dead;
 use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
-use crate::shape::{InlineVec, Shape};
+use crate::shape::Shape;
 
 /// From this many iterations on, a matrix is transposed once before a loop that multiplies with its transpose.
 const WORTH_TURNING: usize = 4;
@@ -64,22 +64,31 @@ impl<'g> Lowering<'g> {
         Located::whole(producer, &node.shape)
     }
 
-    pub(super) fn scan(&mut self, number: usize) -> Located {
+    /// The producers of all outputs of the loop or sweep that a node is one output of.
+    pub(super) fn outputs_of(&mut self, node: &GraphNode) -> &[usize] {
+        let Some(multi) = &node.multi else { unreachable!("{} belongs to no operation", node.op.describe()) };
+        if !self.outputs.contains_key(&multi.source) {
+            self.source = Some(multi.source);
+            let producers = self.repeated(multi, &node.inputs);
+            self.outputs.insert(multi.source, producers);
+        }
+        &self.outputs[&multi.source]
+    }
+
+    fn repeated(&mut self, multi: &GraphMulti, operands: &[usize]) -> Vec<usize> {
         let graph: &'g Graph = self.graph;
-        let node = &graph.nodes[number];
-        let (Some(scan), Some(body)) = (node.op.body(), &node.body) else {
-            unreachable!("node {number} is a loop without a body");
-        };
+        let GraphMulti { op, body, source } = multi;
+        let Some(scan) = op.scan() else { unreachable!("the pass `expand` opens regions") };
         let mut inputs = Vec::new();
-        let sequences = scan.carries.len()..scan.carries.len() + scan.entries.len();
-        for (place, input) in node.inputs.iter().enumerate() {
+        let sequences = scan.carries..scan.body.parameters.len();
+        for (place, input) in operands.iter().enumerate() {
             let (at, shape) = (self.at(*input), &graph.nodes[*input].shape);
             // Each entry of a sequence lies row by row; from one to the next leads any step, also back.
             let entries_in_rows = || match (at.strides.split_first(), shape.split_first()) {
                 (Some((_, strides)), Some((_, shape))) => is_contiguous(shape, strides),
                 _ => false,
             };
-            let is_sequence = matches!(node.op, Op::Scan(_)) && sequences.contains(&place);
+            let is_sequence = matches!(op, MultiOp::Scan(_)) && sequences.contains(&place);
             inputs.push(if is_sequence && entries_in_rows() {
                 self.producers[at.producer].needed = true;
                 at
@@ -88,8 +97,8 @@ impl<'g> Lowering<'g> {
             });
         }
         // A sweep has a program for each direction.
-        let (mut body_program, sweep) = match &node.op {
-            Op::Sweep(sweep) => {
+        let (mut body_program, sweep) = match op {
+            MultiOp::Sweep(sweep) => {
                 let part = |results: &[usize]| {
                     lower(&dead(Graph { results: results.to_vec(), ..Graph::clone(body) }), self.target)
                 };
@@ -97,11 +106,11 @@ impl<'g> Lowering<'g> {
                 let reverse = Arc::new(part(back));
                 (part(forwards), Some(SweptBack { reverse, states: sweep.states, snapshots: sweep.snapshots }))
             }
-            _ => (lower(body, self.target), None),
+            MultiOp::Scan(_) | MultiOp::Remat(_) => (lower(body, self.target), None),
         };
         if sweep.is_none() && scan.length >= WORTH_TURNING {
             for (place, input) in inputs.iter_mut().enumerate().skip(sequences.end) {
-                let shape = &graph.nodes[node.inputs[place]].shape;
+                let shape = &graph.nodes[operands[place]].shape;
                 if let Some(turned) = turned_factor(&mut body_program, place, shape) {
                     let at = Located { strides: input.strides.iter().rev().copied().collect(), ..input.clone() };
                     *input = self.copied(&at, &turned);
@@ -115,28 +124,27 @@ impl<'g> Lowering<'g> {
             .enumerate()
             .map(|(part, result)| {
                 let GraphNode { shape, dtype, .. } = &body.nodes[*result];
-                let stacked = if part < scan.carried.len() { 1 } else { scan.length };
+                let stacked = if part < scan.carries { 1 } else { scan.length };
                 self.produce(*dtype, shape.elements().saturating_mul(stacked))
             })
             .collect();
         for (part, producer) in producers.iter().enumerate() {
             self.producers[*producer].group = self.groups.len();
             // A sweep has no other place for what it stacks.
-            self.producers[*producer].needed = sweep.is_some() && part >= scan.carried.len();
+            self.producers[*producer].needed = sweep.is_some() && part >= scan.carries;
         }
         self.works(self.groups.len());
         self.groups.push(Group::Scan {
-            node: number,
+            source: *source,
             length: scan.length,
             reversed: scan.reversed,
-            carried: scan.carried.iter().map(|carry| (carry.shape().clone(), carry.dtype())).collect(),
-            sequences: scan.entries.len(),
+            carried: scan.carry_out().iter().map(|carry| (carry.shape().clone(), carry.dtype())).collect(),
+            sequences: sequences.len(),
             body: Arc::new(body_program),
             sweep,
             inputs,
             producers: producers.clone(),
         });
-        self.parts.insert(number, producers);
-        Located { producer: 0, offset: 0, strides: InlineVec::new() }
+        producers
     }
 }

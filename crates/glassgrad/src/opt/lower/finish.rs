@@ -241,7 +241,7 @@ impl Planned<'_, '_> {
                     source: node.source,
                 })
             }
-            Group::Scan { node, length, reversed, carried, sequences, body, sweep, inputs, producers } => {
+            Group::Scan { source, length, reversed, carried, sequences, body, sweep, inputs, producers } => {
                 let written =
                     |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));
                 let inputs = inputs.iter().map(|at| self.access(at)).collect();
@@ -249,7 +249,6 @@ impl Planned<'_, '_> {
                     Some(lifetime) => Memory::Arena(self.places[lifetime]),
                     None => unreachable!("step {number} is a loop without scratch memory"),
                 };
-                let source = self.lowering.graph.nodes[node].source;
                 match sweep {
                     Some(SweptBack { reverse, states, snapshots }) => Step::ReverseScan(ReverseScan {
                         advance: body,

@@ -98,7 +98,7 @@ pub(super) enum Group {
     },
     /// A loop over time, with what leads back if it is a sweep.
     Scan {
-        node: usize,
+        source: usize,
         length: usize,
         reversed: bool,
         /// The shapes and types of what is carried.
@@ -172,7 +172,7 @@ impl Lowering<'_> {
     /// The same elements, computed anew row by row.
     pub(super) fn copied(&mut self, at: &Located, shape: &Shape) -> Located {
         let dtype = self.producers[at.producer].dtype;
-        let node = GraphNode { op: Op::Add, inputs: vec![0], shape: shape.clone(), dtype, source: 0, body: None };
+        let node = GraphNode { op: Op::Add, inputs: vec![0], shape: shape.clone(), dtype, source: 0, multi: None };
         self.pointwise(&node, shape, vec![at.clone()], false)
     }
 

@@ -90,8 +90,8 @@ struct Lowering<'g> {
     target: &'g Capabilities,
     producers: Vec<Producer>,
     located: Vec<Option<Located>>,
-    /// The producers of the parts of loops over time.
-    parts: NumberMap<usize, Vec<usize>>,
+    /// The producers of the outputs of loops, by the number of the operation.
+    outputs: NumberMap<usize, Vec<usize>>,
     groups: Vec<Group>,
     /// The nodes that only products of matrices read, which take them in any order of their axes.
     only_multiplied: Vec<bool>,
@@ -115,7 +115,7 @@ pub fn lower(graph: &Graph, target: &Capabilities) -> Program {
         target,
         producers: Vec::with_capacity(graph.nodes.len()),
         located: vec![None; graph.nodes.len()],
-        parts: NumberMap::default(),
+        outputs: NumberMap::default(),
         groups: Vec::new(),
         only_multiplied: layout::only_multiplied(graph),
         folds: if target.accumulation { scatter_fusion::folds(graph) } else { NumberMap::default() },
@@ -231,12 +231,7 @@ impl<'g> Lowering<'g> {
                 let operand = self.at(input(0));
                 self.combined(node, shape, vec![operand], &strides, Reduction::Max, None)
             }
-            Op::Scan(_) | Op::Sweep(_) => self.scan(number),
-            Op::GetOutput(part) => {
-                let parts = self.parts.get(&input(0));
-                let parts = parts.unwrap_or_else(|| unreachable!("node {number} is an output of no loop"));
-                Located::whole(parts[*part], &node.shape)
-            }
+            Op::GetOutput(output) => Located::whole(self.outputs_of(node)[*output], &node.shape),
             Op::ScatterView(view) => self.call(number, CallKind::ScatterView(view.clone())),
             Op::Concatenate(axis) => self.call(number, CallKind::Concatenate(*axis)),
             Op::Gather(axis) => self.call(number, CallKind::Gather(*axis)),
@@ -247,7 +242,6 @@ impl<'g> Lowering<'g> {
             Op::Draw(distribution) => self.call(number, CallKind::Draw(distribution.clone())),
             Op::Custom(custom) => self.call(number, CallKind::Host(custom.clone())),
             Op::Leaf | Op::Placeholder => unreachable!("leaf {number} is no input of its graph"),
-            Op::Remat(_) => unreachable!("node {number} is a region, which the pass `expand` opens"),
             Op::Failed(error) => unreachable!("node {number} has failed: {error}"),
         }
     }

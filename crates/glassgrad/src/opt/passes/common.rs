@@ -23,9 +23,13 @@ pub(super) fn common(graph: Graph) -> Graph {
 fn fingerprint(node: &GraphNode) -> Option<u128> {
     let mut hash = Fingerprint::default();
     let is_known = match (&node.op, &node.inputs[..]) {
-        // Loops are not compared: their bodies are graphs of their own. What is to be computed after something is
-        // never what was computed before.
-        (Op::Scan(_) | Op::Remat(_) | Op::Sweep(_) | Op::ControlDependency, _) => false,
+        // What is to be computed after something is never what was computed before.
+        (Op::ControlDependency, _) => false,
+        // Operations with several outputs are not compared: their subgraphs are graphs of their own.
+        (op @ Op::GetOutput(_), _) => {
+            let Some(multi) = &node.multi else { unreachable!("node {op:?} is an output of no operation") };
+            hash.listed(op, &[multi.source], &node.shape, node.dtype)
+        }
         (Op::Einsum(einsum), inputs) => return Some(product(node, einsum, inputs)),
         (Op::Add | Op::Logic(Logic::And | Logic::Or), &[a, b]) => {
             hash.listed(&node.op, &[a.min(b), a.max(b)], &node.shape, node.dtype)

@@ -91,7 +91,7 @@ pub(super) fn correlated(
     let read = View { input: input.shape.clone(), output: output.clone(), axes };
     let owing = folded.inputs[owed];
     let read =
-        GraphNode { op: Op::ReadView(read.into()), inputs: vec![owing], shape: output, body: None, ..input.clone() };
+        GraphNode { op: Op::ReadView(read.into()), inputs: vec![owing], shape: output, multi: None, ..input.clone() };
     let read = GraphNode { source: node.source, ..read };
     let (mut inputs, node) = (folded.inputs.clone(), node.clone());
     Some((read, move |windows| {

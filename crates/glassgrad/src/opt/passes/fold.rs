@@ -66,9 +66,6 @@ fn folded(node: &GraphNode, numbers: &[f64]) -> Option<f64> {
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
-        | Op::Scan(_)
-        | Op::Remat(_)
-        | Op::Sweep(_)
         | Op::ControlDependency
         | Op::GetOutput(_)
         | Op::Custom(_)

@@ -27,13 +27,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::contract::metric;
-use super::graph::Graph;
+use super::graph::{Graph, GraphMulti};
+use crate::hashing::NumberMap;
 
 pub(super) use dead::dead;
 pub(super) use expand::expanded;
 pub use verify::{Illegal, verify};
 
-/// A pass: its name, and what it does to one graph, without the bodies of loops in it.
+/// A pass: its name, and what it does to one graph, without the subgraphs in it.
 ///
 /// ```
 /// use glassgrad::opt::passes::PASSES;
@@ -86,8 +87,13 @@ impl Pass {
     /// assert_eq!(simplify.applied(graph).results, [0]); // the input itself
     /// ```
     pub fn applied(&self, mut graph: Graph) -> Graph {
-        for body in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()) {
-            *body = Arc::new(self.applied(Graph::clone(body)));
+        let mut inside: NumberMap<usize, Arc<GraphMulti>> = NumberMap::default();
+        for multi in graph.nodes.iter_mut().filter_map(|node| node.multi.as_mut()) {
+            let changed = inside.entry(multi.source).or_insert_with(|| {
+                let GraphMulti { op, body, source } = GraphMulti::clone(multi);
+                Arc::new(GraphMulti { op, body: self.applied(body), source })
+            });
+            *multi = Arc::clone(changed);
         }
         let graph = (self.function)(graph);
         if cfg!(debug_assertions)
@@ -200,6 +206,6 @@ pub fn optimised(mut graph: Graph) -> (Graph, Vec<Report>) {
 }
 
 fn nodes_in_all(graph: &Graph) -> usize {
-    let bodies = graph.nodes.iter().filter_map(|node| node.body.as_ref());
-    graph.nodes.len() + bodies.map(|body| nodes_in_all(body)).sum::<usize>()
+    // An operation with several outputs counts as a node beside them.
+    graph.nodes.len() + graph.multis().map(|multi| 1 + nodes_in_all(&multi.body)).sum::<usize>()
 }

@@ -26,7 +26,7 @@ pub(super) fn number(node: &GraphNode) -> Option<f64> {
 pub(super) fn number_node(node: &GraphNode, value: f64) -> GraphNode {
     let labels = (0..node.shape.rank()).collect();
     let einsum = Einsum::new(Vec::new(), labels, node.shape.to_vec()).scaled(value);
-    GraphNode { op: Op::Einsum(einsum.into()), inputs: Vec::new(), body: None, ..node.clone() }
+    GraphNode { op: Op::Einsum(einsum.into()), inputs: Vec::new(), multi: None, ..node.clone() }
 }
 
 /// A number as elements of a type hold it.
@@ -208,6 +208,6 @@ pub(super) fn product_node(einsum: &Einsum, inputs: Vec<usize>, like: &GraphNode
         shape,
         dtype: like.dtype,
         source: like.source,
-        body: None,
+        multi: None,
     }
 }

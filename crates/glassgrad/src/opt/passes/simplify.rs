@@ -41,7 +41,7 @@ enum Simpler {
 fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
     let input = |place: usize| &graph.nodes[node.inputs[place]];
     let other = |op: Op, inputs: &[usize]| {
-        Simpler::Other(GraphNode { op, inputs: inputs.to_vec(), body: None, ..node.clone() })
+        Simpler::Other(GraphNode { op, inputs: inputs.to_vec(), multi: None, ..node.clone() })
     };
     match &node.op {
         Op::Variable | Op::StopGradient => Simpler::Known(node.inputs[0]),
@@ -91,9 +91,6 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
         | Op::OneHot(_)
         | Op::ArgSort { .. }
         | Op::Draw(_)
-        | Op::Scan(_)
-        | Op::Remat(_)
-        | Op::Sweep(_)
         | Op::ControlDependency
         | Op::GetOutput(_)
         | Op::Custom(_)

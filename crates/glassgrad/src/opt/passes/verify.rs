@@ -1,13 +1,14 @@
 //! Whether a graph is legal: every node has inputs before it, of the shapes and types that its operation demands.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::expr::{Distribution, Logic, Op};
+use crate::expr::{Distribution, Logic, MultiOp, Op};
 use crate::formula::{Formula, Node as FormulaNode};
-use crate::opt::graph::{Graph, GraphNode};
+use crate::opt::graph::{Graph, GraphMulti, GraphNode};
 use crate::shape::Shape;
 use crate::view::View;
 
@@ -50,6 +51,8 @@ impl std::error::Error for Illegal {}
 pub fn verify(graph: &Graph) -> Result<(), Illegal> {
     let whole = |message: String| Illegal { node: None, operation: String::new(), message };
     let mut leaves = HashSet::new();
+    // The first output of each operation with several.
+    let mut multis: HashMap<usize, usize> = HashMap::new();
     let constants = graph.constants.iter().map(|(node, _)| node);
     for (what, leaf) in graph.inputs.iter().map(|leaf| ("input", leaf)).chain(constants.map(|leaf| ("constant", leaf)))
     {
@@ -73,15 +76,20 @@ pub fn verify(graph: &Graph) -> Result<(), Illegal> {
         } else {
             legal_node(graph, node).map_err(illegal)?;
         }
-        if let Some(body) = &node.body {
-            verify(body).map_err(|inner| illegal(format!("in its body: {inner}")))?;
+        if let Some(multi) = &node.multi {
+            let first = *multis.entry(multi.source).or_insert(number);
+            let other = &graph.nodes[first];
+            if first == number {
+                verify(&multi.body).map_err(|inner| illegal(format!("in its body: {inner}")))?;
+            }
+            let is_shared = other.multi.as_ref().is_some_and(|other| Arc::ptr_eq(other, multi));
+            check(is_shared && other.inputs == node.inputs, || format!("it shares no operation with node {first}"))
+                .map_err(illegal)?;
         }
     }
     for result in &graph.results {
-        let place = graph.nodes.get(*result);
-        check(place.is_some(), || format!("the result {result} is not in the graph")).map_err(whole)?;
-        let is_loop = place.is_some_and(|node| node.op.body().is_some());
-        check(!is_loop, || format!("the result {result} is a loop and not a part of it")).map_err(whole)?;
+        let is_there = *result < graph.nodes.len();
+        check(is_there, || format!("the result {result} is not in the graph")).map_err(whole)?;
     }
     Ok(())
 }
@@ -117,8 +125,8 @@ fn has_type(node: &GraphNode, dtype: DType) -> Legal {
 /// What each operation demands of its inputs and its result.
 fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
     let inputs: Vec<&GraphNode> = node.inputs.iter().map(|input| &graph.nodes[*input]).collect();
-    let read_loop = inputs.iter().any(|input| input.op.body().is_some());
-    check(!read_loop || matches!(node.op, Op::GetOutput(_)), || "a loop is read by its parts alone".to_owned())?;
+    let is_output = matches!(node.op, Op::GetOutput(_));
+    check(is_output || node.multi.is_none(), || "an operation with several outputs is no value".to_owned())?;
     let counted =
         |count: usize| check(inputs.len() == count, || format!("it has {} inputs, not {count}", inputs.len()));
     let alike = |place: usize| {
@@ -260,25 +268,17 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             }
             has_type(node, distribution.dtype())
         }
-        Op::Scan(_) | Op::Sweep(_) => legal_loop(node, &inputs),
-        Op::Remat(region) => {
-            let late = region.awaited.iter().find(|place| **place >= inputs.len());
-            check(late.is_none(), || format!("it waits for input {}", late.unwrap_or(&0)))?;
-            legal_loop(node, &inputs)
-        }
         Op::ControlDependency => {
             check(inputs.len() > 1, || "it waits for nothing".to_owned())?;
             alike(0)
         }
-        Op::GetOutput(part) => {
-            counted(1)?;
-            let (Some(scan), Some(body)) = (inputs[0].op.body(), &inputs[0].body) else {
-                return Err("its input is no loop".to_owned());
-            };
-            let result = body.results.get(*part).and_then(|result| body.nodes.get(*result));
-            let Some(result) = result else { return Err(format!("the loop has no part {part}")) };
-            let stacked = if *part < scan.carried.len() { Shape::scalar() } else { Shape::from(scan.length) };
-            has_shape(node, &stacked.followed_by(&result.shape)).and_then(|()| has_type(node, result.dtype))
+        Op::GetOutput(output) => {
+            let Some(multi) = &node.multi else { return Err("it is an output of no operation".to_owned()) };
+            legal_multi(multi, &inputs)?;
+            let result = multi.body.results.get(*output).and_then(|result| multi.body.nodes.get(*result));
+            let Some(result) = result else { return Err(format!("its operation has no output {output}")) };
+            let lead = multi.op.output_lead(*output);
+            has_shape(node, &lead.followed_by(&result.shape)).and_then(|()| has_type(node, result.dtype))
         }
         Op::Custom(_) => Ok(()),
         Op::Placeholder => Err("its value is not known".to_owned()),
@@ -313,29 +313,33 @@ fn legal_view(view: &View) -> Legal {
     check(unknown.is_none(), || format!("the view has no axis {}", unknown.map_or(0, |(along, _)| *along)))
 }
 
-/// The inputs of a loop are those of its body, sequences with an axis of the length in front.
-fn legal_loop(node: &GraphNode, inputs: &[&GraphNode]) -> Legal {
-    let (Some(scan), Some(body)) = (node.op.body(), &node.body) else { return Err("it has no body".to_owned()) };
-    let (carries, sequences) = (scan.carries.len(), scan.entries.len());
-    let (given, taken) = (inputs.len(), body.inputs.len());
+/// The inputs of an operation with several outputs are those of its body, sequences with an axis of the length in front.
+/// The outputs of its body are those that it promises, and what is carried stays as it is.
+fn legal_multi(multi: &GraphMulti, inputs: &[&GraphNode]) -> Legal {
+    let (body, promised) = (&multi.body, &multi.op.body().outputs);
+    let (given, taken, least) = (inputs.len(), body.inputs.len(), multi.op.body().parameters.len());
     check(given == taken, || format!("it has {given} inputs, and its body {taken}"))?;
-    check(carries + sequences <= given, || format!("it has {given} inputs for {carries} and {sequences}"))?;
-    let results = scan.carried.len() + scan.results.len();
-    check(body.results.len() == results, || format!("its body has {} results, not {results}", body.results.len()))?;
+    check(least <= given, || format!("it has {given} inputs for {least} parameters"))?;
+    let (results, expected) = (body.results.len(), promised.len());
+    check(results == expected, || format!("its body has {results} results, not {expected}"))?;
     for (place, (input, inner)) in inputs.iter().zip(&body.inputs).enumerate() {
         let Some(inner) = body.nodes.get(*inner) else { return Err(format!("its body has no input {inner}")) };
-        let is_sequence = (carries..carries + sequences).contains(&place);
-        let lead = if is_sequence { Shape::from(scan.length) } else { Shape::scalar() };
-        let expected = format!("{}{}", inner.dtype, lead.followed_by(&inner.shape));
+        let expected = format!("{}{}", inner.dtype, multi.op.input_lead(place).followed_by(&inner.shape));
         check(signature(input) == expected, || format!("input {place} is {}, not {expected}", signature(input)))?;
     }
-    // The results of a region are not its arguments once more.
-    let carries = if matches!(node.op, Op::Remat(_)) { 0 } else { carries };
+    for (place, (result, promised)) in body.results.iter().zip(promised).enumerate() {
+        let Some(result) = body.nodes.get(*result) else { return Err(format!("its body has no result {result}")) };
+        let fits = (&result.shape, result.dtype) == (promised.shape(), promised.dtype());
+        let (found, expected) = (signature(result), format!("{}{}", promised.dtype(), promised.shape()));
+        check(fits, || format!("output {place} of its body is {found}, not {expected}"))?;
+    }
+    if let MultiOp::Remat(region) = &multi.op {
+        let late = region.awaited.iter().find(|place| **place >= given);
+        check(late.is_none(), || format!("it waits for input {}", late.unwrap_or(&0)))?;
+    }
+    let carries = multi.op.scan().map_or(0, |scan| scan.carries);
     for (carry, result) in body.results[..carries].iter().enumerate() {
-        let (Some(before), Some(after)) = (body.nodes.get(body.inputs[carry]), body.nodes.get(*result)) else {
-            return Err(format!("its body has no carry {carry}"));
-        };
-        let (before, after) = (signature(before), signature(after));
+        let (before, after) = (signature(&body.nodes[body.inputs[carry]]), signature(&body.nodes[*result]));
         check(before == after, || format!("carry {carry} is {before} before a step and {after} after it"))?;
     }
     Ok(())
