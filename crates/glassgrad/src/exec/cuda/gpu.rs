@@ -242,7 +242,9 @@ fn triangle(products: &Products, product: &Product, places: [Address; 3], alpha:
                 place(2) as *mut f64,
                 result,
             ),
-            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
+            DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+                unreachable!("triangles of {} are products of whole matrices", product.dtype)
+            }
         }
     };
     status.result().map_err(|error| format!("a symmetric product of matrices failed: {error:?}"))
@@ -509,14 +511,23 @@ impl Device for OpenGpu {
         let (kind, compute) = match product.dtype {
             DType::F32 => (cublas::cudaDataType::CUDA_R_32F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
             DType::F64 => (cublas::cudaDataType::CUDA_R_64F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_64F),
-            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
+            DType::F16 => (cublas::cudaDataType::CUDA_R_16F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
+            DType::BF16 => (cublas::cudaDataType::CUDA_R_16BF, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
+            DType::I64 | DType::Bool | DType::I32 | DType::U8 => {
+                unreachable!("products of {} have kernels of their own", product.dtype)
+            }
         };
         let direction = |matrix: &Matrix| match matrix.transposed {
             true => cublas::cublasOperation_t::CUBLAS_OP_T,
             false => cublas::cublasOperation_t::CUBLAS_OP_N,
         };
         let number = |value: f64| {
-            if product.dtype == DType::F32 { [(value as f32).to_bits().into(), 0] } else { [value.to_bits(), 0] }
+            // Scalars are of the compute type.
+            if product.dtype.compute_type() == DType::F32 {
+                [(value as f32).to_bits().into(), 0]
+            } else {
+                [value.to_bits(), 0]
+            }
         };
         let [n, m, k] = product.sizes.map(|size| size as i32);
         let alpha = number(product.coefficient);
