@@ -285,9 +285,9 @@ fn reductions_accumulate_in_32_bits() {
                 assert_eq!(x.argmax(axis).to_vec::<i64>().unwrap(), wide.argmax(axis).to_vec::<i64>().unwrap());
             }
             assert_eq!(bits(&x.sum()), bits(&wide.sum().cast(dtype)));
-            // Rows that do not fit into a block are stored in between, which is one more rounding.
+            // Exponentials and sums of rows that do not fit into a block are stored in between: three roundings.
             let (own, wide_softmax) = (x.softmax(1).to_f64_vec().unwrap(), wide.softmax(1).to_f64_vec().unwrap());
-            let bound = |expected: f64| 2.01 * rounding(dtype) * expected + f64::from(f32::MIN_POSITIVE);
+            let bound = |expected: f64| 3.02 * rounding(dtype) * expected + f64::from(f32::MIN_POSITIVE);
             let smallest = if dtype == DType::F16 { 2_f64.powi(-24) } else { 0.0 };
             assert!(own.iter().zip(&wide_softmax).all(|(own, wide)| (own - wide).abs() <= bound(*wide) + smallest));
             assert_eq!(bits(&x.cumsum(1)), bits(&wide.cumsum(1).cast(dtype)));
