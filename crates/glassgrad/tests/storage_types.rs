@@ -622,3 +622,85 @@ fn files_keep_storage_types() {
     let narrow = vec![tree[0].cast(DType::BF16), tree[1].clone(), tree[2].clone(), tree[3].clone()];
     assert!(file.tree(&narrow).unwrap_err().to_string().contains("0 is bf16[3, 4] here and f16[3, 4] in the file"));
 }
+
+/// How far two trees are apart, of the largest element.
+fn apart(own: &impl Tree, other: &impl Tree) -> f64 {
+    let numbers = |tree: &dyn Fn() -> Vec<Tensor>| -> Vec<f64> {
+        tree().iter().flat_map(|leaf| leaf.to_f64_vec().unwrap()).collect()
+    };
+    let (own, other) = (numbers(&|| own.flatten()), numbers(&|| other.flatten()));
+    let size = other.iter().fold(0.0_f64, |size, x| size.max(x.abs()));
+    own.iter().zip(&other).fold(0.0_f64, |far, (a, b)| far.max((a - b).abs())) / size
+}
+
+#[test]
+fn large_products_round_in_their_epilogue() {
+    let (x, g) = (matrix(DType::BF16, 40, 500, 0.1), matrix(DType::BF16, 40, 700, 0.7));
+    let w = matrix(DType::BF16, 500, 700, 0.4);
+    let update = |x: &Tensor, g: &Tensor, w: &Tensor| w - x.transpose().matmul(g) * 0.01;
+    let own = update(&x, &g, &w);
+    assert!(own.program().unwrap().to_string().contains("epilogue: loop"), "{}", own.program().unwrap());
+    let wide = update(&x.cast(DType::F32), &g.cast(DType::F32), &w.cast(DType::F32));
+    assert!(apart(&own, &wide) <= 1.01 * rounding(DType::BF16), "{}", apart(&own, &wide));
+}
+
+#[test]
+fn convolutions_and_pooling_have_storage_types() {
+    use glassgrad::operations::{Convolution, Pooling};
+    for dtype in HALVES {
+        let image = matrix(dtype, 24, 100, 0.1).reshape([2, 12, 10, 10]);
+        let kernel = (matrix(dtype, 6, 108, 0.5) * 0.1).reshape([6, 12, 3, 3]).detach().unwrap();
+        let loss = |(image, kernel): &(Tensor, Tensor)| {
+            let convolved = image.conv(kernel, Convolution::<2>::default().padding(1)).relu();
+            convolved.max_pool2d(Pooling::new(2)).square().mean()
+        };
+        let point = (image, kernel);
+        let (value, own) = value_and_grad(loss)(&point);
+        let (wide_value, wide) = value_and_grad(loss)(&point.cast(DType::F32));
+        assert_eq!((value.dtype(), own.0.dtype(), own.1.dtype()), (dtype, dtype, dtype));
+        assert!(apart(&value, &wide_value) < 4.0 * rounding(dtype), "{}", apart(&value, &wide_value));
+        assert!(apart(&own.1, &wide.1) < 16.0 * rounding(dtype), "{}", apart(&own.1, &wide.1));
+        // Where two elements of a window are equal after rounding, the other one may win.
+        assert!(apart(&own.0, &wide.0) < 1.0);
+    }
+}
+
+#[test]
+fn layers_and_optimizers_run_in_16_bits() {
+    use glassgrad::nn::{Layer, TransformerBlock};
+    use glassgrad::optim::Optimizer;
+    use glassgrad::rng::Key;
+    let block = TransformerBlock::new(Key::new(3), 16, 4);
+    let x = matrix(DType::F32, 20, 16, 0.3).reshape([2, 10, 16]);
+    let loss = |block: &TransformerBlock, x: &Tensor| block.apply(x).square().mean();
+    let (wide_value, wide) = value_and_grad(|block: &TransformerBlock| loss(block, &x))(&block);
+    let (narrow, input) = (block.cast(DType::BF16), x.cast(DType::BF16));
+    let (value, own) = value_and_grad(|block: &TransformerBlock| loss(block, &input))(&narrow);
+    assert_eq!((value.dtype(), own.flatten()[0].dtype()), (DType::BF16, DType::BF16));
+    assert!(apart(&value, &wide_value) < 8.0 * rounding(DType::BF16), "{}", apart(&value, &wide_value));
+    assert!(apart(&own, &wide) < 32.0 * rounding(DType::BF16), "{}", apart(&own, &wide));
+    // Weights keep their type in a step, and follow that of 32 bits.
+    let optimizer = Optimizer::adam(1e-2);
+    let (next, _) = optimizer.update(&narrow, &own, &optimizer.init(&narrow));
+    let (expected, _) = optimizer.update(&block, &wide, &optimizer.init(&block));
+    assert!(next.flatten().iter().all(|leaf| leaf.dtype() == DType::BF16));
+    assert!(apart(&next, &expected) < 0.1, "{}", apart(&next, &expected));
+}
+
+#[cfg(feature = "files")]
+#[test]
+fn files_of_numpy_keep_16_bits_and_narrow_integers_on_request() {
+    use glassgrad::data::files::{npy_from_bytes, npy_from_bytes_as_stored, npy_to_bytes};
+    for (dtype, read, stored) in [
+        (DType::F16, DType::F16, DType::F16),
+        (DType::BF16, DType::F32, DType::F32),
+        (DType::I32, DType::I64, DType::I32),
+        (DType::U8, DType::I64, DType::U8),
+    ] {
+        let array = (matrix(DType::F64, 3, 4, 0.3) * 20.0 + 40.0).cast(dtype).eval().unwrap();
+        let bytes = npy_to_bytes(&array);
+        let found = [npy_from_bytes(&bytes).unwrap(), npy_from_bytes_as_stored(&bytes).unwrap()];
+        assert_eq!(found.each_ref().map(Array::dtype), [read, stored]);
+        found.iter().for_each(|found| assert!((0..12).all(|k| found.buffer().get(k) == array.buffer().get(k))));
+    }
+}

@@ -342,13 +342,13 @@ stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool, f16 => F16, bf16 => BF
     message = "`{Self}` is not a type that literal tensors are written in",
     note = "`i32` and `u8` elements are taken by `Tensor::from(&elements[..])` and `Tensor::from_elements(vec, shape)`"
 )]
-pub trait Literal: Stored {}
-impl Literal for f32 {}
-impl Literal for f64 {}
-impl Literal for i64 {}
-impl Literal for bool {}
-impl Literal for f16 {}
-impl Literal for bf16 {}
+pub trait LiteralElement: Stored {}
+impl LiteralElement for f32 {}
+impl LiteralElement for f64 {}
+impl LiteralElement for i64 {}
+impl LiteralElement for bool {}
+impl LiteralElement for f16 {}
+impl LiteralElement for bf16 {}
 
 /// The storage of elements.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::memo::{self, Request};
 use super::node::Tensor;
-use crate::array::{Array, Buffer, Literal, OutOfMemory, Stored};
+use crate::array::{Array, Buffer, LiteralElement, OutOfMemory, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -24,7 +24,7 @@ impl Tensor {
     /// assert_eq!(Tensor::new(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]).to_string(), "[[1, 2],\n [3, 4]]");
     /// ```
     #[track_caller]
-    pub fn new<E: Literal>(elements: &[E], shape: impl Into<Shape>) -> Tensor {
+    pub fn new<E: LiteralElement>(elements: &[E], shape: impl Into<Shape>) -> Tensor {
         Tensor::of_elements("new", elements.to_vec(), shape.into())
     }
 
@@ -145,7 +145,7 @@ impl Tensor {
     /// assert_eq!(Tensor::arange(4_i64).to_string(), "[0, 1, 2, 3]");
     /// ```
     #[track_caller]
-    pub fn arange<E: Literal>(end: E) -> Tensor {
+    pub fn arange<E: LiteralElement>(end: E) -> Tensor {
         let count = end.to_f64().ceil().max(0.0) as usize;
         Tensor::computed("arange", E::DTYPE, count, |k| k as f64)
     }
@@ -157,7 +157,7 @@ impl Tensor {
     /// assert_eq!(Tensor::linspace(0.0, 1.0, 3).to_string(), "[  0, 0.5,   1]");
     /// ```
     #[track_caller]
-    pub fn linspace<E: Literal>(start: E, end: E, count: usize) -> Tensor {
+    pub fn linspace<E: LiteralElement>(start: E, end: E, count: usize) -> Tensor {
         let (start, end) = (start.to_f64(), end.to_f64());
         let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
         let place = |k: usize| if k > 0 && k + 1 == count { end } else { start + step * k as f64 };
@@ -187,7 +187,7 @@ impl Tensor {
     }
 }
 
-impl<E: Literal> From<E> for Tensor {
+impl<E: LiteralElement> From<E> for Tensor {
     #[track_caller]
     fn from(number: E) -> Tensor {
         Tensor::new(&[number], ())
@@ -201,28 +201,28 @@ impl<E: Stored> From<&[E]> for Tensor {
     }
 }
 
-impl<E: Literal> From<Vec<E>> for Tensor {
+impl<E: LiteralElement> From<Vec<E>> for Tensor {
     #[track_caller]
     fn from(elements: Vec<E>) -> Tensor {
         Tensor::leaf(Array::new(Shape::from(elements.len()), E::wrap(elements)))
     }
 }
 
-impl<E: Literal, const N: usize> From<[E; N]> for Tensor {
+impl<E: LiteralElement, const N: usize> From<[E; N]> for Tensor {
     #[track_caller]
     fn from(elements: [E; N]) -> Tensor {
         Tensor::new(&elements, N)
     }
 }
 
-impl<E: Literal, const M: usize, const N: usize> From<[[E; N]; M]> for Tensor {
+impl<E: LiteralElement, const M: usize, const N: usize> From<[[E; N]; M]> for Tensor {
     #[track_caller]
     fn from(rows: [[E; N]; M]) -> Tensor {
         Tensor::new(rows.as_flattened(), [M, N])
     }
 }
 
-impl<E: Literal, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M]; L]> for Tensor {
+impl<E: LiteralElement, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M]; L]> for Tensor {
     #[track_caller]
     fn from(layers: [[[E; N]; M]; L]) -> Tensor {
         Tensor::new(layers.as_flattened().as_flattened(), [L, M, N])
