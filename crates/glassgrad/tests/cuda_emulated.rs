@@ -185,6 +185,6 @@ fn storage_types_are_converted_by_loads_and_stores() {
         assert_same(&context, 0.0, || x(&[12, 9]).matmul(&x(&[9, 14])));
         assert_same(&context, 0.0, || (ramp(&[50]) * 1e9).cast(dtype));
         assert_same(&context, 0.0, || x(&[40]).cast(DType::F32));
-        assert_same(&context, 0.0, || x(&[40, 2]).flip([0, 1]).maximum(&x(&[40, 2])));
+        assert_same(&context, 0.0, || x(&[40, 2]).flip([0, 1]).maximum(x(&[40, 2])));
     }
 }

@@ -301,7 +301,8 @@ fn data_movement_keeps_bits() {
         let x = (matrix(DType::F64, 6, 40, 0.2) * 50.0 + 120.0).cast(dtype).detach().unwrap();
         let wide = x.cast(DType::F64);
         let indices = Tensor::from([3_i64, 0, 5, 3]);
-        let moves: Vec<(&str, fn(&Tensor, &Tensor) -> Tensor)> = vec![
+        type Move = fn(&Tensor, &Tensor) -> Tensor;
+        let moves: Vec<(&str, Move)> = vec![
             ("transpose", |x, _| x.transpose()),
             ("flip", |x, _| x.flip([0, 1])),
             ("take", |x, indices| x.take(indices, 0)),
@@ -310,7 +311,7 @@ fn data_movement_keeps_bits() {
             ("broadcast", |x, _| x.unsqueeze(1).broadcast_to([6, 3, 40])),
             ("pad", |x, _| x.pad(&[(1, 2), (3, 0)])),
             ("sort", |x, _| x.sort(1)),
-            ("maximum", |x, _| x.maximum(&x.flip([0]))),
+            ("maximum", |x, _| x.maximum(x.flip([0]))),
             ("choose", |x, _| x.gt(100).choose(x, &x.flip([1]))),
             ("diagonal", |x, _| x.slice(&[s(..), s(..6)]).diagonal(0)),
             ("one_hot", |x, indices| indices.one_hot(6, x.dtype()).matmul(x)),
@@ -416,6 +417,8 @@ fn narrow_integers_are_indices_and_not_differentiable() {
     assert_eq!(Tensor::from(&[1_u8, 0][..]).one_hot(2, DType::BF16).to_string(), "[[0, 1],\n [1, 0]]");
     let counts = Tensor::ones([3]).scatter_add(&Tensor::from(&[2_u8, 0, 2][..]), 0, 3);
     assert_eq!(counts.to_string(), "[1, 0, 2]");
+    let along = table.take_along(&Tensor::from(&[1_u8, 0, 1][..]).unsqueeze(1), 1);
+    assert_eq!(along.to_string(), "[[2],\n [3],\n [6]]");
     // Pixels of a byte become numbers where they meet weights.
     let pixels = Tensor::from(&[0_u8, 51, 255][..]);
     let gradient = grad(|w: &Tensor| (w * &pixels).sum())(&Tensor::ones(3));
