@@ -77,7 +77,10 @@ def leaves(result):
     """Arrays of numbers: a complex one is two, a tuple as many as it has."""
     if isinstance(result, (tuple, list)) and not all(isinstance(part, (int, float)) for part in result):
         return [leaf for part in result for leaf in leaves(part)]
-    array = np.asarray(result.resolve_conj() if isinstance(result, torch.Tensor) else result)
+    if isinstance(result, torch.Tensor):
+        # NumPy has no bfloat16.
+        result = result.float() if result.dtype == torch.bfloat16 else result.resolve_conj()
+    array = np.asarray(result)
     return [array.real, array.imag] if np.iscomplexobj(array) else [array.astype(float)]
 
 

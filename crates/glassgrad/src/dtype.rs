@@ -1,6 +1,14 @@
 //! The types of elements that a tensor can have.
+//!
+//! Four of them are computed in themselves: `f32`, `f64`, `i64` and `bool`. The other four are storage types, which are
+//! computed in a wider type, [`DType::compute_type`]: `f16` and `bf16` in `f32`, `i32` and `u8` in `i64`.
+
+mod convert;
 
 use std::fmt;
+
+pub(crate) use convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, round_to_odd};
+pub use half::{bf16, f16};
 
 /// The type of a tensor's elements.
 ///
@@ -19,6 +27,14 @@ pub enum DType {
     I64,
     /// Truth values, for masks.
     Bool,
+    /// 16-bit floating point of IEEE 754 (binary16): 11 bits of precision, up to 65504.
+    F16,
+    /// 16-bit floating point with the exponents of `f32` (bfloat16): 8 bits of precision.
+    BF16,
+    /// 32-bit integers.
+    I32,
+    /// 8-bit unsigned integers, for bytes and pixels.
+    U8,
 }
 
 impl DType {
@@ -29,24 +45,108 @@ impl DType {
     /// assert!(DType::F32.is_float() && !DType::I64.is_float());
     /// ```
     pub fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F64)
+        match self {
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => true,
+            DType::U8 | DType::I32 | DType::I64 | DType::Bool => false,
+        }
     }
 
-    /// The type of an operation on elements of two types: the later one of bool, i64, f32 and f64. Integers beside
-    /// floating-point numbers take on their type, whatever its width, as in PyTorch and JAX.
+    /// Whether the elements are integers; truth values are none.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert!(DType::U8.is_integer() && !DType::Bool.is_integer() && !DType::F16.is_integer());
+    /// ```
+    pub fn is_integer(self) -> bool {
+        match self {
+            DType::U8 | DType::I32 | DType::I64 => true,
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::Bool => false,
+        }
+    }
+
+    /// The type that elements are computed in: `f32` for `f16` and `bf16`, `i64` for `i32` and `u8`, and every other type
+    /// itself. Results are rounded, or wrapped, where they are stored: see `docs/decisions/0024-storage-types.md`.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!((DType::BF16.compute_type(), DType::U8.compute_type()), (DType::F32, DType::I64));
+    /// assert_eq!(DType::F64.compute_type(), DType::F64);
+    /// ```
+    pub fn compute_type(self) -> DType {
+        match self {
+            DType::F16 | DType::BF16 | DType::F32 => DType::F32,
+            DType::F64 => DType::F64,
+            DType::U8 | DType::I32 | DType::I64 => DType::I64,
+            DType::Bool => DType::Bool,
+        }
+    }
+
+    /// Whether elements are stored in this type and computed in another.
+    pub(crate) fn is_storage_only(self) -> bool {
+        self.compute_type() != self
+    }
+
+    /// Whether every element of this type is one of another, so that a cast there loses nothing.
+    pub(crate) fn is_exact_in(self, other: DType) -> bool {
+        match self {
+            DType::Bool => true,
+            DType::U8 => other != DType::Bool,
+            DType::I32 => matches!(other, DType::I32 | DType::I64 | DType::F64),
+            DType::I64 => other == DType::I64,
+            DType::F16 => matches!(other, DType::F16 | DType::F32 | DType::F64),
+            DType::BF16 => matches!(other, DType::BF16 | DType::F32 | DType::F64),
+            DType::F32 => matches!(other, DType::F32 | DType::F64),
+            DType::F64 => other == DType::F64,
+        }
+    }
+
+    /// A number of the compute type as elements of this type hold it: rounded, or wrapped.
+    pub(crate) fn stored(self, number: f64) -> f64 {
+        match self {
+            DType::F16 => f16::from_f64_rounded(number).to_f64(),
+            DType::BF16 => bf16::from_f64_rounded(number).to_f64(),
+            DType::F32 => f64::from(number as f32),
+            DType::F64 | DType::Bool => number,
+            DType::I64 => number as i64 as f64,
+            DType::I32 => f64::from(number as i64 as i32),
+            DType::U8 => f64::from(number as i64 as u8),
+        }
+    }
+
+    /// A number of this type as elements of another type hold it after a cast.
+    pub(crate) fn cast_number(self, number: f64, to: DType) -> f64 {
+        match to {
+            // From floating point to integers a cast saturates.
+            DType::I32 if self.is_float() => f64::from(number as i32),
+            DType::U8 if self.is_float() => f64::from(number as u8),
+            DType::Bool => f64::from(u8::from(number != 0.0)),
+            _ => to.stored(number),
+        }
+    }
+
+    /// The type of an operation on elements of two types, by the lattice of JAX: the later one of bool, u8, i32, i64,
+    /// f16 or bf16, f32 and f64. Integers beside floating-point numbers take on their type, whatever its width, as in
+    /// PyTorch. Of `f16` and `bf16` neither contains the other, so both become `f32`.
     ///
     /// ```
     /// use glassgrad::dtype::DType;
     /// assert_eq!(DType::F32.promote(DType::F64), DType::F64);
-    /// assert_eq!(DType::I64.promote(DType::F32), DType::F32);
+    /// assert_eq!(DType::I64.promote(DType::F16), DType::F16);
+    /// assert_eq!(DType::F16.promote(DType::BF16), DType::F32);
     /// ```
     pub fn promote(self, other: DType) -> DType {
         let rank = |dtype: DType| match dtype {
             DType::Bool => 0,
-            DType::I64 => 1,
-            DType::F32 => 2,
-            DType::F64 => 3,
+            DType::U8 => 1,
+            DType::I32 => 2,
+            DType::I64 => 3,
+            DType::F16 | DType::BF16 => 4,
+            DType::F32 => 5,
+            DType::F64 => 6,
         };
+        if rank(self) == rank(other) && self != other {
+            return DType::F32;
+        }
         if rank(self) < rank(other) { other } else { self }
     }
 
@@ -79,9 +179,10 @@ impl DType {
     /// ```
     pub fn bytes(self) -> usize {
         match self {
-            DType::F32 => 4,
             DType::F64 | DType::I64 => 8,
-            DType::Bool => 1,
+            DType::F32 | DType::I32 => 4,
+            DType::F16 | DType::BF16 => 2,
+            DType::U8 | DType::Bool => 1,
         }
     }
 }
@@ -93,6 +194,10 @@ impl fmt::Display for DType {
             DType::F64 => "f64",
             DType::I64 => "i64",
             DType::Bool => "bool",
+            DType::F16 => "f16",
+            DType::BF16 => "bf16",
+            DType::I32 => "i32",
+            DType::U8 => "u8",
         })
     }
 }
@@ -106,7 +211,8 @@ impl fmt::Display for DType {
 pub trait Element: Copy + PartialEq + fmt::Debug + Send + Sync + 'static + sealed::Sealed {
     /// Its type as data.
     const DTYPE: DType;
-    /// The element from a 64-bit number, rounded or truncated as `as` does; non-zero is true.
+    /// The element from a 64-bit number: rounded to the nearest, ties to even, among floating-point numbers; truncated and
+    /// saturated among integers, as `as` does; non-zero is true.
     fn from_f64(value: f64) -> Self;
     /// The element as a 64-bit number.
     fn to_f64(self) -> f64;
@@ -118,6 +224,10 @@ mod sealed {
     impl Sealed for f64 {}
     impl Sealed for i64 {}
     impl Sealed for bool {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+    impl Sealed for i32 {}
+    impl Sealed for u8 {}
 }
 
 macro_rules! numeric_elements {
@@ -135,7 +245,36 @@ macro_rules! numeric_elements {
         }
     )*};
 }
-numeric_elements!(f32 => F32, f64 => F64, i64 => I64);
+numeric_elements!(f32 => F32, f64 => F64, i64 => I64, i32 => I32, u8 => U8);
+
+/// Floating-point numbers of 16 bits, rounded once from 64 bits.
+trait FromF64 {
+    fn from_f64_rounded(value: f64) -> Self;
+}
+
+macro_rules! half_elements {
+    ($($Type:ident => $dtype:ident, $from:ident, $to:ident);*) => {$(
+        impl FromF64 for $Type {
+            #[inline(always)]
+            fn from_f64_rounded(value: f64) -> Self {
+                $Type::from_bits($from(round_to_odd(value)))
+            }
+        }
+
+        impl Element for $Type {
+            const DTYPE: DType = DType::$dtype;
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                $Type::from_f64_rounded(value)
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                f64::from($to(self.to_bits()))
+            }
+        }
+    )*};
+}
+half_elements!(f16 => F16, f16_from_f32, f16_to_f32; bf16 => BF16, bf16_from_f32, bf16_to_f32);
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;

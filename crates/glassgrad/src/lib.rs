@@ -25,9 +25,9 @@
 //! # Element types
 //!
 //! `Tensor::from` keeps the type of the elements it is given, and literals of Rust are `f64`; `zeros`, `ones`, `eye`, random draws
-//! and layers are `f32`, the default. Mixed types promote: bool < i64 < f32 < f64. Numbers beside a tensor take its type, functions of
-//! floating-point numbers make `f32` of integers, and a gradient has the type of what it belongs to. Nothing is narrowed but by
-//! [`cast`](Tensor::cast), which is also a method of layers and other trees.
+//! and layers are `f32`, the default. Mixed types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64. Numbers beside a tensor take
+//! its type, functions of floating-point numbers make `f32` of integers, and a gradient has the type of what it belongs to. Nothing is
+//! narrowed but by [`cast`](Tensor::cast), which is also a method of layers and other trees.
 //!
 //! ```
 //! use glassgrad::prelude::*;

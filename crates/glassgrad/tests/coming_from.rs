@@ -195,6 +195,11 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         x.shape().to_vec();
         x.rank();
         x.cast(DType::F32);
+        x.cast(DType::F16);
+        x.cast(DType::BF16);
+        x.cast(DType::I32);
+        x.abs().cast(DType::U8);
+        Tensor::full([2, 3], 0.5, DType::BF16);
         x.stop_gradient();
         x.clone();
     }

@@ -136,6 +136,57 @@ fn a_training_run_gives_the_losses_of_the_cpu(device: &Device) {
     assert!(found[19] < found[0]);
 }
 
+fn storage_types_are_converted_by_loads_and_stores(device: &Device) {
+    for (dtype, rounding) in [(DType::F16, 2_f64.powi(-11)), (DType::BF16, 2_f64.powi(-8))] {
+        // What is rounded on both sides from numbers that differ in the last of 32 bits may differ by one unit.
+        let unit = 2.0 * rounding;
+        let x = |shape: &[usize]| ramp(shape).cast(dtype);
+        assert_same(device, 0.0, || x(&[5, 7]));
+        assert_same(device, unit, || x(&[5, 7]).exp() * 2.0 + 1.0);
+        assert_same(device, unit, || x(&[33, 70]).sum_over([0]) / 70.0);
+        assert_same(device, unit, || x(&[33, 70]).mean_over([1]));
+        assert_same(device, unit, || x(&[20_000]).sin().mean());
+        assert_same(device, unit, || x(&[300, 70]).max_over([1]));
+        assert_same(device, unit, || x(&[6, 40]).softmax(1));
+        // By the library, which the emulation defines for even numbers of terms, and by a kernel of our own; in parts too.
+        for terms in [8, 7, 90, 91, 1501] {
+            assert_same(device, 2.0 * unit, || {
+                (x(&[5, terms]).sin() / 4.0).matmul(&(x(&[terms, 3]).cos() / 4.0)) / (terms as f64).sqrt()
+            });
+        }
+        assert_same(device, unit, || (x(&[3, 4, 6]) / 4.0).matmul(&(x(&[3, 6, 5]) / 4.0)) / 8.0);
+        assert_same(device, unit, || {
+            let x = (x(&[12, 10]) / 4.0).detach().expect("numbers");
+            x.transpose().matmul(&x) / 8.0
+        });
+        assert_same(device, 0.0, || x(&[6, 4]).take(&Tensor::from([3, 0, 5]), 0));
+        assert_same(device, 0.0, || Tensor::concatenate([&x(&[2, 3]), &x(&[4, 3])], 0).flip([0]));
+        assert_same(device, 0.0, || x(&[2, 3]).pad(&[(1, 2), (0, 1)]));
+        assert_same(device, 0.0, || ramp(&[40]).cast(DType::F64).cast(dtype).cast(DType::F32));
+        assert_same(device, 0.0, || Tensor::from([1e30, 65520.0, -1e-8, f64::NAN, 3.0e-5]).cast(dtype));
+        assert_same(device, 4.0 * unit, || {
+            let (x, y) = (x(&[9, 6]).cast(DType::F32).sin(), ramp(&[9, 2]).cast(DType::F32).cos());
+            let loss = |w: &(Tensor, Tensor)| {
+                let hidden = x.cast(dtype).matmul(&w.0.cast(dtype)).tanh();
+                (hidden.matmul(&w.1.cast(dtype)).cast(DType::F32) - &y).square().mean()
+            };
+            grad(loss)(&(ramp(&[6, 8]).cast(DType::F32).sin(), ramp(&[8, 2]).cast(DType::F32).cos())).0
+        });
+    }
+    for dtype in [DType::I32, DType::U8] {
+        let x = |shape: &[usize]| (ramp(shape) * 1e5).cast(DType::I64).cast(dtype);
+        assert_same(device, 0.0, || x(&[40, 70]));
+        assert_same(device, 0.0, || (x(&[40, 70]) * x(&[40, 70]) + 7) * 3 - x(&[40, 70]));
+        assert_same(device, 0.0, || -x(&[40, 70]));
+        assert_same(device, 0.0, || x(&[40, 70]).sum());
+        assert_same(device, 0.0, || x(&[40, 70]).max_over([0]));
+        assert_same(device, 0.0, || x(&[12, 9]).matmul(&x(&[9, 14])));
+        assert_same(device, 0.0, || (ramp(&[50]) * 1e9).cast(dtype));
+        assert_same(device, 0.0, || x(&[40]).cast(DType::F32));
+        assert_same(device, 0.0, || x(&[40, 2]).flip([0, 1]).maximum(x(&[40, 2])));
+    }
+}
+
 macro_rules! on_devices {
     ($($name:ident),* $(,)?) => {
         mod emulation {
@@ -168,6 +219,7 @@ on_devices! {
     errors_are_those_of_the_cpu,
     an_update_that_fails_keeps_its_state,
     a_training_run_gives_the_losses_of_the_cpu,
+    storage_types_are_converted_by_loads_and_stores,
 }
 
 #[test]

@@ -87,9 +87,14 @@ fn element_types_are_those_of_the_page() {
         DType::F64 => "f64",
         DType::I64 => "i64",
         DType::Bool => "bool",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::I32 => "i32",
+        DType::U8 => "u8",
     };
     let page = page();
-    for name in [DType::F32, DType::F64, DType::I64, DType::Bool].map(name) {
+    let wide = [DType::F32, DType::F64, DType::I64, DType::Bool].map(name);
+    for name in wide.into_iter().chain([DType::F16, DType::BF16, DType::I32, DType::U8].map(name)) {
         assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }

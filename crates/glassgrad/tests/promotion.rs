@@ -7,7 +7,8 @@ use glassgrad::rng::Key;
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, grad, hvp, jvp, loss, value_and_grad, vmap};
 
-const TYPES: [DType; 4] = [DType::Bool, DType::I64, DType::F32, DType::F64];
+const TYPES: [DType; 8] =
+    [DType::Bool, DType::U8, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
 
 /// Ones and zeros in a type.
 fn typed(dtype: DType) -> Tensor {
@@ -20,7 +21,12 @@ fn sum_type(a: DType, b: DType) -> Option<DType> {
         (DType::Bool, DType::Bool) => None,
         (DType::F64, _) | (_, DType::F64) => Some(DType::F64),
         (DType::F32, _) | (_, DType::F32) => Some(DType::F32),
+        (DType::F16, DType::BF16) | (DType::BF16, DType::F16) => Some(DType::F32),
+        (DType::F16, _) | (_, DType::F16) => Some(DType::F16),
+        (DType::BF16, _) | (_, DType::BF16) => Some(DType::BF16),
         (DType::I64, _) | (_, DType::I64) => Some(DType::I64),
+        (DType::I32, _) | (_, DType::I32) => Some(DType::I32),
+        (DType::U8, _) | (_, DType::U8) => Some(DType::U8),
     }
 }
 

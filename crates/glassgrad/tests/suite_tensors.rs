@@ -20,6 +20,7 @@ mod promotion;
 mod solve_soundness;
 mod soundness;
 mod sparse;
+mod storage_types;
 mod strict;
 mod tensor_errors;
 mod tensor_operations;

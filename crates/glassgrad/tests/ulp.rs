@@ -202,7 +202,7 @@ fn measure<F: Measured>(count: usize) {
                 (exact, platform[0])
             })
             .collect();
-        let tensors = x.map(|x| Tensor::new(&x, x.len()));
+        let tensors = x.map(|x| Tensor::from(&x[..]));
         let worst: Vec<(Isa, f64, F)> = Isa::here()
             .into_iter()
             .map(|isa| {

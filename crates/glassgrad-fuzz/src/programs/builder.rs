@@ -234,12 +234,15 @@ impl Builder {
     pub fn data(&mut self, dtype: DType, shape: &[usize]) -> Data {
         let count: usize = shape.iter().product();
         let elements = match dtype {
-            DType::F32 | DType::F64 if count > LARGEST => Elements::Drawn(self.random.bits() >> 40),
-            DType::F32 | DType::F64 => {
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 if count > LARGEST => {
+                Elements::Drawn(self.random.bits() >> 40)
+            }
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => {
                 let from_set = self.random.chance(0.3);
                 Elements::Reals((0..count).map(|_| self.real(from_set)).collect())
             }
-            DType::I64 => Elements::Integers((0..count).map(|_| self.integer()).collect()),
+            DType::I64 | DType::I32 => Elements::Integers((0..count).map(|_| self.integer()).collect()),
+            DType::U8 => Elements::Integers((0..count).map(|_| self.random.between(0, 255)).collect()),
             DType::Bool => Elements::Integers((0..count).map(|_| self.random.between(0, 1)).collect()),
         };
         Data { dtype, shape: shape.to_vec(), elements }

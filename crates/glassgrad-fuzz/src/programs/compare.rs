@@ -77,7 +77,7 @@ impl Tolerances {
 /// for integers and booleans that differ.
 fn difference(a: &Buffer, b: &Buffer, k: usize) -> f64 {
     match (a, b) {
-        (Buffer::F32(_) | Buffer::F64(_), _) => {
+        (Buffer::F16(_) | Buffer::BF16(_) | Buffer::F32(_) | Buffer::F64(_), _) => {
             let (a, b) = (a.get(k), b.get(k));
             if a == b || (a.is_nan() && b.is_nan()) {
                 0.0
@@ -88,6 +88,8 @@ fn difference(a: &Buffer, b: &Buffer, k: usize) -> f64 {
             }
         }
         (Buffer::I64(a), Buffer::I64(b)) if a[k] == b[k] => 0.0,
+        (Buffer::I32(a), Buffer::I32(b)) if a[k] == b[k] => 0.0,
+        (Buffer::U8(a), Buffer::U8(b)) if a[k] == b[k] => 0.0,
         (Buffer::Bool(a), Buffer::Bool(b)) if a[k] == b[k] => 0.0,
         _ => f64::INFINITY,
     }

@@ -43,7 +43,8 @@ pub fn program_of(seed: u64, is_allowed: &dyn Fn(&str) -> bool) -> Program {
     let mut inputs: Vec<Data> = Vec::new();
     let mut dtypes = vec![*builder.random.choose(&[DType::F32, DType::F64, DType::F64]), DType::F64];
     for _ in 0..builder.random.below(3) {
-        dtypes.push(*builder.random.choose(&[DType::F32, DType::F64, DType::I64, DType::Bool]));
+        let types = [DType::F32, DType::F64, DType::I64, DType::I32, DType::U8, DType::Bool];
+        dtypes.push(*builder.random.choose(&types));
     }
     for (place, dtype) in dtypes.into_iter().enumerate() {
         let shape = match is_large && place == 0 {
@@ -54,7 +55,8 @@ pub fn program_of(seed: u64, is_allowed: &dyn Fn(&str) -> bool) -> Program {
         let bound = match &data.elements {
             Elements::Drawn(_) => 1.0,
             _ if is_special => f64::INFINITY,
-            _ if dtype == DType::I64 => 6.0,
+            _ if dtype == DType::U8 => 255.0,
+            _ if dtype.is_integer() => 6.0,
             _ => 2.0,
         };
         builder.parameter(dtype, &data.shape, bound);

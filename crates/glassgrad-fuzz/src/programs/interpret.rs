@@ -99,7 +99,7 @@ impl Interpreter {
                 let factors: Vec<f32> = factors.into_iter().map(|factor| factor as f32).collect();
                 tensor * Tensor::new(&factors, tensor.shape())
             }
-            _ => tensor * Tensor::new(&factors, tensor.shape()),
+            dtype => (tensor * Tensor::new(&factors, tensor.shape())).cast(dtype),
         }
     }
 }
@@ -107,8 +107,10 @@ impl Interpreter {
 /// The distance from 1 to the next larger number.
 pub fn epsilon(dtype: DType) -> f64 {
     match dtype {
+        DType::F16 => glassgrad::dtype::f16::EPSILON.to_f64(),
+        DType::BF16 => glassgrad::dtype::bf16::EPSILON.to_f64(),
         DType::F32 => f64::from(f32::EPSILON),
         DType::F64 => f64::EPSILON,
-        DType::I64 | DType::Bool => 0.0,
+        DType::I64 | DType::I32 | DType::U8 | DType::Bool => 0.0,
     }
 }

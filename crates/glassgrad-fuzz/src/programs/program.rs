@@ -100,6 +100,9 @@ impl Data {
             (DType::F32 | DType::F64, _) => Tensor::new(&reals(), shape),
             (DType::I64, Elements::Integers(integers)) => Tensor::new(integers, shape),
             (DType::I64, _) => Tensor::new(&reals().into_iter().map(|number| number as i64).collect::<Vec<_>>(), shape),
+            (DType::F16 | DType::BF16, _) => Tensor::new(&reals(), shape).cast(self.dtype),
+            (DType::I32 | DType::U8, Elements::Integers(integers)) => Tensor::new(integers, shape).cast(self.dtype),
+            (DType::I32 | DType::U8, _) => Tensor::new(&reals(), shape).cast(self.dtype),
             (DType::Bool, _) => {
                 Tensor::new(&reals().into_iter().map(|number| number != 0.0).collect::<Vec<_>>(), shape)
             }

@@ -391,6 +391,8 @@ fn data(array: &Array) -> Option<Data> {
     }
     let elements = match array.buffer() {
         Buffer::I64(integers) => Elements::Integers(integers.to_vec()),
+        Buffer::I32(integers) => Elements::Integers(integers.iter().map(|integer| i64::from(*integer)).collect()),
+        Buffer::U8(integers) => Elements::Integers(integers.iter().map(|integer| i64::from(*integer)).collect()),
         Buffer::Bool(flags) => Elements::Integers(flags.iter().map(|flag| i64::from(*flag)).collect()),
         other => Elements::Reals((0..other.len()).map(|k| other.get(k)).collect()),
     };

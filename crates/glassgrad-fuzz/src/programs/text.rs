@@ -104,6 +104,10 @@ impl FromStr for Data {
             "f64" => DType::F64,
             "i64" => DType::I64,
             "bool" => DType::Bool,
+            "f16" => DType::F16,
+            "bf16" => DType::BF16,
+            "i32" => DType::I32,
+            "u8" => DType::U8,
             _ => return Err(wrong()),
         };
         let elements = match elements.strip_prefix("drawn") {

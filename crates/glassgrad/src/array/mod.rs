@@ -6,7 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, bf16, f16};
 use crate::shape::Shape;
 use recycled::Recycled;
 pub(crate) use recycled::{SMALLEST_BYTES, buffer};
@@ -28,6 +28,14 @@ pub enum Buffer {
     I64(Vec<i64>),
     /// Truth values.
     Bool(Vec<bool>),
+    /// 16-bit floating point of IEEE 754.
+    F16(Vec<f16>),
+    /// 16-bit floating point with the exponents of 32 bits.
+    BF16(Vec<bf16>),
+    /// 32-bit integers.
+    I32(Vec<i32>),
+    /// 8-bit unsigned integers.
+    U8(Vec<u8>),
 }
 
 /// Runs a piece of code with the elements of a buffer as a slice of their own type.
@@ -38,6 +46,10 @@ macro_rules! with_elements {
             $crate::array::Buffer::F64($elements) => $body,
             $crate::array::Buffer::I64($elements) => $body,
             $crate::array::Buffer::Bool($elements) => $body,
+            $crate::array::Buffer::F16($elements) => $body,
+            $crate::array::Buffer::BF16($elements) => $body,
+            $crate::array::Buffer::I32($elements) => $body,
+            $crate::array::Buffer::U8($elements) => $body,
         }
     };
 }
@@ -57,6 +69,10 @@ impl Buffer {
             Buffer::F64(_) => DType::F64,
             Buffer::I64(_) => DType::I64,
             Buffer::Bool(_) => DType::Bool,
+            Buffer::F16(_) => DType::F16,
+            Buffer::BF16(_) => DType::BF16,
+            Buffer::I32(_) => DType::I32,
+            Buffer::U8(_) => DType::U8,
         }
     }
 
@@ -96,6 +112,10 @@ impl Buffer {
             DType::F64 => Buffer::F64(make(length, element)),
             DType::I64 => Buffer::I64(make(length, element)),
             DType::Bool => Buffer::Bool(make(length, element)),
+            DType::F16 => Buffer::F16(make(length, element)),
+            DType::BF16 => Buffer::BF16(make(length, element)),
+            DType::I32 => Buffer::I32(make(length, element)),
+            DType::U8 => Buffer::U8(make(length, element)),
         }
     }
 
@@ -122,6 +142,10 @@ impl Buffer {
             DType::F64 => Buffer::F64(vec![0.0; length]),
             DType::I64 => Buffer::I64(vec![0; length]),
             DType::Bool => Buffer::Bool(vec![false; length]),
+            DType::F16 => Buffer::F16(vec![f16::ZERO; length]),
+            DType::BF16 => Buffer::BF16(vec![bf16::ZERO; length]),
+            DType::I32 => Buffer::I32(vec![0; length]),
+            DType::U8 => Buffer::U8(vec![0; length]),
         }
     }
 
@@ -132,6 +156,10 @@ impl Buffer {
             Buffer::F64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
             Buffer::I64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
             Buffer::Bool(elements) => elements.iter().map(|x| u8::from(*x)).collect(),
+            Buffer::F16(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::BF16(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::I32(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::U8(elements) => elements.clone(),
         }
     }
 
@@ -145,6 +173,10 @@ impl Buffer {
             DType::F64 => Buffer::F64(words(bytes, f64::from_ne_bytes)),
             DType::I64 => Buffer::I64(words(bytes, i64::from_ne_bytes)),
             DType::Bool => Buffer::Bool(bytes.iter().map(|byte| *byte != 0).collect()),
+            DType::F16 => Buffer::F16(words(bytes, f16::from_ne_bytes)),
+            DType::BF16 => Buffer::BF16(words(bytes, bf16::from_ne_bytes)),
+            DType::I32 => Buffer::I32(words(bytes, i32::from_ne_bytes)),
+            DType::U8 => Buffer::U8(bytes.to_vec()),
         }
     }
 
@@ -165,6 +197,10 @@ impl Buffer {
             (Buffer::F64(own), Buffer::F64(mut other)) => own.append(&mut other),
             (Buffer::I64(own), Buffer::I64(mut other)) => own.append(&mut other),
             (Buffer::Bool(own), Buffer::Bool(mut other)) => own.append(&mut other),
+            (Buffer::F16(own), Buffer::F16(mut other)) => own.append(&mut other),
+            (Buffer::BF16(own), Buffer::BF16(mut other)) => own.append(&mut other),
+            (Buffer::I32(own), Buffer::I32(mut other)) => own.append(&mut other),
+            (Buffer::U8(own), Buffer::U8(mut other)) => own.append(&mut other),
             _ => {}
         }
     }
@@ -185,7 +221,38 @@ impl Buffer {
             Buffer::F64(elements) => Buffer::F64(pick(elements, places)),
             Buffer::I64(elements) => Buffer::I64(pick(elements, places)),
             Buffer::Bool(elements) => Buffer::Bool(pick(elements, places)),
+            Buffer::F16(elements) => Buffer::F16(pick(elements, places)),
+            Buffer::BF16(elements) => Buffer::BF16(pick(elements, places)),
+            Buffer::I32(elements) => Buffer::I32(pick(elements, places)),
+            Buffer::U8(elements) => Buffer::U8(pick(elements, places)),
         }
+    }
+
+    /// The same elements in another type, as a cast makes them: rounded to the nearest, ties to even, among floating-point
+    /// types; truncated and saturated from these to integers; wrapped from integers to narrower ones; non-zero is true.
+    ///
+    /// ```
+    /// use glassgrad::{array::Buffer, dtype::DType};
+    /// assert_eq!(Buffer::I64(vec![-1, 258]).cast(DType::U8), Buffer::U8(vec![255, 2]));
+    /// assert_eq!(Buffer::F32(vec![-1.0, 258.5]).cast(DType::U8), Buffer::U8(vec![0, 255]));
+    /// ```
+    pub fn cast(&self, dtype: DType) -> Buffer {
+        fn integers<E: Copy>(elements: &[E], dtype: DType, of: impl Fn(E) -> i64) -> Option<Buffer> {
+            let all = elements.iter().map(|element| of(*element));
+            match dtype {
+                DType::I64 => Some(Buffer::I64(all.collect())),
+                DType::I32 => Some(Buffer::I32(all.map(|x| x as i32).collect())),
+                DType::U8 => Some(Buffer::U8(all.map(|x| x as u8).collect())),
+                DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::Bool => None,
+            }
+        }
+        let as_integers = match self {
+            Buffer::I64(elements) => integers(elements, dtype, |x| x),
+            Buffer::I32(elements) => integers(elements, dtype, i64::from),
+            Buffer::U8(elements) => integers(elements, dtype, i64::from),
+            Buffer::F16(_) | Buffer::BF16(_) | Buffer::F32(_) | Buffer::F64(_) | Buffer::Bool(_) => None,
+        };
+        as_integers.unwrap_or_else(|| Buffer::from_fn(dtype, self.len(), |k| self.get(k)))
     }
 }
 
@@ -260,7 +327,28 @@ macro_rules! stored {
         }
     )*};
 }
-stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool);
+stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool, f16 => F16, bf16 => BF16, i32 => I32, u8 => U8);
+
+/// An element type that tensors are written in: those of `Tensor::from([1, 2])`, `Tensor::new`, `arange` and `linspace`. An
+/// integer literal without a suffix is an `i64`, the type of indices. Slices and vectors of every element type are taken by
+/// `Tensor::from(&elements[..])` and `Tensor::from_elements`.
+///
+/// ```
+/// use glassgrad::{Tensor, dtype::DType};
+/// assert_eq!(Tensor::from([1, 2]).dtype(), DType::I64);
+/// assert_eq!(Tensor::from(&[1_u8, 2][..]).dtype(), DType::U8);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type that literal tensors are written in",
+    note = "`i32` and `u8` elements are taken by `Tensor::from(&elements[..])` and `Tensor::from_elements(vec, shape)`"
+)]
+pub trait LiteralElement: Stored {}
+impl LiteralElement for f32 {}
+impl LiteralElement for f64 {}
+impl LiteralElement for i64 {}
+impl LiteralElement for bool {}
+impl LiteralElement for f16 {}
+impl LiteralElement for bf16 {}
 
 /// The storage of elements.
 #[derive(Debug)]
@@ -471,6 +559,10 @@ impl fmt::Display for Array {
             Buffer::F64(elements) => float_text(elements[place], precision),
             Buffer::I64(elements) => elements[place].to_string(),
             Buffer::Bool(elements) => elements[place].to_string(),
+            Buffer::F16(elements) => float_text(elements[place].to_f64(), precision),
+            Buffer::BF16(elements) => float_text(elements[place].to_f64(), precision),
+            Buffer::I32(elements) => elements[place].to_string(),
+            Buffer::U8(elements) => elements[place].to_string(),
         };
         write_elements(formatter, &self.shape, text)
     }

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use super::{Buffer, OutOfMemory};
-use crate::dtype::DType;
+use crate::dtype::{DType, bf16, f16};
 
 /// Smaller buffers are the allocator's business.
 pub(crate) const SMALLEST_BYTES: usize = 1 << 16;
@@ -48,6 +48,10 @@ pub(super) fn spoil(buffer: &mut Buffer) {
         Buffer::F64(elements) => elements.fill(f64::NAN),
         Buffer::I64(elements) => elements.fill(-0x5EED),
         Buffer::Bool(elements) => elements.fill(true),
+        Buffer::F16(elements) => elements.fill(f16::NAN),
+        Buffer::BF16(elements) => elements.fill(bf16::NAN),
+        Buffer::I32(elements) => elements.fill(-0x5EED),
+        Buffer::U8(elements) => elements.fill(0xED),
     }
 }
 

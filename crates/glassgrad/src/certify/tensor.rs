@@ -238,10 +238,10 @@ impl Trial<'_> {
 
 fn in_64_bits(array: &Array) -> Array {
     match array.buffer() {
-        Buffer::F32(elements) => {
-            Array::new(array.shape().clone(), Buffer::F64(elements.iter().map(|number| f64::from(*number)).collect()))
+        Buffer::F16(_) | Buffer::BF16(_) | Buffer::F32(_) => {
+            Array::new(array.shape().clone(), array.buffer().cast(DType::F64))
         }
-        _ => array.clone(),
+        Buffer::F64(_) | Buffer::I64(_) | Buffer::I32(_) | Buffer::U8(_) | Buffer::Bool(_) => array.clone(),
     }
 }
 

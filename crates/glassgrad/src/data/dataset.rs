@@ -138,6 +138,10 @@ fn picked(array: &Array, places: &[usize]) -> Array {
         Buffer::F64(elements) => Buffer::F64(rows(elements, size, places)),
         Buffer::I64(elements) => Buffer::I64(rows(elements, size, places)),
         Buffer::Bool(elements) => Buffer::Bool(rows(elements, size, places)),
+        Buffer::F16(elements) => Buffer::F16(rows(elements, size, places)),
+        Buffer::BF16(elements) => Buffer::BF16(rows(elements, size, places)),
+        Buffer::I32(elements) => Buffer::I32(rows(elements, size, places)),
+        Buffer::U8(elements) => Buffer::U8(rows(elements, size, places)),
     };
     Array::new(Shape::from(shape), buffer)
 }

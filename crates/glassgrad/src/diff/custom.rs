@@ -97,7 +97,9 @@ impl Signature {
             return found;
         }
         // Constants of more precision in a rule promote; a (co)tangent keeps the type of its primal.
-        if found.shape() == shape && (found.dtype(), *dtype) == (DType::F64, DType::F32) {
+        let is_more_precise =
+            found.is_float() && found.dtype() != *dtype && found.dtype().promote(*dtype) == found.dtype();
+        if found.shape() == shape && dtype.is_float() && is_more_precise {
             return found.cast(*dtype);
         }
         let message = format!("{what}, {dtype}{shape}, {}{}", found.dtype(), found.shape());

@@ -184,6 +184,7 @@ impl Limits {
                 | Instruction::Logic(..)
                 | Instruction::Select(..)
                 | Instruction::Cast(_)
+                | Instruction::Narrow(..)
                 | Instruction::RowReduce(..)
                 | Instruction::BroadcastRow(_) => seconds[0] += runs / of_type(&self.arithmetic, *dtype),
             }
@@ -243,9 +244,9 @@ fn is_transcendental(instruction: &Instruction) -> bool {
     !is_cheap
 }
 
-/// The rate for a type of elements; integers count as 64 bits and truth values as 32.
+/// The rate for a type of elements, by what they are computed in; integers count as 64 bits and truth values as 32.
 fn of_type(rates: &[f64; 2], dtype: DType) -> f64 {
-    rates[usize::from(matches!(dtype, DType::F64 | DType::I64))]
+    rates[usize::from(matches!(dtype.compute_type(), DType::F64 | DType::I64))]
 }
 
 /// How much of some amount of work is done in a second by the program of a tensor.

@@ -228,7 +228,7 @@ fn name(instruction: &Instruction) -> Option<&'static str> {
         Instruction::Compare(..) => Some("compare"),
         Instruction::Logic(..) => Some("logic"),
         Instruction::Select(..) => Some("choose"),
-        Instruction::Cast(_) => Some("cast"),
+        Instruction::Cast(_) | Instruction::Narrow(..) => Some("cast"),
         Instruction::BroadcastRow(_) => None,
         Instruction::RowReduce(Reduction::Sum, ..) => Some("row sum"),
         Instruction::RowReduce(Reduction::Max, ..) => Some("row max"),

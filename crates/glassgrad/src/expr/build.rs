@@ -292,11 +292,13 @@ impl Tensor {
         Tensor::contract_as(name, scaled, &[self])
     }
 
-    /// The elements in another type. From floating point to integers they are truncated.
+    /// The elements in another type. Among floating-point types they are rounded to the nearest, ties to even; from floating
+    /// point to integers they are truncated and saturate; from integers to narrower ones they wrap.
     ///
     /// ```
     /// use glassgrad::{Tensor, dtype::DType};
     /// assert_eq!(Tensor::from([1.9, -1.9]).cast(DType::I64).to_vec::<i64>().unwrap(), [1, -1]);
+    /// assert_eq!(Tensor::from([1.003, 300.0]).cast(DType::BF16).to_string(), "[  1, 300]");
     /// ```
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Tensor {
@@ -430,8 +432,9 @@ impl Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
+        let indices = &*indices.as_indices();
         if indices.dtype() != DType::I64 {
-            let message = format!("indices must be i64, not {}", indices.dtype());
+            let message = format!("indices must be integers, not {}", indices.dtype());
             let error = Error::new("take", message).help("cast them with .cast(DType::I64)");
             return Tensor::refused_at(error, &[self, indices], origin);
         }
@@ -474,6 +477,7 @@ impl Tensor {
         if let Some(failed) = [self, indices].into_iter().find(|tensor| tensor.error().is_some()) {
             return failed.clone();
         }
+        let indices = &*indices.as_indices();
         let rank = indices.rank();
         let fits = axis.saturating_add(rank) <= self.rank() && self.shape()[axis..axis + rank] == **indices.shape();
         if !fits || indices.dtype() != DType::I64 {
@@ -626,11 +630,12 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        if self.dtype() != DType::I64 {
-            let message = format!("the classes must be i64, not {}", self.dtype());
+        let classes = &*self.as_indices();
+        if classes.dtype() != DType::I64 {
+            let message = format!("the classes must be integers, not {}", self.dtype());
             return Tensor::refused(Error::new(operation, message), &[self]);
         }
-        Tensor::node(Op::OneHot(operation), &[self], self.shape().followed_by(&[size]), dtype)
+        Tensor::node(Op::OneHot(operation), &[classes], self.shape().followed_by(&[size]), dtype)
     }
 
     /// The same value, through which no derivative passes.

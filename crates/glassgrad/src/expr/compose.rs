@@ -95,8 +95,8 @@ impl Tensor {
             Ok(resolved) => {
                 let einsum =
                     memo::product(Request::Sum, &[self.shape(), &resolved], || Einsum::sum(self.shape(), &resolved));
-                // The sum of truth values is how many hold.
-                let counted = if self.dtype() == DType::Bool { self.cast(DType::I64) } else { self.clone() };
+                // The sum of truth values is how many hold; sums of narrow integers would wrap, so they are of 64 bits too.
+                let counted = if self.is_float() { self.clone() } else { self.cast(DType::I64) };
                 let sum = Tensor::contract_as("sum", einsum, &[&counted]);
                 self.put_back(&sum, &axes, &resolved)
             }
@@ -244,9 +244,9 @@ impl Tensor {
     #[track_caller]
     fn order_reversed(&self) -> Tensor {
         match self.dtype() {
-            DType::F32 | DType::F64 => -self,
-            // The smallest integer has no negative; -1 - n exists for every n.
-            DType::I64 => -self - 1,
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => -self,
+            // The smallest integer has no negative; -1 - n exists for every n, and wraps to 255 - n among bytes.
+            DType::I64 | DType::I32 | DType::U8 => -self - 1,
             DType::Bool => self.not(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::memo::{self, Request};
 use super::node::Tensor;
-use crate::array::{Array, Buffer, OutOfMemory, Stored};
+use crate::array::{Array, Buffer, LiteralElement, OutOfMemory, Stored};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -24,15 +24,30 @@ impl Tensor {
     /// assert_eq!(Tensor::new(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]).to_string(), "[[1, 2],\n [3, 4]]");
     /// ```
     #[track_caller]
-    pub fn new<E: Stored>(elements: &[E], shape: impl Into<Shape>) -> Tensor {
-        let shape = shape.into();
+    pub fn new<E: LiteralElement>(elements: &[E], shape: impl Into<Shape>) -> Tensor {
+        Tensor::of_elements("new", elements.to_vec(), shape.into())
+    }
+
+    /// A tensor of a shape with these elements, row by row, which are moved into it. Unlike [`Tensor::new`] it takes every
+    /// element type, `i32` and `u8` too.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, dtype::DType};
+    /// let image = Tensor::from_elements(vec![0_u8, 127, 255, 64], [2, 2]);
+    /// assert_eq!((image.dtype(), image.to_vec::<u8>().unwrap()), (DType::U8, vec![0, 127, 255, 64]));
+    /// ```
+    #[track_caller]
+    pub fn from_elements<E: Stored>(elements: Vec<E>, shape: impl Into<Shape>) -> Tensor {
+        Tensor::of_elements("from_elements", elements, shape.into())
+    }
+
+    #[track_caller]
+    fn of_elements<E: Stored>(name: &str, elements: Vec<E>, shape: Shape) -> Tensor {
         if elements.len() != shape.elements() {
-            return Tensor::refused(
-                Error::new("new", format!("{} elements do not fill the shape {shape}", elements.len())),
-                &[],
-            );
+            let message = format!("{} elements do not fill the shape {shape}", elements.len());
+            return Tensor::refused(Error::new(name, message), &[]);
         }
-        Tensor::leaf(Array::new(shape, E::wrap(elements.to_vec())))
+        Tensor::leaf(Array::new(shape, E::wrap(elements)))
     }
 
     /// A tensor with one value everywhere. It takes no memory until it is read. A value that the element type does not
@@ -130,7 +145,7 @@ impl Tensor {
     /// assert_eq!(Tensor::arange(4_i64).to_string(), "[0, 1, 2, 3]");
     /// ```
     #[track_caller]
-    pub fn arange<E: Stored>(end: E) -> Tensor {
+    pub fn arange<E: LiteralElement>(end: E) -> Tensor {
         let count = end.to_f64().ceil().max(0.0) as usize;
         Tensor::computed("arange", E::DTYPE, count, |k| k as f64)
     }
@@ -142,7 +157,7 @@ impl Tensor {
     /// assert_eq!(Tensor::linspace(0.0, 1.0, 3).to_string(), "[  0, 0.5,   1]");
     /// ```
     #[track_caller]
-    pub fn linspace<E: Stored>(start: E, end: E, count: usize) -> Tensor {
+    pub fn linspace<E: LiteralElement>(start: E, end: E, count: usize) -> Tensor {
         let (start, end) = (start.to_f64(), end.to_f64());
         let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
         let place = |k: usize| if k > 0 && k + 1 == count { end } else { start + step * k as f64 };
@@ -172,7 +187,7 @@ impl Tensor {
     }
 }
 
-impl<E: Stored> From<E> for Tensor {
+impl<E: LiteralElement> From<E> for Tensor {
     #[track_caller]
     fn from(number: E) -> Tensor {
         Tensor::new(&[number], ())
@@ -182,32 +197,32 @@ impl<E: Stored> From<E> for Tensor {
 impl<E: Stored> From<&[E]> for Tensor {
     #[track_caller]
     fn from(elements: &[E]) -> Tensor {
-        Tensor::new(elements, elements.len())
+        Tensor::from_elements(elements.to_vec(), elements.len())
     }
 }
 
-impl<E: Stored> From<Vec<E>> for Tensor {
+impl<E: LiteralElement> From<Vec<E>> for Tensor {
     #[track_caller]
     fn from(elements: Vec<E>) -> Tensor {
         Tensor::leaf(Array::new(Shape::from(elements.len()), E::wrap(elements)))
     }
 }
 
-impl<E: Stored, const N: usize> From<[E; N]> for Tensor {
+impl<E: LiteralElement, const N: usize> From<[E; N]> for Tensor {
     #[track_caller]
     fn from(elements: [E; N]) -> Tensor {
         Tensor::new(&elements, N)
     }
 }
 
-impl<E: Stored, const M: usize, const N: usize> From<[[E; N]; M]> for Tensor {
+impl<E: LiteralElement, const M: usize, const N: usize> From<[[E; N]; M]> for Tensor {
     #[track_caller]
     fn from(rows: [[E; N]; M]) -> Tensor {
         Tensor::new(rows.as_flattened(), [M, N])
     }
 }
 
-impl<E: Stored, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M]; L]> for Tensor {
+impl<E: LiteralElement, const L: usize, const M: usize, const N: usize> From<[[[E; N]; M]; L]> for Tensor {
     #[track_caller]
     fn from(layers: [[[E; N]; M]; L]) -> Tensor {
         Tensor::new(layers.as_flattened().as_flattened(), [L, M, N])
@@ -287,7 +302,9 @@ macro_rules! float_numbers {
             fn element(self, dtype: DType) -> Result<Buffer, String> {
                 let number = f64::from(self);
                 let fits = match dtype {
-                    DType::F32 | DType::F64 => true,
+                    DType::F16 | DType::BF16 | DType::F32 | DType::F64 => true,
+                    DType::U8 => f64::from(number as u8) == number,
+                    DType::I32 => f64::from(number as i32) == number,
                     // -2⁶³ is an integer of 64 bits, 2⁶³ is not.
                     DType::I64 => number.fract() == 0.0 && number >= i64::MIN as f64 && number < i64::MAX as f64,
                     DType::Bool => number == 0.0 || number == 1.0,
@@ -307,7 +324,15 @@ macro_rules! integer_numbers {
         impl Number for $Number {
             fn element(self, dtype: DType) -> Result<Buffer, String> {
                 match dtype {
-                    DType::F32 | DType::F64 => Ok(Buffer::from_fn(dtype, 1, |_| self as f64)),
+                    DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Ok(Buffer::from_fn(dtype, 1, |_| self as f64)),
+                    DType::I32 => match i32::try_from(self) {
+                        Ok(integer) => Ok(Buffer::I32(vec![integer])),
+                        Err(_) => Err(no_element(self, dtype)),
+                    },
+                    DType::U8 => match u8::try_from(self) {
+                        Ok(integer) => Ok(Buffer::U8(vec![integer])),
+                        Err(_) => Err(no_element(self, dtype)),
+                    },
                     DType::I64 => match i64::try_from(self) {
                         Ok(integer) => Ok(Buffer::I64(vec![integer])),
                         Err(_) => Err(no_element(self, dtype)),

@@ -1,7 +1,7 @@
 //! Type promotion: operands of different element types are cast to the type that both convert to without losing
 //! precision, and functions of floating-point numbers take integers as numbers of the default type.
 //!
-//! The order is bool < i64 < f32 < f64, as in PyTorch and JAX. A cast is a node like any other, so its transpose gives a
+//! The order is bool < u8 < i32 < i64 < f16, bf16 < f32 < f64, as in JAX. A cast is a node like any other, so its transpose gives a
 //! cotangent the type of its primal: parameters of 32 bits beside data of 64 bits keep gradients of 32 bits.
 
 use std::borrow::Cow;
@@ -63,17 +63,27 @@ impl Tensor {
         Err(Tensor::refused(Error::new(name, message).help(help), &[target, self]))
     }
 
+    /// Integers as indices: in `i64`, whatever their width. Other types are left to be refused.
+    #[track_caller]
+    pub(crate) fn as_indices(&self) -> Cow<'_, Tensor> {
+        match self.error().is_none() && self.dtype().is_integer() && self.dtype() != DType::I64 {
+            true => Cow::Owned(self.cast(DType::I64)),
+            false => Cow::Borrowed(self),
+        }
+    }
+
     /// A row of the table whose result is an integer wherever its argument is one.
     #[track_caller]
     pub(crate) fn integer_row(&self, operation: Operation) -> Option<Tensor> {
-        if self.error().is_some() || self.dtype() != DType::I64 {
+        if self.error().is_some() || !self.dtype().is_integer() {
             return None;
         }
+        let truth = |holds: Tensor| holds.cast(self.dtype());
         let result = match operation {
             Operation::Square => self * self,
             Operation::Abs => self.lt(0).choose(&-self, self),
             Operation::Relu => self.lt(0).choose(&self.zeros_like(), self),
-            Operation::Sign => self.gt(0).cast(DType::I64) - self.lt(0).cast(DType::I64),
+            Operation::Sign => truth(self.gt(0)) - truth(self.lt(0)),
             Operation::Floor | Operation::Ceil | Operation::Round => self.clone(),
             _ => return None,
         };
@@ -84,8 +94,11 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn integer_row_of_two(&self, operation: Operation, other: &Tensor) -> Option<Tensor> {
         let operands = [self, other];
-        if operands.into_iter().any(|operand| operand.error().is_some()) || Tensor::common_type(&operands) != DType::I64
-        {
+        if operands.into_iter().any(|operand| operand.error().is_some()) {
+            return None;
+        }
+        let common = Tensor::common_type(&operands);
+        if !common.is_integer() {
             return None;
         }
         let relation = match operation {
@@ -93,7 +106,7 @@ impl Tensor {
             Operation::Min => Relation::LessOrEqual,
             _ => return None,
         };
-        let promoted = Tensor::cast_all(&operands, DType::I64);
+        let promoted = Tensor::cast_all(&operands, common);
         let [a, b] = references(&promoted)[..] else { unreachable!("two operands were promoted") };
         Some(a.compare(relation, b).choose(a, b).reported_as(operation.name(), &operands))
     }

@@ -25,7 +25,9 @@ pub(super) fn first_not_finite(array: &Array) -> Option<usize> {
     match array.buffer() {
         Buffer::F32(elements) => elements.iter().position(|number| !number.is_finite()),
         Buffer::F64(elements) => elements.iter().position(|number| !number.is_finite()),
-        Buffer::I64(_) | Buffer::Bool(_) => None,
+        Buffer::F16(elements) => elements.iter().position(|number| !number.is_finite()),
+        Buffer::BF16(elements) => elements.iter().position(|number| !number.is_finite()),
+        Buffer::I64(_) | Buffer::I32(_) | Buffer::U8(_) | Buffer::Bool(_) => None,
     }
 }
 

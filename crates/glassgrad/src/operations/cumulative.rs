@@ -19,6 +19,9 @@ impl Tensor {
             Ok(axis) => axis,
             Err(failed) => return failed,
         };
+        if self.dtype().is_storage_only() {
+            return self.accumulated(|wide| wide.cumsum(axis));
+        }
         let size = self.shape()[axis];
         let mut sums = self.clone();
         // After k rounds each place holds the sum of the last 2ᵏ elements: fewer roundings than one by one.

@@ -308,13 +308,17 @@ impl CustomOp for Transform {
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
         let shape = inputs[0].shape();
         let size = shape[shape.rank() - 2];
-        let mut buffer = inputs[0].buffer().clone();
+        // Transforms of 16 bits are computed in 32 and rounded once.
+        let dtype = inputs[0].dtype();
+        let mut buffer = inputs[0].buffer().cast(dtype.compute_type());
         match &mut buffer {
             Buffer::F32(elements) => glassgrad_fft::transform_f32(elements, size, self.inverse),
             Buffer::F64(elements) => glassgrad_fft::transform_f64(elements, size, self.inverse),
-            Buffer::I64(_) | Buffer::Bool(_) => return Err("it is defined for floating-point numbers".to_owned()),
+            Buffer::I64(_) | Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => {
+                return Err("it is defined for floating-point numbers".to_owned());
+            }
         }
-        Ok(Array::new(shape.clone(), buffer))
+        Ok(Array::new(shape.clone(), if dtype.is_storage_only() { buffer.cast(dtype) } else { buffer }))
     }
 
     fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {

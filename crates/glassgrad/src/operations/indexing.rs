@@ -159,7 +159,12 @@ impl Tensor {
             let message = format!("{} tensors of indices for the axes of the shape {}", indices.len(), self.shape());
             return Err(Tensor::refused(Error::new(name, message), &[self]));
         }
-        let aligned = Tensor::aligned(name, indices)?;
+        // A loop and no closure, which would not pass the caller's line on.
+        let mut integers = Vec::new();
+        for own in indices {
+            integers.push(own.as_indices());
+        }
+        let aligned = Tensor::aligned(name, &integers.iter().map(|own| &**own).collect::<Vec<_>>())?;
         let sizes = self.shape()[..indices.len()].to_vec();
         let places =
             Tensor::custom(Places { name, sizes }, &aligned.iter().map(|tensor| &**tensor).collect::<Vec<_>>());
@@ -182,6 +187,7 @@ impl Tensor {
         if indices.error().is_some() {
             return Err(indices.clone());
         }
+        let indices = &*indices.as_indices();
         if indices.rank() != self.rank() {
             let message =
                 format!("indices of the shape {} must have as many axes as {}", indices.shape(), self.shape());

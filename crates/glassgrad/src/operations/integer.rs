@@ -21,7 +21,7 @@ impl Tensor {
     #[track_caller]
     pub fn floor_divide(&self, divisor: impl IntoTensor) -> Tensor {
         let divisor = divisor.into_tensor(self);
-        if self.dtype().promote(divisor.dtype()) == DType::I64 {
+        if self.dtype().promote(divisor.dtype()).is_integer() {
             return self.integer_operation(Integer::FloorDivide, &divisor);
         }
         // Without the remainder the quotient is an integer but for its rounding.
@@ -41,7 +41,7 @@ impl Tensor {
     #[track_caller]
     pub fn remainder(&self, divisor: impl IntoTensor) -> Tensor {
         let divisor = divisor.into_tensor(self);
-        if self.dtype().promote(divisor.dtype()) == DType::I64 {
+        if self.dtype().promote(divisor.dtype()).is_integer() {
             return self.integer_operation(Integer::Remainder, &divisor);
         }
         let truncated = self % &divisor;
@@ -99,8 +99,8 @@ impl Tensor {
         }
         match self.dtype() {
             DType::Bool => self.not(),
-            DType::I64 => (-self - 1).composed_as("bitwise_not", &[self]),
-            _ => self.no_integers("bitwise_not", self),
+            DType::I64 | DType::I32 | DType::U8 => (-self - 1).composed_as("bitwise_not", &[self]),
+            DType::F16 | DType::BF16 | DType::F32 | DType::F64 => self.no_integers("bitwise_not", self),
         }
     }
 
@@ -140,12 +140,16 @@ impl Tensor {
             Err(failed) => return failed,
         };
         match dtype {
-            DType::I64 => Tensor::custom(operation, &references(&Tensor::cast_all(&references(&aligned), DType::I64))),
+            // Narrow integers are computed in 64 bits and wrap.
+            DType::I64 | DType::I32 | DType::U8 => {
+                let integers = Tensor::cast_all(&references(&aligned), DType::I64);
+                Tensor::custom(operation, &references(&integers)).cast(dtype)
+            }
             DType::Bool if matches!(operation, Integer::And | Integer::Or | Integer::Xor) => {
                 let integers = Tensor::cast_all(&references(&aligned), DType::I64);
                 Tensor::custom(operation, &references(&integers)).cast(DType::Bool)
             }
-            DType::Bool | DType::F32 | DType::F64 => self.no_integers(name, other),
+            DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => self.no_integers(name, other),
         }
     }
 

@@ -40,6 +40,9 @@ impl Tensor {
         if self.dtype() == DType::Bool {
             return self.not_multiplied("prod");
         }
+        if self.dtype().is_storage_only() {
+            return self.accumulated(|wide| wide.prod_over(axes));
+        }
         let kept: Vec<usize> = (0..self.rank()).filter(|axis| !resolved.contains(axis)).collect();
         let sizes = |axes: &[usize]| Shape::from(axes.iter().map(|axis| self.shape()[*axis]).collect::<Vec<_>>());
         let (others, mut count) = (sizes(&kept), sizes(&resolved).elements());
@@ -77,6 +80,9 @@ impl Tensor {
         if self.dtype() == DType::Bool {
             return self.not_multiplied("cumprod");
         }
+        if self.dtype().is_storage_only() {
+            return self.accumulated(|wide| wide.cumprod(axis));
+        }
         // After a step each place holds the product of the last 2, 4, 8, … elements up to it.
         let size = self.shape()[axis];
         let mut products = self.clone();
@@ -105,8 +111,8 @@ impl Tensor {
             Ok(_) => match self.dtype() {
                 DType::Bool => self.not().argmax(axis),
                 // The smallest integer has no negative; -1 - n has one for every n.
-                DType::I64 => (-self - 1).argmax(axis),
-                DType::F32 | DType::F64 => (-self).argmax(axis),
+                DType::I64 | DType::I32 | DType::U8 => (-self - 1).argmax(axis),
+                DType::F16 | DType::BF16 | DType::F32 | DType::F64 => (-self).argmax(axis),
             },
             Err(failed) => failed,
         }
@@ -119,6 +125,14 @@ impl Tensor {
             return self.clone();
         }
         self.part_of_axis(axis, start, length)
+    }
+
+    /// A reduction of elements of a storage type, taken in the compute type: floating-point results are rounded once, and
+    /// integers stay as wide as they have become.
+    #[track_caller]
+    pub(super) fn accumulated(&self, reduce: impl FnOnce(Tensor) -> Tensor) -> Tensor {
+        let reduced = reduce(self.cast(self.dtype().compute_type()));
+        if self.is_float() { reduced.cast(self.dtype()) } else { reduced }
     }
 
     #[track_caller]

@@ -75,11 +75,11 @@ impl Tensor {
         if self.error().is_some() {
             return self.clone();
         }
-        if self.dtype() != DType::I64 {
+        if !self.dtype().is_integer() {
             let message = format!("it counts integers, not {}", self.dtype());
             return Tensor::refused(Error::new("bincount", message).help("cast first with .cast(DType::I64)"), &[self]);
         }
-        let flat = self.flatten();
+        let flat = self.cast(DType::I64).flatten();
         flat.ones_like().scatter_add(&flat, 0, size).composed_as("bincount", &[self])
     }
 

@@ -32,6 +32,9 @@ pub struct Capabilities {
     pub accumulation: bool,
     /// Whether half of a symmetric product can be computed and mirrored.
     pub symmetric: bool,
+    /// The storage types whose products it computes from elements as they are stored, with sums in the compute type; operands
+    /// of other storage types are converted before.
+    pub products: &'static [DType],
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
     /// Which calls it runs itself; others run on the host, which [`explain`](crate::explain) reports.

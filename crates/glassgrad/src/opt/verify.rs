@@ -257,6 +257,12 @@ impl Verifier<'_> {
             axes.concat().iter().map(|axis| Axis::new(axis.extent, axis.strides[operand])).collect()
         };
         let Contraction { batch, sums, rows, columns, inner, operands, .. } = product;
+        let [first, second, result] = [0, 1, 2].map(|operand| operands[operand].dtype);
+        // Sums of storage types are taken in the compute type, and only floating-point ones have kernels.
+        let is_stored = first.is_storage_only() && (!first.is_float() || product.accumulates);
+        if first != second || first != result || is_stored {
+            return Err(format!("a product of {first} and {second} goes to {result}"));
+        }
         let factor_axes = [batch, &sums[..], &[*rows, *columns, *inner]];
         let is_empty = factor_axes.concat().iter().any(|axis| axis.extent == 0);
         let mut factors = Vec::new();

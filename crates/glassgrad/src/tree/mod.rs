@@ -221,7 +221,7 @@ pub trait Tree: Sized {
         self.map(|leaf| match leaf.is_float() && !dtype.is_float() {
             true => {
                 let error = Error::new("cast", format!("the leaves of a tree are floating-point numbers, not {dtype}"));
-                Tensor::refused_at(error.help("cast to DType::F32 or DType::F64"), &[leaf], origin)
+                Tensor::refused_at(error.help("cast to DType::F16, BF16, F32 or F64"), &[leaf], origin)
             }
             false if leaf.is_float() => leaf.cast(dtype),
             false => leaf.clone(),

@@ -230,7 +230,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
             Some(Draft::new("affine", &[&x]).reals([factor, term]).bound(bound))
         },
         apply: |call| match call.x().dtype() {
-            DType::I64 => vec![call.x() * (call.real(0) as i64) + (call.real(1) as i64)],
+            // Bytes have no negative literals.
+            dtype @ (DType::I64 | DType::I32 | DType::U8) => {
+                let [factor, term] = [0, 1].map(|k| Tensor::from(call.real(k) as i64).cast(dtype));
+                vec![call.x() * factor + term]
+            }
             _ => vec![call.x() * call.real(0) + call.real(1)],
         },
     },
@@ -286,12 +290,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
         rounds: true,
         generate: |builder| {
             let x = builder.any()?;
-            let kind = builder.random.between(0, 3);
+            let kind = builder.random.between(0, 5);
             let bound = if x.dtype == DType::Bool { 1.0 } else { x.bound };
+            // Negative numbers wrap to bytes.
+            let bound = if kind == 5 { 255.0 } else { bound };
             Some(Draft::new("cast", &[&x]).integers([kind]).bound(bound))
         },
         apply: |call| {
-            let dtype = [DType::F32, DType::F64, DType::I64, DType::Bool][call.size(0).min(3)];
+            let types = [DType::F32, DType::F64, DType::I64, DType::Bool, DType::I32, DType::U8];
+            let dtype = types[call.size(0).min(5)];
             vec![call.x().cast(call.interpreter.dtype(dtype))]
         },
     },

@@ -20,6 +20,6 @@ mod whole;
 
 pub use gz::expand;
 pub use idx::Idx;
-pub use npy::{npy_from_bytes, npy_to_bytes, read_npy};
+pub use npy::{npy_from_bytes, npy_from_bytes_as_stored, npy_to_bytes, read_npy, read_npy_as_stored};
 pub use npz::{npz_from_bytes, read_npz, read_npz_within};
 pub use table::{Column, Features, Reading, Table};

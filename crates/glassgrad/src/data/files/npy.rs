@@ -8,6 +8,7 @@ use std::path::Path;
 use super::header_checks;
 use super::whole::whole;
 use crate::array::{Array, Buffer};
+use crate::dtype::{DType, f16};
 use crate::error::Error;
 use crate::shape::Shape;
 
@@ -15,8 +16,8 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// More axes than NumPy has are taken for a damaged header.
 const MOST_AXES: usize = 64;
 
-/// Reads a file of NumPy: `float32`, `float64`, `int32`, `int64`, `uint8` or `bool`, row by row or column by column. Integers become
-/// 64-bit ones.
+/// Reads a file of NumPy: `float16`, `float32`, `float64`, `int32`, `int64`, `uint8` or `bool`, row by row or column by column.
+/// Integers become 64-bit ones; [`read_npy_as_stored`] keeps their type.
 ///
 /// ```
 /// let error = glassgrad::data::files::read_npy("no/such.npy").unwrap_err();
@@ -25,6 +26,17 @@ const MOST_AXES: usize = 64;
 pub fn read_npy(path: impl AsRef<Path>) -> Result<Array, Error> {
     let path = path.as_ref();
     npy_from_bytes(&whole("npy", path)?).map_err(|error| error.within(path.display()))
+}
+
+/// [`read_npy`] with the element type of the file: `int32` stays `i32`, and `uint8` stays `u8`, at a quarter and an eighth of the
+/// memory.
+///
+/// ```
+/// assert!(glassgrad::data::files::read_npy_as_stored("no/such.npy").is_err());
+/// ```
+pub fn read_npy_as_stored(path: impl AsRef<Path>) -> Result<Array, Error> {
+    let path = path.as_ref();
+    npy_from_bytes_as_stored(&whole("npy", path)?).map_err(|error| error.within(path.display()))
 }
 
 /// The array in the bytes of a file of NumPy. The data must match the header.
@@ -36,6 +48,21 @@ pub fn read_npy(path: impl AsRef<Path>) -> Result<Array, Error> {
 /// assert!(npy_from_bytes(b"no array").is_err());
 /// ```
 pub fn npy_from_bytes(bytes: &[u8]) -> Result<Array, Error> {
+    let array = npy_from_bytes_as_stored(bytes)?;
+    Ok(match array.dtype() {
+        DType::I32 | DType::U8 => Array::new(array.shape().clone(), array.buffer().cast(DType::I64)),
+        DType::F16 | DType::BF16 | DType::F32 | DType::F64 | DType::I64 | DType::Bool => array,
+    })
+}
+
+/// [`npy_from_bytes`] with the element type of the file.
+///
+/// ```
+/// use glassgrad::{Tensor, data::files::{npy_from_bytes_as_stored, npy_to_bytes}, dtype::DType};
+/// let bytes = Tensor::from_elements(vec![1_u8, 2], 2).eval().unwrap();
+/// assert_eq!(npy_from_bytes_as_stored(&npy_to_bytes(&bytes)).unwrap().dtype(), DType::U8);
+/// ```
+pub fn npy_from_bytes_as_stored(bytes: &[u8]) -> Result<Array, Error> {
     let refuse = |message: String| Error::new("npy", message);
     let (Header { kind, is_by_column, shape }, elements) = header(bytes)?;
     let start = bytes.len() - elements.len();
@@ -77,12 +104,13 @@ pub(super) fn held_bytes(beginning: &[u8]) -> Option<usize> {
     let size = match header.kind {
         Kind::F32 => 4,
         Kind::Bool => 1,
+        Kind::F16 => 2,
         Kind::F64 | Kind::I32 | Kind::I64 | Kind::U8 => 8,
     };
     Some(header_checks::elements(&header.shape)?.saturating_mul(size))
 }
 
-/// An array as the bytes of a file of NumPy, row by row.
+/// An array as the bytes of a file of NumPy, row by row. NumPy has no `bf16`, whose elements are written as `float32`.
 ///
 /// ```
 /// use glassgrad::{Tensor, data::files::npy_to_bytes};
@@ -95,6 +123,10 @@ pub fn npy_to_bytes(array: &Array) -> Vec<u8> {
         Buffer::F64(elements) => ("<f8", elements.iter().flat_map(|x| x.to_le_bytes()).collect()),
         Buffer::I64(elements) => ("<i8", elements.iter().flat_map(|x| x.to_le_bytes()).collect()),
         Buffer::Bool(elements) => ("|b1", elements.iter().map(|x| u8::from(*x)).collect()),
+        Buffer::F16(elements) => ("<f2", elements.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        Buffer::BF16(elements) => ("<f4", elements.iter().flat_map(|x| x.to_f32().to_le_bytes()).collect()),
+        Buffer::I32(elements) => ("<i4", elements.iter().flat_map(|x| x.to_le_bytes()).collect()),
+        Buffer::U8(elements) => ("|u1", elements.clone()),
     };
     // A tuple of one has a comma behind it.
     let sizes: String = array.shape().iter().map(|size| format!("{size},")).collect::<Vec<_>>().join(" ");
@@ -114,6 +146,7 @@ pub fn npy_to_bytes(array: &Array) -> Vec<u8> {
 /// The types of elements that are read.
 #[derive(Clone, Copy)]
 enum Kind {
+    F16,
     F32,
     F64,
     I32,
@@ -125,6 +158,7 @@ enum Kind {
 impl Kind {
     fn named(name: &str) -> Result<Kind, Error> {
         Ok(match name {
+            "<f2" => Kind::F16,
             "<f4" => Kind::F32,
             "<f8" => Kind::F64,
             "<i4" => Kind::I32,
@@ -133,7 +167,8 @@ impl Kind {
             "|b1" | "<b1" => Kind::Bool,
             other => {
                 let error = Error::new("npy", format!("elements of the type {other:?} are not read"));
-                let help = "save them as float32, float64, int32, int64, uint8 or bool, in little-endian order";
+                let help =
+                    "save them as float16, float32, float64, int32, int64, uint8 or bool, in little-endian order";
                 return Err(error.help(help));
             }
         })
@@ -141,6 +176,7 @@ impl Kind {
 
     fn bytes(self) -> usize {
         match self {
+            Kind::F16 => 2,
             Kind::F32 | Kind::I32 => 4,
             Kind::F64 | Kind::I64 => 8,
             Kind::U8 | Kind::Bool => 1,
@@ -152,11 +188,12 @@ impl Kind {
             bytes.as_chunks::<N>().0.iter().map(|bytes| element(*bytes)).collect()
         }
         match self {
+            Kind::F16 => Buffer::F16(each(bytes, f16::from_le_bytes)),
             Kind::F32 => Buffer::F32(each(bytes, f32::from_le_bytes)),
             Kind::F64 => Buffer::F64(each(bytes, f64::from_le_bytes)),
-            Kind::I32 => Buffer::I64(each(bytes, |bytes| i64::from(i32::from_le_bytes(bytes)))),
+            Kind::I32 => Buffer::I32(each(bytes, i32::from_le_bytes)),
             Kind::I64 => Buffer::I64(each(bytes, i64::from_le_bytes)),
-            Kind::U8 => Buffer::I64(bytes.iter().map(|byte| i64::from(*byte)).collect()),
+            Kind::U8 => Buffer::U8(bytes.to_vec()),
             Kind::Bool => Buffer::Bool(bytes.iter().map(|byte| *byte != 0).collect()),
         }
     }

@@ -41,14 +41,55 @@ macro_rules! for_dtype {
                 type $Element = bool;
                 $body
             }
+            dtype @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) => {
+                unreachable!("operands of {dtype} are converted before a call that computes with them")
+            }
         }
     };
 }
 
 /// Runs a call.
 pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
-    let done = for_dtype!(call.output.0.dtype, E => typed::<E>(call, frame, origin));
+    let done = match (&call.kind, call.output.0.dtype) {
+        (CallKind::Host(custom), _) => host_call(custom, call, frame, origin),
+        // Elements of storage types are moved by their bits.
+        (_, DType::F16 | DType::BF16) => moved::<u16>(call, frame),
+        (_, DType::I32) => moved::<u32>(call, frame),
+        (_, DType::U8) => moved::<u8>(call, frame),
+        (_, DType::F32 | DType::F64 | DType::I64 | DType::Bool) => {
+            for_dtype!(call.output.0.dtype, E => typed::<E>(call, frame))
+        }
+    };
     done.map_err(|error| error.at(origin(call.source)))
+}
+
+/// Calls that move elements, of which nothing but the size matters and that zero has the default bits.
+unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
+    let (access, shape) = &call.output;
+    let output = elements_mut::<E>(frame.at(access, 0), shape.elements());
+    let input = |number: usize| {
+        let (access, shape) = &call.inputs[number];
+        elements::<E>(frame.at(access, 0), shape.elements())
+    };
+    match &call.kind {
+        CallKind::ReadView(view) => read(view, input(0), output),
+        CallKind::Concatenate(axis) => concatenate(call, *axis, &input, output),
+        CallKind::Gather(axis) => {
+            let (access, of) = &call.inputs[1];
+            let indices = elements::<i64>(frame.at(access, 0), of.elements());
+            return gathered("gather", &call.inputs[0].1, indices, *axis, |to, from, count| {
+                output[to..to + count].copy_from_slice(&input(0)[from..from + count]);
+            });
+        }
+        CallKind::ScatterView(_)
+        | CallKind::ScatterAdd(_)
+        | CallKind::OneHot(_)
+        | CallKind::ArgMax(_)
+        | CallKind::ArgSort { .. }
+        | CallKind::Draw(_)
+        | CallKind::Host(_) => unreachable!("the call computes with elements, in their compute type"),
+    }
+    Ok(())
 }
 
 /// Whether a call runs on arrays where they are; host code is given copies.
@@ -67,7 +108,7 @@ pub(super) fn is_native(kind: &CallKind) -> bool {
     }
 }
 
-unsafe fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
+unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
     let (access, shape) = &call.output;
     let output = elements_mut::<E>(frame.at(access, 0), shape.elements());
     let input = |number: usize| {
@@ -79,14 +120,8 @@ unsafe fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>, origin:
         elements::<i64>(frame.at(access, 0), shape.elements())
     };
     match &call.kind {
-        CallKind::ReadView(view) => read(view, input(0), output),
+        CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) => return moved::<E>(call, frame),
         CallKind::ScatterView(view) => scatter(view, input(0), output),
-        CallKind::Concatenate(axis) => concatenate(call, *axis, &input, output),
-        CallKind::Gather(axis) => {
-            return gathered("gather", &call.inputs[0].1, indices(1), *axis, |to, from, count| {
-                output[to..to + count].copy_from_slice(&input(0)[from..from + count]);
-            });
-        }
         CallKind::ScatterAdd(axis) => {
             output.fill(E::ZERO);
             return gathered("scatter_add", shape, indices(1), *axis, |from, to, count| {
@@ -117,7 +152,7 @@ unsafe fn typed<E: Combinable + Element>(call: &Call, frame: &Frame<'_>, origin:
         CallKind::Draw(distribution) => {
             draw(distribution, frame.isa, indices(0), frame.at(access, 0), shape.elements());
         }
-        CallKind::Host(custom) => return host_call(custom, call, frame, origin),
+        CallKind::Host(_) => unreachable!("host code is given copies of its operands, of any type"),
     }
     Ok(())
 }
@@ -133,6 +168,9 @@ fn sorted<E: Element + PartialOrd + Sync>(from: &[E], shape: &Shape, descending:
             match E::DTYPE {
                 DType::F32 if u32::try_from(size).is_ok() => sort_packed(from, descending, to),
                 DType::F32 | DType::F64 | DType::I64 | DType::Bool => argsort(from, size, descending, to),
+                DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+                    unreachable!("{} is sorted in its compute type", E::DTYPE)
+                }
             }
         }
     });
@@ -344,7 +382,7 @@ fn in_parts<E: Send>(
     });
 }
 
-fn read<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
+fn read<E: Copy + Default + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
     let lines = Lines::of(view);
     let (length, apart, work) = (lines.length, lines.apart, to.len());
     let size = view.output.iter().skip(1).product();
@@ -354,14 +392,14 @@ fn read<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
             let (start, place) = (line.start - begin, line.place + first as isize * line.step);
             if apart == 1 {
                 let own = &mut to[start..start + length];
-                own[..first].fill(E::ZERO);
-                own[behind..].fill(E::ZERO);
+                own[..first].fill(E::default());
+                own[behind..].fill(E::default());
                 if line.step == 1 && first < behind {
                     own[first..behind].copy_from_slice(&from[place as usize..place as usize + behind - first]);
                     return;
                 }
             } else {
-                (0..first).chain(behind..length).for_each(|k| to[start + k * apart] = E::ZERO);
+                (0..first).chain(behind..length).for_each(|k| to[start + k * apart] = E::default());
             }
             for k in first..behind {
                 to[start + k * apart] = from[(place + (k - first) as isize * line.step) as usize];

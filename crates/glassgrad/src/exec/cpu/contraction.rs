@@ -88,6 +88,9 @@ pub(super) unsafe fn run(product: &Contraction, plan: &ContractionPlan, frame: &
         DType::F32 => typed::<f32>(product, plan, frame, scratch),
         DType::F64 => typed::<f64>(product, plan, frame, scratch),
         DType::I64 | DType::Bool => typed::<i64>(product, plan, frame, scratch),
+        dtype @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) => {
+            unreachable!("operands of {dtype} are converted before a product")
+        }
     }
 }
 

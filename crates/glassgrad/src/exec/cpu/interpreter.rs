@@ -122,6 +122,10 @@ pub(super) fn address(buffer: &Buffer) -> *const u8 {
         Buffer::F64(elements) => elements.as_ptr().cast(),
         Buffer::I64(elements) => elements.as_ptr().cast(),
         Buffer::Bool(elements) => elements.as_ptr().cast(),
+        Buffer::F16(elements) => elements.as_ptr().cast(),
+        Buffer::BF16(elements) => elements.as_ptr().cast(),
+        Buffer::I32(elements) => elements.as_ptr().cast(),
+        Buffer::U8(elements) => elements.as_ptr().cast(),
     }
 }
 
@@ -131,6 +135,10 @@ pub(super) fn address_mut(buffer: &mut Buffer) -> *mut u8 {
         Buffer::F64(elements) => elements.as_mut_ptr().cast(),
         Buffer::I64(elements) => elements.as_mut_ptr().cast(),
         Buffer::Bool(elements) => elements.as_mut_ptr().cast(),
+        Buffer::F16(elements) => elements.as_mut_ptr().cast(),
+        Buffer::BF16(elements) => elements.as_mut_ptr().cast(),
+        Buffer::I32(elements) => elements.as_mut_ptr().cast(),
+        Buffer::U8(elements) => elements.as_mut_ptr().cast(),
     }
 }
 

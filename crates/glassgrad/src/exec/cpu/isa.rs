@@ -47,7 +47,8 @@ impl Isa {
         #[cfg(target_arch = "x86_64")]
         {
             // Asking is cheap: the standard library remembers the answers.
-            let medium = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+            let medium =
+                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
             if medium && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
                 return Isa::Avx512;
             }

@@ -57,7 +57,7 @@ pub use self::vector::accuracy;
 
 /// What the CPU can run.
 pub(super) static CAPABILITIES: Capabilities = Capabilities {
-    dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool],
+    dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool, DType::F16, DType::BF16, DType::I32, DType::U8],
     axes: fused::MOST_AXES,
     // More registers than this do not stay in the first-level cache.
     instructions: 96,
@@ -67,6 +67,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     epilogue: Some(EpilogueLimits { bytes: 1 << 18, multiplications: 1 << 21 }),
     accumulation: true,
     symmetric: true,
+    products: &[],
     matrix_vector: true,
     native: call::is_native,
 };

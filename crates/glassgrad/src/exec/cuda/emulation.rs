@@ -14,7 +14,7 @@ use libloading::Library;
 use super::device::{Address, Device, Loaded};
 use super::product::{Matrix, Product};
 use super::source::Module;
-use crate::dtype::{DType, Element};
+use crate::dtype::{DType, Element, bf16, f16};
 use crate::error::Error;
 
 /// A function that runs a kernel: its arguments, the blocks of the grid, and the threads of a block.
@@ -196,7 +196,11 @@ impl Device for Emulation {
         match product.dtype {
             DType::F32 => self.multiplied::<f32>(product, places),
             DType::F64 => self.multiplied::<f64>(product, places),
-            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
+            DType::F16 => self.multiplied::<f16>(product, places),
+            DType::BF16 => self.multiplied::<bf16>(product, places),
+            DType::I64 | DType::Bool | DType::I32 | DType::U8 => {
+                unreachable!("products of {} have kernels of their own", product.dtype)
+            }
         }
     }
 

@@ -35,7 +35,7 @@ pub use self::gpu::{Gpu, gpus};
 
 /// What programs for this target may contain.
 pub(super) static CAPABILITIES: Capabilities = Capabilities {
-    dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool],
+    dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool, DType::F16, DType::BF16, DType::I32, DType::U8],
     axes: usize::MAX,
     instructions: 96,
     streams: 24,
@@ -44,6 +44,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     epilogue: None,
     accumulation: false,
     symmetric: true,
+    products: &[DType::F16, DType::BF16],
     matrix_vector: false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
@@ -80,7 +81,13 @@ struct CudaMemory {
 fn range_of(buffer: &Buffer) -> Option<[i64; 2]> {
     match buffer {
         Buffer::I64(integers) => Some([*integers.iter().min()?, *integers.iter().max()?]),
-        Buffer::F32(_) | Buffer::F64(_) | Buffer::Bool(_) => None,
+        Buffer::F32(_)
+        | Buffer::F64(_)
+        | Buffer::Bool(_)
+        | Buffer::F16(_)
+        | Buffer::BF16(_)
+        | Buffer::I32(_)
+        | Buffer::U8(_) => None,
     }
 }
 

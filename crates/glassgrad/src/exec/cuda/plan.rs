@@ -292,7 +292,8 @@ impl<'d> Planner<'d> {
         by: Reduction,
         place: usize,
     ) -> Result<(), Error> {
-        let reducing = source::reduction::kernel(fused, store, by, place / store.access.dtype.bytes());
+        let bytes = store.access.dtype.compute_type().bytes();
+        let reducing = source::reduction::kernel(fused, store, by, place / bytes);
         self.launch(actions, reducing.kernel, reducing.memories, reducing.grid)?;
         if let Some((second, bytes)) = reducing.second {
             self.scratch = self.scratch.max(place + bytes);

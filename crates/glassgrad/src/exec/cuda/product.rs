@@ -112,8 +112,13 @@ pub(super) fn product(contraction: &Contraction) -> Option<Product> {
     };
     let fits = [columns.extent, rows.extent, inner.extent, own.extent].iter().all(|size| *size < i32::MAX as usize);
     let calls: Vec<([isize; 3], bool)> = calls.collect();
+    // Sums over several calls would be rounded to a storage type after each of them.
+    if dtype.is_storage_only() && calls.iter().any(|(_, adds)| *adds) {
+        return None;
+    }
     // Libraries have triangles of products whose factors are stored alike: both with their terms along columns, or both across.
-    let is_triangle = contraction.symmetric && calls.len() == 1 && own.extent == 1 && x.0 != y.0;
+    let is_triangle =
+        contraction.symmetric && calls.len() == 1 && own.extent == 1 && x.0 != y.0 && !dtype.is_storage_only();
     fits.then(|| Product {
         dtype,
         sizes: [columns.extent, rows.extent, inner.extent],

@@ -103,7 +103,28 @@ fn kernels_compile_for_several_architectures() {
         let all = rows.iter().map(|(_, value)| value).chain(&others);
         all.map(|value| value.program().expect("a program")).collect::<Vec<_>>()
     });
-    for program in programs {
+    // Storage types, with products of elements as they are stored.
+    let stored = Context::open(Target::EmulatedCuda).expect("a C++ compiler").run(|| {
+        let of_type = |dtype: DType| {
+            let x = Tensor::new(&[0.5; 70 * 300], [70, 300]).cast(dtype).detach().expect("numbers");
+            let indices = Tensor::from([2, 0, 69]);
+            vec![
+                Tensor::new(&[0.5; 40], 40).cast(dtype).cast(DType::F64),
+                (&x + &x).cast(DType::F32),
+                x.sum_over([0]),
+                x.softmax(1).cast(dtype),
+                x.matmul(&x.transpose()),
+                x.part_of_axis(1, 0, 7).transpose().matmul(&x),
+                x.take(&indices, 0),
+                x.pad(&[(1, 0), (0, 2)]),
+                x.gt(0).choose(&x, &x.flip([0])),
+            ]
+        };
+        let types = [DType::F16, DType::BF16, DType::I32, DType::U8];
+        let all: Vec<Tensor> = types.into_iter().flat_map(of_type).collect();
+        all.iter().map(|value| value.program().expect("a program")).collect::<Vec<_>>()
+    });
+    for program in programs.into_iter().chain(stored) {
         planner.program(&program).expect("a plan");
     }
     // Small launches in a row, and a loop of them, as one block.

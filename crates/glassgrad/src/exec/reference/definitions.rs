@@ -30,8 +30,58 @@ pub(crate) fn compute(node: &Node, inputs: &[Array]) -> Result<Array, Error> {
     perform(&Task { op: &node.op, shape: &node.shape, dtype: node.dtype, origin: node.origin }, inputs)
 }
 
-/// The value of an operation from those of its operands.
+/// Whether an operation takes elements of storage types as they are: it moves or converts them, or is host code.
+fn takes_stored(op: &Op) -> bool {
+    match op {
+        Op::Variable
+        | Op::StopGradient
+        | Op::ControlDependency
+        | Op::Reshape
+        | Op::Cast
+        | Op::ReadView(_)
+        | Op::Concatenate(_)
+        | Op::Gather(_)
+        | Op::Max(_)
+        | Op::Custom(_)
+        | Op::Leaf
+        | Op::Placeholder
+        | Op::Scan(_)
+        | Op::Remat(_)
+        | Op::Sweep(_)
+        | Op::GetOutput(_)
+        | Op::Failed(_) => true,
+        Op::Map(_)
+        | Op::Einsum(_)
+        | Op::Add
+        | Op::ScatterView(_)
+        | Op::ScatterAdd(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::Select
+        | Op::ArgMax(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_) => false,
+    }
+}
+
+/// The value of an operation from those of its operands. Elements of storage types are computed with in the compute type, and
+/// every result is rounded, or wrapped, once.
 pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
+    let is_stored = node.dtype.is_storage_only() || inputs.iter().any(|input| input.dtype().is_storage_only());
+    if !is_stored || takes_stored(node.op) {
+        return computed(node, inputs);
+    }
+    let widened: Vec<Array> = inputs
+        .iter()
+        .map(|input| Array::new(input.shape().clone(), input.buffer().cast(input.dtype().compute_type())))
+        .collect();
+    let made = computed(&Task { dtype: node.dtype.compute_type(), ..*node }, &widened)?;
+    Ok(Array::new(node.shape.clone(), made.buffer().cast(node.dtype)))
+}
+
+/// The value of an operation from those of its operands, of types that are computed in themselves or only moved.
+fn computed(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
     let length = node.shape.elements();
     let buffer = match node.op {
         Op::Variable | Op::StopGradient | Op::ControlDependency | Op::Reshape => {
@@ -45,7 +95,7 @@ pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Arra
             |k| inputs.iter().map(|input| input.buffer().get(k)).sum(),
             |k| inputs.iter().map(|input| integer(input, k)).fold(0, i64::wrapping_add),
         ),
-        Op::Cast => Buffer::from_fn(node.dtype, length, |k| inputs[0].buffer().get(k)),
+        Op::Cast => inputs[0].buffer().cast(node.dtype),
         Op::ReadView(view) => inputs[0].buffer().pick(view.places()),
         Op::ScatterView(view) => spread(view, &inputs[0], length),
         Op::Concatenate(axis) => concatenate(inputs, *axis, node.shape),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::definitions::{Task, perform};
 use crate::array::{Array, Buffer};
-use crate::dtype::DType;
+use crate::dtype::{DType, bf16, f16};
 use crate::error::Error;
 use crate::exec::{Timed, Times};
 use crate::expr::{Logic, Op};
@@ -33,12 +33,24 @@ enum Scalar {
 }
 
 impl Scalar {
+    /// A number in a compute type.
     fn of(dtype: DType, number: f64) -> Scalar {
-        match dtype {
+        match dtype.compute_type() {
             DType::F32 => Scalar::F32(number as f32),
             DType::F64 => Scalar::F64(number),
             DType::I64 => Scalar::I64(number as i64),
             DType::Bool => Scalar::Bool(number != 0.0),
+            other @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) => unreachable!("{other} is only stored"),
+        }
+    }
+
+    /// The element that this number becomes in a storage type, in the compute type of that.
+    fn narrowed(self, dtype: DType) -> Scalar {
+        match self {
+            // Among integers a cast wraps.
+            Scalar::I64(x) if dtype == DType::I32 => Scalar::I64(i64::from(x as i32)),
+            Scalar::I64(x) if dtype == DType::U8 => Scalar::I64(i64::from(x as u8)),
+            _ => Scalar::of(dtype, Buffer::from_fn(dtype, 1, |_| self.to_f64()).get(0)),
         }
     }
 
@@ -138,10 +150,28 @@ impl Bytes {
             DType::F64 => Scalar::F64(f64::from_ne_bytes(word(&self.0, byte))),
             DType::I64 => Scalar::I64(i64::from_ne_bytes(word(&self.0, byte))),
             DType::Bool => Scalar::Bool(self.0[byte] != 0),
+            DType::F16 => Scalar::F32(f16::from_ne_bytes(word(&self.0, byte)).to_f32()),
+            DType::BF16 => Scalar::F32(bf16::from_ne_bytes(word(&self.0, byte)).to_f32()),
+            DType::I32 => Scalar::I64(i64::from(i32::from_ne_bytes(word(&self.0, byte)))),
+            DType::U8 => Scalar::I64(i64::from(self.0[byte])),
         }
     }
 
-    fn set(&mut self, byte: usize, element: Scalar) {
+    fn set(&mut self, dtype: DType, byte: usize, element: Scalar) {
+        match (element, dtype) {
+            (Scalar::F32(x), DType::F16) => {
+                self.0[byte..byte + 2].copy_from_slice(&f16::from_f32(x).to_ne_bytes());
+            }
+            (Scalar::F32(x), DType::BF16) => {
+                self.0[byte..byte + 2].copy_from_slice(&bf16::from_f32(x).to_ne_bytes());
+            }
+            (Scalar::I64(x), DType::I32) => self.0[byte..byte + 4].copy_from_slice(&(x as i32).to_ne_bytes()),
+            (Scalar::I64(x), DType::U8) => self.0[byte] = x as u8,
+            _ => self.set_computed(byte, element),
+        }
+    }
+
+    fn set_computed(&mut self, byte: usize, element: Scalar) {
         match element {
             Scalar::F32(x) => self.0[byte..byte + 4].copy_from_slice(&x.to_ne_bytes()),
             Scalar::F64(x) => self.0[byte..byte + 8].copy_from_slice(&x.to_ne_bytes()),
@@ -228,7 +258,7 @@ impl Frame {
 
     fn set(&mut self, access: &Access, place: isize, element: Scalar) {
         let (bytes, base) = self.bytes(access.memory);
-        bytes.set(Frame::byte(access, base, place), element);
+        bytes.set(access.dtype, Frame::byte(access, base, place), element);
     }
 
     /// A whole array, some elements behind the first of an access.
@@ -482,6 +512,7 @@ fn evaluate(
             (Scalar::I64(x), DType::F32) => Scalar::F32(x as f32),
             (x, _) => Scalar::of(dtype, x.to_f64()),
         }),
+        Instruction::Narrow(a, target) => each(&|k| registers[a][k].narrowed(target)),
         Instruction::RowReduce(reduction, a, scale) => {
             let mut reduced = vec![Scalar::beginning(Some(reduction), dtype); count];
             for (value, row) in registers[a].iter().zip(rows) {

@@ -24,7 +24,7 @@ use crate::opt::program::{CallKind, Program, Signature, bytes_of};
 
 /// What the reference executor can run: programs without epilogues, with other row limits than those of the CPU.
 pub(super) static CAPABILITIES: Capabilities = Capabilities {
-    dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool],
+    dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool, DType::F16, DType::BF16, DType::I32, DType::U8],
     axes: usize::MAX,
     instructions: 256,
     streams: 64,
@@ -33,6 +33,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     epilogue: None,
     accumulation: false,
     symmetric: false,
+    products: &[],
     matrix_vector: false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassgrad_linalg::Matrix;
 
 use crate::array::{Array, Buffer};
-use crate::dtype::DType;
+use crate::dtype::{DType, bf16, f16};
 use crate::error::Error;
 use crate::expr::{Custom, CustomOp, Rule, Tensor, references};
 use crate::shape::Shape;
@@ -188,7 +188,12 @@ fn subject(batch: &Shape, number: usize) -> String {
 
 /// The distance from 1 to the next number of a type.
 pub(super) fn epsilon(dtype: DType) -> f64 {
-    if dtype == DType::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON }
+    match dtype {
+        DType::BF16 => bf16::EPSILON.to_f64(),
+        DType::F16 => f16::EPSILON.to_f64(),
+        DType::F32 => f64::from(f32::EPSILON),
+        DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => f64::EPSILON,
+    }
 }
 
 fn last_two(shape: &[usize]) -> (usize, usize) {

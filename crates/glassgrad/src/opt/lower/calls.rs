@@ -48,20 +48,36 @@ fn turned_factor(body: &mut Program, input: usize, shape: &Shape) -> Option<Shap
     Some(turned)
 }
 
+/// Whether a call takes elements of storage types as they are; others compute with them, in the compute type.
+fn moves_elements(kind: &CallKind) -> bool {
+    match kind {
+        CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) | CallKind::Host(_) => true,
+        CallKind::ScatterView(_)
+        | CallKind::ScatterAdd(_)
+        | CallKind::OneHot(_)
+        | CallKind::ArgMax(_)
+        | CallKind::ArgSort { .. }
+        | CallKind::Draw(_) => false,
+    }
+}
+
 impl<'g> Lowering<'g> {
     /// A call on whole arrays.
     pub(super) fn call(&mut self, number: usize, kind: CallKind) -> Located {
         let graph: &'g Graph = self.graph;
         let node = &graph.nodes[number];
         let mut inputs = Vec::new();
+        let moves = moves_elements(&kind);
         for input in &node.inputs {
             let shape = &graph.nodes[*input].shape;
             let at = self.at(*input);
+            let at = if moves { at } else { self.widened(&at) };
             inputs.push((self.in_rows(&at, shape), shape.clone()));
         }
-        let producer = self.produce(node.dtype, node.shape.elements());
+        let dtype = if moves { node.dtype } else { node.dtype.compute_type() };
+        let producer = self.produce(dtype, node.shape.elements());
         self.group_of(producer, Group::Call { node: number, kind, inputs, producer });
-        Located::whole(producer, &node.shape)
+        self.narrowed(&Located::whole(producer, &node.shape), &node.shape, node.dtype)
     }
 
     /// The producers of all outputs of the loop or sweep that a node is one output of.

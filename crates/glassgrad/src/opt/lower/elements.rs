@@ -59,7 +59,8 @@ impl Lowering<'_> {
         let place = self.loop_over(&extents, &mut operands);
         let registers: InlineVec<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
         let register = match &node.op {
-            Op::Cast if self.producers[operands[0].producer].dtype == node.dtype => registers[0],
+            // A register of a storage type is one of its compute type.
+            Op::Cast if self.is_held(&operands[0], node.dtype) => registers[0],
             _ => self.instructions(place, node, &registers),
         };
         let producer = self.produce(node.dtype, shape.elements());
@@ -71,6 +72,12 @@ impl Lowering<'_> {
             _ => None,
         };
         located(producer, &extents)
+    }
+
+    /// Whether a register of an operand holds its elements in a type too.
+    fn is_held(&self, operand: &Located, dtype: DType) -> bool {
+        let own = self.producers[operand.producer].dtype;
+        own == dtype || own.compute_type() == dtype
     }
 
     /// Instructions for one element of a node.
@@ -87,6 +94,9 @@ impl Lowering<'_> {
                 self.emit(place, Instruction::Logic(*logic, code(0), second), DType::Bool)
             }
             Op::Select => self.emit(place, Instruction::Select(code(0), code(1), code(2)), node.dtype),
+            Op::Cast if node.dtype.is_storage_only() => {
+                self.emit(place, Instruction::Narrow(code(0), node.dtype), node.dtype)
+            }
             Op::Cast => self.emit(place, Instruction::Cast(code(0)), node.dtype),
             Op::Einsum(einsum) => self.product_of(place, einsum, inputs, node.dtype, einsum.coefficient),
             other => unreachable!("{} is not pointwise", other.describe()),
@@ -229,6 +239,10 @@ impl Lowering<'_> {
             return Located::whole(producer, &node.shape);
         }
         self.producers[producer].needed = true;
+        if !once {
+            // Reductions over blocks are taken in memory of the compute type.
+            self.producers[producer].dtype = node.dtype.compute_type();
+        }
         let moved = axes.iter().zip(strides.iter()).filter(|(_, stride)| **stride != 0);
         let reached = moved.fold(1, |reached: usize, (extent, _)| reached.saturating_mul(*extent));
         let clear = !once || reached < node.shape.elements() || axes.contains(&0);
@@ -237,6 +251,6 @@ impl Lowering<'_> {
             let strides = if place.by_row { group_loop.with_rows(&strides) } else { strides };
             group_loop.stores.push(PendingStore { register, producer, offset: 0, strides, reduction, scale, clear });
         }
-        Located::whole(producer, &node.shape)
+        self.narrowed(&Located::whole(producer, &node.shape), &node.shape, node.dtype)
     }
 }

@@ -27,6 +27,11 @@ impl Register {
         Register(2 * number + 1)
     }
 
+    /// Whether it is loaded.
+    pub(super) fn is_load(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
+
     /// The number that an unfinished instruction holds.
     pub(super) fn encode(self) -> usize {
         self.0
@@ -176,6 +181,46 @@ impl Lowering<'_> {
         self.pointwise(&node, shape, vec![at.clone()], false)
     }
 
+    /// What a producer makes in the compute type, at the same places: rounded as it is stored, so that the values do not depend
+    /// on what is fused.
+    pub(super) fn widened(&mut self, at: &Located) -> Located {
+        let Producer { dtype, elements, .. } = self.producers[at.producer];
+        if !dtype.is_storage_only() {
+            return at.clone();
+        }
+        let producer = match self.wide.get(&at.producer) {
+            Some(wide) => *wide,
+            None => {
+                let shape = Shape::from(elements);
+                let whole = Located::whole(at.producer, &shape);
+                let wide = self.converted(&whole, &shape, dtype.compute_type()).producer;
+                let Producer { group, register, by_row, .. } = self.producers[wide];
+                if let Some(register) = register.filter(|register| !register.is_load()) {
+                    let place = LoopPosition { group, by_row };
+                    let stored =
+                        self.append(place, Instruction::Narrow(register.encode(), dtype), dtype.compute_type());
+                    self.producers[wide].register = Some(stored);
+                }
+                self.wide.insert(at.producer, wide);
+                wide
+            }
+        };
+        self.producers[producer].needed = true;
+        Located { producer, ..at.clone() }
+    }
+
+    /// Elements of a compute type as a storage type, if that is what a node is of.
+    pub(super) fn narrowed(&mut self, at: &Located, shape: &Shape, dtype: DType) -> Located {
+        if self.producers[at.producer].dtype == dtype { at.clone() } else { self.converted(at, shape, dtype) }
+    }
+
+    fn converted(&mut self, at: &Located, shape: &Shape, dtype: DType) -> Located {
+        // Registers of floating-point numbers are those of the compute type; integers wrap.
+        let op = if dtype.is_float() { Op::Add } else { Op::Cast };
+        let node = GraphNode { op, inputs: vec![0], shape: shape.clone(), dtype, source: 0, body: None };
+        self.pointwise(&node, shape, vec![at.clone()], false)
+    }
+
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in
     /// the last loop over that space if all of them are known by then, in one that makes some of them along other axes, or
     /// in a new one. Elements and operands are then indexed by the axes of that loop; rows by the space itself.
@@ -307,8 +352,23 @@ impl Lowering<'_> {
         }
     }
 
-    /// Adds an instruction to a loop.
+    /// Adds an instruction to a loop, which makes elements of a type. Storage types are computed in their compute type; narrow
+    /// integers wrap after each operation, floating-point numbers are rounded when they are stored.
     pub(super) fn emit(&mut self, place: LoopPosition, instruction: Instruction, dtype: DType) -> Register {
+        let wraps = dtype.is_integer() && dtype.is_storage_only();
+        match instruction {
+            Instruction::Constant(number) if wraps => {
+                self.append(place, Instruction::Constant(dtype.stored(number)), dtype.compute_type())
+            }
+            Instruction::Unary(..) | Instruction::Binary(..) | Instruction::MaskedMul(..) if wraps => {
+                let made = self.append(place, instruction, dtype.compute_type());
+                self.append(place, Instruction::Narrow(made.encode(), dtype), dtype.compute_type())
+            }
+            _ => self.append(place, instruction, dtype.compute_type()),
+        }
+    }
+
+    fn append(&mut self, place: LoopPosition, instruction: Instruction, dtype: DType) -> Register {
         match &mut self.groups[place.group] {
             Group::Loop(group) => {
                 // A number is written down once, and so is what is read for each row.

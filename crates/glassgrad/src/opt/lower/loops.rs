@@ -12,6 +12,7 @@ pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usi
         Instruction::Logic(logic, a, b) => Instruction::Logic(logic, number(a), number(b)),
         Instruction::Select(condition, a, b) => Instruction::Select(number(condition), number(a), number(b)),
         Instruction::Cast(a) => Instruction::Cast(number(a)),
+        Instruction::Narrow(a, dtype) => Instruction::Narrow(number(a), dtype),
         Instruction::RowReduce(reduction, a, scale) => Instruction::RowReduce(reduction, number(a), scale),
         Instruction::BroadcastRow(a) => Instruction::BroadcastRow(number(a)),
     }

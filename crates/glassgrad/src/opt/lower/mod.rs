@@ -97,6 +97,8 @@ struct Lowering<'g> {
     only_multiplied: Vec<bool>,
     /// Products that are only spread by a view, each with the node that does so.
     folds: NumberMap<usize, usize>,
+    /// For producers of storage types, the producer of the same elements in the compute type, once it is requested.
+    wide: NumberMap<usize, usize>,
     /// The last loop over each space.
     latest: NumberMap<InlineVec<usize>, usize>,
     /// Loops before this one accept no further instructions.
@@ -119,6 +121,7 @@ pub fn lower(graph: &Graph, target: &Capabilities) -> Program {
         groups: Vec::new(),
         only_multiplied: layout::only_multiplied(graph),
         folds: if target.accumulation { scatter_fusion::folds(graph) } else { NumberMap::default() },
+        wide: NumberMap::default(),
         latest: NumberMap::default(),
         barrier: 0,
         source: None,

@@ -41,7 +41,14 @@ impl Lowering<'_> {
         });
         if let Some(axes) = axes {
             let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
-            let producer = self.produce(node.dtype, shape.elements());
+            // Places are the same in the compute type.
+            let is_stored = self.target.products.contains(&node.dtype) && fold.is_none() && !has_delta;
+            let dtype = if is_stored { node.dtype } else { node.dtype.compute_type() };
+            let operands = match is_stored {
+                true => operands,
+                false => operands.iter().map(|operand| self.widened(operand)).collect(),
+            };
+            let producer = self.produce(dtype, shape.elements());
             for operand in &operands {
                 self.producers[operand.producer].needed = true;
             }
@@ -51,8 +58,12 @@ impl Lowering<'_> {
                 let clear = has_delta || accumulates;
                 let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
                 let masked = [0, 1].map(|factor| einsum.strong[factor] && node.dtype.is_float());
-                let symmetric =
-                    self.target.symmetric && is_one && !clear && !einsum.is_strong() && self.is_symmetric(node, einsum);
+                let symmetric = self.target.symmetric
+                    && !dtype.is_storage_only()
+                    && is_one
+                    && !clear
+                    && !einsum.is_strong()
+                    && self.is_symmetric(node, einsum);
                 let pending = PendingContraction {
                     axes,
                     factors,
@@ -67,10 +78,11 @@ impl Lowering<'_> {
                 };
                 self.group_of(producer, Group::Contract(pending));
             }
+            let made = self.narrowed(&Located::whole(producer, shape), shape, node.dtype);
             if let Some(fold) = &fold {
-                self.folded(number, fold, producer);
+                self.folded(number, fold, made.producer);
             }
-            return Located::whole(producer, shape);
+            return made;
         }
         // The loop walks along the largest operand, so that it can go on where that was computed.
         let size = |labels: &Vec<Label>| {
@@ -102,7 +114,10 @@ impl Lowering<'_> {
         let matrix = usize::from(axes.rows.extent == 1);
         let (lines, is_plain) =
             (axes.rows.extent.max(axes.columns.extent), axes.batch.is_empty() && axes.sums.is_empty());
+        // A loop converts elements of storage types as it reads them.
+        let is_converted = operands.iter().any(|operand| self.producers[operand.producer].dtype.is_storage_only());
         self.target.matrix_vector
+            && !is_converted
             && is_plain
             && lines.saturating_mul(axes.inner.extent) >= LARGE_MATRIX
             && operands.get(matrix).is_some_and(|matrix| self.producers[matrix.producer].leaf.is_some())

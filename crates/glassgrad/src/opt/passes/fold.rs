@@ -15,7 +15,8 @@ pub(super) fn fold(graph: Graph) -> Graph {
     }
     graph.rewritten(|graph, node| {
         let numbers: Option<Vec<f64>> = node.inputs.iter().map(|input| number(&graph.nodes[*input])).collect();
-        let value = numbers.filter(|numbers| !numbers.is_empty()).and_then(|numbers| folded(&node, &numbers));
+        let from = node.inputs.first().map_or(node.dtype, |input| graph.nodes[*input].dtype);
+        let value = numbers.filter(|numbers| !numbers.is_empty()).and_then(|numbers| folded(&node, from, &numbers));
         graph.push(match value {
             Some(value) => number_node(&node, value),
             None => node,
@@ -23,18 +24,18 @@ pub(super) fn fold(graph: Graph) -> Graph {
     })
 }
 
-/// The number that a node is everywhere if its inputs are these numbers everywhere.
-fn folded(node: &GraphNode, numbers: &[f64]) -> Option<f64> {
+/// The number that a node is everywhere if its inputs are these numbers everywhere, the first of which has the type `from`.
+fn folded(node: &GraphNode, from: DType, numbers: &[f64]) -> Option<f64> {
     let (first, dtype) = (numbers[0], node.dtype);
     match &node.op {
         Op::Variable | Op::StopGradient | Op::Reshape | Op::Max(_) => Some(first),
         Op::ReadView(view) if view.stays_inside() => Some(first),
-        Op::Cast if dtype != DType::Bool => Some(rounded(first, dtype)),
+        Op::Cast if dtype != DType::Bool => Some(from.cast_number(first, dtype)),
         Op::Concatenate(_) if numbers.iter().all(|number| *number == first) => Some(first),
         Op::Add if dtype.is_float() => Some(numbers[1..].iter().fold(first, |sum, term| rounded(sum + term, dtype))),
-        Op::Map(formula) if dtype == DType::F32 => {
+        Op::Map(formula) if dtype.compute_type() == DType::F32 => {
             let inputs: Vec<f32> = numbers.iter().map(|number| *number as f32).collect();
-            Some(f64::from(formula.evaluate(&inputs)[0]))
+            Some(rounded(f64::from(formula.evaluate(&inputs)[0]), dtype))
         }
         Op::Map(formula) if dtype == DType::F64 => Some(formula.evaluate(numbers)[0]),
         Op::Einsum(_) if dtype.is_float() => {

@@ -31,11 +31,7 @@ pub(super) fn number_node(node: &GraphNode, value: f64) -> GraphNode {
 
 /// A number as elements of a type hold it.
 pub(super) fn rounded(value: f64, dtype: DType) -> f64 {
-    match dtype {
-        DType::F32 => f64::from(value as f32),
-        DType::I64 => value as i64 as f64,
-        DType::F64 | DType::Bool => value,
-    }
+    dtype.stored(value)
 }
 
 pub(super) fn all_differ(labels: &[Label]) -> bool {
@@ -191,9 +187,11 @@ pub(super) fn coefficient(outer: f64, inner: f64, dtype: DType) -> Option<f64> {
     }
     let product = outer * inner;
     let is_usable = |number: f64| match dtype {
-        DType::F32 => (number as f32).is_normal(),
+        DType::F16 | DType::BF16 | DType::F32 => (number as f32).is_normal(),
         DType::F64 => number.is_normal(),
-        DType::I64 => number.fract() == 0.0 && number != 0.0 && number.abs() < (1_u64 << 53) as f64,
+        DType::U8 | DType::I32 | DType::I64 => {
+            number.fract() == 0.0 && number != 0.0 && number.abs() < (1_u64 << 53) as f64
+        }
         DType::Bool => false,
     };
     [outer, inner, product].into_iter().all(is_usable).then_some(product)

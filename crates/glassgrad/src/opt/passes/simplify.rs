@@ -149,11 +149,10 @@ fn simpler_cast(graph: &Graph, node: &GraphNode) -> Simpler {
     match &input.op {
         Op::Cast => {
             let first = &graph.nodes[input.inputs[0]];
-            let is_exact = matches!((first.dtype, input.dtype), (DType::Bool, _) | (DType::F32, DType::F64));
-            if is_exact { other(Op::Cast, &input.inputs) } else { Simpler::Same }
+            if first.dtype.is_exact_in(input.dtype) { other(Op::Cast, &input.inputs) } else { Simpler::Same }
         }
         Op::Einsum(einsum) if einsum.operands.is_empty() && node.dtype != DType::Bool => {
-            let coefficient = rounded(rounded(einsum.coefficient, input.dtype), node.dtype);
+            let coefficient = input.dtype.cast_number(rounded(einsum.coefficient, input.dtype), node.dtype);
             other(Op::Einsum(Einsum { coefficient, ..Einsum::clone(einsum) }.into()), &[])
         }
         Op::Einsum(einsum) if node.dtype == DType::Bool && einsum.coefficient == 1.0 => {

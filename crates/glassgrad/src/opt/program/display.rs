@@ -45,6 +45,7 @@ impl fmt::Display for Instruction {
             Instruction::Logic(Logic::Or, a, b) => write!(formatter, "r{a} or r{b}"),
             Instruction::Select(condition, a, b) => write!(formatter, "r{condition} ? r{a} : r{b}"),
             Instruction::Cast(a) => write!(formatter, "cast(r{a})"),
+            Instruction::Narrow(a, dtype) => write!(formatter, "{dtype}(r{a})"),
             Instruction::BroadcastRow(a) => write!(formatter, "broadcast(r{a})"),
             Instruction::RowReduce(reduction, a, scale) => {
                 let name = match reduction {
@@ -60,12 +61,17 @@ impl fmt::Display for Instruction {
     }
 }
 
+/// The type of elements that are converted where they are loaded or stored.
+fn storage(access: &Access) -> String {
+    if access.dtype.is_storage_only() { format!(" : {}", access.dtype) } else { String::new() }
+}
+
 /// What is read, computed and kept, a line each.
 impl fmt::Display for Loop {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "loop {:?}", self.extents)?;
         for (register, load) in self.loads.iter().enumerate() {
-            writeln!(formatter, "       r{register} = {load}")?;
+            writeln!(formatter, "       r{register} = {load}{}", storage(load))?;
         }
         for (register, (instruction, dtype)) in (self.loads.len()..).zip(&self.code) {
             writeln!(formatter, "       r{register} = {instruction} : {dtype}")?;
@@ -76,7 +82,7 @@ impl fmt::Display for Loop {
                 Some(Reduction::Sum) => "sum ->",
                 Some(Reduction::Max) => "max ->",
             };
-            writeln!(formatter, "       r{} {arrow} {}", store.register, store.access)?;
+            writeln!(formatter, "       r{} {arrow} {}{}", store.register, store.access, storage(&store.access))?;
         }
         Ok(())
     }

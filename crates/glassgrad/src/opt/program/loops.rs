@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::{Operation, Relation};
 
-/// One instruction of a fused loop; numbers are registers, each of one element type, written once.
+/// One instruction of a fused loop; numbers are registers, each of one compute type, written once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Instruction {
     /// A constant.
@@ -24,6 +24,9 @@ pub enum Instruction {
     Select(usize, usize, usize),
     /// Another element type.
     Cast(usize),
+    /// The element of a storage type that a number becomes, rounded, saturated or wrapped as a cast does, in the compute type
+    /// of that storage type.
+    Narrow(usize, DType),
     /// A reduction of each row, multiplied by a factor. The register it defines holds one number per row.
     RowReduce(Reduction, usize, f64),
     /// For each element, what a register holds for its row.
@@ -37,6 +40,7 @@ impl Instruction {
             Instruction::Constant(_) => [None; 3],
             Instruction::Unary(_, a, _)
             | Instruction::Cast(a)
+            | Instruction::Narrow(a, _)
             | Instruction::Logic(Logic::Not, a, _)
             | Instruction::RowReduce(_, a, _)
             | Instruction::BroadcastRow(a) => [Some(a), None, None],
@@ -64,7 +68,8 @@ pub enum Reduction {
 pub struct Store {
     /// The register.
     pub register: usize,
-    /// Where it goes; axes that are reduced have stride 0.
+    /// Where it goes; axes that are reduced have stride 0. Elements of a storage type are rounded or wrapped from its compute
+    /// type, which the register has; reductions are stored in compute types.
     pub access: Access,
     /// How elements of one place are reduced, if more than one goes there.
     pub reduction: Option<Reduction>,
@@ -95,7 +100,7 @@ impl RowLayout {
 pub struct Loop {
     /// The sizes of its axes.
     pub extents: Vec<usize>,
-    /// Loads: one register each.
+    /// Loads: one register each, of the compute type of what is read.
     pub loads: Vec<Access>,
     /// Instructions: one register each, with its element type.
     pub code: Vec<(Instruction, DType)>,
@@ -179,10 +184,10 @@ impl Loop {
         strides
     }
 
-    /// The element type of a register.
+    /// The compute type of a register.
     pub(crate) fn dtype(&self, register: usize) -> DType {
         match register.checked_sub(self.loads.len()) {
-            None => self.loads[register].dtype,
+            None => self.loads[register].dtype.compute_type(),
             Some(place) => self.code[place].1,
         }
     }

@@ -14,12 +14,15 @@ pub(super) fn check(fused: &Loop) -> Checked {
         return Err(format!("{} axes are marked as rows of {}", fused.along_rows.len(), fused.extents.len()));
     }
     let type_of = |register: usize| match register.checked_sub(loads) {
-        None => fused.loads[register].dtype,
+        None => fused.loads[register].dtype.compute_type(),
         Some(place) => fused.code[place].1,
     };
     for (place, (instruction, dtype)) in fused.code.iter().enumerate() {
         if let Some(operand) = instruction.operands().find(|operand| *operand >= loads + place) {
             return Err(format!("instruction {place} reads register {operand} before it is defined"));
+        }
+        if dtype.is_storage_only() {
+            return Err(format!("instruction {place} computes in {dtype}, which is only stored"));
         }
         types(instruction, *dtype, type_of)
             .map_err(|message| format!("instruction {place}, {instruction:?}: {message}"))?;
@@ -28,9 +31,12 @@ pub(super) fn check(fused: &Loop) -> Checked {
         if store.register >= count {
             return Err(format!("store {number} keeps register {}, which there is not", store.register));
         }
-        if type_of(store.register) != store.access.dtype {
-            let (own, kept) = (type_of(store.register), store.access.dtype);
+        let (own, kept) = (type_of(store.register), store.access.dtype);
+        if own != kept.compute_type() {
             return Err(format!("store {number} keeps a register of {own} as {kept}"));
+        }
+        if store.reduction.is_some() && kept.is_storage_only() {
+            return Err(format!("store {number} accumulates in {kept}, which is only stored"));
         }
     }
     Ok(())
@@ -44,12 +50,16 @@ fn types(instruction: &Instruction, dtype: DType, type_of: impl Fn(usize) -> DTy
     };
     match *instruction {
         Instruction::Constant(_) | Instruction::Cast(_) => Ok(()),
+        Instruction::Narrow(_, target) if target.is_storage_only() && target.compute_type() == dtype => Ok(()),
+        Instruction::Narrow(_, target) => Err(format!("elements of {target} are not computed in {dtype}")),
         Instruction::Unary(operation, a, _) => {
             expect(a, dtype)?;
             match dtype {
                 DType::F32 | DType::F64 => Ok(()),
                 DType::I64 if operation == Operation::Neg => Ok(()),
-                DType::I64 | DType::Bool => Err(format!("there is no {} of {dtype}", operation.name())),
+                DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+                    Err(format!("there is no {} of {dtype}", operation.name()))
+                }
             }
         }
         Instruction::Binary(operation, a, b) => {
@@ -58,7 +68,9 @@ fn types(instruction: &Instruction, dtype: DType, type_of: impl Fn(usize) -> DTy
             match (dtype, operation) {
                 (DType::F32 | DType::F64, _) => Ok(()),
                 (DType::I64, Operation::Add | Operation::Sub | Operation::Mul) => Ok(()),
-                (DType::I64 | DType::Bool, _) => Err(format!("there is no {} of {dtype}", operation.name())),
+                (DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8, _) => {
+                    Err(format!("there is no {} of {dtype}", operation.name()))
+                }
             }
         }
         Instruction::MaskedMul(a, b) => {

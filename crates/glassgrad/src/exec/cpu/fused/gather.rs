@@ -1,7 +1,7 @@
 //! LoadMode strided elements of a block into scratch memory.
 
 use super::super::interpreter::{Frame, copy, elements, elements_mut};
-use super::{Axes, behind, pieces, whole_rows};
+use super::{Axes, BLOCK, behind, convert, pieces, whole_rows};
 use crate::dtype::DType;
 use crate::opt::program::Access;
 
@@ -13,7 +13,24 @@ pub(super) unsafe fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start
         DType::F64 => typed::<f64>(load, axes, from, start, elements_mut(to, count)),
         DType::I64 => typed::<i64>(load, axes, from, start, elements_mut(to, count)),
         DType::Bool => typed::<bool>(load, axes, from, start, elements_mut(to, count)),
+        DType::F16 | DType::BF16 => stored::<u16>(load, axes, frame, start, count, to),
+        DType::I32 => stored::<u32>(load, axes, frame, start, count, to),
+        DType::U8 => stored::<u8>(load, axes, frame, start, count, to),
     }
+}
+
+/// Reads elements of a storage type by their bits, and converts them.
+unsafe fn stored<E: Copy + Default>(
+    load: &Access,
+    axes: &Axes,
+    frame: &Frame<'_>,
+    start: usize,
+    count: usize,
+    to: *mut u8,
+) {
+    let mut bits = [E::default(); BLOCK];
+    typed::<E>(load, axes, frame.at(load, 0), start, &mut bits[..count]);
+    convert::widen(frame.isa, load.dtype, bits.as_mut_ptr().cast(), to, count);
 }
 
 /// Reads the one element that is the same for a whole block.
@@ -28,6 +45,16 @@ pub(super) unsafe fn once(load: &Access, frame: &Frame<'_>, count: usize, to: *m
         DType::F64 => typed::<f64>(from, to, count),
         DType::I64 => typed::<i64>(from, to, count),
         DType::Bool => typed::<bool>(from, to, count),
+        DType::F16 | DType::BF16 => {
+            let mut element = 0.0_f32;
+            convert::widen(frame.isa, load.dtype, from, (&raw mut element).cast(), 1);
+            elements_mut::<f32>(to, count).fill(element);
+        }
+        DType::I32 | DType::U8 => {
+            let mut element = 0_i64;
+            convert::widen(frame.isa, load.dtype, from, (&raw mut element).cast(), 1);
+            elements_mut::<i64>(to, count).fill(element);
+        }
     }
 }
 

@@ -67,6 +67,7 @@ impl Block<'_> {
             DType::F64 => numbers::<f64>(isa, instruction, type_of, places, own, (count, rows)),
             DType::I64 => integers(instruction, type_of, places, own, (count, rows)),
             DType::Bool => truths(instruction, type_of, places, own, (count, rows)),
+            DType::F16 | DType::BF16 | DType::I32 | DType::U8 => unreachable!("no register is of {dtype}"),
         }
     }
 }
@@ -85,6 +86,7 @@ unsafe fn numbers<F: crate::dtype::Element + Vectorised + Combinable>(
     match instruction {
         Instruction::Constant(_) => unreachable!("constants are written before the first block"),
         Instruction::Compare(..) | Instruction::Logic(..) => unreachable!("{instruction} makes truth values"),
+        Instruction::Narrow(..) => unreachable!("conversions run outside of the kernels of instructions"),
         Instruction::Unary(operation, a, parameter) => {
             F::unary(isa, operation, parameter, read(a), own_elements);
         }
@@ -295,6 +297,7 @@ unsafe fn cast<E: crate::dtype::Element>(from: *mut u8, dtype: DType, to: &mut [
             let from = elements::<bool>(from, to.len());
             to.iter_mut().zip(from).for_each(|(y, x)| *y = if *x { yes } else { no });
         }
+        DType::F16 | DType::BF16 | DType::I32 | DType::U8 => unreachable!("no register is of {dtype}"),
     }
 }
 
@@ -332,9 +335,11 @@ unsafe fn integers(
         Instruction::Select(condition, a, b) => choose::<i64>(places, condition, a, b, own, count),
         Instruction::BroadcastRow(a) => spread::<i64>(places[a], own, count, rows),
         Instruction::Cast(a) => cast(places[a], type_of(a), own_elements),
-        Instruction::Constant(_) | Instruction::Compare(..) | Instruction::Logic(..) | Instruction::RowReduce(..) => {
-            unreachable!("lowering emits no {instruction} of integers")
-        }
+        Instruction::Constant(_)
+        | Instruction::Compare(..)
+        | Instruction::Logic(..)
+        | Instruction::RowReduce(..)
+        | Instruction::Narrow(..) => unreachable!("lowering emits no {instruction} of integers here"),
     }
 }
 
@@ -370,6 +375,9 @@ unsafe fn truths(
                 DType::F64 => compare::<f64>(relation, first, second, own, count),
                 DType::I64 => compare::<i64>(relation, first, second, own, count),
                 DType::Bool => compare::<bool>(relation, first, second, own, count),
+                other @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) => {
+                    unreachable!("no register is of {other}")
+                }
             }
         }
         Instruction::Logic(logic, a, b) => {
@@ -389,6 +397,7 @@ unsafe fn truths(
         | Instruction::Unary(..)
         | Instruction::Binary(..)
         | Instruction::MaskedMul(..)
+        | Instruction::Narrow(..)
         | Instruction::RowReduce(..) => unreachable!("lowering emits no {instruction} of truth values"),
     }
 }

@@ -1,9 +1,10 @@
 //! Writing blocks of registers to where they belong, element by element or put together.
 
 use super::super::interpreter::{copy, elements, elements_mut};
-use super::{Axes, behind, pieces, whole_rows};
+use super::super::isa::Isa;
+use super::{Axes, BLOCK, behind, convert, pieces, whole_rows};
 use crate::algebra::Float;
-use crate::dtype::DType;
+use crate::dtype::{DType, Element, bf16, f16};
 use crate::opt::program::{Reduction, Store};
 
 /// Sets what is put together to where it begins, and what no element is written to to zero.
@@ -18,6 +19,9 @@ pub(super) unsafe fn prepare(store: &Store, target: *mut u8) {
 fn beginning(reduction: Option<Reduction>, dtype: DType) -> f64 {
     match (reduction, dtype) {
         (Some(Reduction::Max), DType::F32 | DType::F64 | DType::I64) => f64::NEG_INFINITY,
+        (Some(Reduction::Max), DType::F16 | DType::BF16 | DType::I32 | DType::U8) => {
+            unreachable!("reductions are stored in compute types, not in {dtype}")
+        }
         (Some(Reduction::Max), DType::Bool) | (Some(Reduction::Sum) | None, _) => 0.0,
     }
 }
@@ -32,7 +36,9 @@ pub(super) unsafe fn finish(store: &Store, target: *mut u8) {
     match store.access.dtype {
         DType::F32 => scale::<f32>(target, count, store.scale),
         DType::F64 => scale::<f64>(target, count, store.scale),
-        DType::I64 | DType::Bool => unreachable!("sums of {} have no factor", store.access.dtype),
+        DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+            unreachable!("sums of {} have no factor", store.access.dtype)
+        }
     }
 }
 
@@ -43,6 +49,10 @@ pub(super) unsafe fn fill(at: *mut u8, dtype: DType, count: usize, number: f64) 
         DType::F64 => elements_mut::<f64>(at, count).fill(number),
         DType::I64 => elements_mut::<i64>(at, count).fill(number as i64),
         DType::Bool => elements_mut::<bool>(at, count).fill(number != 0.0),
+        DType::F16 => elements_mut::<f16>(at, count).fill(Element::from_f64(number)),
+        DType::BF16 => elements_mut::<bf16>(at, count).fill(Element::from_f64(number)),
+        DType::I32 => elements_mut::<i32>(at, count).fill(number as i32),
+        DType::U8 => elements_mut::<u8>(at, count).fill(number as u8),
     }
 }
 
@@ -60,11 +70,16 @@ pub(super) unsafe fn merge(store: &Store, target: *mut u8, found: *mut u8, count
         DType::F64 => typed::<f64>(store.reduction, target, found, count),
         DType::I64 => typed::<i64>(store.reduction, target, found, count),
         DType::Bool => typed::<bool>(store.reduction, target, found, count),
+        DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+            unreachable!("reductions are stored in compute types, not in {}", store.access.dtype)
+        }
     }
 }
 
 /// Writes a block of a register to where it belongs.
+#[allow(clippy::too_many_arguments)]
 pub(super) unsafe fn keep(
+    isa: Isa,
     store: &Store,
     in_order: bool,
     axes: &Axes,
@@ -78,7 +93,39 @@ pub(super) unsafe fn keep(
         DType::F64 => typed::<f64>(store, in_order, axes, target, start, elements(from, count)),
         DType::I64 => typed::<i64>(store, in_order, axes, target, start, elements(from, count)),
         DType::Bool => typed::<bool>(store, in_order, axes, target, start, elements(from, count)),
+        dtype @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) if in_order => {
+            convert::narrow(isa, dtype, from, behind(target, start as isize, dtype), count);
+        }
+        DType::F16 | DType::BF16 => stored::<u16>(isa, store, axes, target, start, (from, count)),
+        DType::I32 => stored::<u32>(isa, store, axes, target, start, (from, count)),
+        DType::U8 => stored::<u8>(isa, store, axes, target, start, (from, count)),
     }
+}
+
+/// Converts a block to a storage type, and writes the bits of its elements to where they belong.
+unsafe fn stored<E: Copy + Default>(
+    isa: Isa,
+    store: &Store,
+    axes: &Axes,
+    target: *mut u8,
+    start: usize,
+    (from, count): (*mut u8, usize),
+) {
+    let mut bits = [E::default(); BLOCK];
+    convert::narrow(isa, store.access.dtype, from, bits.as_mut_ptr().cast(), count);
+    let stride = axes.strides.last().copied().unwrap_or(0);
+    pieces(&axes.extents, &axes.strides, start, count, |begin, length, place| {
+        let piece = &bits[begin..begin + length];
+        match stride {
+            1 => copy(piece, behind(target, place, store.access.dtype)),
+            _ => {
+                for (k, element) in piece.iter().enumerate() {
+                    let at = behind(target, place + k as isize * stride, store.access.dtype);
+                    elements_mut::<E>(at, 1)[0] = *element;
+                }
+            }
+        }
+    });
 }
 
 /// What a sum or a largest element needs of an element type.

@@ -6,6 +6,7 @@
 //! so that the result does not depend on the number of threads.
 
 mod chunks;
+mod convert;
 mod gather;
 mod instructions;
 mod keep;
@@ -118,6 +119,10 @@ unsafe fn blocks(
                 LoadMode::InPlace => {
                     places[number] = behind(places[number], units(by_row, block) as isize, load.dtype);
                 }
+                LoadMode::Converted => {
+                    let from = frame.at(load, units(by_row, start) as isize);
+                    convert::widen(frame.isa, load.dtype, from, places[number], units(by_row, count));
+                }
                 LoadMode::Broadcast if is_first => gather::once(load, frame, count, places[number]),
                 LoadMode::Broadcast => {}
                 LoadMode::Gathered => {
@@ -136,6 +141,10 @@ unsafe fn blocks(
             match instruction {
                 Instruction::Constant(number) if is_first => keep::fill(places[own], *dtype, count, *number),
                 Instruction::Constant(_) => {}
+                Instruction::Narrow(a, target) => {
+                    let count = units(fused.by_row[own], count);
+                    convert::hold(frame.isa, fused.dtype(*a), places[*a], *target, places[own], count);
+                }
                 Instruction::Unary(..)
                 | Instruction::Binary(..)
                 | Instruction::MaskedMul(..)
@@ -160,7 +169,7 @@ unsafe fn blocks(
             let by_row = fused.by_row[store.register];
             let (start, count) = (units(by_row, start), units(by_row, count));
             let axes = Axes::of(&fused, by_row, &store.access.strides);
-            keep::keep(store, plan.in_order, &axes, *target, start, count, places[store.register]);
+            keep::keep(frame.isa, store, plan.in_order, &axes, *target, start, count, places[store.register]);
         }
         start += count;
     }

@@ -9,6 +9,8 @@ use crate::opt::program::{Access, Instruction, Loop, Store};
 pub(in crate::exec::cpu) enum LoadMode {
     /// Its elements are contiguous in the order of the loop, and are read where they are.
     InPlace,
+    /// Its elements are contiguous in the order of the loop, and are converted from a storage type.
+    Converted,
     /// It is one element for all, read once.
     Broadcast,
     /// Its elements are gathered, block by block.
@@ -86,6 +88,7 @@ impl LoopPlan {
             access.strides == *if fused.by_row[register] { &by_row } else { &by_element }
         };
         let mode = |(register, load): (usize, &Access)| match load {
+            _ if in_order(register, load) && load.dtype.is_storage_only() => LoadMode::Converted,
             _ if in_order(register, load) => LoadMode::InPlace,
             _ if load.strides.iter().all(|stride| *stride == 0) => LoadMode::Broadcast,
             _ => LoadMode::Gathered,
@@ -97,7 +100,11 @@ impl LoopPlan {
             // What is also read must not change before it was read for the last time.
             let is_read = fused.loads.iter().any(|load| load.memory == store.access.memory);
             let is_computed = store.register >= loads && !is_constant(fused, store.register);
-            let is_direct = in_order && is_computed && !is_read && !direct.contains(&store.register);
+            let is_direct = in_order
+                && is_computed
+                && !is_read
+                && !store.access.dtype.is_storage_only()
+                && !direct.contains(&store.register);
             direct.extend(is_direct.then_some(store.register));
             StorePlan { in_order, direct: is_direct }
         });
@@ -156,10 +163,18 @@ impl LoopPlan {
             if plan.direct && fused.loads.iter().any(|load| load.memory == store.access.memory) {
                 return Err(format!("store {number} is computed in place, where a load reads"));
             }
+            if plan.direct && store.access.dtype.is_storage_only() {
+                return Err(format!("store {number} of {} is not converted", store.access.dtype));
+            }
         }
         let is_direct = |register: usize| {
             fused.stores.iter().zip(&self.stores).any(|(store, plan)| plan.direct && store.register == register)
         };
+        if let Some(number) = (0..loads)
+            .find(|number| self.modes[*number] == LoadMode::InPlace && fused.loads[*number].dtype.is_storage_only())
+        {
+            return Err(format!("load {number} of {} is not converted", fused.loads[number].dtype));
+        }
         let keeps =
             |register: usize| is_constant(fused, register) || self.modes.get(register) == Some(&LoadMode::Broadcast);
         let last_use = last_uses(fused);

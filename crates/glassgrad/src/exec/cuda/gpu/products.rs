@@ -106,17 +106,24 @@ impl Drop for Matmul {
     }
 }
 
-fn types(dtype: DType) -> (lt::cudaDataType, lt::cublasComputeType_t) {
+/// The types of elements, of the computation, and of scalars.
+fn types(dtype: DType) -> (lt::cudaDataType, lt::cublasComputeType_t, lt::cudaDataType) {
+    use lt::cublasComputeType_t::{CUBLAS_COMPUTE_32F as IN_32, CUBLAS_COMPUTE_64F as IN_64};
+    use lt::cudaDataType::{CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_64F};
     match dtype {
-        DType::F32 => (lt::cudaDataType::CUDA_R_32F, lt::cublasComputeType_t::CUBLAS_COMPUTE_32F),
-        DType::F64 => (lt::cudaDataType::CUDA_R_64F, lt::cublasComputeType_t::CUBLAS_COMPUTE_64F),
-        DType::I64 | DType::Bool => unreachable!("products of {dtype} have kernels of their own"),
+        DType::F16 => (CUDA_R_16F, IN_32, CUDA_R_32F),
+        DType::BF16 => (CUDA_R_16BF, IN_32, CUDA_R_32F),
+        DType::F32 => (CUDA_R_32F, IN_32, CUDA_R_32F),
+        DType::F64 => (CUDA_R_64F, IN_64, CUDA_R_64F),
+        DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+            unreachable!("products of {dtype} have kernels of their own")
+        }
     }
 }
 
 /// A host scalar as the library reads it.
 fn scalar(dtype: DType, value: f64) -> [u64; 2] {
-    if dtype == DType::F32 { [(value as f32).to_bits().into(), 0] } else { [value.to_bits(), 0] }
+    if dtype.compute_type() == DType::F32 { [(value as f32).to_bits().into(), 0] } else { [value.to_bits(), 0] }
 }
 
 fn failure(status: impl std::fmt::Debug) -> String {
@@ -130,7 +137,7 @@ impl Matmul {
         use lt::cublasLtMatrixLayoutAttribute_t::{
             CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as COUNT, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as OFFSET,
         };
-        let (kind, compute) = types(shape.dtype);
+        let (kind, compute, scalars) = types(shape.dtype);
         let null = std::ptr::null_mut();
         let mut made = Matmul {
             operation: null,
@@ -139,7 +146,7 @@ impl Matmul {
         };
         // SAFETY: each function writes one handle, or reads an attribute of the size that is named.
         unsafe {
-            lt::cublasLtMatmulDescCreate(&raw mut made.operation, compute, kind).result().map_err(failure)?;
+            lt::cublasLtMatmulDescCreate(&raw mut made.operation, compute, scalars).result().map_err(failure)?;
             for (attribute, matrix) in [(X, &shape.matrices[0]), (Y, &shape.matrices[1])] {
                 let direction = direction(matrix) as i32;
                 lt::cublasLtMatmulDescSetAttribute(made.operation, attribute, (&raw const direction).cast(), 4)
@@ -458,7 +465,11 @@ impl Products {
         let (kind, compute) = match product.dtype {
             DType::F32 => (cublas::cudaDataType::CUDA_R_32F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
             DType::F64 => (cublas::cudaDataType::CUDA_R_64F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_64F),
-            DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
+            DType::F16 => (cublas::cudaDataType::CUDA_R_16F, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
+            DType::BF16 => (cublas::cudaDataType::CUDA_R_16BF, cublas::cublasComputeType_t::CUBLAS_COMPUTE_32F),
+            DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+                unreachable!("products of {} have kernels of their own", product.dtype)
+            }
         };
         let [n, m, k] = product.sizes.map(|size| size as i32);
         // SAFETY: the plan's addresses hold what the verified program accesses; both scalars are host numbers of the type.
@@ -535,7 +546,9 @@ impl Products {
                     place(2) as *mut f64,
                     result,
                 ),
-                DType::I64 | DType::Bool => unreachable!("products of {} have kernels of their own", product.dtype),
+                DType::F16 | DType::BF16 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+                    unreachable!("triangles of {} are products of whole matrices", product.dtype)
+                }
             }
         };
         status.result().map_err(failure)

@@ -48,7 +48,7 @@ fn per_thread([rows, columns, batches, terms]: [usize; 4], dtype: DType) -> usiz
     let most = match rows.min(columns) {
         0..=16 => 1,
         17..=48 => 2,
-        _ if matches!(dtype, DType::I64 | DType::Bool) => 2,
+        _ if !dtype.is_float() => 2,
         _ => 4,
     };
     let blocks = |own: usize| rows.div_ceil(SIDE * own) * columns.div_ceil(SIDE * own) * batches;
@@ -76,8 +76,9 @@ fn offset(writer: &mut Writer, name: &str, linear: &str, axes: &[ContractionAxis
 /// The kernel of a contraction. Parts go to scratch memory.
 pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     let Contraction { batch, sums, rows, columns, inner, operands, masked, .. } = product;
-    let dtype = operands[2].dtype;
-    let element = type_of(dtype);
+    // Factors are converted while they are staged, and results rounded where they are stored.
+    let dtype = operands[2].dtype.compute_type();
+    let (element, stored) = (type_of(dtype), type_of(operands[2].dtype));
     let summed = [&sums[..], &[*inner]].concat();
     let (m, n, terms, batches) = (rows.extent, columns.extent, count(&summed), count(batch));
     let own = per_thread([m, n, batches, terms], dtype);
@@ -111,9 +112,9 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     writer.line(format!("const {index} batch = block / {};", tiles[0] * tiles[1]));
     offset(&mut writer, "a_batch", "batch", batch, 0);
     offset(&mut writer, "b_batch", "batch", batch, 1);
-    let factor = |k: usize| format!("((const {element} *)a{} + {})", arguments[k], operands[k].offset);
-    writer.line(format!("const {element} *a = {} + a_batch;", factor(0)));
-    writer.line(format!("const {element} *b = {} + b_batch;", factor(1)));
+    let factor = |k: usize| format!("((const {stored} *)a{} + {})", arguments[k], operands[k].offset);
+    writer.line(format!("const {stored} *a = {} + a_batch;", factor(0)));
+    writer.line(format!("const {stored} *b = {} + b_batch;", factor(1)));
     writer.line(format!("{element} sum[{own}][{own}] = {{}};"));
     writer.line(format!("const {index} first = ({index})blockIdx.y * {per_part};"));
     writer.line(format!("const {index} last = first + {per_part} < {terms} ? first + {per_part} : ({index}){terms};"));
@@ -143,7 +144,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
             writer.line(format!("const {index} term = {from} + k, place = {line} + l;"));
             offset(writer, "moved", "term", &summed, operand);
             writer.line(format!(
-                "next_{factor}[u] = term < last && place < {} ? {factor}[moved + place * ({index}){}] : ({element})0;",
+                "next_{factor}[u] = term < last && place < {} ? ({element}){factor}[moved + place * ({index}){}] : ({element})0;",
                 axis.extent, axis.strides[operand]
             ));
             writer.line("}");
@@ -182,6 +183,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     match dtype {
         DType::F32 | DType::F64 => writer.line("sum[u][v] = fma(x[u], y[v], sum[u][v]);"),
         DType::I64 | DType::Bool => writer.line("sum[u][v] = gg_plus(sum[u][v], gg_times(x[u], y[v]));"),
+        DType::F16 | DType::BF16 | DType::I32 | DType::U8 => unreachable!("no sum is taken in {dtype}"),
     }
     writer.line("}");
     writer.line("}");
@@ -194,7 +196,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     let second = if parts == 1 {
         let to = writer.argument(operands[2].memory);
         writer.line(format!(
-            "(({element} *)a{to})[c_batch + row * ({index}){} + column * ({index}){} + {}] = {};",
+            "(({stored} *)a{to})[c_batch + row * ({index}){} + column * ({index}){} + {}] = {};",
             rows.strides[2],
             columns.strides[2],
             operands[2].offset,
@@ -223,7 +225,7 @@ fn parts_added_up(product: &Contraction, parts: usize) -> Loop {
     for axis in (0..extents.len() - 1).rev() {
         from[axis] = from[axis + 1] * extents[axis + 1] as isize;
     }
-    let dtype = operands[2].dtype;
+    let dtype = operands[2].dtype.compute_type();
     let to = std::iter::once(0).chain(kept.iter().map(|axis| axis.strides[2])).collect();
     Loop {
         by_row: vec![false],

@@ -16,6 +16,7 @@ pub(super) fn literal(dtype: DType, number: f64) -> String {
     };
     match dtype {
         DType::F64 => written,
+        DType::F16 | DType::BF16 | DType::I32 | DType::U8 => unreachable!("no register is of {dtype}"),
         DType::F32 => format!("(float){written}"),
         DType::I64 if number as i64 == i64::MIN => "(-0x7FFFFFFFFFFFFFFFLL - 1)".to_owned(),
         DType::I64 => format!("{}LL", number as i64),
@@ -29,6 +30,9 @@ pub(super) fn identity(reduction: Reduction, dtype: DType) -> String {
         (Reduction::Sum, _) | (Reduction::Max, DType::Bool) => literal(dtype, 0.0),
         (Reduction::Max, DType::I64) => literal(dtype, i64::MIN as f64),
         (Reduction::Max, DType::F32 | DType::F64) => literal(dtype, f64::NEG_INFINITY),
+        (Reduction::Max, DType::F16 | DType::BF16 | DType::I32 | DType::U8) => {
+            unreachable!("no reduction is taken in {dtype}")
+        }
     }
 }
 
@@ -57,7 +61,9 @@ impl Writer {
                     format!("gg_{}({}, {})", operation.name(), name(a), literal(DType::F64, parameter))
                 }
                 DType::I64 if operation == Operation::Neg => format!("(i64)(0ULL - (u64){})", name(a)),
-                DType::I64 | DType::Bool => unreachable!("there is no {} of {dtype}", operation.name()),
+                DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+                    unreachable!("there is no {} of {dtype}", operation.name())
+                }
             },
             Instruction::Binary(operation, a, b) => {
                 let (x, y) = (name(a), name(b));
@@ -86,6 +92,13 @@ impl Writer {
                 (_, DType::Bool) => format!("(u8)({} != 0)", name(a)),
                 (_, to) => format!("({}){}", type_of(to), name(a)),
             },
+            Instruction::Narrow(a, DType::F16) => format!("(float)(gg_f16)gg_round_to_odd({})", name(a)),
+            Instruction::Narrow(a, DType::BF16) => format!("(float)(gg_bf16)gg_round_to_odd({})", name(a)),
+            Instruction::Narrow(a, DType::I32) => format!("gg_as_i32({})", name(a)),
+            Instruction::Narrow(a, DType::U8) => format!("gg_as_u8({})", name(a)),
+            Instruction::Narrow(_, target @ (DType::F32 | DType::F64 | DType::I64 | DType::Bool)) => {
+                unreachable!("{target} is computed in itself")
+            }
             Instruction::RowReduce(..) => unreachable!("a reduction of rows is more than an expression"),
             Instruction::BroadcastRow(a) => name(a),
         }

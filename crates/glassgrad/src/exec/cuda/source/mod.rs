@@ -282,6 +282,11 @@ pub(super) fn type_of(dtype: DType) -> &'static str {
         DType::F64 => "double",
         DType::I64 => "i64",
         DType::Bool => "u8",
+        // Structures that convert to `float` where they are read, and round where they are assigned.
+        DType::F16 => "gg_f16",
+        DType::BF16 => "gg_bf16",
+        DType::I32 => "int",
+        DType::U8 => "u8",
     }
 }
 

@@ -29,6 +29,101 @@ static constexpr double FRAC_1_SQRT_2 = 0.707106781186547524400844362104849039;
 static constexpr double FRAC_2_SQRT_PI = 1.12837916709551257389615890312154517;
 static constexpr double SQRT_2_OVER_PI = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
+// Storage types of 16 bits: structures of their bits, converted to float where they are read, and rounded to the nearest, ties to
+// even, where they are assigned. Headers of CUDA are not needed.
+
+GG_INLINE u32 gg_f32_bits(float x) {
+#ifdef __CUDACC__
+    return __float_as_uint(x);
+#else
+    u32 bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits;
+#endif
+}
+
+GG_INLINE float gg_f32_from_bits(u32 bits) {
+#ifdef __CUDACC__
+    return __uint_as_float(bits);
+#else
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+#endif
+}
+
+GG_INLINE unsigned short gg_f16_from_f32(float x) {
+#ifdef __CUDACC__
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#else
+    const u32 bits = gg_f32_bits(x), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) return (unsigned short)(sign | 0x7E00u | ((magnitude >> 13) & 0x03FFu));
+    if (magnitude >= 0x47800000u) return (unsigned short)(sign | 0x7C00u);
+    // One unit in the last place of 0.5 is the smallest subnormal, so the addition rounds.
+    if (magnitude < 0x38800000u) return (unsigned short)(sign | (gg_f32_bits(gg_f32_from_bits(magnitude) + 0.5f) - 0x3F000000u));
+    return (unsigned short)(sign | ((magnitude + 0xC8000FFFu + ((magnitude >> 13) & 1u)) >> 13));
+#endif
+}
+
+GG_INLINE float gg_f16_to_f32(unsigned short bits) {
+#ifdef __CUDACC__
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+#else
+    const u32 sign = (bits & 0x8000u) << 16, magnitude = (bits & 0x7FFFu) << 13;
+    if (magnitude >= 0x0F800000u) return gg_f32_from_bits(sign | 0x7F800000u | (magnitude & 0x007FE000u));
+    return gg_f32_from_bits(sign | gg_f32_bits(gg_f32_from_bits(magnitude) * gg_f32_from_bits(0x77800000u)));
+#endif
+}
+
+struct gg_f16 {
+    unsigned short bits;
+    gg_f16() = default;
+    __device__ explicit gg_f16(float x) : bits(gg_f16_from_f32(x)) {}
+    __device__ gg_f16 &operator=(float x) { bits = gg_f16_from_f32(x); return *this; }
+    __device__ operator float() const { return gg_f16_to_f32(bits); }
+};
+
+GG_INLINE unsigned short gg_bf16_from_f32(float x) {
+    const u32 bits = gg_f32_bits(x);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (unsigned short)((bits >> 16) | 0x0040u);
+    return (unsigned short)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+struct gg_bf16 {
+    unsigned short bits;
+    gg_bf16() = default;
+    __device__ explicit gg_bf16(float x) : bits(gg_bf16_from_f32(x)) {}
+    __device__ gg_bf16 &operator=(float x) { bits = gg_bf16_from_f32(x); return *this; }
+    __device__ operator float() const { return gg_f32_from_bits((u32)bits << 16); }
+};
+
+// The float to round further to 16 bits without rounding twice: between two neighbours, the one whose last bit is 1.
+GG_INLINE float gg_round_to_odd(float x) { return x; }
+GG_INLINE float gg_round_to_odd(double x) {
+    const float nearest = (float)x;
+    if ((double)nearest == x || x != x) return nearest;
+    return gg_f32_from_bits((gg_f32_bits(nearest) - (fabs((double)nearest) > fabs(x) ? 1u : 0u)) | 1u);
+}
+GG_INLINE float gg_round_to_odd(i64 x) { return gg_round_to_odd((double)x); }
+GG_INLINE float gg_round_to_odd(u8 x) { return (float)x; }
+
+// Numbers as narrow integers: integers wrap, floating-point numbers are truncated and saturate, and NaN is 0.
+GG_INLINE i64 gg_saturated(double x, double least, double most) {
+    return x != x ? 0 : (i64)(x < least ? least : x > most ? most : x);
+}
+GG_INLINE i64 gg_as_i32(i64 x) { return (i64)(int)(u32)(u64)x; }
+GG_INLINE i64 gg_as_i32(u8 x) { return (i64)x; }
+GG_INLINE i64 gg_as_i32(double x) { return gg_saturated(x, -2147483648.0, 2147483647.0); }
+GG_INLINE i64 gg_as_i32(float x) { return gg_as_i32((double)x); }
+GG_INLINE i64 gg_as_u8(i64 x) { return (i64)(u8)x; }
+GG_INLINE i64 gg_as_u8(u8 x) { return (i64)x; }
+GG_INLINE i64 gg_as_u8(double x) { return gg_saturated(x, 0.0, 255.0); }
+GG_INLINE i64 gg_as_u8(float x) { return gg_as_u8((double)x); }
+
 // Special functions of the table that no mathematics library has, in double precision.
 
 static __device__ double gg_factorial(int n) {

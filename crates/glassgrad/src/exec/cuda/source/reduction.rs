@@ -22,7 +22,8 @@ pub(in crate::exec::cuda) struct Reducing {
 
 /// The kernel for one store of a loop. Parts go to scratch memory, from an element on.
 pub(in crate::exec::cuda) fn kernel(fused: &Loop, store: &Store, reduction: Reduction, scratch: usize) -> Reducing {
-    let dtype = store.access.dtype;
+    // Results are rounded where they are stored; parts and sums are of the compute type.
+    let dtype = store.access.dtype.compute_type();
     let (kept, summed): (Vec<usize>, Vec<usize>) =
         (0..fused.extents.len()).partition(|axis| store.access.strides[*axis] != 0);
     let size = |axes: &[usize]| axes.iter().map(|axis| fused.extents[*axis]).product::<usize>();
