@@ -45,9 +45,6 @@ fn takes_stored(op: &Op) -> bool {
         | Op::Custom(_)
         | Op::Leaf
         | Op::Placeholder
-        | Op::Scan(_)
-        | Op::Remat(_)
-        | Op::Sweep(_)
         | Op::GetOutput(_)
         | Op::Failed(_) => true,
         Op::Map(_)

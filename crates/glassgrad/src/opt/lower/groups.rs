@@ -217,7 +217,7 @@ impl Lowering<'_> {
     fn converted(&mut self, at: &Located, shape: &Shape, dtype: DType) -> Located {
         // Registers of floating-point numbers are those of the compute type; integers wrap.
         let op = if dtype.is_float() { Op::Add } else { Op::Cast };
-        let node = GraphNode { op, inputs: vec![0], shape: shape.clone(), dtype, source: 0, body: None };
+        let node = GraphNode { op, inputs: vec![0], shape: shape.clone(), dtype, source: 0, multi: None };
         self.pointwise(&node, shape, vec![at.clone()], false)
     }
 
