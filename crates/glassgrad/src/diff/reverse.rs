@@ -203,7 +203,11 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         if !requested.contains(&node.id) {
             let inputs = node.held_inputs();
             if inputs.multi().is_none_or(|multi| seen.insert(multi.id, 0)) {
-                stack.extend(inputs.iter().filter(|input| is_new(&mut seen, input)).cloned());
+                for input in inputs.iter() {
+                    if is_new(&mut seen, input) {
+                        stack.push(Arc::clone(input));
+                    }
+                }
             }
         }
         behind.push(node);

@@ -203,11 +203,21 @@ impl Inputs {
         }
     }
 
-    /// Moves to a list what nothing else holds.
+    /// Moves the inputs to a list; those of an operation that another output holds stay.
     fn release_to(&mut self, gone: &mut Nodes) {
-        match std::mem::take(self) {
-            Inputs::Nodes(mut nodes) => gone.append(&mut nodes),
-            Inputs::Multi(multi) => gone.extend(Arc::into_inner(multi).into_iter().flat_map(|multi| multi.inputs)),
+        match self {
+            Inputs::Nodes(nodes) => {
+                while let Some(node) = nodes.pop() {
+                    gone.push(node);
+                }
+            }
+            Inputs::Multi(_) => {
+                if let Inputs::Multi(multi) = std::mem::take(self)
+                    && let Some(multi) = Arc::into_inner(multi)
+                {
+                    gone.extend(multi.inputs);
+                }
+            }
         }
     }
 }
@@ -300,8 +310,14 @@ impl Drop for Node {
         fn owned(node: &mut Node) -> &mut Inputs {
             node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
         }
-        let mut gone = Nodes::new();
-        owned(self).release_to(&mut gone);
+        let mut gone = match std::mem::take(owned(self)) {
+            Inputs::Nodes(nodes) => nodes,
+            mut multi @ Inputs::Multi(_) => {
+                let mut gone = Nodes::new();
+                multi.release_to(&mut gone);
+                gone
+            }
+        };
         while let Some(mut node) = gone.pop() {
             // The last reference empties the node where it is: moving it out would copy all of it. Where weak references
             // remain, as those of derived nodes to the node that they come from, it has to be moved out.

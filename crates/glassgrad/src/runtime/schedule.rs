@@ -127,7 +127,11 @@ fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
         if node.value().is_none() {
             let inputs = node.held_inputs();
             if inputs.multi().is_none_or(|multi| seen.insert(multi.id, 0)) {
-                stack.extend(inputs.iter().filter(|input| seen.insert(input.id, 0)).cloned());
+                for input in inputs.iter() {
+                    if seen.insert(input.id, 0) {
+                        stack.push(Arc::clone(input));
+                    }
+                }
             }
         }
         if node.value().is_some() { known.push(node) } else { found.push(node) }
