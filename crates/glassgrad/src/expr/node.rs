@@ -133,6 +133,48 @@ impl Op {
     }
 }
 
+/// What passes ask of every operation.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Properties {
+    /// No derivative passes through it.
+    pub(crate) is_flat: bool,
+    /// It only moves, repeats or converts elements: computing it again is cheaper than keeping it.
+    pub(crate) only_moves: bool,
+    /// It folds to a number when it is made of numbers.
+    pub(crate) folds: bool,
+}
+
+impl Op {
+    pub(crate) fn properties(&self) -> Properties {
+        let none = Properties::default();
+        match self {
+            Op::Compare(_) | Op::Logic(_) | Op::ArgMax(_) | Op::OneHot(_) | Op::ArgSort { .. } | Op::Draw(_) => {
+                Properties { is_flat: true, ..none }
+            }
+            Op::StopGradient => Properties { is_flat: true, only_moves: true, ..none },
+            Op::Variable | Op::ReadView(_) => Properties { only_moves: true, ..none },
+            Op::Cast | Op::Reshape => Properties { only_moves: true, folds: true, ..none },
+            Op::Map(_) | Op::Add => Properties { folds: true, ..none },
+            Op::Einsum(product) => {
+                let only_moves = product.operands.len() <= 1 && product.extents.len() == product.output.len();
+                Properties { only_moves, folds: true, ..none }
+            }
+            Op::Leaf
+            | Op::Placeholder
+            | Op::ScatterView(_)
+            | Op::Concatenate(_)
+            | Op::Gather(_)
+            | Op::ScatterAdd(_)
+            | Op::Select
+            | Op::Max(_)
+            | Op::ControlDependency
+            | Op::GetOutput(_)
+            | Op::Custom(_)
+            | Op::Failed(_) => none,
+        }
+    }
+}
+
 /// A combination of truth values.
 ///
 /// ```
@@ -191,10 +233,6 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
-    pub(crate) fn new() -> Inputs {
-        Inputs::Nodes(Nodes::new())
-    }
-
     /// The operation with several outputs, of one of which these are the inputs.
     pub(crate) fn multi(&self) -> Option<&Arc<MultiNode>> {
         match self {
@@ -224,7 +262,7 @@ impl Inputs {
 
 impl Default for Inputs {
     fn default() -> Inputs {
-        Inputs::new()
+        Inputs::Nodes(Nodes::new())
     }
 }
 
