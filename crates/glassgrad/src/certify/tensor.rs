@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Certificate, DIFFERENCE_STEPS, Line, Pair, settled_difference};
 use crate::array::{Array, Buffer};
-use crate::diff::{Outcome, is_flat, pullback, pushforward};
+use crate::diff::{Outcome, pullback, pushforward};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{MultiOp, Node, Op, Rule, Tensor};
@@ -208,7 +208,8 @@ impl Trial<'_> {
             }
         }
         for (node, inputs) in &level.nodes {
-            let has_rule = !matches!(node.op, Op::Variable | Op::GetOutput(_) | Op::Cast) && !is_flat(&node.op);
+            let has_rule =
+                !matches!(node.op, Op::Variable | Op::GetOutput(_) | Op::Cast) && !node.op.properties().is_flat;
             if !has_rule || inputs.is_empty() || !node.dtype.is_float() || self.seen.contains(&node.id) {
                 continue;
             }

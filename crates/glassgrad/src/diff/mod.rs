@@ -31,7 +31,7 @@ pub use checkpoint::checkpoint;
 pub use control::{cond, fori_loop, scan_length, while_loop, while_loop_up_to};
 pub(crate) use forward::pushforward;
 pub use jacobian::{divergence, hessian, hessian_blocks, jacfwd, jacobian, jacrev, laplacian};
-pub(crate) use reverse::{cotangents, dependent_nodes, is_flat, pullback};
+pub(crate) use reverse::{cotangents, dependent_nodes, pullback};
 pub use scan::scan;
 pub use transforms::{
     Fallible, Gradients, Outcome, grad, hvp, jvp, linearize, no_grad, value_and_grad, value_and_grad_aux, vjp, vmap,

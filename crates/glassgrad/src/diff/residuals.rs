@@ -55,7 +55,7 @@ impl Steps {
             if node.id < self.first || !seen.insert(node.id) {
                 continue;
             }
-            if (self.is_forwards(&node) && !only_moves(&node)) || self.is_output_of_forwards(&node) {
+            if (self.is_forwards(&node) && !node.op.properties().only_moves) || self.is_output_of_forwards(&node) {
                 found.push(node);
             } else {
                 stack.extend(node.inputs());
@@ -101,33 +101,5 @@ impl Steps {
             }
         }
         later
-    }
-}
-
-/// Whether a node only moves, repeats or converts elements of another: computing it again is cheaper than keeping it.
-fn only_moves(node: &Node) -> bool {
-    match &node.op {
-        Op::Einsum(product) => product.operands.len() <= 1 && product.extents.len() == product.output.len(),
-        Op::Reshape | Op::Cast | Op::ReadView(_) | Op::StopGradient | Op::Variable => true,
-        Op::Leaf
-        | Op::Placeholder
-        | Op::Map(_)
-        | Op::Add
-        | Op::ScatterView(_)
-        | Op::Concatenate(_)
-        | Op::Gather(_)
-        | Op::ScatterAdd(_)
-        | Op::Compare(_)
-        | Op::Logic(_)
-        | Op::Select
-        | Op::Max(_)
-        | Op::ArgMax(_)
-        | Op::OneHot(_)
-        | Op::ArgSort { .. }
-        | Op::Draw(_)
-        | Op::ControlDependency
-        | Op::GetOutput(_)
-        | Op::Custom(_)
-        | Op::Failed(_) => false,
     }
 }

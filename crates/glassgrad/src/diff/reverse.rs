@@ -203,7 +203,11 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         if !requested.contains(&node.id) {
             let inputs = node.held_inputs();
             if inputs.multi().is_none_or(|multi| seen.insert(multi.id, 0)) {
-                stack.extend(inputs.iter().filter(|input| is_new(&mut seen, input)).cloned());
+                for input in inputs.iter() {
+                    if is_new(&mut seen, input) {
+                        stack.push(Arc::clone(input));
+                    }
+                }
             }
         }
         behind.push(node);
@@ -214,7 +218,8 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         // Integers and truth values have no neighbours: no derivative reaches or leaves them.
         let depends = node.dtype.is_float()
             && (requested.contains(&node.id)
-                || (!is_flat(&node.op) && node.held_inputs().iter().any(|input| places.get(input.id).is_some())));
+                || (!node.op.properties().is_flat
+                    && node.held_inputs().iter().any(|input| places.get(input.id).is_some())));
         if depends {
             places.insert(node.id, count);
             count += 1;
@@ -222,38 +227,6 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         depends
     });
     Dependents { nodes: behind, places }
-}
-
-/// Operations through which no derivative passes.
-pub(crate) fn is_flat(op: &Op) -> bool {
-    match op {
-        Op::Compare(_)
-        | Op::Logic(_)
-        | Op::ArgMax(_)
-        | Op::OneHot(_)
-        | Op::ArgSort { .. }
-        | Op::Draw(_)
-        | Op::StopGradient => true,
-        Op::Leaf
-        | Op::Placeholder
-        | Op::Variable
-        | Op::Map(_)
-        | Op::Einsum(_)
-        | Op::Add
-        | Op::Cast
-        | Op::Reshape
-        | Op::ReadView(_)
-        | Op::ScatterView(_)
-        | Op::Concatenate(_)
-        | Op::Gather(_)
-        | Op::ScatterAdd(_)
-        | Op::Select
-        | Op::Max(_)
-        | Op::ControlDependency
-        | Op::GetOutput(_)
-        | Op::Custom(_)
-        | Op::Failed(_) => false,
-    }
 }
 
 /// The contribution of a node's cotangent to that of one input.

@@ -37,7 +37,7 @@ impl Tensor {
     /// [`Tensor::leaf`] for closures, which do not pass the caller's line on.
     pub(crate) fn leaf_at(value: Array, origin: &'static Location<'static>) -> Tensor {
         let (shape, dtype) = (value.shape().clone(), value.dtype());
-        Tensor::make(Op::Leaf, Inputs::new(), shape, dtype, Some(value), origin)
+        Tensor::make(Op::Leaf, Inputs::default(), shape, dtype, Some(value), origin)
     }
 
     /// A leaf without a value: the argument of a function that is being transformed.
@@ -48,7 +48,7 @@ impl Tensor {
 
     /// [`Tensor::placeholder`] for closures, which do not pass the caller's line on.
     pub(crate) fn placeholder_at(shape: Shape, dtype: DType, origin: &'static Location<'static>) -> Tensor {
-        Tensor::make(Op::Placeholder, Inputs::new(), shape, dtype, None, origin)
+        Tensor::make(Op::Placeholder, Inputs::default(), shape, dtype, None, origin)
     }
 
     /// A tensor that could not be. Reading it, or anything made from it, returns this error.
@@ -60,7 +60,7 @@ impl Tensor {
     /// [`Tensor::refused`] for closures, which do not pass the caller's line on.
     pub(crate) fn refused_at(error: Error, operands: &[&Tensor], origin: &'static Location<'static>) -> Tensor {
         let error = error.with_operands(operands.iter().map(|operand| operand.describe()).collect()).at(origin);
-        Tensor::make(Op::Failed(error), Inputs::new(), Shape::scalar(), DType::F32, None, origin)
+        Tensor::make(Op::Failed(error), Inputs::default(), Shape::scalar(), DType::F32, None, origin)
     }
 
     /// The result of a composed operation: an error names the operation and the operands that the user gave, not those of a part.
@@ -132,7 +132,7 @@ impl Tensor {
     pub(crate) fn unbound(einsum: impl Into<Shared<Einsum>>, dtype: DType) -> Tensor {
         let einsum = einsum.into();
         let shape = einsum.output_shape();
-        Tensor::make(Op::Einsum(einsum), Inputs::new(), shape, dtype, None, Location::caller())
+        Tensor::make(Op::Einsum(einsum), Inputs::default(), shape, dtype, None, Location::caller())
     }
 
     /// The tensor stretched to a shape by the rules of broadcasting.

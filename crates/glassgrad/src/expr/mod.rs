@@ -47,4 +47,4 @@ pub use random::{Distribution, Keys};
 pub use sizes::{Size, Sizes};
 pub(crate) use subgraph::MultiNode;
 pub use subgraph::{MultiOp, Region, Scan, Subgraph, Sweep};
-pub(crate) use walk::nodes_behind;
+pub(crate) use walk::{nodes_behind, with_inputs};

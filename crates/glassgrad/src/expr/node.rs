@@ -133,6 +133,48 @@ impl Op {
     }
 }
 
+/// What passes ask of every operation.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Properties {
+    /// No derivative passes through it.
+    pub(crate) is_flat: bool,
+    /// It only moves, repeats or converts elements: computing it again is cheaper than keeping it.
+    pub(crate) only_moves: bool,
+    /// It folds to a number when it is made of numbers.
+    pub(crate) folds: bool,
+}
+
+impl Op {
+    pub(crate) fn properties(&self) -> Properties {
+        let none = Properties::default();
+        match self {
+            Op::Compare(_) | Op::Logic(_) | Op::ArgMax(_) | Op::OneHot(_) | Op::ArgSort { .. } | Op::Draw(_) => {
+                Properties { is_flat: true, ..none }
+            }
+            Op::StopGradient => Properties { is_flat: true, only_moves: true, ..none },
+            Op::Variable | Op::ReadView(_) => Properties { only_moves: true, ..none },
+            Op::Cast | Op::Reshape => Properties { only_moves: true, folds: true, ..none },
+            Op::Map(_) | Op::Add => Properties { folds: true, ..none },
+            Op::Einsum(product) => {
+                let only_moves = product.operands.len() <= 1 && product.extents.len() == product.output.len();
+                Properties { only_moves, folds: true, ..none }
+            }
+            Op::Leaf
+            | Op::Placeholder
+            | Op::ScatterView(_)
+            | Op::Concatenate(_)
+            | Op::Gather(_)
+            | Op::ScatterAdd(_)
+            | Op::Select
+            | Op::Max(_)
+            | Op::ControlDependency
+            | Op::GetOutput(_)
+            | Op::Custom(_)
+            | Op::Failed(_) => none,
+        }
+    }
+}
+
 /// A combination of truth values.
 ///
 /// ```
@@ -191,10 +233,6 @@ pub(crate) enum Inputs {
 }
 
 impl Inputs {
-    pub(crate) fn new() -> Inputs {
-        Inputs::Nodes(Nodes::new())
-    }
-
     /// The operation with several outputs, of one of which these are the inputs.
     pub(crate) fn multi(&self) -> Option<&Arc<MultiNode>> {
         match self {
@@ -203,18 +241,28 @@ impl Inputs {
         }
     }
 
-    /// Moves to a list what nothing else holds.
+    /// Moves the inputs to a list; those of an operation that another output holds stay.
     fn release_to(&mut self, gone: &mut Nodes) {
-        match std::mem::take(self) {
-            Inputs::Nodes(mut nodes) => gone.append(&mut nodes),
-            Inputs::Multi(multi) => gone.extend(Arc::into_inner(multi).into_iter().flat_map(|multi| multi.inputs)),
+        match self {
+            Inputs::Nodes(nodes) => {
+                while let Some(node) = nodes.pop() {
+                    gone.push(node);
+                }
+            }
+            Inputs::Multi(_) => {
+                if let Inputs::Multi(multi) = std::mem::take(self)
+                    && let Some(multi) = Arc::into_inner(multi)
+                {
+                    gone.extend(multi.inputs);
+                }
+            }
         }
     }
 }
 
 impl Default for Inputs {
     fn default() -> Inputs {
-        Inputs::new()
+        Inputs::Nodes(Nodes::new())
     }
 }
 
@@ -300,8 +348,14 @@ impl Drop for Node {
         fn owned(node: &mut Node) -> &mut Inputs {
             node.inputs.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner)
         }
-        let mut gone = Nodes::new();
-        owned(self).release_to(&mut gone);
+        let mut gone = match std::mem::take(owned(self)) {
+            Inputs::Nodes(nodes) => nodes,
+            mut multi @ Inputs::Multi(_) => {
+                let mut gone = Nodes::new();
+                multi.release_to(&mut gone);
+                gone
+            }
+        };
         while let Some(mut node) = gone.pop() {
             // The last reference empties the node where it is: moving it out would copy all of it. Where weak references
             // remain, as those of derived nodes to the node that they come from, it has to be moved out.

@@ -50,31 +50,7 @@ impl Subgraph {
                 || (is_computed && self.since.is_some_and(|since| node.id >= since));
             let is_number = match &node.op {
                 Op::Einsum(einsum) if einsum.operands.is_empty() => true,
-                // What folds to a number when it is made of numbers.
-                Op::Einsum(_) | Op::Map(_) | Op::Add | Op::Cast | Op::Reshape => {
-                    !inputs.is_empty() && inputs.iter().all(|input| numbers.contains(&input.id))
-                }
-                Op::Leaf
-                | Op::Placeholder
-                | Op::Variable
-                | Op::ReadView(_)
-                | Op::ScatterView(_)
-                | Op::Concatenate(_)
-                | Op::Gather(_)
-                | Op::ScatterAdd(_)
-                | Op::Compare(_)
-                | Op::Logic(_)
-                | Op::Select
-                | Op::Max(_)
-                | Op::ArgMax(_)
-                | Op::OneHot(_)
-                | Op::ArgSort { .. }
-                | Op::Draw(_)
-                | Op::StopGradient
-                | Op::ControlDependency
-                | Op::GetOutput(_)
-                | Op::Custom(_)
-                | Op::Failed(_) => false,
+                op => op.properties().folds && !inputs.is_empty() && inputs.iter().all(|k| numbers.contains(&k.id)),
             };
             if depends {
                 dependent.insert(node.id);

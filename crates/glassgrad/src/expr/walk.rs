@@ -3,7 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::node::{Node, Tensor};
+use super::node::{Inputs, Node, Tensor};
+
+/// Nodes with their inputs, which are held so that reading values does not release them.
+pub(crate) fn with_inputs(nodes: impl IntoIterator<Item = Arc<Node>>) -> Vec<(Arc<Node>, Inputs)> {
+    let held = |node: Arc<Node>| {
+        let inputs = node.inputs();
+        (node, inputs)
+    };
+    nodes.into_iter().map(held).collect()
+}
 
 /// The nodes behind some roots that were made no earlier than `first`, in the order of creation.
 pub(crate) fn nodes_behind(roots: &[&Tensor], first: u64) -> Vec<Arc<Node>> {

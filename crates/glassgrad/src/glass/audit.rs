@@ -11,7 +11,7 @@ use super::labels::Labels;
 use super::scope::Scope;
 use super::{place, summary::Summary};
 use crate::array::Array;
-use crate::diff::{Outcome, cotangents, dependent_nodes, is_flat, pullback};
+use crate::diff::{Outcome, cotangents, dependent_nodes, pullback};
 use crate::error::Error;
 use crate::expr::{Inputs, Node, Op, Partial, Subgraph, Tensor, partial};
 use crate::picture::aligned;
@@ -204,7 +204,7 @@ impl Inspection<'_> {
             if !inputs.iter().any(uses) {
                 continue;
             }
-            let is_cut = is_flat(&node.op) || !node.dtype.is_float();
+            let is_cut = node.op.properties().is_flat || !node.dtype.is_float();
             let has_slope = |number: usize| match &node.op {
                 Op::Map(formula) => !matches!(*partial(formula, inputs.len(), number), Partial::Number(0.0)),
                 // The condition of a choice and the places of a gather have integers behind them already.

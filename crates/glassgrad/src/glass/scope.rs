@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Inputs, MultiNode, Node, Subgraph, Tensor, nodes_behind};
+use crate::expr::{Inputs, MultiNode, Node, Subgraph, Tensor, nodes_behind, with_inputs};
 use crate::runtime::{ValueKey, every_value};
 
 /// Nodes with their inputs, which stand before what uses them.
@@ -18,21 +18,14 @@ pub(crate) struct Scope {
 impl Scope {
     /// Everything behind some outputs.
     pub(crate) fn of(outputs: &[&Tensor]) -> Scope {
-        let held = |node: Arc<Node>| {
-            let inputs = node.inputs();
-            (node, inputs)
-        };
-        Scope::new(nodes_behind(outputs, 0).into_iter().map(held).collect())
+        Scope::new(with_inputs(nodes_behind(outputs, 0)))
     }
 
     /// A subgraph: its parameters, the tensors that it captures, and what it makes of them.
     pub(crate) fn of_body(body: &Subgraph) -> Scope {
         let given = body.parameters.iter().cloned().chain(body.captured());
-        let inner = body.nodes().into_iter().map(|node| {
-            let inputs = node.inputs();
-            (node, inputs)
-        });
-        Scope::new(given.map(|tensor| (Arc::clone(&tensor.0), Inputs::new())).chain(inner).collect())
+        let given = given.map(|tensor| (Arc::clone(&tensor.0), Inputs::default()));
+        Scope::new(given.chain(with_inputs(body.nodes())).collect())
     }
 
     /// The operations with several outputs.

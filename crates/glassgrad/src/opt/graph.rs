@@ -89,7 +89,7 @@ impl Graph {
         let mut graph = Graph { nodes: Vec::with_capacity(self.nodes.len()), ..Graph::default() };
         let mut number: Vec<usize> = Vec::with_capacity(self.nodes.len());
         for mut node in self.nodes {
-            node.inputs.iter_mut().for_each(|input| *input = number[*input]);
+            node.renumber(graph.nodes.last(), |input| number[input]);
             let new = if node.op == Op::Leaf { graph.push(node) } else { rewrite(&mut graph, &number, node) };
             number.push(new);
         }
@@ -118,6 +118,16 @@ impl Graph {
 }
 
 impl GraphNode {
+    /// Gives the inputs other numbers. `before` is the node that stands before this one in the new list: if it is an output of
+    /// the same operation, it has the same inputs already.
+    pub(super) fn renumber(&mut self, before: Option<&GraphNode>, number: impl Fn(usize) -> usize) {
+        let source = |node: &GraphNode| node.multi.as_ref().map(|multi| multi.source);
+        match before.filter(|before| self.multi.is_some() && source(before) == source(self)) {
+            Some(before) => self.inputs.clone_from(&before.inputs),
+            None => self.inputs.iter_mut().for_each(|input| *input = number(*input)),
+        }
+    }
+
     /// The arithmetic operations that computing this node takes; an output takes none beside those of its operation.
     pub fn flops(&self, graph: &Graph) -> f64 {
         let elements = self.shape.elements() as f64;

@@ -12,7 +12,7 @@ use super::context::{compute, executable_for};
 use super::eval_all::every_value;
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Node, Op, Tensor};
+use crate::expr::{Node, Op, Tensor, with_inputs};
 use crate::hashing::{Numbered, Numbers};
 use crate::numbering::NodeIndices;
 use crate::opt::Capture;
@@ -80,12 +80,7 @@ pub(crate) fn capture_function(roots: &[&Tensor]) -> Result<Capture, Error> {
 #[track_caller]
 pub(crate) fn evaluate_by_reference(roots: &[&Tensor]) -> Result<Vec<Array>, Error> {
     let (order, known) = computable(roots)?;
-    let with_inputs = |node: Arc<Node>| {
-        let inputs = node.inputs();
-        (node, inputs)
-    };
-    let nodes: Vec<_> = known.into_iter().chain(order).map(with_inputs).collect();
-    let values = every_value(&nodes)?;
+    let values = every_value(&with_inputs(known.into_iter().chain(order)))?;
     let missing = || Error::new("read", "an input was released before it was computed");
     roots.iter().map(|root| values.get(&(Vec::new(), root.0.id)).cloned().ok_or_else(missing)).collect()
 }
@@ -127,7 +122,11 @@ fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
         if node.value().is_none() {
             let inputs = node.held_inputs();
             if inputs.multi().is_none_or(|multi| seen.insert(multi.id, 0)) {
-                stack.extend(inputs.iter().filter(|input| seen.insert(input.id, 0)).cloned());
+                for input in inputs.iter() {
+                    if seen.insert(input.id, 0) {
+                        stack.push(Arc::clone(input));
+                    }
+                }
             }
         }
         if node.value().is_some() { known.push(node) } else { found.push(node) }

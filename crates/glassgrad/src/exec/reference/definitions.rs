@@ -10,7 +10,7 @@ use crate::array::{Array, Buffer, with_elements};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Logic, MultiOp, Node, Op, Scan, Subgraph, Sweep, Tensor};
+use crate::expr::{Inputs, Logic, MultiOp, Node, Op, Scan, Subgraph, Sweep, Tensor, with_inputs};
 use crate::formula::Formula;
 use crate::ops::Algebra;
 use crate::rng::Key;
@@ -158,7 +158,7 @@ fn computed(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
 type See<'s> = &'s mut dyn FnMut(&[usize], u64, &Array);
 
 /// The outputs of an operation with several, inside of these steps of loops.
-pub(crate) fn outputs_of(
+fn outputs_of(
     op: &MultiOp,
     inputs: &[Arc<Node>],
     operands: &[Array],
@@ -171,7 +171,7 @@ pub(crate) fn outputs_of(
             let captured = &inputs[region.body.parameters.len()..];
             let known = captured.iter().zip(&operands[region.body.parameters.len()..]);
             let known = known.map(|(node, array)| (node.id, array.clone())).collect();
-            evaluated(&region.body, &region.body.nodes(), known, operands, &[steps, &[0]].concat(), see)
+            evaluated(&region.body, &with_inputs(region.body.nodes()), known, operands, &[steps, &[0]].concat(), see)
         }
         MultiOp::Sweep(sweep) => unwound(sweep, inputs, operands),
     }
@@ -208,7 +208,7 @@ fn repeat(
     steps: &[usize],
     see: See<'_>,
 ) -> Result<Vec<Array>, Error> {
-    let order = scan.body.nodes();
+    let order = with_inputs(scan.body.nodes());
     let (given, outer) = operands.split_at(scan.body.parameters.len());
     let (starts, sequences) = given.split_at(scan.carries);
     let captured: HashMap<u64, Array> =
@@ -245,32 +245,46 @@ fn repeat(
     Ok(carried.into_iter().chain(joined).collect())
 }
 
-/// The outputs of a subgraph with these nodes inside, from the values of its parameters and of what it captures. Every
-/// value inside is shown to `see`.
+/// The outputs of a subgraph with these nodes inside, from the values of its parameters and of what it captures.
 fn evaluated(
     body: &Subgraph,
-    nodes: &[Arc<Node>],
+    nodes: &[(Arc<Node>, Inputs)],
     captured: HashMap<u64, Array>,
     parameters: &[Array],
     steps: &[usize],
     see: See<'_>,
 ) -> Result<Vec<Array>, Error> {
     let mut values = captured;
-    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
-    let missing = || Error::new("read", "a value inside of a subgraph was not computed");
     for (parameter, value) in body.parameters.iter().zip(parameters) {
         see(steps, parameter.0.id, value);
         values.insert(parameter.0.id, value.clone());
     }
-    for node in nodes {
-        let behind = node.inputs();
-        let known = |input: &Arc<Node>| values.get(&input.id).cloned().or_else(|| input.value().cloned());
-        let operands = || behind.iter().map(known).collect::<Option<Vec<Array>>>().ok_or_else(missing);
-        let value = match (&node.op, behind.multi()) {
-            (Op::GetOutput(number), Some(multi)) => {
+    compute_all(nodes, &mut values, steps, see)?;
+    body.outputs.iter().map(|output| known(&values, &output.0)).collect()
+}
+
+fn known(values: &HashMap<u64, Array>, node: &Node) -> Result<Array, Error> {
+    let value = values.get(&node.id).or_else(|| node.value()).cloned();
+    value.ok_or_else(|| Error::new("read", "a value was not computed"))
+}
+
+/// Adds the values of nodes, in which inputs stand before what uses them, to those that are known. Every value is shown
+/// to `see`, those inside of subgraphs at every step included.
+pub(crate) fn compute_all(
+    nodes: &[(Arc<Node>, Inputs)],
+    values: &mut HashMap<u64, Array>,
+    steps: &[usize],
+    see: See<'_>,
+) -> Result<(), Error> {
+    let mut parts: HashMap<u64, Vec<Array>> = HashMap::new();
+    for (node, inputs) in nodes {
+        let operands = || inputs.iter().map(|input| known(values, input)).collect::<Result<Vec<Array>, Error>>();
+        let value = match (node.value(), &node.op, inputs.multi()) {
+            (Some(value), ..) => value.clone(),
+            (None, Op::GetOutput(number), Some(multi)) => {
                 let outputs = match parts.entry(multi.id) {
                     Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(place) => place.insert(outputs_of(&multi.op, &behind, &operands()?, steps, see)?),
+                    Entry::Vacant(place) => place.insert(outputs_of(&multi.op, inputs, &operands()?, steps, see)?),
                 };
                 outputs[*number].clone()
             }
@@ -279,8 +293,7 @@ fn evaluated(
         see(steps, node.id, &value);
         values.insert(node.id, value);
     }
-    let value = |output: &Tensor| values.get(&output.0.id).cloned().or_else(|| output.0.value().cloned());
-    body.outputs.iter().map(|output| value(output).ok_or_else(missing)).collect()
+    Ok(())
 }
 
 impl Buffer {

@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::definitions::{argsort, compute, outputs_of};
+pub(crate) use self::definitions::{argsort, compute, compute_all};
 use self::interpreter::Bytes;
 #[cfg(feature = "cuda")]
 pub(crate) use self::interpreter::perform_call;

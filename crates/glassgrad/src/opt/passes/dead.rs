@@ -17,7 +17,7 @@ pub(in crate::opt) fn dead(graph: Graph) -> Graph {
     let mut numbers: Vec<Option<usize>> = Vec::with_capacity(needed.len());
     let place = |numbers: &[Option<usize>], node: usize| numbers[node].unwrap_or_default();
     for (mut node, needed) in graph.nodes.into_iter().zip(needed) {
-        node.inputs.iter_mut().for_each(|input| *input = place(&numbers, *input));
+        node.renumber(kept.nodes.last(), |input| place(&numbers, input));
         numbers.push(needed.then(|| kept.push(node)));
     }
     kept.inputs = graph.inputs.iter().map(|input| place(&numbers, *input)).collect();
