@@ -116,25 +116,27 @@ def tolerance(workload):
     return 1e-8 if workload.startswith(EXACT) else 1e-4
 
 
-def disagreement(ours, theirs, tolerance):
-    for step, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
-        if not abs(a - b) <= tolerance * max(abs(a), abs(b)):
+def disagreement(workload, ours, theirs):
+    """In what the values of two engines differ, if they do."""
+    bound = tolerance(workload)
+    for step, (a, b) in enumerate(zip(ours["values"], theirs["values"], strict=True), 1):
+        if not abs(a - b) <= bound * max(abs(a), abs(b)):
             return f"run {step} gives {b:.9g}, but Glassgrad {a:.9g}"
     return None
 
 
-def race(workload, engines, rounds, report):
+def race(workload, engines, rounds, report, disagreement=disagreement):
     """What was measured of each engine, and why others were not, by name."""
-    outcome, active, values = {}, [], None
+    outcome, active, ours = {}, [], None
     for engine in engines:
         if workload not in engine.workloads:
             continue
         report(f"{workload}: preparing {engine.name}")
         try:
             answer = engine.ask(f"prepare {workload}")
-            if values is None and engine.name == "glassgrad":
-                values = answer["values"]
-            if values is not None and (reason := disagreement(values, answer["values"], tolerance(workload))):
+            if ours is None and engine.name == "glassgrad":
+                ours = answer
+            if ours is not None and (reason := disagreement(workload, ours, answer)):
                 raise Refused(reason)
         except (Refused, OSError, ValueError) as reason:
             outcome[engine.name] = {"reason": str(reason)}
@@ -167,7 +169,7 @@ def summary(measured):
     seconds = sorted(measured["seconds"])
     lower, median, upper = quartiles(seconds)
     found = {"median_seconds": median, "lower_quartile_seconds": lower, "upper_quartile_seconds": upper,
-             "first_seconds": measured["first_seconds"], "rounds": len(seconds)}
+             "first_seconds": measured["first_seconds"], "rounds": len(seconds), "turns_seconds": measured["seconds"]}
     return found | ({"facts": measured["facts"]} if measured["facts"] else {})
 
 

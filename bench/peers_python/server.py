@@ -1,7 +1,8 @@
 """Answers lines as `glassgrad bench --serve` does, with the workloads of one engine.
 
 A workload is a function that makes its data and returns two functions: one does the work once and waits until it is
-done, the other tells a number of the last result. The rules of timing are those of `workload.rs`.
+done, the other tells a number of the last result. A third, if there is one, tells further facts about it. The rules of
+timing are those of `workload.rs`.
 """
 
 import gc
@@ -22,7 +23,7 @@ class Refused(Exception):
 
 class Prepared:
     def __init__(self, make):
-        self.run, value = make()
+        self.run, value, *facts = make()
         self.values = []
         start = time.perf_counter()
         self.run()
@@ -37,6 +38,7 @@ class Prepared:
         wrong = [value for value in self.values if not math.isfinite(value)]
         if wrong:
             raise Refused(f"the result is {wrong[0]}")
+        self.facts = facts[0]() if facts else None
 
     def turn(self):
         if self.expected < LONG:
@@ -65,7 +67,7 @@ def serve(versions, workloads):
                 if name not in workloads:
                     raise Refused("not among the workloads of this engine")
                 prepared = Prepared(workloads[name])
-                return {"first_seconds": prepared.first_seconds, "values": prepared.values}
+                return {"first_seconds": prepared.first_seconds, "values": prepared.values, "facts": prepared.facts}
             case ["run"] if prepared:
                 return {"seconds": prepared.turn()}
         raise Refused(f"'{line}' is not understood")

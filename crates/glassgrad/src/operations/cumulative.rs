@@ -1,7 +1,12 @@
 //! Running sums, and what else is accumulated along an axis.
 
+use crate::einsum::{Einsum, Label};
 use crate::expr::{Axis, Tensor};
 use crate::view::View;
+
+/// The elements of a block that one product sums up, and the blocks from which on that is worth it.
+const BLOCK: usize = 16;
+const BLOCKS: usize = 4;
 
 impl Tensor {
     /// Along an axis, the sum of all elements up to each place.
@@ -23,6 +28,9 @@ impl Tensor {
             return self.accumulated(|wide| wide.cumsum(axis));
         }
         let size = self.shape()[axis];
+        if self.is_float() && size > BLOCKS * BLOCK {
+            return self.cumsum_in_blocks(axis);
+        }
         let mut sums = self.clone();
         // After k rounds each place holds the sum of the last 2ᵏ elements: fewer roundings than one by one.
         let mut reach = 1;
@@ -33,6 +41,44 @@ impl Tensor {
             reach *= 2;
         }
         sums
+    }
+
+    /// The sums inside of blocks as a product with a triangular matrix of ones, and the sums of all blocks in front of each. Zeros
+    /// of the matrix win over what is not finite: no sum contains elements behind it.
+    #[track_caller]
+    fn cumsum_in_blocks(&self, axis: usize) -> Tensor {
+        let (shape, size) = (self.shape(), self.shape()[axis]);
+        let count = size.div_ceil(BLOCK);
+        let along = |start: isize, length: usize| {
+            let mut along: Vec<(isize, isize, usize)> = shape.iter().map(|size| (0, 1, *size)).collect();
+            along[axis] = (start, 1, length);
+            along
+        };
+        let whole = match count * BLOCK == size {
+            true => self.clone(),
+            false => self.read(View::strided(shape, &along(0, count * BLOCK))),
+        };
+        let (before, after) = (&shape[..axis], &shape[axis + 1..]);
+        let blocks = whole.reshape([before, &[count, BLOCK], after].concat());
+        let ones: Vec<f64> = (0..BLOCK * BLOCK).map(|k| if k / BLOCK <= k % BLOCK { 1.0 } else { 0.0 }).collect();
+        let triangle = Tensor::new(&ones, [BLOCK, BLOCK]).cast(self.dtype());
+        // Element, sum, and the axes around.
+        let rank = self.rank();
+        let labels = |own: usize| -> Vec<Label> { (0..=axis).chain([own]).chain(axis + 1..rank).collect() };
+        let (element, sum) = (rank, rank + 1);
+        let mut extents = shape.to_vec();
+        extents[axis] = count;
+        extents.extend([BLOCK; 2]);
+        let einsum = Einsum::new(vec![vec![element, sum], labels(element)], labels(sum), extents).strong_in(0, true);
+        let inside = Tensor::contract_as("cumsum", einsum, &[&triangle, &blocks]);
+        let totals = inside.part(axis + 1, BLOCK - 1, 1).reshape([before, &[count], after].concat());
+        let mut shifted: Vec<(isize, isize, usize)> = totals.shape().iter().map(|size| (0, 1, *size)).collect();
+        shifted[axis].0 = -1;
+        let sums = totals.cumsum(axis);
+        let in_front =
+            sums.read(View::strided(totals.shape(), &shifted)).reshape([before, &[count, 1], after].concat());
+        let sums = (inside + in_front).reshape([before, &[count * BLOCK], after].concat());
+        if count * BLOCK == size { sums } else { sums.part(axis, 0, size) }
     }
 
     /// Along an axis, ln Σ exp of all elements up to each place, without overflow.

@@ -9,6 +9,17 @@ use crate::error::Error;
 use crate::expr::{Axes, Axis, Tensor};
 use crate::shape::Shape;
 
+/// The parts of an axis that one loop multiplies.
+const PARTS: usize = 8;
+
+/// The product of some factors as a tree of pairwise products.
+fn tree(mut factors: Vec<Tensor>) -> Tensor {
+    while factors.len() > 1 {
+        factors = factors.chunks(2).map(|pair| pair.iter().skip(1).fold(pair[0].clone(), |a, b| a * b)).collect();
+    }
+    factors.remove(0)
+}
+
 impl Tensor {
     /// The product of all elements; that of none is 1. Its derivatives are right also where elements are zero.
     ///
@@ -45,23 +56,37 @@ impl Tensor {
         }
         let kept: Vec<usize> = (0..self.rank()).filter(|axis| !resolved.contains(axis)).collect();
         let sizes = |axes: &[usize]| Shape::from(axes.iter().map(|axis| self.shape()[*axis]).collect::<Vec<_>>());
-        let (others, mut count) = (sizes(&kept), sizes(&resolved).elements());
+        let (others, count) = (sizes(&kept), sizes(&resolved).elements());
         if count == 0 {
             return self.put_back(&Tensor::full(&others, 1.0, self.dtype()), &axes, &resolved);
         }
-        let order = [&resolved[..], &kept[..]].concat();
-        let mut factors = self.permute(&order).reshape(Shape::from(count).followed_by(&others));
-        while count > 1 {
-            // The first half times the second; an odd one out is carried along.
-            let half = count / 2;
-            let products = factors.part(0, 0, half) * factors.part(0, half, half);
-            factors = match count % 2 {
-                0 => products,
-                _ => Tensor::concatenate([&products, &factors.part(0, 2 * half, 1)], 0),
-            };
-            count = count.div_ceil(2);
+        // Factors that are multiplied stand along one axis: where it is, if the axes are neighbours, in front otherwise.
+        let mut along = resolved.clone();
+        along.sort_unstable();
+        let are_neighbours = along.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        let (factors, place) = match along.first() {
+            Some(first) if are_neighbours => (self.clone(), *first),
+            _ => (self.permute([&along[..], &kept[..]].concat()), 0),
+        };
+        let (before, after) = others.split_at(place);
+        let mut factors = factors.reshape([before, &[count], after].concat());
+        let mut rest: Option<Tensor> = None;
+        let mut left = count;
+        while left > 1 {
+            // The first part times the second and so on, as a tree; what is left over is multiplied in the end.
+            let parts = if left >= PARTS { PARTS } else { 2 };
+            let length = left / parts;
+            let part = |number: usize| factors.part(place, number * length, length);
+            let over: Vec<Tensor> = (parts * length..left).map(|own| factors.part(place, own, 1)).collect();
+            rest = rest.into_iter().chain(over).reduce(|product, own| product * own);
+            factors = tree((0..parts).map(part).collect());
+            left = length;
         }
-        self.put_back(&factors.reshape(others), &axes, &resolved)
+        let whole = match rest {
+            Some(rest) => factors * rest,
+            None => factors,
+        };
+        self.put_back(&whole.reshape(others), &axes, &resolved)
     }
 
     /// The products of the elements up to each place of an axis. Its derivatives are right also at zeros.

@@ -77,9 +77,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
         CallKind::Gather(axis) => {
             let (access, of) = &call.inputs[1];
             let indices = elements::<i64>(frame.at(access, 0), of.elements());
-            return gathered("gather", &call.inputs[0].1, indices, *axis, |to, from, count| {
-                output[to..to + count].copy_from_slice(&input(0)[from..from + count]);
-            });
+            Gathered::new("gather", &call.inputs[0].1, indices, *axis)?.read(input(0), output);
         }
         CallKind::ScatterView(_)
         | CallKind::ScatterAdd(_)
@@ -123,26 +121,28 @@ unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_
         CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) => return moved::<E>(call, frame),
         CallKind::ScatterView(view) => scatter(view, input(0), output),
         CallKind::ScatterAdd(axis) => {
-            output.fill(E::ZERO);
-            return gathered("scatter_add", shape, indices(1), *axis, |from, to, count| {
-                let sums = &mut output[to..to + count];
-                sums.iter_mut().zip(&input(0)[from..from + count]).for_each(|(sum, element)| *sum = sum.plus(*element));
-            });
+            let gathered = Gathered::new("scatter_add", shape, indices(1), *axis)?;
+            gathered.add(input(0), output);
         }
         CallKind::OneHot(operation) => {
-            output.fill(E::ZERO);
             let classes = shape.last().copied().unwrap_or(1);
-            for (row, class) in indices(0).iter().enumerate() {
-                match usize::try_from(*class).ok().filter(|class| *class < classes) {
-                    Some(class) => output[row * classes + class] = E::from_f64(1.0),
-                    None => return Err(host::no_class(operation, *class, row, &call.inputs[0].1, classes)),
-                }
+            let rows = indices(0);
+            let is_class = |class: &i64| usize::try_from(*class).is_ok_and(|class| class < classes);
+            if let Some(row) = rows.iter().position(|class| !is_class(class)) {
+                return Err(host::no_class(operation, rows[row], row, &call.inputs[0].1, classes));
             }
+            let together = PART.div_ceil(classes.max(1));
+            thread_pool::each_part(output, together * classes, |part, output| {
+                output.fill(E::ZERO);
+                for (row, class) in output.chunks_exact_mut(classes.max(1)).zip(&rows[part * together..]) {
+                    row[*class as usize] = E::from_f64(1.0);
+                }
+            });
         }
         CallKind::ArgMax(axis) => {
             let (from, of) = &call.inputs[0];
             let to = elements_mut::<i64>(frame.at(access, 0), shape.elements());
-            for_dtype!(from.dtype, T => argmax(elements::<T>(frame.at(from, 0), of.elements()), of, *axis, to));
+            for_dtype!(from.dtype, T => argmax::<T>(elements::<T>(frame.at(from, 0), of.elements()), of, *axis, to));
         }
         CallKind::ArgSort { descending } => {
             let (from, of) = &call.inputs[0];
@@ -418,12 +418,16 @@ fn scatter<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
             let place = line.place + first as isize * line.step - begin as isize;
             if line.step >= 1 && first < behind {
                 let (place, step) = (place as usize, line.step as usize);
-                let sums = to[place..place + (behind - first - 1) * step + 1].iter_mut().step_by(step);
-                match apart {
-                    1 => sums.zip(&from[line.start + first..]).for_each(|(sum, own)| *sum = sum.plus(*own)),
+                let sums = to[place..place + (behind - first - 1) * step + 1].iter_mut();
+                let own = &from[line.start + first * apart..];
+                let add = |(sum, own): (&mut E, &E)| *sum = sum.plus(*own);
+                // Steps that the compiler knows become shuffles of vectors.
+                match (apart, step) {
+                    (1, 1) => sums.zip(own).for_each(add),
+                    (1, 2) => sums.step_by(2).zip(own).for_each(add),
+                    (1, _) => sums.step_by(step).zip(own).for_each(add),
                     _ => {
-                        let own = from[line.start + first * apart..].iter().step_by(apart);
-                        sums.zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                        sums.step_by(step).zip(own.iter().step_by(apart)).for_each(add);
                     }
                 }
                 return;
@@ -436,58 +440,195 @@ fn scatter<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
     });
 }
 
-fn concatenate<'i, E: Copy + 'i>(call: &Call, axis: usize, input: &dyn Fn(usize) -> &'i [E], to: &mut [E]) {
-    let shape = &call.output.1;
-    let inner: usize = shape[axis + 1..].iter().product();
-    let outer: usize = shape[..axis].iter().product();
-    let mut place = 0;
-    for block in 0..outer {
-        for (number, (_, shape)) in call.inputs.iter().enumerate() {
-            let width = shape[axis] * inner;
-            to[place..place + width].copy_from_slice(&input(number)[block * width..(block + 1) * width]);
-            place += width;
-        }
-    }
-}
-
-/// Calls a function for every index: where its entry begins among those gathered, where in the whole, and how long it is.
-fn gathered(
-    name: &str,
-    whole: &Shape,
-    indices: &[i64],
+/// Concatenates rows of several arrays, on several threads if there are many elements.
+fn concatenate<'i, E: Copy + Send + Sync + 'i>(
+    call: &Call,
     axis: usize,
-    mut visit: impl FnMut(usize, usize, usize),
-) -> Result<(), Error> {
-    let (size, inner) = (whole[axis], whole[axis + 1..].iter().product::<usize>());
-    let outer: usize = whole[..axis].iter().product();
-    let mut start = 0;
-    for block in 0..outer {
-        for index in indices {
-            let from_front = if *index < 0 { *index + size as i64 } else { *index };
-            if !(0..size as i64).contains(&from_front) {
-                return Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}")));
-            }
-            visit(start, (block * size + from_front as usize) * inner, inner);
-            start += inner;
-        }
+    input: &dyn Fn(usize) -> &'i [E],
+    to: &mut [E],
+) {
+    let inner: usize = call.output.1[axis + 1..].iter().product();
+    // For each input, how many neighbouring elements of it stand in a row of the result.
+    let inputs: SmallVec<[(&[E], usize); 8]> =
+        call.inputs.iter().enumerate().map(|(number, (_, shape))| (input(number), shape[axis] * inner)).collect();
+    let row: usize = inputs.iter().map(|(_, width)| width).sum();
+    if row == 0 {
+        return;
     }
-    Ok(())
+    thread_pool::each_part(to, PART, |part, to| {
+        let (mut place, end) = (part * PART, part * PART + to.len());
+        let begin = place;
+        while place < end {
+            let (block, mut column) = (place / row, place % row);
+            for (from, width) in &inputs {
+                if column >= *width {
+                    column -= width;
+                    continue;
+                }
+                let count = (width - column).min(end - place);
+                let first = block * width + column;
+                to[place - begin..place - begin + count].copy_from_slice(&from[first..first + count]);
+                (place, column) = (place + count, 0);
+                if place == end {
+                    break;
+                }
+            }
+        }
+    });
 }
 
-fn argmax<E: PartialOrd + Copy>(from: &[E], shape: &Shape, axis: usize, places: &mut [i64]) {
+/// Entries along an axis of an array at indices that are on it.
+struct Gathered<'g> {
+    indices: &'g [i64],
+    /// The entries of the axis, and the elements of one.
+    size: usize,
+    inner: usize,
+}
+
+impl<'g> Gathered<'g> {
+    /// Checks all indices.
+    fn new(name: &str, whole: &Shape, indices: &'g [i64], axis: usize) -> Result<Gathered<'g>, Error> {
+        let (size, inner) = (whole[axis], whole[axis + 1..].iter().product());
+        let is_there = |index: &i64| (-(size as i64)..size as i64).contains(index);
+        // No index is read where there is nothing in front of the axis.
+        let outer: usize = whole[..axis].iter().product();
+        if let Some(index) = indices.iter().find(|index| outer > 0 && !is_there(index)) {
+            return Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}")));
+        }
+        Ok(Gathered { indices, size, inner })
+    }
+
+    /// The entry that an index leads to: negative ones count from behind.
+    fn entry(&self, index: i64) -> usize {
+        (if index < 0 { index + self.size as i64 } else { index }) as usize
+    }
+
+    /// Reads the entries.
+    fn read<E: Copy + Send + Sync>(&self, from: &[E], to: &mut [E]) {
+        let Gathered { indices, size, inner } = *self;
+        if to.is_empty() {
+            return;
+        }
+        let together = PART.div_ceil(inner);
+        thread_pool::each_part(to, together * inner, |part, to| {
+            let (mut block, mut number) = (part * together / indices.len(), part * together % indices.len());
+            let mut rest = to;
+            while !rest.is_empty() {
+                let count = (indices.len() - number).min(rest.len() / inner);
+                let (own, after) = rest.split_at_mut(count * inner);
+                let (from, indices) = (&from[block * size * inner..], &indices[number..number + count]);
+                match inner {
+                    1 => own.iter_mut().zip(indices).for_each(|(to, index)| *to = from[self.entry(*index)]),
+                    _ => {
+                        for (to, index) in own.chunks_exact_mut(inner).zip(indices) {
+                            let first = self.entry(*index) * inner;
+                            to.copy_from_slice(&from[first..first + inner]);
+                        }
+                    }
+                }
+                (rest, number, block) = (after, 0, block + 1);
+            }
+        });
+    }
+
+    /// Adds entries up where indices lead, those of one place in the order of the indices. Threads take blocks in front of the
+    /// axis, or columns of entries that are wide.
+    fn add<E: Combinable + Send + Sync>(&self, from: &[E], to: &mut [E]) {
+        /// The address of the sums, which threads share.
+        struct Sums<E>(*mut E);
+        // SAFETY: each thread takes columns of its own.
+        unsafe impl<E: Send> Sync for Sums<E> {}
+        impl<E> Sums<E> {
+            fn address(&self) -> *mut E {
+                self.0
+            }
+        }
+        let Gathered { indices, size, inner } = *self;
+        let block = size * inner;
+        if block == 0 {
+            return;
+        }
+        if to.len() == block && from.len() >= PART && inner >= 2 * COLUMNS {
+            to.fill(E::ZERO);
+            let sums = Sums(to.as_mut_ptr());
+            thread_pool::each(inner.div_ceil(COLUMNS), |part| {
+                let (first, count) = (part * COLUMNS, COLUMNS.min(inner - part * COLUMNS));
+                for (index, own) in indices.iter().zip(from.chunks_exact(inner)) {
+                    // SAFETY: the index is on the axis, so that the entry is one of the sums, and its columns are this thread's.
+                    let sums = unsafe {
+                        std::slice::from_raw_parts_mut(sums.address().add(self.entry(*index) * inner + first), count)
+                    };
+                    let own = &own[first..first + count];
+                    sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                }
+            });
+            return;
+        }
+        let each = indices.len() * inner;
+        let together = (PART / each.max(block)).max(1);
+        thread_pool::each_part(to, together * block, |part, to| {
+            to.fill(E::ZERO);
+            for (number, to) in to.chunks_exact_mut(block).enumerate() {
+                let first = (part * together + number) * each;
+                for (number, index) in indices.iter().enumerate() {
+                    let sums = &mut to[self.entry(*index) * inner..][..inner];
+                    let own = &from[first + number * inner..][..inner];
+                    sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                }
+            }
+        });
+    }
+}
+
+/// The columns of wide entries that a thread takes at a time: two lines of a cache, or more.
+const COLUMNS: usize = 32;
+
+/// The places of the first largest elements along an axis.
+fn argmax<E: Combinable + PartialOrd + Send + Sync>(from: &[E], shape: &Shape, axis: usize, places: &mut [i64]) {
+    /// The columns that are searched together.
+    const COLUMNS: usize = 64;
     let size = shape[axis];
     let inner: usize = shape[axis + 1..].iter().product();
     // NaN is larger than every number, and equals nothing.
     let is_nan = |element: E| element.partial_cmp(&element).is_none();
-    for (line, place) in places.iter_mut().enumerate() {
-        let first = line / inner * size * inner + line % inner;
-        let mut best = 0;
-        for k in 1..size {
-            let (element, largest) = (from[first + k * inner], from[first + best * inner]);
-            if element > largest || (is_nan(element) && !is_nan(largest)) {
-                best = k;
+    let together = PART.div_ceil(size.max(1)).max(COLUMNS);
+    thread_pool::each_part(places, together, |part, places| {
+        let first = part * together;
+        if u32::try_from(size).is_err() {
+            // Places of 32 bits are too few.
+            for (line, place) in places.iter_mut().enumerate() {
+                let start = (first + line) / inner * size * inner + (first + line) % inner;
+                let of = |k: usize| from[start + k * inner];
+                let is_larger = |k: usize, best: usize| of(k) > of(best) || (is_nan(of(k)) && !is_nan(of(best)));
+                *place = (1..size).fold(0, |best, k| if is_larger(k, best) { k } else { best }) as i64;
             }
+            return;
         }
-        *place = best as i64;
-    }
+        if inner == 1 {
+            for (line, place) in places.iter_mut().enumerate() {
+                let line = &from[(first + line) * size..][..size];
+                let largest = line[0].largest_of(line);
+                let is_largest = |element: &E| *element == largest || (is_nan(largest) && is_nan(*element));
+                *place = line.iter().position(is_largest).unwrap_or(0) as i64;
+            }
+            return;
+        }
+        let mut done = 0;
+        while done < places.len() {
+            let (block, column) = ((first + done) / inner, (first + done) % inner);
+            let count = (inner - column).min(places.len() - done).min(COLUMNS);
+            let (mut largest, mut best) = ([from[0]; COLUMNS], [0_u32; COLUMNS]);
+            let row = |k: usize| &from[(block * size + k) * inner + column..][..count];
+            largest[..count].copy_from_slice(row(0));
+            for k in 1..size {
+                for ((element, largest), best) in row(k).iter().zip(&mut largest).zip(&mut best) {
+                    let is_larger = *element > *largest || (is_nan(*element) && !is_nan(*largest));
+                    *largest = if is_larger { *element } else { *largest };
+                    *best = if is_larger { k as u32 } else { *best };
+                }
+            }
+            places[done..done + count].iter_mut().zip(best).for_each(|(place, best)| *place = i64::from(best));
+            done += count;
+        }
+    });
 }

@@ -1,6 +1,7 @@
 //! Products of matrices with any strides.
 //!
-//! Those of a matrix and a vector run in `gemv`, small ones in `packed`, large ones in `gemm`, those that are their own transposes in `symmetric`. Batches of small ones, and those whose rows,
+//! Those of a matrix and a vector run in `gemv`, of a matrix and a few vectors in `skinny`, small ones in `packed`, large ones in
+//! `gemm`, those that are their own transposes in `symmetric`. Batches of small ones, and those whose rows,
 //! columns or sums run over several axes, run in `tiles`. This file decides.
 
 use super::gemm::{LargeProduct, in_pieces, large_batch};
@@ -10,6 +11,7 @@ use super::masked;
 use super::packed::{self, packed};
 use super::plan::ContractionPlan;
 use super::simd::{Portable, Register};
+use super::skinny;
 use super::symmetric::Symmetric;
 use super::tiles::Composite;
 use crate::dtype::DType;
@@ -25,7 +27,7 @@ pub(super) const PARALLEL: usize = 128 * 128 * 128;
 pub(super) fn scratch_bytes(product: &Contraction, plan: &ContractionPlan) -> usize {
     match plan.kernel {
         Kernel::Packed => packed::scratch_bytes(product.inner.extent),
-        Kernel::Gemv | Kernel::Tiles(_) | Kernel::Symmetric | Kernel::Gemm => 0,
+        Kernel::Gemv | Kernel::Skinny | Kernel::Tiles(_) | Kernel::Symmetric | Kernel::Gemm => 0,
     }
 }
 
@@ -55,6 +57,8 @@ fn is_woven(product: &Contraction) -> bool {
 pub(super) enum Kernel {
     /// A matrix and a vector.
     Gemv,
+    /// A matrix and a few vectors.
+    Skinny,
     /// Small matrices.
     Packed,
     /// Rows, columns or sums over several axes, and batches of small matrices.
@@ -70,6 +74,8 @@ impl Kernel {
     pub(super) fn of(product: &Contraction) -> Kernel {
         if gemv::is_for(product) {
             Kernel::Gemv
+        } else if skinny::is_for(product) {
+            Kernel::Skinny
         } else if is_woven(product) {
             Kernel::Tiles(Box::new(Composite::of(product)))
         } else if is_small(product) {
@@ -231,6 +237,9 @@ unsafe fn usual<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame:
     if const { E::LEVELS } && matches!(plan.kernel, Kernel::Gemv) {
         return gemv::run::<E>(product, frame);
     }
+    if const { E::LEVELS } && matches!(plan.kernel, Kernel::Skinny) {
+        return skinny::run::<E>(product, frame);
+    }
     if let Kernel::Tiles(composite) = &plan.kernel {
         let factors = [frame.at(a, 0).cast::<E>().cast_const(), frame.at(b, 0).cast::<E>().cast_const()];
         let (result, coefficient) = (frame.at(c, 0).cast::<E>(), E::from_f64(product.coefficient));
@@ -260,7 +269,9 @@ unsafe fn usual<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame:
                 (Kernel::Packed, _) => packed(frame.isa, matrices, scratch),
                 (Kernel::Symmetric, _) if const { E::LEVELS } => symmetric(frame, matrices),
                 (Kernel::Gemm, Some(gemm)) if const { E::LEVELS } => in_pieces(gemm, matrices),
-                (Kernel::Gemv | Kernel::Tiles(_), _) => unreachable!("vectors and tiles were computed above"),
+                (Kernel::Gemv | Kernel::Skinny | Kernel::Tiles(_), _) => {
+                    unreachable!("vectors and tiles were computed above")
+                }
                 (Kernel::Symmetric | Kernel::Gemm, _) => unreachable!("all products of integers are packed"),
             }
             add = true;

@@ -111,7 +111,7 @@ impl Working {
     fn contraction(&mut self, product: &Contraction, plan: &ContractionPlan) {
         let element = product.operands[2].dtype.bytes();
         match &plan.kernel {
-            Kernel::Gemv | Kernel::Packed => {}
+            Kernel::Gemv | Kernel::Skinny | Kernel::Packed => {}
             Kernel::Tiles(composite) => {
                 let (sums, panels) = composite.bytes(element);
                 self.keep(Purpose::PartialSums, sums);

@@ -28,6 +28,7 @@ mod plan;
 mod profile;
 mod reverse_scan;
 mod simd;
+mod skinny;
 mod symmetric;
 pub(crate) mod thread_pool;
 mod tiles;
