@@ -10,7 +10,7 @@ use crate::array::{Array, Buffer, with_elements};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
-use crate::expr::{Inputs, Logic, MultiOp, Node, Op, Scan, Subgraph, Sweep, Tensor, with_inputs};
+use crate::expr::{Inputs, Logic, MultiOp, Node, Op, Scan, Subgraph, Sweep, with_inputs};
 use crate::formula::Formula;
 use crate::ops::Algebra;
 use crate::rng::Key;
