@@ -1,7 +1,8 @@
 //! Writing blocks of registers to where they belong, element by element or put together.
 
 use super::super::interpreter::{copy, elements, elements_mut};
-use super::{Axes, behind, pieces, whole_rows};
+use super::super::isa::Isa;
+use super::{Axes, Pieces, behind, whole_rows};
 use crate::algebra::Float;
 use crate::dtype::DType;
 use crate::opt::program::{Reduction, Store};
@@ -63,16 +64,38 @@ pub(super) unsafe fn merge(store: &Store, target: *mut u8, found: *mut u8, count
     }
 }
 
-/// Writes a block of a register to where it belongs.
-pub(super) unsafe fn keep(
-    store: &Store,
-    in_order: bool,
-    axes: &Axes,
-    target: *mut u8,
-    start: usize,
-    count: usize,
-    from: *mut u8,
-) {
+/// A block of a register, and where it belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Kept<'k> {
+    pub(super) store: &'k Store,
+    pub(super) in_order: bool,
+    pub(super) axes: &'k Axes,
+    pub(super) target: *mut u8,
+    pub(super) start: usize,
+    pub(super) count: usize,
+}
+
+/// Writes a block of a register to where it belongs, by the instructions of a level that this machine has.
+pub(super) unsafe fn keep(isa: Isa, kept: Kept<'_>, from: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn medium(kept: Kept<'_>, from: *mut u8) {
+            by_type(kept, from);
+        }
+        match isa {
+            // SAFETY: the machine has the instructions of the level at which its programs run.
+            Isa::Avx512 | Isa::Avx2 => return unsafe { medium(kept, from) },
+            Isa::Baseline => {}
+        }
+    }
+    let _ = isa;
+    by_type(kept, from);
+}
+
+#[inline(always)]
+unsafe fn by_type(kept: Kept<'_>, from: *mut u8) {
+    let Kept { store, in_order, axes, target, start, count } = kept;
     match store.access.dtype {
         DType::F32 => typed::<f32>(store, in_order, axes, target, start, elements(from, count)),
         DType::F64 => typed::<f64>(store, in_order, axes, target, start, elements(from, count)),
@@ -175,6 +198,7 @@ impl Combinable for bool {
 /// Up to this many sums side by side stay in registers.
 const SIDE_BY_SIDE: usize = 32;
 
+#[inline(always)]
 unsafe fn typed<E: Combinable>(store: &Store, in_order: bool, axes: &Axes, target: *mut u8, start: usize, from: &[E]) {
     let access = &store.access;
     let count = from.len();
@@ -211,13 +235,14 @@ unsafe fn typed<E: Combinable>(store: &Store, in_order: bool, axes: &Axes, targe
     }
 }
 
+#[inline(always)]
 unsafe fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, start: usize, from: &[E]) {
     let access = &store.access;
     let at = |place: isize| behind(target, place, access.dtype);
     let one = |place: isize| &mut elements_mut::<E>(at(place), 1)[0];
     let Axes { extents, strides } = axes;
     let stride = strides.last().copied().unwrap_or(0);
-    pieces(extents, strides, start, from.len(), |begin, length, place| {
+    for (begin, length, place) in Pieces::new(extents, strides, start, from.len()) {
         let piece = &from[begin..begin + length];
         match (store.reduction, stride) {
             (None, 1) => copy(piece, at(place)),
@@ -234,6 +259,10 @@ unsafe fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, 
                 let sums = elements_mut::<E>(at(place), length);
                 sums.iter_mut().zip(piece).for_each(|(sum, element)| *sum = sum.plus(*element));
             }
+            (Some(Reduction::Max), 1) => {
+                let largest = elements_mut::<E>(at(place), length);
+                largest.iter_mut().zip(piece).for_each(|(largest, element)| *largest = largest.larger(*element));
+            }
             (Some(Reduction::Max), 0) => {
                 let largest = one(place);
                 *largest = largest.largest_of(piece);
@@ -248,5 +277,5 @@ unsafe fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, 
                 }
             }
         }
-    });
+    }
 }
