@@ -15,5 +15,6 @@ mod pooled;
 mod programs;
 mod random_graphs;
 mod scan;
+mod single_operations;
 mod update;
 mod verifier;

@@ -48,16 +48,16 @@ pub(super) unsafe fn elements_mut<'a, E>(at: *mut u8, count: usize) -> &'a mut [
 /// between, and nothing that it stores as it was read goes back to the same place.
 #[inline(always)]
 pub(super) unsafe fn copy<E: Copy>(from: &[E], to: *mut u8) {
-    /// As long as this a call costs more than the copy itself.
-    const SHORT: usize = 32;
-    if from.len() < SHORT {
-        let (from, rest) = from.as_chunks::<8>();
+    /// Up to this many elements a call costs more than the copy itself.
+    const SHORT: usize = 128;
+    if from.len() <= SHORT {
+        let (from, rest) = from.as_chunks::<16>();
         let mut to = to.cast::<E>();
         // SAFETY: as below, some elements at a time.
         unsafe {
             for some in from {
-                to.cast::<[E; 8]>().write_unaligned(*some);
-                to = to.wrapping_add(8);
+                to.cast::<[E; 16]>().write_unaligned(*some);
+                to = to.wrapping_add(16);
             }
             let (from, rest) = rest.as_chunks::<4>();
             for some in from {

@@ -41,6 +41,8 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     streams: 24,
     joined_streams: 24,
     row_elements: source::rows::ROW_ELEMENTS,
+    tiles: false,
+    unrolled_windows: 0,
     epilogue: None,
     accumulation: false,
     symmetric: true,

@@ -30,6 +30,8 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     streams: 64,
     joined_streams: 64,
     row_elements: 1 << 16,
+    tiles: false,
+    unrolled_windows: 0,
     epilogue: None,
     accumulation: false,
     symmetric: false,

@@ -210,6 +210,9 @@ impl Lowering<'_> {
     ) -> Located {
         let extents = squeeze(space, &mut operands);
         let strides = squeezed_strides(space, strides);
+        if let Some(unrolled) = self.unrolled(node, &extents, &operands, &strides, reduction, einsum) {
+            return unrolled;
+        }
         let place = self.loop_over(&extents, &mut operands);
         let axes = self.axes_of(place);
         let strides = split(&extents, &strides, &axes);

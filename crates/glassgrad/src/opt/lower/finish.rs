@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::groups::{Group, LoopGroup, PendingContraction, PendingStore, Register, SweptBack};
-use super::loops::{collapsed, renumbered};
+use super::loops::{collapsed, renumbered, tiled};
 use super::products::ContractionAxes;
 use super::strides::{is_rows, rows};
 use super::{Located, Lowering, NO_GROUP, Producer};
@@ -200,7 +200,7 @@ impl Planned<'_, '_> {
 
     fn step(&self, number: usize, group: Group) -> Step {
         match group {
-            Group::Loop(group) => Step::Loop(self.fused(group)),
+            Group::Loop(group) => Step::Loop(tiled(self.fused(group), self.lowering.target)),
             Group::Contract(PendingContraction {
                 axes,
                 factors: [first, second],

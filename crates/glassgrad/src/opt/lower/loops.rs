@@ -1,5 +1,6 @@
-//! Fused loops with as few axes as possible.
+//! Fused loops with as few axes as possible, and in tiles where they read something transposed.
 
+use crate::opt::Capabilities;
 use crate::opt::program::{Access, Instruction, Loop};
 
 pub(super) fn renumbered(instruction: Instruction, number: impl Fn(usize) -> usize) -> Instruction {
@@ -42,6 +43,56 @@ pub(super) fn collapsed(mut fused: Loop) -> Loop {
                 access.strides.remove(axis - 1);
             }
         }
+    }
+    fused
+}
+
+/// A loop over fewer elements reads and writes nothing but caches.
+const WORTH_TILES: usize = 1 << 14;
+/// The rows and the columns that a tile may have.
+const TILE_ROWS: [usize; 2] = [8, 16];
+const TILE_COLUMNS: [usize; 2] = [16, 64];
+/// The most tiles below each other that come before those beside them: so many that both what is read across and what is read
+/// along stays on few pages of memory.
+const TILES: [usize; 2] = [1, 16];
+
+/// The same loop in tiles, if something that it reads or writes lies along another axis than the last one: a line of the cache
+/// then serves all rows of a tile, while row by row it would be evicted before the next row needs it.
+pub(super) fn tiled(mut fused: Loop, target: &Capabilities) -> Loop {
+    let last = match fused.extents.len() {
+        count @ 2.. if target.tiles && count + 3 <= target.axes => count - 1,
+        _ => return fused,
+    };
+    let total = fused.extents.iter().fold(1, |total: usize, extent| total.saturating_mul(*extent));
+    // Where elements are put together, the order of the axes is the order of the sums.
+    let is_plain = fused.along_rows.is_empty() && fused.stores.iter().all(|store| store.reduction.is_none());
+    if total < WORTH_TILES || !is_plain {
+        return fused;
+    }
+    let accesses = || fused.loads.iter().chain(fused.stores.iter().map(|store| &store.access));
+    let across = |access: &Access| {
+        let is_far = access.strides[last].unsigned_abs() * access.dtype.bytes() >= 64;
+        let axis = (0..last).rev().find(|axis| access.strides[*axis] == 1)?;
+        is_far.then_some(axis)
+    };
+    let Some(axis) = accesses().find_map(across) else { return fused };
+    let divisor =
+        |extent: usize, [least, most]: [usize; 2]| (least..=most).rev().find(|size| extent.is_multiple_of(*size));
+    let (Some(rows), Some(columns)) =
+        (divisor(fused.extents[axis], TILE_ROWS), divisor(fused.extents[last], TILE_COLUMNS))
+    else {
+        return fused;
+    };
+    let tiles = divisor(fused.extents[axis] / rows, TILES).unwrap_or(1);
+    fused.extents[axis] /= rows * tiles;
+    fused.extents[last] /= columns;
+    fused.extents.extend([tiles, rows, columns]);
+    let stores = fused.stores.iter_mut().map(|store| &mut store.access);
+    for access in fused.loads.iter_mut().chain(stores) {
+        let own = [access.strides[axis] * rows as isize, access.strides[axis], access.strides[last]];
+        access.strides[axis] *= (rows * tiles) as isize;
+        access.strides[last] *= columns as isize;
+        access.strides.extend(own);
     }
     fused
 }

@@ -7,6 +7,7 @@
 //! - `strides` decides which reshapes and permutations need no copy;
 //! - `groups` decides what runs in one step, and `row_reduction` along which axes a loop can reduce rows;
 //! - `elements` emits the instructions of loops, `products` lowers einsum, and `calls` calls on whole arrays and scans;
+//! - `windows` unrolls reductions of small windows that overlap;
 //! - `padding` allocates zeros around what a view reads outside of, and `scatter_fusion` finds contractions that
 //!   accumulate at the places of a view;
 //! - `layout` chooses the axis order of what only contractions read;
@@ -28,6 +29,7 @@ mod products;
 mod row_reduction;
 mod scatter_fusion;
 mod strides;
+mod windows;
 
 pub(super) use strides::is_rows;
 

@@ -4,6 +4,7 @@
 //! over all places of the kernel of what the windows that read it there owe: a convolution with the kernel the other way
 //! round. Nothing accumulates any more, so any part of it can be computed on its own, and a sum stays in a register until it is
 //! whole. Zeros around what windows owe are multiplied too; where images are so small that this is much, they stay folded.
+//! The way back through sums of windows, as of average pooling, is the same without a kernel.
 
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
@@ -13,6 +14,8 @@ use crate::view::{AxisView, View};
 
 /// The largest accepted ratio of multiplications.
 const WORTH: f64 = 1.3;
+/// The most places of windows whose sums are worth it if no product of matrices is left.
+const SMALL: usize = 25;
 
 /// One axis that windows move along: where its positions and its places stand in what is folded.
 struct Slid {
@@ -30,28 +33,38 @@ pub(super) fn correlated(
     let Op::ScatterView(view) = &node.op else { return None };
     let folded = &graph.nodes[node.inputs[0]];
     let Op::Einsum(einsum) = &folded.op else { return None };
-    let [first, second] = &einsum.operands[..] else { return None };
+    if !matches!(einsum.operands.len(), 1 | 2) {
+        return None;
+    }
     let slid: Vec<Option<Slid>> = (0..view.axes.len()).map(|axis| slid(view, axis)).collect::<Option<_>>()?;
     let windows = || slid.iter().flatten();
     if slid.len() + windows().count() != view.output.rank() {
         return None;
     }
-    let owed = windows().next().map(|slid| usize::from(!first.contains(&einsum.output[slid.position])))?;
-    let (own, kernel) = if owed == 0 { (first, second) } else { (second, first) };
+    let position = einsum.output[windows().next()?.position];
+    let owed = einsum.operands.iter().position(|labels| labels.contains(&position))?;
+    let (own, kernel) = (&einsum.operands[owed], einsum.operands.get(1 - owed));
     let once = |labels: &[Label], label: Label| labels.iter().filter(|own| **own == label).count() == 1;
     let is_apart = |slid: &Slid| {
         let [position, place] = [slid.position, slid.place].map(|axis| einsum.output[axis]);
-        let is_told =
-            once(own, position) && once(kernel, place) && !kernel.contains(&position) && !own.contains(&place);
-        is_told && once(&einsum.output, position) && once(&einsum.output, place)
+        let is_told = once(own, position) && !own.contains(&place);
+        let is_multiplied = kernel.is_none_or(|kernel| once(kernel, place) && !kernel.contains(&position));
+        is_told && is_multiplied && once(&einsum.output, position) && once(&einsum.output, place)
     };
     // Zeros around what is owed must win if those of the kernel do not meet what is not finite.
     let is_weak = einsum.strong[owed] || !einsum.is_strong();
-    // Without an axis of its own in the result, the kernel would leave no product of matrices.
+    // Without an axis of its own in the result, the kernel leaves no product of matrices but a sum over places, of which there
+    // must be few.
     let is_place = |label: &Label| windows().any(|slid| einsum.output[slid.place] == *label);
     let is_free = |label: &&Label| einsum.extents[**label] > 1 && einsum.output.contains(label) && !own.contains(label);
-    let has_columns = kernel.iter().filter(is_free).any(|label| !is_place(label));
-    if !windows().all(is_apart) || !is_weak || !has_columns || einsum.extents.contains(&0) || view.input.contains(&0) {
+    let has_columns = kernel.into_iter().flatten().filter(is_free).any(|label| !is_place(label));
+    let places: usize = windows().map(|slid| view.output[slid.place]).product();
+    if !windows().all(is_apart)
+        || !is_weak
+        || !(has_columns || places <= SMALL)
+        || einsum.extents.contains(&0)
+        || view.input.contains(&0)
+    {
         return None;
     }
     let size =

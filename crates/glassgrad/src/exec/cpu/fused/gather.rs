@@ -1,21 +1,43 @@
 //! LoadMode strided elements of a block into scratch memory.
 
 use super::super::interpreter::{Frame, copy, elements, elements_mut};
-use super::{Axes, BLOCK, behind, convert, pieces, whole_rows};
+use super::super::isa::Isa;
+use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::dtype::DType;
 use crate::opt::program::Access;
 
-/// Reads the elements of a block.
+/// Reads the elements of a block, by the instructions of a level that this machine has.
 pub(super) unsafe fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start: usize, count: usize, to: *mut u8) {
+    match load.dtype {
+        DType::F16 | DType::BF16 => return stored::<u16>(load, axes, frame, start, count, to),
+        DType::I32 => return stored::<u32>(load, axes, frame, start, count, to),
+        DType::U8 => return stored::<u8>(load, axes, frame, start, count, to),
+        DType::F32 | DType::F64 | DType::I64 | DType::Bool => {}
+    }
     let from = frame.at(load, 0);
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn medium(load: &Access, axes: &Axes, from: *mut u8, start: usize, count: usize, to: *mut u8) {
+            by_type(load, axes, from, start, count, to);
+        }
+        match frame.isa {
+            // SAFETY: the machine has the instructions of the level at which its programs run.
+            Isa::Avx512 | Isa::Avx2 => return unsafe { medium(load, axes, from, start, count, to) },
+            Isa::Baseline => {}
+        }
+    }
+    by_type(load, axes, from, start, count, to);
+}
+
+#[inline(always)]
+unsafe fn by_type(load: &Access, axes: &Axes, from: *mut u8, start: usize, count: usize, to: *mut u8) {
     match load.dtype {
         DType::F32 => typed::<f32>(load, axes, from, start, elements_mut(to, count)),
         DType::F64 => typed::<f64>(load, axes, from, start, elements_mut(to, count)),
         DType::I64 => typed::<i64>(load, axes, from, start, elements_mut(to, count)),
         DType::Bool => typed::<bool>(load, axes, from, start, elements_mut(to, count)),
-        DType::F16 | DType::BF16 => stored::<u16>(load, axes, frame, start, count, to),
-        DType::I32 => stored::<u32>(load, axes, frame, start, count, to),
-        DType::U8 => stored::<u8>(load, axes, frame, start, count, to),
+        DType::F16 | DType::BF16 | DType::I32 | DType::U8 => unreachable!("{} is read by its bits", load.dtype),
     }
 }
 
@@ -76,13 +98,13 @@ unsafe fn short_rows<E: Copy>(extents: &[usize], strides: &[isize], start: usize
         return false;
     }
     let mut table = [0_isize; MOST];
-    pieces(&extents[outer..], &strides[outer..], 0, size, |begin, length, place| {
+    for (begin, length, place) in Pieces::new(&extents[outer..], &strides[outer..], 0, size) {
         let stride = strides[extents.len() - 1];
         (0..length).for_each(|k| table[begin + k] = place + k as isize * stride);
-    });
+    }
     let table = &table[..size];
     let step = strides[outer - 1];
-    pieces(&extents[..outer], &strides[..outer], start / size, to.len() / size, |begin, length, place| {
+    for (begin, length, place) in Pieces::new(&extents[..outer], &strides[..outer], start / size, to.len() / size) {
         let own = &mut to[begin * size..(begin + length) * size];
         match size {
             2 => tuples::<E, 2>(table, own, [place, step], from),
@@ -98,8 +120,68 @@ unsafe fn short_rows<E: Copy>(extents: &[usize], strides: &[isize], start: usize
                 }
             }
         }
-    });
+    }
     true
+}
+
+/// Reads a block of whole rows of a transposed array: along the last axis but one elements are neighbours. `false` if it is
+/// none.
+#[inline(always)]
+unsafe fn tile<E: Copy>(extents: &[usize], strides: &[isize], start: usize, to: &mut [E], from: *mut u8) -> bool {
+    let (&[ref outer @ .., all_rows, columns], &[ref outer_strides @ .., 1, step]) = (extents, strides) else {
+        return false;
+    };
+    let (first_row, rows) = (start / columns, to.len() / columns);
+    let is_whole = start.is_multiple_of(columns) && to.len().is_multiple_of(columns);
+    // Fewer rows are read one after another; where nothing moves along a row, it is filled.
+    if !is_whole || first_row % all_rows + rows > all_rows || rows < 4 || matches!(step, 0 | 1) {
+        return false;
+    }
+    let above = Pieces::new(outer, outer_strides, first_row / all_rows, 1).next().map_or(0, |(_, _, place)| place);
+    let first = above + (first_row % all_rows) as isize;
+    let from = from.cast::<E>().wrapping_offset(first);
+    #[allow(unused_mut)]
+    let mut row = 0;
+    #[cfg(target_arch = "x86_64")]
+    if size_of::<E>() == 4 {
+        while row + 4 <= rows {
+            let mut column = 0;
+            while column + 4 <= columns {
+                let corner = from.wrapping_offset(row as isize + column as isize * step);
+                transpose_4x4(corner.cast(), step, to.as_mut_ptr().add(row * columns + column).cast(), columns);
+                column += 4;
+            }
+            for column in column..columns {
+                let source = elements::<E>(from.wrapping_offset(row as isize + column as isize * step).cast(), 4);
+                source.iter().enumerate().for_each(|(k, element)| to[(row + k) * columns + column] = *element);
+            }
+            row += 4;
+        }
+    }
+    for column in 0..columns {
+        let source = elements::<E>(from.wrapping_offset(row as isize + column as isize * step).cast(), rows - row);
+        source.iter().enumerate().for_each(|(k, element)| to[(row + k) * columns + column] = *element);
+    }
+    true
+}
+
+/// Transposes four by four elements of four bytes; the instructions are those that every processor of this kind has.
+///
+/// # Safety
+/// Four elements can be read at each of four addresses `step` elements apart, and written at four that are `columns` apart.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transpose_4x4(from: *const f32, step: isize, to: *mut f32, columns: usize) {
+    use std::arch::x86_64::{
+        _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps,
+    };
+    let [a, b, c, d] = [0, 1, 2, 3].map(|k| unsafe { _mm_loadu_ps(from.wrapping_offset(k * step)) });
+    let (low, high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+    let (other_low, other_high) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
+    _mm_storeu_ps(to, _mm_movelh_ps(low, other_low));
+    _mm_storeu_ps(to.wrapping_add(columns), _mm_movehl_ps(other_low, low));
+    _mm_storeu_ps(to.wrapping_add(2 * columns), _mm_movelh_ps(high, other_high));
+    _mm_storeu_ps(to.wrapping_add(3 * columns), _mm_movehl_ps(other_high, high));
 }
 
 /// The element so many places behind an address.
@@ -127,6 +209,7 @@ unsafe fn tuples<E: Copy, const N: usize>(table: &[isize], to: &mut [E], [place,
     }
 }
 
+#[inline(always)]
 unsafe fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: *mut u8, start: usize, to: &mut [E]) {
     let count = to.len();
     let at = |place: isize| elements::<E>(behind(from, place, load.dtype), 1)[0];
@@ -140,6 +223,7 @@ unsafe fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: 
                 4 => repeated::<E, 4>(from, step, to),
                 8 => repeated::<E, 8>(from, step, to),
                 9 => repeated::<E, 9>(from, step, to),
+                16 => repeated::<E, 16>(from, step, to),
                 _ => {
                     for (row, elements) in to.chunks_exact_mut(inner).enumerate() {
                         let element = element(from, row as isize * step);
@@ -163,21 +247,32 @@ unsafe fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: 
                 source.iter().enumerate().for_each(|(row, element)| to[row * inner + column] = *element);
             }
         }
+        _ if tile(extents, strides, start, to, from) => {}
         _ if short_rows(extents, strides, start, to, from) => {}
         _ => {
             let stride = strides.last().copied().unwrap_or(0);
-            pieces(extents, strides, start, count, |begin, length, place| {
+            for (begin, length, place) in Pieces::new(extents, strides, start, count) {
                 let piece = &mut to[begin..begin + length];
                 match stride {
                     0 => piece.fill(at(place)),
                     1 => copy(elements::<E>(behind(from, place, load.dtype), length), piece.as_mut_ptr().cast()),
+                    // Steps that the compiler knows become shuffles of vectors.
+                    2 => {
+                        let source = elements::<E>(behind(from, place, load.dtype), 2 * length - 1);
+                        piece.iter_mut().zip(source.iter().step_by(2)).for_each(|(own, element)| *own = *element);
+                    }
+                    -1 => {
+                        let first = place - (length as isize - 1);
+                        let source = elements::<E>(behind(from, first, load.dtype), length);
+                        piece.iter_mut().zip(source.iter().rev()).for_each(|(own, element)| *own = *element);
+                    }
                     _ => {
                         for (k, element) in piece.iter_mut().enumerate() {
                             *element = at(place + k as isize * stride);
                         }
                     }
                 }
-            });
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::interpreter::{copy, elements, elements_mut};
 use super::super::isa::Isa;
-use super::{Axes, BLOCK, behind, convert, pieces, whole_rows};
+use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::algebra::Float;
 use crate::dtype::{DType, Element, bf16, f16};
 use crate::opt::program::{Reduction, Store};
@@ -76,45 +76,65 @@ pub(super) unsafe fn merge(store: &Store, target: *mut u8, found: *mut u8, count
     }
 }
 
-/// Writes a block of a register to where it belongs.
-#[allow(clippy::too_many_arguments)]
-pub(super) unsafe fn keep(
-    isa: Isa,
-    store: &Store,
-    in_order: bool,
-    axes: &Axes,
-    target: *mut u8,
-    start: usize,
-    count: usize,
-    from: *mut u8,
-) {
+/// A block of a register, and where it belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Kept<'k> {
+    pub(super) store: &'k Store,
+    pub(super) in_order: bool,
+    pub(super) axes: &'k Axes,
+    pub(super) target: *mut u8,
+    pub(super) start: usize,
+    pub(super) count: usize,
+}
+
+/// Writes a block of a register to where it belongs, by the instructions of a level that this machine has.
+pub(super) unsafe fn keep(isa: Isa, kept: Kept<'_>, from: *mut u8) {
+    match kept.store.access.dtype {
+        dtype @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) if kept.in_order => {
+            return convert::narrow(isa, dtype, from, behind(kept.target, kept.start as isize, dtype), kept.count);
+        }
+        DType::F16 | DType::BF16 => return stored::<u16>(isa, kept, from),
+        DType::I32 => return stored::<u32>(isa, kept, from),
+        DType::U8 => return stored::<u8>(isa, kept, from),
+        DType::F32 | DType::F64 | DType::I64 | DType::Bool => {}
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        unsafe fn medium(kept: Kept<'_>, from: *mut u8) {
+            by_type(kept, from);
+        }
+        match isa {
+            // SAFETY: the machine has the instructions of the level at which its programs run.
+            Isa::Avx512 | Isa::Avx2 => return unsafe { medium(kept, from) },
+            Isa::Baseline => {}
+        }
+    }
+    let _ = isa;
+    by_type(kept, from);
+}
+
+#[inline(always)]
+unsafe fn by_type(kept: Kept<'_>, from: *mut u8) {
+    let Kept { store, in_order, axes, target, start, count } = kept;
     match store.access.dtype {
         DType::F32 => typed::<f32>(store, in_order, axes, target, start, elements(from, count)),
         DType::F64 => typed::<f64>(store, in_order, axes, target, start, elements(from, count)),
         DType::I64 => typed::<i64>(store, in_order, axes, target, start, elements(from, count)),
         DType::Bool => typed::<bool>(store, in_order, axes, target, start, elements(from, count)),
-        dtype @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) if in_order => {
-            convert::narrow(isa, dtype, from, behind(target, start as isize, dtype), count);
+        DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+            unreachable!("{} is written by its bits", store.access.dtype)
         }
-        DType::F16 | DType::BF16 => stored::<u16>(isa, store, axes, target, start, (from, count)),
-        DType::I32 => stored::<u32>(isa, store, axes, target, start, (from, count)),
-        DType::U8 => stored::<u8>(isa, store, axes, target, start, (from, count)),
     }
 }
 
 /// Converts a block to a storage type, and writes the bits of its elements to where they belong.
-unsafe fn stored<E: Copy + Default>(
-    isa: Isa,
-    store: &Store,
-    axes: &Axes,
-    target: *mut u8,
-    start: usize,
-    (from, count): (*mut u8, usize),
-) {
+unsafe fn stored<E: Copy + Default>(isa: Isa, kept: Kept<'_>, from: *mut u8) {
+    let Kept { store, axes, target, start, count, .. } = kept;
     let mut bits = [E::default(); BLOCK];
     convert::narrow(isa, store.access.dtype, from, bits.as_mut_ptr().cast(), count);
     let stride = axes.strides.last().copied().unwrap_or(0);
-    pieces(&axes.extents, &axes.strides, start, count, |begin, length, place| {
+    for (begin, length, place) in Pieces::new(&axes.extents, &axes.strides, start, count) {
         let piece = &bits[begin..begin + length];
         match stride {
             1 => copy(piece, behind(target, place, store.access.dtype)),
@@ -125,7 +145,7 @@ unsafe fn stored<E: Copy + Default>(
                 }
             }
         }
-    });
+    }
 }
 
 /// What a sum or a largest element needs of an element type.
@@ -222,6 +242,7 @@ impl Combinable for bool {
 /// Up to this many sums side by side stay in registers.
 const SIDE_BY_SIDE: usize = 32;
 
+#[inline(always)]
 unsafe fn typed<E: Combinable>(store: &Store, in_order: bool, axes: &Axes, target: *mut u8, start: usize, from: &[E]) {
     let access = &store.access;
     let count = from.len();
@@ -258,13 +279,14 @@ unsafe fn typed<E: Combinable>(store: &Store, in_order: bool, axes: &Axes, targe
     }
 }
 
+#[inline(always)]
 unsafe fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, start: usize, from: &[E]) {
     let access = &store.access;
     let at = |place: isize| behind(target, place, access.dtype);
     let one = |place: isize| &mut elements_mut::<E>(at(place), 1)[0];
     let Axes { extents, strides } = axes;
     let stride = strides.last().copied().unwrap_or(0);
-    pieces(extents, strides, start, from.len(), |begin, length, place| {
+    for (begin, length, place) in Pieces::new(extents, strides, start, from.len()) {
         let piece = &from[begin..begin + length];
         match (store.reduction, stride) {
             (None, 1) => copy(piece, at(place)),
@@ -281,6 +303,10 @@ unsafe fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, 
                 let sums = elements_mut::<E>(at(place), length);
                 sums.iter_mut().zip(piece).for_each(|(sum, element)| *sum = sum.plus(*element));
             }
+            (Some(Reduction::Max), 1) => {
+                let largest = elements_mut::<E>(at(place), length);
+                largest.iter_mut().zip(piece).for_each(|(largest, element)| *largest = largest.larger(*element));
+            }
             (Some(Reduction::Max), 0) => {
                 let largest = one(place);
                 *largest = largest.largest_of(piece);
@@ -295,5 +321,5 @@ unsafe fn by_pieces<E: Combinable>(store: &Store, axes: &Axes, target: *mut u8, 
                 }
             }
         }
-    });
+    }
 }

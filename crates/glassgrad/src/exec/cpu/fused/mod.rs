@@ -20,6 +20,7 @@ use crate::opt::program::{Instruction, Loop};
 use chunks::Chunks;
 pub(crate) use chunks::WORTH;
 pub(super) use keep::Combinable;
+use keep::Kept;
 
 /// How many elements of a loop are computed at a time; rows that are reduced lie in one block.
 pub(super) const BLOCK: usize = 1024;
@@ -169,7 +170,8 @@ unsafe fn blocks(
             let by_row = fused.by_row[store.register];
             let (start, count) = (units(by_row, start), units(by_row, count));
             let axes = Axes::of(&fused, by_row, &store.access.strides);
-            keep::keep(frame.isa, store, plan.in_order, &axes, *target, start, count, places[store.register]);
+            let kept = Kept { store, in_order: plan.in_order, axes: &axes, target: *target, start, count };
+            keep::keep(frame.isa, kept, places[store.register]);
         }
         start += count;
     }
@@ -204,40 +206,73 @@ impl Axes {
     }
 }
 
-/// Calls a function for each piece of a row inside a block: where it begins in the block, how long it is, and the
-/// place of its first element by some strides.
-#[inline(always)]
-fn pieces(
-    extents: &[usize],
-    strides: &[isize],
-    start: usize,
+/// The pieces of rows inside a block: for each where it begins in the block, how long it is, and the place of its first
+/// element by some strides. An iterator, so that what is done with them is compiled where it stands, for the level of the function
+/// around it.
+struct Pieces<'p> {
+    /// The sizes and strides of all axes but the last.
+    outer: &'p [usize],
+    strides: &'p [isize],
+    inner: usize,
+    inner_stride: isize,
+    index: [usize; MOST_AXES],
+    column: usize,
+    place: isize,
+    done: usize,
     count: usize,
-    mut piece: impl FnMut(usize, usize, isize),
-) {
-    let Some((inner, outer)) = extents.split_last() else { return piece(0, count, 0) };
-    let (inner_stride, outer_strides) = (strides[outer.len()], &strides[..outer.len()]);
-    let mut index = [0_usize; MOST_AXES];
-    let (mut row, mut column) = (start / inner, start % inner);
-    for axis in (0..outer.len()).rev() {
-        index[axis] = row % outer[axis];
-        row /= outer[axis];
-    }
-    let mut place: isize = (0..outer.len()).map(|axis| index[axis] as isize * outer_strides[axis]).sum();
-    let mut done = 0;
-    while done < count {
-        let length = (inner - column).min(count - done);
-        piece(done, length, place + column as isize * inner_stride);
-        done += length;
-        column = 0;
+}
+
+impl<'p> Pieces<'p> {
+    #[inline(always)]
+    fn new(extents: &'p [usize], strides: &'p [isize], start: usize, count: usize) -> Pieces<'p> {
+        let Some((inner, outer)) = extents.split_last() else {
+            let (index, inner) = ([0; MOST_AXES], count);
+            return Pieces {
+                outer: &[],
+                strides: &[],
+                inner,
+                inner_stride: 0,
+                index,
+                column: 0,
+                place: 0,
+                done: 0,
+                count,
+            };
+        };
+        let (inner_stride, strides) = (strides[outer.len()], &strides[..outer.len()]);
+        let mut index = [0_usize; MOST_AXES];
+        let (mut row, column) = (start / inner, start % inner);
         for axis in (0..outer.len()).rev() {
-            index[axis] += 1;
-            place += outer_strides[axis];
-            if index[axis] < outer[axis] {
+            index[axis] = row % outer[axis];
+            row /= outer[axis];
+        }
+        let place = (0..outer.len()).map(|axis| index[axis] as isize * strides[axis]).sum();
+        Pieces { outer, strides, inner: *inner, inner_stride, index, column, place, done: 0, count }
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = (usize, usize, isize);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, usize, isize)> {
+        if self.done >= self.count {
+            return None;
+        }
+        let length = (self.inner - self.column).min(self.count - self.done);
+        let piece = (self.done, length, self.place + self.column as isize * self.inner_stride);
+        self.done += length;
+        self.column = 0;
+        for axis in (0..self.outer.len()).rev() {
+            self.index[axis] += 1;
+            self.place += self.strides[axis];
+            if self.index[axis] < self.outer[axis] {
                 break;
             }
-            place -= outer[axis] as isize * outer_strides[axis];
-            index[axis] = 0;
+            self.place -= self.outer[axis] as isize * self.strides[axis];
+            self.index[axis] = 0;
         }
+        Some(piece)
     }
 }
 
