@@ -15,12 +15,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The failure of an error that wrong input has caused.
+    /// The error for an error that wrong input has caused.
     pub(crate) fn input(error: impl fmt::Display) -> Failure {
         Failure::Input(error.to_string())
     }
 
-    /// The failure of an error that right input has met.
+    /// The error for an error that right input has met.
     pub(crate) fn result(error: impl fmt::Display) -> Failure {
         Failure::Result(error.to_string())
     }

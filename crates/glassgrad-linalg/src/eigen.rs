@@ -36,7 +36,7 @@ pub fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix), NoConverge
     );
     let mut basis = Matrix::identity(n, n);
     reflections.apply(&mut basis);
-    // Rotations of columns are rotations of rows of the transpose, whose elements lie side by side.
+    // Rotations of columns are rotations of rows of the transpose, whose elements are contiguous.
     let mut vectors = Rotated::new(basis.transposed());
     iterate(&mut diagonal, &mut beside, &mut vectors)?;
     let vectors = vectors.into_matrix();

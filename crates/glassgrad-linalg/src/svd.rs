@@ -73,7 +73,7 @@ fn square(matrix: Matrix) -> Result<Svd, NoConvergence> {
     let rotated = |reflections: &Reflections| {
         let mut basis = Matrix::identity(n, n);
         reflections.apply(&mut basis);
-        // Rotations of columns are rotations of rows of the transpose, whose elements lie side by side.
+        // Rotations of columns are rotations of rows of the transpose, whose elements are contiguous.
         Rotated::new(basis.transposed())
     };
     let (mut u, mut v) = (rotated(&left), rotated(&right));

@@ -68,7 +68,7 @@ fn numbers(shape: &[usize], phase: f64) -> Tensor {
 /// Layers, and the state of what trains them.
 type Trained = (Vec<Linear>, State<Vec<Linear>>);
 
-/// A training step of a network of so many layers of 128 units, for so many examples.
+/// A training step of a network of this many layers of 128 units, for this many examples.
 fn step_of(batch: usize, depth: usize) -> Box<dyn FnMut()> {
     const WIDTH: usize = 128;
     let key = Key::new(1);
@@ -88,7 +88,7 @@ fn step_of(batch: usize, depth: usize) -> Box<dyn FnMut()> {
     Box::new(move || drop(step.update(&mut state, &data)))
 }
 
-/// The gradient of a chain of so many operations on one number, built anew.
+/// The gradient of a chain of this many operations on one number, built anew.
 fn chain(nodes: usize) -> Box<dyn FnMut()> {
     let x = numbers(&[1], 0.3);
     Box::new(move || {
@@ -97,7 +97,7 @@ fn chain(nodes: usize) -> Box<dyn FnMut()> {
     })
 }
 
-/// The gradient through a loop over time of so many steps.
+/// The gradient through a loop over time of this many steps.
 fn recurrent(length: usize) -> Box<dyn FnMut()> {
     const WIDTH: usize = 64;
     let (weights, x) = (numbers(&[WIDTH, WIDTH], 0.4), numbers(&[length, 8, WIDTH], 0.5));

@@ -54,7 +54,7 @@ fn start() -> (Parameters, Parameters, Data) {
     start_with(8, &[4, 8, 3])
 }
 
-/// Arrays of two or three rows, and so many hidden layers.
+/// Arrays of two or three rows, and this many hidden layers.
 fn tiny(layers: usize) -> (Parameters, Parameters, Data) {
     start_with(2, &[vec![3], vec![2; layers], vec![3]].concat())
 }

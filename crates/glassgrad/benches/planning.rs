@@ -18,7 +18,7 @@ use glassgrad::{Tensor, grad};
 
 const SIZES: [usize; 4] = [100, 1_000, 10_000, 100_000];
 
-/// A kind of graph, and a function that makes one of about so many nodes.
+/// A kind of graph, and a function that makes one of about this many nodes.
 type Kind = (&'static str, fn(usize) -> Graph);
 
 const KINDS: [Kind; 11] = [

@@ -1,4 +1,4 @@
-//! A fused operation of one's own: layer normalisation with its pullback, against the composed one.
+//! A custom fused operation: layer normalisation with its pullback, against the composed one.
 //!
 //! The composed form is a dozen nodes. The fused one computes each row in two passes over plain memory, and states in its
 //! rule what the derivative simplifies to. The rule is written in tensors, so second derivatives need no second rule.

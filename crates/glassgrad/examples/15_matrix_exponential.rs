@@ -1,4 +1,4 @@
-//! The matrix exponential as an operation of one's own, whose derivative is itself.
+//! The matrix exponential as a custom operation, whose derivative is itself.
 //!
 //! The derivative of exp at a along e is the upper right block of exp [[a, e], [0, a]], and its adjoint is the same at
 //! aᵀ. So the rule is the operation on a matrix of twice the size, and that of the rule again: every order is there. The

@@ -1,4 +1,4 @@
-//! A layer of one's own: a gated linear unit with a residual, in a network of them.
+//! A custom layer: a gated linear unit with a residual, in a network of them.
 //!
 //! A layer is a structure of tensors and layers with `#[derive(Tree)]`, and a function. Its gradient, the state of its
 //! optimizer and what is saved have its type and its names; nothing is registered anywhere.

@@ -106,7 +106,7 @@ mod tests {
             let mut indices = NodeIndices::new();
             let mut map: HashMap<u64, usize> = HashMap::new();
             for k in 0..3000_u64 {
-                // Numbers that repeat, lie side by side, or far apart.
+                // Numbers that repeat, are contiguous, or far apart.
                 let number = [k / 2, k << 32, k * 1024, k * k + round][k as usize % 4];
                 assert_eq!(indices.insert(number, k as usize), !map.contains_key(&number));
                 map.entry(number).or_insert(k as usize);

@@ -443,7 +443,7 @@ fn transforms_keep_lengths_and_turn_back() {
 fn samples_have_their_distributions() {
     let key = Key::new(5);
     let count = 20_000;
-    // Six standard deviations of a mean of so many numbers that are 0 or 1.
+    // Six standard deviations of a mean of this many numbers that are 0 or 1.
     let bound = 6.0 * 0.5 / f64::from(count).sqrt();
     let size = count as usize;
     for probability in [0.0, 0.1, 0.5, 1.0] {

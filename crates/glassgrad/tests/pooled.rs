@@ -60,7 +60,7 @@ fn layers() -> Vec<Layer> {
         // Windows of pooling that overlap, and reach over the ends.
         ([4, 2, 5], [10, 10], [3, 3], config().padding(1), Pooling::new(3).stride(2).padding(1)),
         ([4, 2, 5], [10, 10], [1, 1], config(), Pooling::new([2, 3]).stride(1)),
-        // Rows that lie side by side, with places in front of positions; in the second they do not fit into a block.
+        // Rows that are contiguous, with places in front of positions; in the second they do not fit into a block.
         ([2, 2, 3], [20, 40], [1, 1], config(), Pooling::new(3).stride(2).padding(1)),
         ([1, 1, 2], [6, 300], [1, 1], config(), Pooling::new(3).stride(1)),
         ([0, 2, 4], [8, 8], [3, 3], config().padding(1), Pooling::new(2)),

@@ -76,7 +76,7 @@ fn rows_of_loops() {
     }
 }
 
-/// Batches, and rows, columns and sums over several axes: what lies side by side, what does not, and what is folded back.
+/// Batches, and rows, columns and sums over several axes: what is contiguous, what does not, and what is folded back.
 #[test]
 fn tiles() {
     // An interpreter takes minutes for each type.

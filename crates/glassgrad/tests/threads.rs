@@ -83,7 +83,7 @@ fn windows(dtype: DType) -> Vec<(&'static str, Tensor)> {
     ]
 }
 
-/// Products that are cut along columns, along rows, and into tiles up to a diagonal, whatever lies side by side.
+/// Products that are cut along columns, along rows, and into tiles up to a diagonal, whatever is contiguous.
 fn products(dtype: DType) -> Vec<(&'static str, Tensor)> {
     let known = |rows: usize, columns: usize, phase: f64| {
         Tensor::new(&numbers(rows * columns, phase), [rows, columns]).cast(dtype).detach().expect("numbers")
@@ -122,7 +122,7 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
 
 type Cases = fn(DType) -> Vec<(&'static str, Tensor)>;
 
-/// The bits of some cases on so many threads at a level.
+/// The bits of some cases on this many threads at a level.
 fn on(threads: usize, isa: Isa, cases: Cases, dtype: DType) -> Vec<(&'static str, Vec<u64>)> {
     let bits = || cases(dtype).iter().map(|(name, tensor)| (*name, bits(tensor))).collect();
     with_threads(threads, || with_isa(isa, bits))

@@ -9,7 +9,7 @@ use crate::rng::Key;
 use crate::shape::Shape;
 use crate::tree::Tree;
 
-/// Examples that can be stacked in batches. One that reads a file or makes its examples up is a type of one's own.
+/// Examples that can be stacked in batches. One that reads a file or makes its examples up is a custom type.
 ///
 /// ```
 /// use glassgrad::{Tensor, data::Dataset, error::Error};

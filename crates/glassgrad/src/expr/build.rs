@@ -74,7 +74,7 @@ impl Tensor {
         }
     }
 
-    /// A node of these inputs, or the failure of the first that failed.
+    /// A node of these inputs, or the error of the first that failed.
     #[track_caller]
     pub(crate) fn node(op: Op, inputs: &[&Tensor], shape: Shape, dtype: DType) -> Tensor {
         Tensor::node_at(op, inputs, shape, dtype, Location::caller())

@@ -613,7 +613,7 @@ impl Tensor {
         Tensor::einsum_as("diag", "ii->i", &[self])
     }
 
-    /// The failure of what is no square matrix.
+    /// The error for anything but a square matrix.
     #[track_caller]
     fn not_square(&self, operation: &str) -> Option<Tensor> {
         match self.shape()[..] {

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 /// ```
 /// use glassgrad::{Tensor, Tree, nn::{Cell, Layer, Recurrent}};
 ///
-/// /// A cell of one's own: sums that decay.
+/// /// A custom cell: sums that decay.
 /// #[derive(Tree)]
 /// struct Decay(Tensor);
 ///

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::expr::Tensor;
 
 impl Tensor {
-    /// This result of a composition under the name that the user called: the failure of an operand as it is, and any
+    /// This result of a composition under the name that the user called: the error of an operand as it is, and any
     /// other failure with that name, the operands of the call, and the caller's line.
     #[track_caller]
     pub(crate) fn composed_as(self, name: &str, operands: &[&Tensor]) -> Tensor {
@@ -24,7 +24,7 @@ impl Tensor {
         }
     }
 
-    /// The failure of operands that are not floating-point numbers.
+    /// The error for operands that are not floating-point numbers.
     #[track_caller]
     pub(crate) fn not_float(name: &str, operands: &[&Tensor]) -> Option<Tensor> {
         if let Some(failed) = operands.iter().find(|operand| operand.error().is_some()) {

@@ -48,7 +48,7 @@ pub use segment::Reduction;
 pub use sparse::SparseMatrix;
 pub use window::PerAxis;
 
-/// The name of an operation over so many axes: the first of the names is that over any number.
+/// The name of an operation over this many axes: the first of the names is that over any number.
 fn with_axes(names: [&'static str; 4], axes: usize) -> &'static str {
     names.get(axes).unwrap_or(&names[0])
 }

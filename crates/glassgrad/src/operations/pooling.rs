@@ -8,7 +8,7 @@ use crate::expr::{Axes, Tensor};
 use crate::shape::Shape;
 use crate::view::{View, Window};
 
-/// Windows that pool the last `N` axes. By default they lie side by side, without padding.
+/// Windows that pool the last `N` axes. By default they are contiguous, without padding.
 ///
 /// ```
 /// use glassgrad::operations::Pooling;
@@ -433,13 +433,13 @@ impl Tensor {
         if side_by_side(windows) {
             return Ok((self.cut(windows), numbered(&|number| first + 2 * number + 1)));
         }
-        // Positions along the last axis lie side by side: loops are long along them, and short along places.
+        // Positions along the last axis are contiguous: loops are long along them, and short along places.
         let (rank, last) = (self.rank(), self.rank() - 1);
         let order: Vec<usize> = (0..last).chain(rank..rank + windows.len()).chain([last]).collect();
         Ok((self.read(view.ordered(&order)), numbered(&|number| last + number)))
     }
 
-    /// What windows see that lie side by side on the last axes: each becomes two, of positions and of places. No two of them
+    /// What windows see that are contiguous on the last axes: each becomes two, of positions and of places. No two of them
     /// see the same place, so that they are other axes of the same elements, and so is the way back.
     #[track_caller]
     fn cut(&self, windows: &[Window]) -> Tensor {
@@ -554,7 +554,7 @@ impl Tensor {
 /// The most entries of the matrix of weights of one axis: 2 GiB in 64 bits.
 const LARGEST_ADAPTIVE: usize = 1 << 28;
 
-/// Whether windows lie side by side, without padding or gaps.
+/// Whether windows are contiguous, without padding or gaps.
 fn side_by_side(windows: &[Window]) -> bool {
     windows.iter().all(|window| window.stride == window.size && window.dilation == 1 && window.padding == (0, 0))
 }

@@ -163,7 +163,7 @@ impl Tensor {
         ones.reshape(shape)
     }
 
-    /// The failure of indices that are not one for each entry of the first axis.
+    /// The error for indices that are not one for each entry of the first axis.
     #[track_caller]
     fn segmented(&self, name: &str, segments: &Tensor) -> Option<Tensor> {
         if let Some(failed) = [self, segments].into_iter().find(|tensor| tensor.error().is_some()) {

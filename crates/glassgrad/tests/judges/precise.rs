@@ -162,7 +162,7 @@ impl Precise {
         self.ln() / LN_2
     }
 
-    /// The sine of this and so many quarter turns.
+    /// The sine of this and this many quarter turns.
     fn turned(self, quarters: i64) -> Precise {
         let n = (self.high / HALF_PI[0]).round();
         let r = HALF_PI.iter().fold(self, |rest, part| rest - exact_product(n, *part));

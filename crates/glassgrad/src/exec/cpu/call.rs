@@ -243,7 +243,7 @@ unsafe fn host_call(custom: &Custom, call: &Call, frame: &Frame<'_>, origin: Ori
 }
 
 /// A line of what a view makes: its elements from the first number to the second read something, the first of the whole
-/// line would read this place, and each next one so many places further.
+/// line would read this place, and each next one this many places further.
 struct Line {
     /// Where it begins among what the view makes.
     start: usize,
@@ -351,7 +351,7 @@ impl Lines {
 /// A number for each axis.
 type Few = SmallVec<[isize; 8]>;
 
-/// From this many elements on moving them is worth several threads, each part of about so many.
+/// From this many elements on moving them is worth several threads, each part of about this many.
 const PART: usize = 1 << 16;
 
 /// Whether the entries of a view along its first axis are apart from each other: each reads the entry at its own place.

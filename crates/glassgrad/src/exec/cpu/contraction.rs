@@ -281,7 +281,7 @@ unsafe fn usual<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame:
 
 /// A large product that is its own transpose.
 unsafe fn symmetric<E: Factor>(frame: &Frame<'_>, matrices: Matrices<E>) {
-    // Either way round it is the same; the elements of a row of the result lie side by side in one of them.
+    // Either way round it is the same; the elements of a row of the result are contiguous in one of them.
     let is_turned = matrices.columns.strides[2] != 1;
     let Matrices { a, b, c, rows, columns, inner, coefficient, .. } =
         if is_turned { matrices.transposed() } else { matrices };

@@ -12,9 +12,9 @@ use super::thread_pool;
 use super::tiles::{count, place};
 use crate::opt::program::{Contraction, ContractionAxis};
 
-/// A side of a product is cut into so many pieces, or more.
+/// A side of a product is cut into this many pieces, or more.
 pub(super) const PIECES: usize = 8;
-/// So many rows or columns are computed together: along the axis of the result whose elements lie side by side, and along the
+/// This many rows or columns are computed together: along the axis of the result whose elements are contiguous, and along the
 /// other.
 const TOGETHER: [usize; 2] = [64, 12];
 
@@ -97,7 +97,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// A side in at most so many pieces; `is_dense` tells whether the elements of the result lie side by side along it.
+    /// A side in at most this many pieces; `is_dense` tells whether the elements of the result are contiguous along it.
     pub(super) fn of(side: ContractionAxis, is_dense: bool, count: usize) -> Pieces {
         let together = TOGETHER[usize::from(!is_dense)];
         let groups = side.extent.div_ceil(together);

@@ -1,6 +1,6 @@
 //! Products of a matrix and a vector (GEMV).
 //!
-//! Every element of the matrix is read once, so that memory decides: lines are read as they lie. Where sums lie side by side,
+//! Every element of the matrix is read once, so that memory decides: lines are read as they lie. Where sums are contiguous,
 //! each result is a dot product, of four lines at a time; where lines do, multiples of one line after another are added up.
 //! Threads take lines. The order of all additions follows from sizes alone.
 #![allow(unsafe_code)]
@@ -139,7 +139,7 @@ impl<E: Factor> Vectors<E> {
         if FUSED { a.fused(b, sum) } else { a.times(b).plus(sum) }
     }
 
-    /// The results of some lines that lie side by side.
+    /// The results of some lines that are contiguous.
     #[inline(always)]
     unsafe fn side_by_side<const W: usize, const FUSED: bool>(&self, line: usize) {
         let mut sums = [E::default(); W];
@@ -158,7 +158,7 @@ impl<E: Factor> Vectors<E> {
         }
     }
 
-    /// The results of some lines whose sums lie side by side, as do the elements of the vector.
+    /// The results of some lines whose sums are contiguous, as do the elements of the vector.
     #[inline(always)]
     unsafe fn dot<const L: usize, const FUSED: bool>(&self, line: usize) {
         let mut lanes = [[E::default(); LANES]; L];

@@ -57,7 +57,7 @@ impl<E: Factor> Register<E> for Portable<E> {
     }
     #[inline(always)]
     unsafe fn load(at: *const E) -> Self {
-        // SAFETY: whoever calls this has eight numbers there.
+        // SAFETY: the caller has eight numbers there.
         Portable(unsafe { at.cast::<[E; 8]>().read_unaligned() })
     }
     #[inline(always)]
@@ -107,7 +107,7 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn splat(number: $Float) -> Self {
-                    // SAFETY: whoever calls this has the instructions, and the numbers where it says.
+                    // SAFETY: the caller has the instructions, and the numbers where it says.
                     unsafe { $splat(number) }
                 }
                 #[inline(always)]
@@ -248,7 +248,7 @@ pub(super) mod neon {
                     // SAFETY: as above.
                     let mut own = unsafe { Self::splat(0.0) };
                     for n in 0..$N {
-                        // SAFETY: as above, and whoever calls this has eight numbers there.
+                        // SAFETY: as above, and the caller has eight numbers there.
                         own.0[n] = unsafe { $load(at.wrapping_add(n * (8 / $N))) };
                     }
                     own

@@ -1,4 +1,4 @@
-//! Skinny products of matrices: a large matrix whose lines lie side by side, and a few vectors.
+//! Skinny products of matrices: a large matrix whose lines are contiguous, and a few vectors.
 //!
 //! Every element of the matrix serves so few sums that packing it would cost more than the product. It is read once, as it
 //! lies, four sums at a time, while the results of some lines stay in the first-level cache. Threads take lines. Every sum is
@@ -161,7 +161,7 @@ impl<E: Factor> Skinny<E> {
         for line in 0..count.min(PART) {
             let mut elements = [E::default(); T];
             for t in 0..T {
-                // SAFETY: as above: so many lines lie side by side from here on.
+                // SAFETY: as above: this many lines are contiguous from here on.
                 elements[t] = unsafe { *lines[t].add(line) };
             }
             for v in 0..V {

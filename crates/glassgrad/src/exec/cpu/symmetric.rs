@@ -28,7 +28,7 @@ pub(super) fn bytes(size: usize, element: usize) -> usize {
 }
 
 /// A product that is its own transpose: addresses, and the steps from row to row, column to column and sum to sum in them.
-/// The columns of the result lie side by side.
+/// The columns of the result are contiguous.
 pub(super) struct Symmetric<E> {
     pub(super) size: usize,
     pub(super) sums: usize,
@@ -149,7 +149,7 @@ impl<E: Factor> Packed<'_, E> {
             for k in 0..*depth {
                 let at = from.wrapping_offset(k as isize * along);
                 let line = if step == 1 && count == L {
-                    // SAFETY: the planner's strides stay inside the factor, and so many elements lie side by side.
+                    // SAFETY: the planner's strides stay inside the factor, and this many elements are contiguous.
                     unsafe { at.cast::<[E; L]>().read_unaligned() }
                 } else {
                     let mut line = [E::default(); L];

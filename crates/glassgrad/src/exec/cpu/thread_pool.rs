@@ -44,7 +44,7 @@ thread_local! {
     static LIMIT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Calls a function whose programs use so many threads, of which this one is the first.
+/// Calls a function whose programs use this many threads, of which this one is the first.
 ///
 /// ```
 /// use glassgrad::{Tensor, exec};
@@ -92,7 +92,7 @@ pub(crate) fn each_with<S>(count: usize, start: impl Fn() -> S + Sync, one: impl
     }
 }
 
-/// Does something with every part of some elements, each of so many but the last, and with its number.
+/// Does something with every part of some elements, each of this many but the last, and with its number.
 pub(crate) fn each_part<T: Send>(elements: &mut [T], length: usize, one: impl Fn(usize, &mut [T]) + Sync) {
     /// The address of the first element, which threads share.
     struct First<T>(*mut T);

@@ -52,7 +52,7 @@ const WORTH_TILES: usize = 1 << 14;
 /// The rows and the columns that a tile may have.
 const TILE_ROWS: [usize; 2] = [8, 16];
 const TILE_COLUMNS: [usize; 2] = [16, 64];
-/// The most tiles below each other that come before those beside them: so many that both what is read across and what is read
+/// The most tiles below each other that come before those beside them: this many that both what is read across and what is read
 /// along stays on few pages of memory.
 const TILES: [usize; 2] = [1, 16];
 

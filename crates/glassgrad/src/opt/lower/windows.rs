@@ -14,7 +14,7 @@ use crate::opt::graph::GraphNode;
 use crate::opt::program::{Instruction, Reduction};
 use crate::shape::InlineVec;
 
-/// So many windows are worth it, of which so many lie side by side.
+/// This many windows are worth it, of which this many are contiguous.
 const WORTH: usize = 1 << 12;
 const SIDE_BY_SIDE: usize = 8;
 /// An operand with fewer elements, such as a kernel, is near in any case.

@@ -80,7 +80,7 @@ pub(super) unsafe fn once(load: &Access, frame: &Frame<'_>, count: usize, to: *m
     }
 }
 
-/// Rows of at least so many elements are read one after another.
+/// Rows of at least this many elements are read one after another.
 const LONG: usize = 16;
 
 /// Reads short rows, as many neighbouring axes of them at once as a small table of places has room for; `false` if
@@ -184,7 +184,7 @@ unsafe fn transpose_4x4(from: *const f32, step: isize, to: *mut f32, columns: us
     _mm_storeu_ps(to.wrapping_add(3 * columns), _mm_movehl_ps(other_high, high));
 }
 
-/// The element so many places behind an address.
+/// The element this many places behind an address.
 #[inline(always)]
 unsafe fn element<E: Copy>(at: *mut E, place: isize) -> E {
     elements::<E>(at.wrapping_offset(place).cast(), 1)[0]

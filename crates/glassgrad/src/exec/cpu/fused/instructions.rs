@@ -11,7 +11,7 @@ use crate::expr::Logic;
 use crate::ops::{Operation, Relation};
 use crate::opt::program::{Instruction, Loop, Reduction, RowLayout};
 
-/// Runs one instruction over a block of so many elements, or rows, by the instructions of a level that this machine has.
+/// Runs one instruction over a block of this many elements, or rows, by the instructions of a level that this machine has.
 #[allow(clippy::too_many_arguments)]
 pub(super) unsafe fn execute(
     isa: Isa,
@@ -168,7 +168,7 @@ fn among_each_other<F: Copy>(from: &[F], to: &mut [F], rows: RowLayout, first: F
     parts_together(parts, to, outer, side_by_side, first, both);
 }
 
-/// Puts the parts of rows together of which so many lie side by side.
+/// Puts the parts of rows together of which this many are contiguous.
 #[inline(always)]
 fn parts_together<F: Copy>(
     parts: &[F],

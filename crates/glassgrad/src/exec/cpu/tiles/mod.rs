@@ -97,7 +97,7 @@ impl Composite {
     /// About how many steps the product takes: its vectors of multiplications, and what is packed and written.
     fn cost(&self) -> usize {
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
-        // Elements that lie side by side move together, and so do those that are transposed.
+        // Elements that are contiguous move together, and so do those that are transposed.
         let side_by_side = |axes: &Axes, operand: usize, least: usize| match axes.last() {
             Some(axis) if axis.strides[operand] == 1 => least + 16 / axis.extent.clamp(1, 16),
             _ => 16,

@@ -14,9 +14,9 @@ pub(super) const GROUP: usize = 8;
 pub(super) struct Places<const W: usize> {
     places: [isize; W],
     width: usize,
-    /// Whether there are `W` lines and all lie side by side.
+    /// Whether there are `W` lines and all are contiguous.
     whole: bool,
-    /// Which of up to three registers hold lines that lie side by side.
+    /// Which of up to three registers hold lines that are contiguous.
     registers: [bool; 3],
 }
 
@@ -44,7 +44,7 @@ impl<const W: usize> Places<W> {
         all
     }
 
-    /// How many lines from one on lie side by side and can be moved at once: 16, 8, 4, 2 or 1.
+    /// How many lines from one on are contiguous and can be moved at once: 16, 8, 4, 2 or 1.
     #[inline(always)]
     fn side_by_side(&self, line: usize) -> usize {
         let is_next = |next: usize| self.places[line + next] == self.places[line] + next as isize;
@@ -115,7 +115,7 @@ pub(super) unsafe fn pack<E: Factor, R: Register<E>, const W: usize>(
     }
 }
 
-/// Packs eight lines at any places: transposed where the elements of eight sums lie side by side.
+/// Packs eight lines at any places: transposed where the elements of eight sums are contiguous.
 ///
 /// # Safety
 ///
@@ -149,11 +149,11 @@ unsafe fn pack_eight<E: Factor, R: Register<E>, const W: usize>(starts: [*const 
     }
 }
 
-/// Packs some columns that lie side by side.
+/// Packs some columns that are contiguous.
 ///
 /// # Safety
 ///
-/// So many elements lie side by side at each of the places of sums, and there is a line for each sum.
+/// This many elements are contiguous at each of the places of sums, and there is a line for each sum.
 #[inline(always)]
 unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, inner: &[isize], to: *mut E) {
     for (k, step) in inner.iter().enumerate() {
@@ -165,7 +165,7 @@ unsafe fn pack_some<E: Factor, const C: usize, const W: usize>(from: *const E, i
     }
 }
 
-/// The sums of some packed rows, of which `S` lie side by side for each sum, over packed columns.
+/// The sums of some packed rows, of which `S` are contiguous for each sum, over packed columns.
 ///
 /// # Safety
 ///
@@ -266,7 +266,7 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
             }
             return;
         }
-        // Register by register where its columns lie side by side, and otherwise one by one.
+        // Register by register where its columns are contiguous, and otherwise one by one.
         for n in 0..N {
             let width = W / N;
             let first = n * width;

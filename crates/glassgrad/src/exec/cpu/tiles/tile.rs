@@ -13,7 +13,7 @@ use super::places::each_place;
 use super::{Composite, DEPTH};
 use crate::opt::memory::aligned;
 
-/// Where the sums of a tile go instead of the result: elements row by row, for so many columns.
+/// Where the sums of a tile go instead of the result: elements row by row, for this many columns.
 #[derive(Clone, Copy)]
 pub(super) struct Part<E> {
     pub(super) at: *mut E,

@@ -47,7 +47,7 @@ fn polynomial<const FUSED: bool, const N: usize>(coefficients: [f64; N], s: f64)
     sum
 }
 
-/// The sine of x and so many quarter turns.
+/// The sine of x and this many quarter turns.
 #[inline(always)]
 fn turned<const FUSED: bool, const S: usize, const C: usize>(
     x: f64,
