@@ -175,6 +175,7 @@ unsafe fn transpose_4x4(from: *const f32, step: isize, to: *mut f32, columns: us
     use std::arch::x86_64::{
         _mm_loadu_ps, _mm_movehl_ps, _mm_movelh_ps, _mm_storeu_ps, _mm_unpackhi_ps, _mm_unpacklo_ps,
     };
+    // SAFETY: four elements can be read at each of the four addresses.
     let [a, b, c, d] = [0, 1, 2, 3].map(|k| unsafe { _mm_loadu_ps(from.wrapping_offset(k * step)) });
     let (low, high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
     let (other_low, other_high) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
