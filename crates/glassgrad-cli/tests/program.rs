@@ -35,6 +35,40 @@ fn the_tables_of_the_seed_are_printed() {
     insta::assert_snapshot!(succeeds(&["grad", BAYDIN, "--at", "x1=2,x2=5", "--table", "--node", "v2"]));
 }
 
+/// All help texts, so that a changed one is read again.
+#[test]
+fn help_texts() {
+    let whole = succeeds(&["--help"]);
+    let listed = whole.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("commands");
+    let names: Vec<&str> = listed
+        .lines()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() >= 13, "{names:?}");
+    insta::assert_snapshot!("help", whole);
+    for name in names.iter().filter(|name| **name != "help") {
+        insta::assert_snapshot!(format!("help_{name}"), succeeds(&[name, "--help"]));
+    }
+}
+
+/// The texts of the studio's page, without its markup.
+#[test]
+fn texts_of_the_studio() {
+    let page = include_str!("../studio/index.html");
+    let mut text = String::new();
+    for piece in page.split('<').skip(1) {
+        let (tag, shown) = piece.split_once('>').expect("a tag");
+        let labels = ["aria-label=\"", "title=\"", "placeholder=\"", "alt=\""];
+        let attributes = labels.iter().filter_map(|label| Some(tag.split_once(label)?.1.split('"').next()?.trim()));
+        for line in attributes.chain([shown.trim()]).filter(|line| !line.is_empty()) {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
 #[test]
 fn a_second_output_is_left_out_of_the_reverse_sweep() {
     let program = "v4 = ln(x1) + x1*x2; v4 - sin(x2); v4*x1";

@@ -90,23 +90,23 @@ const isOn = () => run && ["running", "paused"].includes(run.latest.state?.phase
 
 function toggle() {
   if (!isOn()) return begin();
-  return run.order({ do: run.latest.state.phase === "running" ? "pause" : "go" });
+  return run.command({ do: run.latest.state.phase === "running" ? "pause" : "go" });
 }
 
 async function step() {
   if (!isOn()) await begin(true);
-  run?.order({ do: "go", steps: 1 });
+  run?.command({ do: "go", steps: 1 });
 }
 
 start.addEventListener("click", () => begin());
 byId("train-toggle").addEventListener("click", toggle);
 byId("train-step").addEventListener("click", step);
-byId("train-stop").addEventListener("click", () => run?.order({ do: "stop" }));
-speed.addEventListener("change", () => run?.order({ do: "pace", pace: speed.value === "" ? null : Number(speed.value) }));
+byId("train-stop").addEventListener("click", () => run?.command({ do: "stop" }));
+speed.addEventListener("change", () => run?.command({ do: "pace", pace: speed.value === "" ? null : Number(speed.value) }));
 rate.addEventListener("change", async () => {
   const value = Number(rate.value);
   if (rate.value.trim() === "" || !Number.isFinite(value)) return tellProblem(`Learning rate: expected a number, not “${rate.value}”`);
-  const answer = await run?.order({ do: "rate", rate: value });
+  const answer = await run?.command({ do: "rate", rate: value });
   tellProblem(answer?.error?.message);
 });
 byId("train-load").addEventListener("change", async (event) => {

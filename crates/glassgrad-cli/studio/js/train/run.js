@@ -37,12 +37,12 @@ export class Run {
     });
   }
 
-  order(command) {
+  command(command) {
     return post(`/api/runs/${this.id}/command`, command);
   }
 
   inspect(request) {
-    return ask(`/api/runs/${this.id}/inspect`, asked);
+    return ask(`/api/runs/${this.id}/inspect`, request);
   }
 
   leave() {
