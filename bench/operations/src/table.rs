@@ -90,7 +90,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn pointwise(rows: &mut Vec<Row>) {
     let pair = |size: usize| vec![x(&[size]), x(&[size])];
-    row!(rows, "add", Both, vec![pair(SMALL), pair(LARGE)], |x, y| x + y);
+    row!(rows, "add", Both, [pair(SMALL), pair(LARGE)], |x, y| x + y);
     row!(
         rows,
         "add",
@@ -106,13 +106,13 @@ fn pointwise(rows: &mut Vec<Row>) {
         |x, y| x + y
     );
     row!(rows, "add", Gradient, [[x(&[4096, 1024]), x(&[1024])]], |x, y| x + y);
-    row!(rows, "mul", Value, vec![pair(SMALL), pair(LARGE)], |x, y| x * y);
+    row!(rows, "mul", Value, [pair(SMALL), pair(LARGE)], |x, y| x * y);
     row!(rows, "mul", Both, [[matrix().laid_out(Transposed), matrix().laid_out(Transposed)]], |x, y| x * y);
     row!(rows, "div", Value, [[x(&[LARGE]), x(&[LARGE]).within(1.0, 2.0)]], |x, y| x / y);
     row!(rows, "multiply_add", Value, [[x(&[LARGE]), x(&[LARGE]), x(&[LARGE])]], |x, y, z| x * y + z);
-    row!(rows, "maximum", Both, vec![pair(LARGE)], |x, y| x.maximum(y));
-    row!(rows, "compare", Value, vec![pair(LARGE)], |x, y| x.gt(y));
-    row!(rows, "where", Both, vec![pair(LARGE)], |x, y| x.gt(0.5).choose(x, y));
+    row!(rows, "maximum", Both, [pair(LARGE)], |x, y| x.maximum(y));
+    row!(rows, "compare", Value, [pair(LARGE)], |x, y| x.gt(y));
+    row!(rows, "where", Both, [pair(LARGE)], |x, y| x.gt(0.5).choose(x, y));
     row!(rows, "relu", Both, vectors(-2.0, 2.0), |x| x.relu());
     row!(rows, "exp", Both, vectors(-2.0, 2.0), |x| x.exp());
     row!(rows, "exp", Value, [[matrix().laid_out(Transposed)], [matrix().laid_out(Strided)]], |x| x.exp());
@@ -173,7 +173,7 @@ fn scans(rows: &mut Vec<Row>) {
 
 fn products(rows: &mut Vec<Row>) {
     let square = |size: usize| vec![x(&[size, size]), x(&[size, size])];
-    row!(rows, "matmul", Both, vec![square(64), square(1024)], |x, y| x.matmul(y));
+    row!(rows, "matmul", Both, [square(64), square(1024)], |x, y| x.matmul(y));
     row!(
         rows,
         "matmul",

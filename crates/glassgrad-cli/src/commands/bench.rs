@@ -59,7 +59,7 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with_all = ["only", "repetitions", "json", "roofline"])]
     serve: bool,
 
-    /// How near the steps of each program come to the limits of this machine, and what keeps them from there
+    /// Roofline analysis: the time of each step beside the limits of this machine, and what bounds it
     #[arg(long)]
     roofline: bool,
 

@@ -21,7 +21,7 @@ pub(crate) struct Check {
     #[command(flatten)]
     question: Question,
 
-    /// The seed of the random directions
+    /// Random seed of the directions
     #[arg(long, default_value_t = 0)]
     seed: u64,
 

@@ -22,7 +22,7 @@ pub(crate) struct Derive {
     #[arg(allow_hyphen_values = true)]
     expression: String,
 
-    /// The symbol to differentiate by
+    /// Differentiate with respect to this symbol
     #[arg(long, value_name = "SYMBOL")]
     wrt: String,
 
@@ -38,7 +38,7 @@ pub(crate) struct Derive {
     #[arg(long, value_name = "SYMBOL=SIZES")]
     shape: Vec<String>,
 
-    /// The most memory that may be materialised, for example 500MB
+    /// Memory limit of materialised values, for example 500MB
     #[arg(long, default_value = "1GB", value_parser = bytes)]
     limit: u128,
 

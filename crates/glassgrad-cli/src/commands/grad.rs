@@ -19,7 +19,7 @@ pub(crate) struct Grad {
     #[command(flatten)]
     question: Question,
 
-    /// The mode that computes the gradient
+    /// Mode of differentiation
     #[arg(long, value_enum, default_value_t = Mode::Reverse)]
     mode: Mode,
 
@@ -27,23 +27,23 @@ pub(crate) struct Grad {
     #[arg(long, value_name = "NAMES")]
     wrt: Option<String>,
 
-    /// All derivatives up to this order, with respect to one variable
+    /// Compute all derivatives up to this order, with respect to one variable
     #[arg(long, value_name = "N")]
     order: Option<usize>,
 
-    /// The matrix of second derivatives
+    /// Compute the Hessian matrix
     #[arg(long)]
     hessian: bool,
 
-    /// Show the work: both traces, the sets that they cover, and their orders
+    /// Show the evaluation traces of both sweeps, the nodes that they reach, and their orders
     #[arg(long)]
     table: bool,
 
-    /// Show all members of one node, for example v2
+    /// Show all fields of one node, for example v2
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 
-    /// With several results, the one to look at, counted from 1
+    /// With several results, the one to differentiate, counted from 1
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     output: usize,
 

@@ -16,7 +16,7 @@ pub(crate) struct Graph {
     #[command(flatten)]
     question: Question,
 
-    /// The form of the graph; taken from the ending of the file if there is one
+    /// Output format; by default from the extension of the file
     #[arg(long, value_enum)]
     format: Option<Format>,
 

@@ -18,7 +18,7 @@ const LONGEST_LINE: usize = 2000;
 #[serde(deny_unknown_fields)]
 pub(in crate::studio) struct MatrixRequest {
     expression: String,
-    /// The symbol to differentiate by.
+    /// Differentiate with respect to this symbol.
     wrt: String,
     #[serde(default = "first")]
     order: usize,
