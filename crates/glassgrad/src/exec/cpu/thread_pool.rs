@@ -1,11 +1,11 @@
-//! Work for several threads, in which whoever has it takes part.
+//! A lazily started thread pool with eight task slots, in which the calling thread takes part.
 //!
-//! A loop of half a millisecond is worth a second thread, but not worth waiting for one. So who has the work begins at
-//! once, helpers take what is left when they come, and only those that are still at it are waited for. Helpers stay awake for a
-//! while after work: to wake a thread that sleeps takes as long as many a loop, and on a virtual machine with an idle
-//! processor longer. Awake they let everyone else have the processor first.
+//! A loop of half a millisecond is worth a second thread, but not worth waiting for one. The caller therefore starts at once,
+//! workers take the iterations that are left when they arrive, and only those that are still running are joined. Workers spin for a
+//! while after a task: waking a blocked thread takes as long as many a loop, and longer on a virtual machine with an idle
+//! processor. While they spin they yield to other threads.
 //!
-//! What is done never depends on how many come.
+//! Results do not depend on the number of workers that join.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -15,25 +15,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a helper looks for more work before it sleeps.
-const AWAKE: Duration = Duration::from_millis(2);
-/// How long of this it keeps its processor, and how long one waits for helpers before others may have it.
-const EAGER: Duration = Duration::from_micros(50);
-/// The most helpers that there ever are.
-const MOST_HELPERS: usize = 255;
-/// The most that have work for helpers at the same time; whoever comes then works alone.
-const MOST_OFFERS: usize = 8;
+/// How long a worker spins for another task before it blocks.
+const SPIN: Duration = Duration::from_millis(2);
+/// How long of this it spins without yielding; also how long the caller does before it yields while it joins workers.
+const SPIN_WITHOUT_YIELD: Duration = Duration::from_micros(50);
+/// The largest number of workers.
+const MAX_WORKERS: usize = 255;
+/// The task slots. A caller that finds none free runs its task alone.
+const MAX_TASKS: usize = 8;
 
-/// How many threads a program that is started here uses: as many as this process has processors, the number in the
-/// environment variable `GLASSGRAD_THREADS`, or what [`with_threads`] says. Results do not depend on it.
+/// The number of threads that programs started on this thread use: the available parallelism of the process, the
+/// environment variable `GLASSGRAD_THREADS`, or the number given to [`with_threads`]. Results do not depend on it.
 ///
 /// ```
 /// assert!(glassgrad::exec::threads() >= 1);
 /// ```
 pub fn threads() -> usize {
     static ALL: LazyLock<usize> = LazyLock::new(|| {
-        let asked = std::env::var("GLASSGRAD_THREADS").ok().and_then(|number| number.trim().parse().ok());
-        asked
+        let requested = std::env::var("GLASSGRAD_THREADS").ok().and_then(|number| number.trim().parse().ok());
+        requested
             .filter(|number| *number > 0)
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     });
@@ -52,7 +52,7 @@ thread_local! {
 /// assert_eq!(alone.unwrap(), 1e6);
 /// ```
 pub fn with_threads<R>(count: usize, function: impl FnOnce() -> R) -> R {
-    /// Gives the former number back, also if the function panics.
+    /// Restores the previous number, also on a panic.
     struct Restore(Option<usize>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -70,7 +70,7 @@ pub(crate) fn each(count: usize, one: impl Fn(usize) + Sync) {
 
 /// [`each`] with a state, such as working memory, that each participating thread initialises once.
 pub(crate) fn each_with<S>(count: usize, start: impl Fn() -> S + Sync, one: impl Fn(&mut S, usize) + Sync) {
-    let helpers = threads().min(count).saturating_sub(1).min(MOST_HELPERS);
+    let helpers = threads().min(count).saturating_sub(1).min(MAX_WORKERS);
     if helpers == 0 {
         let mut state = start();
         return (0..count).for_each(|index| one(&mut state, index));
@@ -86,13 +86,13 @@ pub(crate) fn each_with<S>(count: usize, start: impl Fn() -> S + Sync, one: impl
             one(state.get_or_insert_with(&start), index);
         }
     };
-    match OFFERS.iter().find(|offer| offer.claim()) {
-        Some(offer) => offer.work(helpers, &take),
+    match SLOTS.iter().find(|slot| slot.claim()) {
+        Some(slot) => slot.work(helpers, &take),
         None => take(),
     }
 }
 
-/// Does something with every part of some elements, each of this many but the last, and with its number.
+/// Calls a function with every chunk of `length` elements (the last may be shorter) and its number.
 pub(crate) fn each_part<T: Send>(elements: &mut [T], length: usize, one: impl Fn(usize, &mut [T]) + Sync) {
     /// The address of the first element, which threads share.
     struct First<T>(*mut T);
@@ -107,53 +107,54 @@ pub(crate) fn each_part<T: Send>(elements: &mut [T], length: usize, one: impl Fn
     let first = First(elements.as_mut_ptr());
     each(count.div_ceil(length), |number| {
         let begin = number * length;
-        // SAFETY: this part lies inside of the elements, which nobody else has meanwhile, and every number comes once.
+        // SAFETY: the chunk lies inside of the elements, which are borrowed mutably, and every number comes once.
         let part = unsafe { std::slice::from_raw_parts_mut(first.address().add(begin), length.min(count - begin)) };
         one(number, part);
     });
 }
 
-/// A task that helpers may join.
-struct Offer {
-    /// Whether it belongs to someone.
+/// A slot for a task that workers may join.
+struct TaskSlot {
+    /// Whether a caller has claimed it.
     claimed: AtomicBool,
-    /// How many helpers are inside, and, above [`SEAT`], how many more may come. Those inside may look at the task.
+    /// The number of workers running the task, and, in units of [`PERMIT`], how many more may join. Only running workers read the
+    /// task.
     state: AtomicU32,
     task: UnsafeCell<Option<&'static (dyn Fn() + Sync)>>,
-    /// What a helper panicked with.
+    /// The panic payload of a worker.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// A place in an offer for one more helper.
-const SEAT: u32 = 1 << 16;
+/// The permission for one more worker to join.
+const PERMIT: u32 = 1 << 16;
 
-// SAFETY: the task is written by whoever claimed the offer while there is neither a seat nor anyone inside, and read by those
-// inside.
-unsafe impl Sync for Offer {}
+// SAFETY: the task is written by the caller that claimed the slot, while there is neither a permit nor a running worker, and read by
+// running workers.
+unsafe impl Sync for TaskSlot {}
 
-static OFFERS: [Offer; MOST_OFFERS] = [const {
-    Offer {
+static SLOTS: [TaskSlot; MAX_TASKS] = [const {
+    TaskSlot {
         claimed: AtomicBool::new(false),
         state: AtomicU32::new(0),
         task: UnsafeCell::new(None),
         panic: Mutex::new(None),
     }
-}; MOST_OFFERS];
+}; MAX_TASKS];
 
-impl Offer {
+impl TaskSlot {
     fn claim(&self) -> bool {
         !self.claimed.load(Ordering::Relaxed) && !self.claimed.swap(true, Ordering::Acquire)
     }
 
-    /// Does a claimed task here, and on as many helpers as come, up to a number.
+    /// Runs the task of a claimed slot on this thread and on up to `helpers` workers, and joins them.
     fn work(&self, helpers: usize, task: &(dyn Fn() + Sync)) {
-        // SAFETY: the longer life is a pretence. Only helpers inside look at the task, and below all of them are waited for, after
-        // nobody can come any more, even if the task panics. Nobody is inside yet, so nobody reads while this is written.
+        // SAFETY: the lifetime is erased. Only running workers read the task, and all of them are joined below, after the permits are
+        // revoked, even if the task panics. No worker is running yet, so that nothing reads during the write.
         unsafe { *self.task.get() = Some(std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(task)) };
-        self.state.store(helpers as u32 * SEAT, Ordering::Release);
-        call(helpers);
+        self.state.store(helpers as u32 * PERMIT, Ordering::Release);
+        publish(helpers);
         let own = catch_unwind(AssertUnwindSafe(task));
-        self.state.fetch_and(SEAT - 1, Ordering::Relaxed);
+        self.state.fetch_and(PERMIT - 1, Ordering::Relaxed);
         wait_until(Duration::MAX, || self.state.load(Ordering::Acquire) == 0);
         let panic = locked(&self.panic).take().or(own.err());
         self.claimed.store(false, Ordering::Release);
@@ -162,15 +163,15 @@ impl Offer {
         }
     }
 
-    /// Joins the task if there is a seat, and tells whether there was one.
+    /// Joins the task if there is a permit; returns whether there was one.
     fn join(&self) -> bool {
-        let seated = |state: u32| state.checked_sub(SEAT).map(|state| state + 1);
-        if self.state.load(Ordering::Relaxed) < SEAT
-            || self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, seated).is_err()
+        let joined = |state: u32| state.checked_sub(PERMIT).map(|state| state + 1);
+        if self.state.load(Ordering::Relaxed) < PERMIT
+            || self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, joined).is_err()
         {
             return false;
         }
-        // SAFETY: this helper is inside.
+        // SAFETY: this worker is counted as running.
         if let Some(task) = unsafe { *self.task.get() }
             && let Err(panic) = catch_unwind(AssertUnwindSafe(task))
         {
@@ -181,69 +182,69 @@ impl Offer {
     }
 }
 
-/// Grows with every offer: helpers look again when it does.
-static OFFERED: AtomicUsize = AtomicUsize::new(0);
-/// How many helpers there are, and how many of them sleep.
-static HIRED: AtomicUsize = AtomicUsize::new(0);
-static SLEEPING: AtomicUsize = AtomicUsize::new(0);
-/// Held to hire, to fall asleep and to wake up.
-static DOOR: Mutex<()> = Mutex::new(());
-static BELL: Condvar = Condvar::new();
+/// The generation: incremented for every task, so that workers look for it.
+static GENERATION: AtomicUsize = AtomicUsize::new(0);
+/// The number of workers, and how many of them block on the condition variable.
+static WORKERS: AtomicUsize = AtomicUsize::new(0);
+static BLOCKED: AtomicUsize = AtomicUsize::new(0);
+/// Held to spawn workers, and to block and notify.
+static LOCK: Mutex<()> = Mutex::new(());
+static TASKS: Condvar = Condvar::new();
 
-/// Tells helpers that there is an offer, hires those that are not there yet, and wakes as many as are needed.
-fn call(helpers: usize) {
-    OFFERED.fetch_add(1, Ordering::SeqCst);
-    if HIRED.load(Ordering::Relaxed) < helpers {
-        hire(helpers);
+/// Publishes a task: spawns missing workers, and notifies as many as are needed.
+fn publish(helpers: usize) {
+    GENERATION.fetch_add(1, Ordering::SeqCst);
+    if WORKERS.load(Ordering::Relaxed) < helpers {
+        spawn_workers(helpers);
     }
-    // A helper counts itself as sleeping before it looks at `OFFERED` for the last time, so that one of the two is seen.
-    let sleeping = SLEEPING.load(Ordering::SeqCst);
-    let awake = HIRED.load(Ordering::Relaxed).saturating_sub(sleeping);
-    if sleeping > 0 && awake < helpers {
-        let _door = locked(&DOOR);
-        (awake..helpers).for_each(|_| BELL.notify_one());
+    // A worker counts itself as blocked before it reads `GENERATION` for the last time, so that one of the two is seen.
+    let blocked = BLOCKED.load(Ordering::SeqCst);
+    let awake = WORKERS.load(Ordering::Relaxed).saturating_sub(blocked);
+    if blocked > 0 && awake < helpers {
+        let _lock = locked(&LOCK);
+        (awake..helpers).for_each(|_| TASKS.notify_one());
     }
 }
 
-fn hire(helpers: usize) {
-    let _door = locked(&DOOR);
-    for number in HIRED.load(Ordering::Relaxed)..helpers {
-        let helper = std::thread::Builder::new().name(format!("glassgrad {}", number + 1));
-        // A system without threads, or with too many already, has fewer helpers.
-        if helper.spawn(help).is_err() {
+fn spawn_workers(helpers: usize) {
+    let _lock = locked(&LOCK);
+    for number in WORKERS.load(Ordering::Relaxed)..helpers {
+        let thread = std::thread::Builder::new().name(format!("glassgrad {}", number + 1));
+        // Where no more threads can be spawned, there are fewer workers.
+        if thread.spawn(worker).is_err() {
             break;
         }
-        HIRED.fetch_add(1, Ordering::Relaxed);
+        WORKERS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// The life of a helper.
-fn help() {
-    // What a task does on several threads is done by this one alone.
+/// The loop of a worker.
+fn worker() {
+    // Nested parallelism is sequential.
     LIMIT.set(Some(1));
     loop {
-        let known = OFFERED.load(Ordering::SeqCst);
-        let joined = OFFERS.iter().filter(|offer| offer.join()).count() > 0;
-        let is_new = || OFFERED.load(Ordering::SeqCst) != known;
-        if joined || wait_until(AWAKE, is_new) {
+        let known = GENERATION.load(Ordering::SeqCst);
+        let joined = SLOTS.iter().filter(|slot| slot.join()).count() > 0;
+        let is_new = || GENERATION.load(Ordering::SeqCst) != known;
+        if joined || wait_until(SPIN, is_new) {
             continue;
         }
-        let mut door = locked(&DOOR);
-        SLEEPING.fetch_add(1, Ordering::SeqCst);
+        let mut lock = locked(&LOCK);
+        BLOCKED.fetch_add(1, Ordering::SeqCst);
         while !is_new() {
-            door = BELL.wait(door).unwrap_or_else(PoisonError::into_inner);
+            lock = TASKS.wait(lock).unwrap_or_else(PoisonError::into_inner);
         }
-        SLEEPING.fetch_sub(1, Ordering::SeqCst);
+        BLOCKED.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Waits until something is so, awake, for at most some time; tells whether it came to be.
-fn wait_until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
-    const LOOKS: usize = 32;
+/// Spins until a condition holds, for at most `limit`; returns whether it holds.
+fn wait_until(limit: Duration, condition: impl Fn() -> bool) -> bool {
+    const SPINS: usize = 32;
     let mut begin = None;
     loop {
-        for _ in 0..LOOKS {
-            if is_so() {
+        for _ in 0..SPINS {
+            if condition() {
                 return true;
             }
             std::hint::spin_loop();
@@ -252,7 +253,7 @@ fn wait_until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
         if waited > limit {
             return false;
         }
-        if waited > EAGER {
+        if waited > SPIN_WITHOUT_YIELD {
             std::thread::yield_now();
         }
     }
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn many_have_work_at_the_same_time() {
         std::thread::scope(|scope| {
-            for worker in 0..2 * MOST_OFFERS {
+            for worker in 0..2 * MAX_TASKS {
                 scope.spawn(move || {
                     for round in 0..60 {
                         let sum = AtomicUsize::new(0);
@@ -298,7 +299,7 @@ mod tests {
                         });
                         assert_eq!(sum.into_inner(), 59 * 60 / 2);
                         if (round + worker) % 20 == 0 {
-                            std::thread::sleep(2 * AWAKE);
+                            std::thread::sleep(2 * SPIN);
                         }
                     }
                 });
@@ -330,7 +331,7 @@ mod tests {
             locked(&seen).len()
         };
         assert_eq!(both(), 2);
-        std::thread::sleep(5 * AWAKE);
+        std::thread::sleep(5 * SPIN);
         assert_eq!(both(), 2);
     }
 }
