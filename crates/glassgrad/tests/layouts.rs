@@ -99,7 +99,7 @@ fn weight_gradients_of_layers() {
     assert_products_alone(&gradient, 8);
 }
 
-/// This many products, loops that compute something, and nothing else.
+/// Asserts that a program consists of `count` products and fused loops, without data movement.
 fn assert_products_alone(tensors: &[Tensor], count: usize) {
     let program = program(&tensors.iter().collect::<Vec<_>>());
     let [_, products, others] = kinds(&program);

@@ -63,7 +63,7 @@ fn a_step_takes_little_more_than_what_it_must_hold() {
             losses.push(step.update(&mut state, &data).unwrap().item().unwrap());
         }
     });
-    // Buffers that are let go of are kept for others, so what the state holds is counted by its leaves.
+    // Released buffers are recycled, so that the memory of the state is counted by its leaves.
     let size = |leaf: &Tensor| leaf.shape().elements() * leaf.dtype().bytes();
     let held: usize = state.flatten().iter().map(size).sum();
     drop(state);

@@ -45,36 +45,31 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
 
 // ------------------------------------------------------------------ conversions
 
+/// Every value of a 16-bit type, widened and narrowed through `f32` and `f64`, at an ISA level.
+macro_rules! assert_round_trip {
+    ($Half:ty, $dtype:expr, $level:expr) => {
+        let all: Vec<$Half> = (0..=u16::MAX).map(<$Half>::from_bits).collect();
+        let x = Tensor::from(&all[..]);
+        let wide = x.cast(DType::F32).to_vec::<f32>().unwrap();
+        let back = x.cast(DType::F64).cast($dtype).to_vec::<$Half>().unwrap();
+        let through = Tensor::from(wide.clone()).cast($dtype).to_vec::<$Half>().unwrap();
+        for (k, own) in all.iter().enumerate() {
+            if own.is_nan() {
+                assert!(wide[k].is_nan() && back[k].is_nan() && through[k].is_nan(), "{k:#06x} at {:?}", $level);
+            } else {
+                let found = (wide[k].to_bits(), back[k].to_bits(), through[k].to_bits());
+                assert_eq!(found, (own.to_f32().to_bits(), own.to_bits(), own.to_bits()), "{k:#06x} at {:?}", $level);
+            }
+        }
+    };
+}
+
 #[test]
 fn every_number_of_16_bits_converts_exactly_and_back_at_every_level() {
     for level in Isa::here() {
         with_isa(level, || {
-            let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
-            let x = Tensor::from(&all[..]);
-            let wide = x.cast(DType::F32).to_vec::<f32>().unwrap();
-            let back = x.cast(DType::F64).cast(DType::F16).to_vec::<f16>().unwrap();
-            let through = Tensor::from(wide.clone()).cast(DType::F16).to_vec::<f16>().unwrap();
-            for (k, own) in all.iter().enumerate() {
-                if own.is_nan() {
-                    assert!(wide[k].is_nan() && back[k].is_nan() && through[k].is_nan(), "{k:#06x} at {level:?}");
-                } else {
-                    let found = (wide[k].to_bits(), back[k].to_bits(), through[k].to_bits());
-                    assert_eq!(found, (own.to_f32().to_bits(), own.to_bits(), own.to_bits()), "{k:#06x} at {level:?}");
-                }
-            }
-            let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
-            let x = Tensor::from(&all[..]);
-            let wide = x.cast(DType::F32).to_vec::<f32>().unwrap();
-            let back = x.cast(DType::F64).cast(DType::BF16).to_vec::<bf16>().unwrap();
-            let through = Tensor::from(wide.clone()).cast(DType::BF16).to_vec::<bf16>().unwrap();
-            for (k, own) in all.iter().enumerate() {
-                if own.is_nan() {
-                    assert!(wide[k].is_nan() && back[k].is_nan() && through[k].is_nan(), "{k:#06x} at {level:?}");
-                } else {
-                    let found = (wide[k].to_bits(), back[k].to_bits(), through[k].to_bits());
-                    assert_eq!(found, (own.to_f32().to_bits(), own.to_bits(), own.to_bits()), "{k:#06x} at {level:?}");
-                }
-            }
+            assert_round_trip!(f16, DType::F16, level);
+            assert_round_trip!(bf16, DType::BF16, level);
         });
     }
 }

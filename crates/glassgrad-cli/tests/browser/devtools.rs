@@ -129,7 +129,7 @@ impl Browser {
         }
     }
 
-    /// Opens an address in a window this many pixels wide, by day or by night.
+    /// Opens an address in a window of this width in pixels, in the light or the dark color scheme.
     pub(crate) fn visit(&mut self, address: &str, width: u32, scheme: &str) -> Visit {
         let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", metrics);

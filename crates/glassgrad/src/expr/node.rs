@@ -211,7 +211,7 @@ pub(crate) struct Node {
     /// Whether the value depends on an argument of a function that is being transformed, also where no derivative passes.
     pub(crate) has_placeholder: bool,
     value: OnceLock<Array>,
-    /// What it is made from, until it is let go of, which happens only after the value is known.
+    /// The inputs, until they are released, which happens only after the value is known.
     inputs: Mutex<Inputs>,
 }
 
@@ -342,7 +342,7 @@ impl Node {
     }
 }
 
-/// A chain of a million nodes must not recurse when it goes: inputs are let go of one by one.
+/// Dropping a chain of a million nodes must not recurse: inputs are released in a loop.
 impl Drop for Node {
     fn drop(&mut self) {
         fn owned(node: &mut Node) -> &mut Inputs {
@@ -509,7 +509,7 @@ impl Tensor {
     }
 
     /// The tensors that this one is made from; for an output of an operation with several, the inputs of that operation. A
-    /// tensor that was computed and has no variable behind it has let go of them.
+    /// tensor that was evaluated and depends on no variable has released them.
     ///
     /// ```
     /// use glassgrad::Tensor;

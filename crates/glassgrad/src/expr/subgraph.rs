@@ -356,7 +356,7 @@ impl MultiNode {
 
 impl Tensor {
     /// The operation that this tensor is an output of, if it has several outputs. A tensor that was computed and has
-    /// no variable behind it has let go of it.
+    /// depends on no variable has released it.
     ///
     /// ```
     /// use glassgrad::{Tensor, checkpoint};

@@ -26,11 +26,9 @@ pub struct Capabilities {
     pub joined_streams: usize,
     /// The most elements over which a loop can reduce rows and go on with what it found.
     pub row_elements: usize,
-    /// Whether loops that read something transposed run in tiles: where caches serve one element after another, not many
-    /// threads at once.
+    /// Whether loops over transposed operands are tiled for the cache.
     pub tiles: bool,
-    /// The most elements of overlapping windows that a loop over the windows reduces by an instruction each, instead of a loop
-    /// over the elements of all windows.
+    /// The largest number of elements of an overlapping window whose reduction is unrolled.
     pub unrolled_windows: usize,
     /// When a contraction can have an epilogue; `None` if never.
     pub epilogue: Option<EpilogueLimits>,

@@ -63,7 +63,7 @@ pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> 
     done.map_err(|error| error.at(origin(call.source)))
 }
 
-/// Calls that move elements, of which nothing but the size matters and that zero has the default bits.
+/// Calls that only move elements, by element size; the bits of zero are those of the default.
 unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
     let (access, shape) = &call.output;
     let output = elements_mut::<E>(frame.at(access, 0), shape.elements());
@@ -242,17 +242,17 @@ unsafe fn host_call(custom: &Custom, call: &Call, frame: &Frame<'_>, origin: Ori
     Ok(())
 }
 
-/// A line of what a view makes: its elements from the first number to the second read something, the first of the whole
-/// line would read this place, and each next one this many places further.
+/// A line of the output of a view: the elements in the range `inside` read the input, at `place` for the first element of the line and
+/// with stride `step`; the others are padding.
 struct Line {
-    /// Where it begins among what the view makes.
+    /// The offset of its first element in the output.
     start: usize,
     inside: [usize; 2],
     place: isize,
     step: isize,
 }
 
-/// How the lines of a view lie among what it makes: along one axis, this many elements, so far apart.
+/// The lines of the output of a view: along `axis`, with `length` elements at a stride of `apart`.
 struct Lines {
     axis: usize,
     length: usize,
@@ -351,7 +351,7 @@ impl Lines {
 /// A number for each axis.
 type Few = SmallVec<[isize; 8]>;
 
-/// From this many elements on moving them is worth several threads, each part of about this many.
+/// Data movement of more elements runs on several threads, in chunks of about this size.
 const PART: usize = 1 << 16;
 
 /// Whether the entries of a view along its first axis are apart from each other: each reads the entry at its own place.

@@ -163,7 +163,7 @@ fn every_axis(product: &Contraction) -> impl Iterator<Item = &ContractionAxis> {
     batch.iter().chain(sums).chain([rows, columns, inner])
 }
 
-/// The element this many places behind an address.
+/// The element at an offset from an address.
 #[inline(always)]
 unsafe fn read<E: Factor>(at: *const E, place: isize) -> E {
     elements::<E>(at.wrapping_offset(place).cast(), 1)[0]

@@ -1,8 +1,7 @@
 //! Skinny products of matrices: a large matrix whose lines are contiguous, and a few vectors.
 //!
-//! Every element of the matrix serves so few sums that packing it would cost more than the product. It is read once, as it
-//! lies, four sums at a time, while the results of some lines stay in the first-level cache. Threads take lines. Every sum is
-//! in the order of its terms.
+//! Each element of the matrix is used by so few sums that packing would cost more than the product. The matrix is read once, in place, four
+//! terms at a time, while the results of a chunk of lines stay in the L1 cache. Threads take chunks of lines. Terms are added in order.
 #![allow(unsafe_code)]
 // Loops over lanes run by number: they must vanish into vectors.
 #![allow(clippy::needless_range_loop)]
@@ -13,13 +12,13 @@ use super::isa::Isa;
 use super::thread_pool;
 use crate::opt::program::{Contraction, ContractionAxis};
 
-/// The most vectors.
+/// The largest number of vectors.
 const MOST: usize = 8;
-/// The lines that a thread takes at a time, whose results stay in the first-level cache.
+/// The lines of a chunk, whose results stay in the L1 cache.
 const PART: usize = 512;
 /// The terms of a sum that are added up together.
 const TERMS: usize = 4;
-/// Fewer multiplications are done before packing begins to cost.
+/// Below this number of multiplications the cost of packing does not matter.
 const WORTH: usize = 1 << 17;
 
 /// The matrix, the vectors and the result, with the steps between lines or vectors and between sums.
@@ -35,7 +34,7 @@ struct Skinny<E> {
     sums: usize,
     coefficient: E,
 }
-// SAFETY: threads read factors that nobody writes meanwhile, and write to lines of their own.
+// SAFETY: no thread writes to the factors, and each thread writes to its own lines.
 unsafe impl<E> Sync for Skinny<E> {}
 
 /// The axes along the vectors and along the lines, and the number of the factor that is the matrix.
@@ -46,7 +45,7 @@ fn sides(product: &Contraction) -> (ContractionAxis, ContractionAxis, usize) {
     }
 }
 
-/// Whether this kernel computes a product.
+/// Whether this kernel supports a product.
 pub(super) fn is_for(product: &Contraction) -> bool {
     let (vectors, lines, matrix) = sides(product);
     let is_one = product.batch.is_empty() && product.sums.is_empty() && !product.accumulates && !product.symmetric;

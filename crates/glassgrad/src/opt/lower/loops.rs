@@ -1,4 +1,4 @@
-//! Fused loops with as few axes as possible, and in tiles where they read something transposed.
+//! Axes of fused loops: merged where possible, and tiled for transposed operands.
 
 use crate::opt::Capabilities;
 use crate::opt::program::{Access, Instruction, Loop};
@@ -47,24 +47,24 @@ pub(super) fn collapsed(mut fused: Loop) -> Loop {
     fused
 }
 
-/// A loop over fewer elements reads and writes nothing but caches.
+/// Loops over fewer elements fit into the cache.
 const WORTH_TILES: usize = 1 << 14;
-/// The rows and the columns that a tile may have.
+/// The least and the largest number of rows and of columns of a tile.
 const TILE_ROWS: [usize; 2] = [8, 16];
 const TILE_COLUMNS: [usize; 2] = [16, 64];
-/// The most tiles below each other that come before those beside them: this many that both what is read across and what is read
-/// along stays on few pages of memory.
+/// The number of vertically adjacent tiles that run before the next column of tiles, which bounds the memory pages that both
+/// operands touch.
 const TILES: [usize; 2] = [1, 16];
 
-/// The same loop in tiles, if something that it reads or writes lies along another axis than the last one: a line of the cache
-/// then serves all rows of a tile, while row by row it would be evicted before the next row needs it.
+/// The tiled loop, if an access is contiguous along another axis than the last one: a cache line then serves all rows of a tile,
+/// whereas row by row it would be evicted before the next row reads it.
 pub(super) fn tiled(mut fused: Loop, target: &Capabilities) -> Loop {
     let last = match fused.extents.len() {
         count @ 2.. if target.tiles && count + 3 <= target.axes => count - 1,
         _ => return fused,
     };
     let total = fused.extents.iter().fold(1, |total: usize, extent| total.saturating_mul(*extent));
-    // Where elements are put together, the order of the axes is the order of the sums.
+    // The order of the axes is the order of additions in a reduction, which must not change.
     let is_plain = fused.along_rows.is_empty() && fused.stores.iter().all(|store| store.reduction.is_none());
     if total < WORTH_TILES || !is_plain {
         return fused;

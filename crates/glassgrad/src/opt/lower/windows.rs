@@ -1,9 +1,7 @@
-//! Reductions of small windows that overlap: the sums of depthwise convolutions and average pooling, the largest elements of
-//! max pooling.
+//! Unrolled reductions over small overlapping windows: depthwise convolution, average pooling, max pooling.
 //!
-//! A loop over the elements of all windows gathers each element as often as windows see it, a few at a time. Here the loop
-//! runs over the windows: each element of a window is a load of its own, along rows of neighbouring windows, and one
-//! instruction reduces it.
+//! A loop over the elements of all windows gathers each input element once per window that contains it. Here the loop runs over the
+//! windows: each element of a window is a separate load, contiguous over neighbouring windows, and one instruction reduces it.
 
 use super::groups::{Group, LoopGroup, LoopPosition, Register};
 use super::strides::is_rows;
@@ -14,10 +12,10 @@ use crate::opt::graph::GraphNode;
 use crate::opt::program::{Instruction, Reduction};
 use crate::shape::InlineVec;
 
-/// This many windows are worth it, of which this many are contiguous.
+/// The least number of windows that are unrolled, and how many of them must be contiguous.
 const WORTH: usize = 1 << 12;
-const SIDE_BY_SIDE: usize = 8;
-/// An operand with fewer elements, such as a kernel, is near in any case.
+const CONTIGUOUS: usize = 8;
+/// An operand with fewer elements, such as a kernel, stays in the cache.
 const SMALL: usize = 1 << 12;
 
 impl Lowering<'_> {
@@ -39,7 +37,7 @@ impl Lowering<'_> {
         let (window, windows) = (elements(&mut select(true)), elements(&mut select(false)));
         let kept: InlineVec<usize> = select(false).map(|axis| extents[axis]).collect();
         let kept_strides: InlineVec<isize> = select(false).map(|axis| strides[axis]).collect();
-        let is_worth = windows >= WORTH && kept.last().is_some_and(|last| *last >= SIDE_BY_SIDE);
+        let is_worth = windows >= WORTH && kept.last().is_some_and(|last| *last >= CONTIGUOUS);
         if !(2..=self.target.unrolled_windows).contains(&window)
             || !is_worth
             || !node.dtype.is_float()
@@ -47,7 +45,7 @@ impl Lowering<'_> {
         {
             return None;
         }
-        // What moves inside of windows is read from memory once for each element of them.
+        // Operands that vary within a window are loaded once per element of it.
         let is_moving = |operand: &&Located| select(true).any(|axis| operand.strides[axis] != 0);
         let is_overlapping = |operand: &Located| {
             let read = elements(&mut (0..extents.len()).filter(|axis| operand.strides[*axis] != 0));
@@ -72,7 +70,7 @@ impl Lowering<'_> {
         }));
         self.works(group);
         let reduced: InlineVec<usize> = select(true).collect();
-        let (mut whole, strong) = (None, einsum.is_some_and(Einsum::is_strong));
+        let (mut whole, strong) = (None::<Register>, einsum.is_some_and(Einsum::is_strong));
         for number in 0..window {
             let mut rest = number;
             let mut index: InlineVec<usize> = InlineVec::from_elem(0, reduced.len());
@@ -90,7 +88,7 @@ impl Lowering<'_> {
                 })
                 .collect();
             let element = match einsum {
-                // A factor of a sum waits until the sum is there, unless zeros win over it.
+                // The coefficient is applied to the sum, unless a factor has strong zeros.
                 Some(einsum) => {
                     let coefficient = if strong { einsum.coefficient } else { 1.0 };
                     self.product_of(place, einsum, &registers, node.dtype, coefficient)
@@ -104,7 +102,6 @@ impl Lowering<'_> {
             whole = Some(match whole {
                 None => element,
                 Some(whole) => {
-                    let whole: Register = whole;
                     self.emit(place, Instruction::Binary(operation, whole.encode(), element.encode()), node.dtype)
                 }
             });

@@ -1,10 +1,10 @@
 //! Rewrites col2im of windows with stride 1 as a correlation.
 //!
-//! The way back through a convolution adds every product up where its window read. Seen from there, an element is the sum
-//! over all places of the kernel of what the windows that read it there owe: a convolution with the kernel the other way
-//! round. Nothing accumulates any more, so any part of it can be computed on its own, and a sum stays in a register until it is
-//! whole. Zeros around what windows owe are multiplied too; where images are so small that this is much, they stay folded.
-//! The way back through sums of windows, as of average pooling, is the same without a kernel.
+//! The input gradient of a convolution scatter-accumulates the products of cotangents and kernel. As a gather, each element is the
+//! sum over the taps of the kernel of the cotangents of the windows that read it: a correlation of the padded cotangent with the
+//! flipped kernel. Nothing is accumulated in memory, so that tiles are independent and sums stay in registers. The zeros of the
+//! padding are multiplied too; for images so small that this dominates, the scatter stays.
+//! The gradient of sums of windows, as of average pooling, is the same without a kernel.
 
 use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
@@ -14,18 +14,18 @@ use crate::view::{AxisView, View};
 
 /// The largest accepted ratio of multiplications.
 const WORTH: f64 = 1.3;
-/// The most places of windows whose sums are worth it if no product of matrices is left.
+/// The largest number of taps for which a correlation without a matrix product is faster than the scatter.
 const SMALL: usize = 25;
 
-/// One axis that windows move along: where its positions and its places stand in what is folded.
+/// One axis that windows slide along: the axes of positions and of taps in the scattered array.
 struct Slid {
     position: usize,
     place: usize,
     dilation: isize,
 }
 
-/// If a node folds a product of what windows owe and a kernel, the windows to be read instead, and the product of these
-/// and the kernel; the number of the windows stands for them.
+/// If a node scatters a product of a cotangent and a kernel, the windows of the padded cotangent, and a function from their node number
+/// to the product with the kernel.
 pub(super) fn correlated(
     graph: &Graph,
     node: &GraphNode,
@@ -42,19 +42,18 @@ pub(super) fn correlated(
         return None;
     }
     let position = einsum.output[windows().next()?.position];
-    let owed = einsum.operands.iter().position(|labels| labels.contains(&position))?;
-    let (own, kernel) = (&einsum.operands[owed], einsum.operands.get(1 - owed));
+    let cotangent = einsum.operands.iter().position(|labels| labels.contains(&position))?;
+    let (own, kernel) = (&einsum.operands[cotangent], einsum.operands.get(1 - cotangent));
     let once = |labels: &[Label], label: Label| labels.iter().filter(|own| **own == label).count() == 1;
     let is_apart = |slid: &Slid| {
         let [position, place] = [slid.position, slid.place].map(|axis| einsum.output[axis]);
-        let is_told = once(own, position) && !own.contains(&place);
+        let is_in_cotangent = once(own, position) && !own.contains(&place);
         let is_multiplied = kernel.is_none_or(|kernel| once(kernel, place) && !kernel.contains(&position));
-        is_told && is_multiplied && once(&einsum.output, position) && once(&einsum.output, place)
+        is_in_cotangent && is_multiplied && once(&einsum.output, position) && once(&einsum.output, place)
     };
-    // Zeros around what is owed must win if those of the kernel do not meet what is not finite.
-    let is_weak = einsum.strong[owed] || !einsum.is_strong();
-    // Without an axis of its own in the result, the kernel leaves no product of matrices but a sum over places, of which there
-    // must be few.
+    // The padding must be a strong zero unless no factor has strong zeros.
+    let is_weak = einsum.strong[cotangent] || !einsum.is_strong();
+    // Without a free axis of the kernel there is no matrix product but a sum over taps, of which there must be few.
     let is_place = |label: &Label| windows().any(|slid| einsum.output[slid.place] == *label);
     let is_free = |label: &&Label| einsum.extents[**label] > 1 && einsum.output.contains(label) && !own.contains(label);
     let has_columns = kernel.into_iter().flatten().filter(is_free).any(|label| !is_place(label));
@@ -73,10 +72,10 @@ pub(super) fn correlated(
     if more > WORTH {
         return None;
     }
-    // What is owed, with zeros around it, by the places of the folded array and those of the kernel.
+    // The padded cotangent, indexed by the positions of the result and the taps of the kernel.
     let mut labels = own.clone();
     let mut product = Einsum::clone(einsum);
-    let input = &graph.nodes[folded.inputs[owed]];
+    let input = &graph.nodes[folded.inputs[cotangent]];
     let mut axes: Vec<AxisView> = (0..own.len()).map(|axis| AxisView { offset: 0, steps: vec![(axis, 1)] }).collect();
     let mut seen = input.shape.to_vec();
     for (axis, slid) in slid.iter().enumerate() {
@@ -90,7 +89,7 @@ pub(super) fn correlated(
         seen.push(einsum.extents[place]);
         labels.push(place);
     }
-    product.operands[owed] = labels;
+    product.operands[cotangent] = labels;
     product.output = view
         .axes
         .iter()
@@ -102,13 +101,17 @@ pub(super) fn correlated(
         .collect();
     let output = Shape::from(&seen[..]);
     let read = View { input: input.shape.clone(), output: output.clone(), axes };
-    let owing = folded.inputs[owed];
-    let read =
-        GraphNode { op: Op::ReadView(read.into()), inputs: vec![owing], shape: output, multi: None, ..input.clone() };
+    let read = GraphNode {
+        op: Op::ReadView(read.into()),
+        inputs: vec![folded.inputs[cotangent]],
+        shape: output,
+        multi: None,
+        ..input.clone()
+    };
     let read = GraphNode { source: node.source, ..read };
     let (mut inputs, node) = (folded.inputs.clone(), node.clone());
     Some((read, move |windows| {
-        inputs[owed] = windows;
+        inputs[cotangent] = windows;
         GraphNode { op: Op::Einsum(product.into()), inputs, ..node }
     }))
 }

@@ -1,4 +1,4 @@
-//! LoadMode strided elements of a block into scratch memory.
+//! Gathers strided elements of a block into scratch memory.
 
 use super::super::interpreter::{Frame, copy, elements, elements_mut};
 use super::super::isa::Isa;
@@ -6,7 +6,7 @@ use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::dtype::DType;
 use crate::opt::program::Access;
 
-/// Reads the elements of a block, by the instructions of a level that this machine has.
+/// Reads the elements of a block, at the ISA level of the program.
 pub(super) unsafe fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start: usize, count: usize, to: *mut u8) {
     match load.dtype {
         DType::F16 | DType::BF16 => return stored::<u16>(load, axes, frame, start, count, to),
@@ -124,8 +124,8 @@ unsafe fn short_rows<E: Copy>(extents: &[usize], strides: &[isize], start: usize
     true
 }
 
-/// Reads a block of whole rows of a transposed array: along the last axis but one elements are neighbours. `false` if it is
-/// none.
+/// Reads a block of whole rows of a transposed array, which is contiguous along the last axis but one. Returns `false` for any other
+/// layout.
 #[inline(always)]
 unsafe fn tile<E: Copy>(extents: &[usize], strides: &[isize], start: usize, to: &mut [E], from: *mut u8) -> bool {
     let (&[ref outer @ .., all_rows, columns], &[ref outer_strides @ .., 1, step]) = (extents, strides) else {
@@ -133,7 +133,7 @@ unsafe fn tile<E: Copy>(extents: &[usize], strides: &[isize], start: usize, to: 
     };
     let (first_row, rows) = (start / columns, to.len() / columns);
     let is_whole = start.is_multiple_of(columns) && to.len().is_multiple_of(columns);
-    // Fewer rows are read one after another; where nothing moves along a row, it is filled.
+    // Fewer rows are read one by one, and rows of stride 0 are filled.
     if !is_whole || first_row % all_rows + rows > all_rows || rows < 4 || matches!(step, 0 | 1) {
         return false;
     }
@@ -185,7 +185,7 @@ unsafe fn transpose_4x4(from: *const f32, step: isize, to: *mut f32, columns: us
     _mm_storeu_ps(to.wrapping_add(3 * columns), _mm_movehl_ps(other_high, high));
 }
 
-/// The element this many places behind an address.
+/// The element at an offset from an address.
 #[inline(always)]
 unsafe fn element<E: Copy>(at: *mut E, place: isize) -> E {
     elements::<E>(at.wrapping_offset(place).cast(), 1)[0]
@@ -257,7 +257,7 @@ unsafe fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: 
                 match stride {
                     0 => piece.fill(at(place)),
                     1 => copy(elements::<E>(behind(from, place, load.dtype), length), piece.as_mut_ptr().cast()),
-                    // Steps that the compiler knows become shuffles of vectors.
+                    // Constant strides compile to vector shuffles.
                     2 => {
                         let source = elements::<E>(behind(from, place, load.dtype), 2 * length - 1);
                         piece.iter_mut().zip(source.iter().step_by(2)).for_each(|(own, element)| *own = *element);

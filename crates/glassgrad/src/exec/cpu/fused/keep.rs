@@ -76,7 +76,7 @@ pub(super) unsafe fn merge(store: &Store, target: *mut u8, found: *mut u8, count
     }
 }
 
-/// A block of a register, and where it belongs.
+/// The destination of a block of a register.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<'k> {
     pub(super) store: &'k Store,
@@ -87,7 +87,7 @@ pub(super) struct Kept<'k> {
     pub(super) count: usize,
 }
 
-/// Writes a block of a register to where it belongs, by the instructions of a level that this machine has.
+/// Stores a block of a register, at the ISA level of the program.
 pub(super) unsafe fn keep(isa: Isa, kept: Kept<'_>, from: *mut u8) {
     match kept.store.access.dtype {
         dtype @ (DType::F16 | DType::BF16 | DType::I32 | DType::U8) if kept.in_order => {

@@ -45,7 +45,7 @@ pub(super) struct Products {
     /// The handle of cuBLASLt.
     lt: Handle,
     workspace: Address,
-    /// What determines algorithms apart from the product: the device and the version of the library.
+    /// The device and the library version, which the choice of an algorithm depends on beside the product.
     environment: String,
 }
 
