@@ -185,6 +185,16 @@ fn what_is_not_finite_is_still_written_to_json() {
 }
 
 #[test]
+fn a_graph_is_not_written_under_the_name_of_another_file_type() {
+    let path = std::env::temp_dir().join(format!("glassgrad-{}.png", std::process::id()));
+    let output = glassgrad(&["graph", "x*y", "--at", "x=1,y=2", "--out", path.to_str().expect("a path")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(".png: unsupported file type") && error.contains(".svg"), "{error}");
+    assert!(!path.exists());
+}
+
+#[test]
 fn graphs_are_drawn_in_every_format() {
     let ask = |format: &str| succeeds(&["graph", BAYDIN, "--at", "x1=2,x2=5", "--format", format]);
     insta::assert_snapshot!("graph_text", ask("text"));

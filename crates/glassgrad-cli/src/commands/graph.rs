@@ -44,7 +44,7 @@ impl Graph {
         let outputs = problem.record(&tape);
         let output = super::grad::chosen(&outputs, self.output)?;
         let trace = Trace::new(&tape);
-        let drawn = match self.format() {
+        let drawn = match self.format()? {
             Format::Text => picture::text(&trace, output),
             Format::Dot => picture::dot(&trace, output),
             Format::Svg => {
@@ -61,13 +61,22 @@ impl Graph {
         problem.not_finite(&trace, output).map_or(Ok(()), Err)
     }
 
-    fn format(&self) -> Format {
-        let ending = self.out.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
-        self.format.unwrap_or(match ending {
-            Some("dot" | "gv") => Format::Dot,
-            Some("svg") => Format::Svg,
-            Some("json") => Format::Json,
-            _ => Format::Text,
-        })
+    /// The format that is named, or that of the extension of the file.
+    fn format(&self) -> Result<Format, Failure> {
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        let Some(path) = &self.out else { return Ok(Format::Text) };
+        match path.extension().map(|extension| extension.to_string_lossy()).as_deref() {
+            None | Some("txt") => Ok(Format::Text),
+            Some("dot" | "gv") => Ok(Format::Dot),
+            Some("svg") => Ok(Format::Svg),
+            Some("json") => Ok(Format::Json),
+            Some(_) => Err(Failure::Input(format!(
+                "--out {}: unsupported file type; a graph is written as .txt, .dot, .gv, .svg or .json, or in the format that \
+                 --format names",
+                path.display()
+            ))),
+        }
     }
 }
