@@ -38,7 +38,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Whether derivatives exist: only floating-point numbers have neighbours.
+    /// Whether it is a floating-point type: integers and booleans are not differentiable.
     ///
     /// ```
     /// use glassgrad::dtype::DType;
@@ -48,6 +48,22 @@ impl DType {
         match self {
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 => true,
             DType::U8 | DType::I32 | DType::I64 | DType::Bool => false,
+        }
+    }
+
+    /// Machine epsilon: the distance from 1 to the next larger number, and 0 for integers and booleans.
+    ///
+    /// ```
+    /// use glassgrad::dtype::DType;
+    /// assert_eq!((DType::F64.epsilon(), DType::BF16.epsilon()), (f64::EPSILON, 0.0078125));
+    /// ```
+    pub fn epsilon(self) -> f64 {
+        match self {
+            DType::F16 => f16::EPSILON.to_f64(),
+            DType::BF16 => bf16::EPSILON.to_f64(),
+            DType::F32 => f64::from(f32::EPSILON),
+            DType::F64 => f64::EPSILON,
+            DType::U8 | DType::I32 | DType::I64 | DType::Bool => 0.0,
         }
     }
 

@@ -26,7 +26,7 @@ use glassgrad::formula::{Formula, Node};
 use glassgrad::ops::{Operation, Relation};
 use glassgrad::opt::graph::{Graph, GraphMulti, GraphNode};
 use glassgrad::opt::lower::lower;
-use glassgrad::opt::passes::{PASSES, Pass, optimise, optimised, verify};
+use glassgrad::opt::passes::{PASSES, Pass, optimise, optimised, verify, without};
 use glassgrad::opt::program::{Program, Step};
 use glassgrad::rng::Key;
 use glassgrad::shape::Shape;
@@ -637,4 +637,22 @@ fn a_chain_of_thousands_of_operations_needs_few_registers_and_little_memory() {
     let bytes = footprint(&program);
     assert!(bytes <= 1 << 16, "{bytes} bytes for a few registers");
     assert!(program.arena <= 256, "an arena of {} bytes for one vector at a time", program.arena);
+}
+
+/// A sum without terms is 0, whatever the factors are; split into two products, it would be 0 · NaN.
+#[test]
+fn a_product_with_an_empty_sum_is_zero_without_any_pass_too() {
+    let mut names: Vec<&'static str> = PASSES.iter().map(|pass| pass.name).collect();
+    names.dedup();
+    let enabled = [vec![], names.clone()].into_iter().chain(names.iter().map(|name| vec![*name]));
+    for disabled in enabled {
+        for (a, b, c) in [(1, 2, 1), (2, 3, 2), (1, 1, 1)] {
+            let zeros = without(&disabled, || {
+                let x = Tensor::new(&vec![f64::NAN; a * a * b], [a, a, b]).exp();
+                let empty = Tensor::new(&[0.0_f64; 0], [c, 0, 0]);
+                Tensor::einsum("aab,cdd->cb", [&x, &empty]).to_vec::<f64>().expect("a value")
+            });
+            assert_eq!(zeros, vec![0.0; b * c], "sizes {a}, {b}, {c}, without {disabled:?}");
+        }
+    }
 }

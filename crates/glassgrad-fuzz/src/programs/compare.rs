@@ -6,12 +6,16 @@
 //! condition of the program, and are not set per operation. A choice that flips under these perturbations, such as a
 //! comparison of two numbers that are equal but for rounding, makes the tolerance of what depends on it as large as the jump.
 //!
+//! Perturbed operands do not reach what is rounded inside of an operation and of its derivative: terms of a sum that cancel, or
+//! the output y of tanh in 1 - y². If they do not explain a difference, every node of the graph and every term of a sum is perturbed
+//! instead, by [`NODE_PERTURBATION`] units.
+//!
 //! [`PERTURBATION`]: super::interpret::PERTURBATION
+//! [`NODE_PERTURBATION`]: super::interpret::NODE_PERTURBATION
 
 use glassgrad::array::{Array, Buffer};
 use glassgrad::error::Error;
 
-use super::interpret::epsilon;
 use crate::counters;
 
 /// Values of several tensors, or why there are none.
@@ -58,7 +62,7 @@ impl Tolerances {
     pub fn for_sums(mut self, values: &[Array], terms: usize) -> Tolerances {
         if terms >= MANY_TERMS {
             for (value, tolerances) in values.iter().zip(&mut self.0).filter(|(value, _)| value.dtype().is_float()) {
-                let rounding = epsilon(value.dtype());
+                let rounding = value.dtype().epsilon();
                 for (k, tolerance) in tolerances.iter_mut().enumerate() {
                     *tolerance = tolerance.max(terms as f64 * rounding * value.buffer().get(k).abs());
                 }
@@ -121,7 +125,7 @@ pub fn disagreement<'t>(
         for k in 0..expected.buffer().len() {
             let difference = difference(actual.buffer(), expected.buffer(), k);
             let (a, b) = (actual.buffer().get(k), expected.buffer().get(k));
-            let rounding = if b.is_finite() { UNITS * epsilon(expected.dtype()) * b.abs() } else { 0.0 };
+            let rounding = if b.is_finite() { UNITS * expected.dtype().epsilon() * b.abs() } else { 0.0 };
             if difference == 0.0 || (difference.is_finite() && difference <= rounding) {
                 continue;
             }

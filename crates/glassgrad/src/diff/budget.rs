@@ -7,33 +7,10 @@
 use super::chain::Chain;
 use super::checkpoint::region;
 use super::reverse::swept;
-use super::within::Budget;
 use crate::error::Error;
 use crate::expr::{Pass, ProvenanceScope, Subgraph, Tensor};
 use crate::opt::Capture;
-use crate::runtime;
-
-/// A strategy for a gradient.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// Everything is kept.
-    Plain,
-    /// Reverse sweeps of loops keep at most this many states.
-    Sweeps(usize),
-    /// At most this many states of the chain are kept, and the same for loops in it.
-    Chain(usize, Option<usize>),
-}
-
-impl Choice {
-    /// The same way with another number of states kept.
-    fn keeping(self, kept: usize) -> Choice {
-        match self {
-            Choice::Plain => Choice::Plain,
-            Choice::Sweeps(_) => Choice::Sweeps(kept),
-            Choice::Chain(_, sweeps) => Choice::Chain(kept, sweeps),
-        }
-    }
-}
+use crate::runtime::{self, MemoryBudget, Strategy};
 
 /// A function that was traced: what it returned, the variables in place of its arguments, and the arguments.
 pub(super) struct Problem {
@@ -55,53 +32,53 @@ impl Problem {
     }
 
     /// The value and the gradient, built so that their program stays within a budget.
-    pub(super) fn within(&self, budget: &Budget, operation: &str) -> Result<ValueAndGradient, Error> {
+    pub(super) fn within(&self, budget: &MemoryBudget, operation: &str) -> Result<ValueAndGradient, Error> {
         if let Some(error) = self.variables.iter().find_map(Tensor::error) {
             return Err(error.clone());
         }
         let forwards = self.extract(std::slice::from_ref(&self.result))?;
         let structure = forwards.cacheable.then(|| forwards.structural_hash());
-        if let Some(choice) = structure.and_then(|structure| budget.chosen(structure)) {
-            return Ok(self.built(choice));
+        if let Some(strategy) = structure.and_then(|structure| budget.strategy(structure)) {
+            return Ok(self.built(strategy));
         }
-        let (choice, built) = self.search(budget, operation)?;
+        let (strategy, built) = self.search(budget, operation)?;
         if let Some(structure) = structure {
-            budget.choose(structure, choice);
+            budget.remember(structure, strategy);
         }
         Ok(built)
     }
 
-    fn search(&self, budget: &Budget, operation: &str) -> Result<(Choice, ValueAndGradient), Error> {
+    fn search(&self, budget: &MemoryBudget, operation: &str) -> Result<(Strategy, ValueAndGradient), Error> {
         let chain = Chain::of(&self.result, &self.variables);
         let longest = longest_loop(&self.body(std::slice::from_ref(&self.result)));
         let sweeps = (longest > 1).then_some(0);
         // Each with the fewest and the most states that it can keep.
-        let mut families = vec![(Choice::Plain, 0, 0)];
-        families.extend(sweeps.map(|fewest| (Choice::Sweeps(fewest), fewest, longest - 1)));
+        let mut families = vec![(Strategy::StoreAll, 0, 0)];
+        families.extend(sweeps.map(|fewest| (Strategy::Sweeps(fewest), fewest, longest - 1)));
         if chain.steps() > 1 {
             let fewest = chain.fewest_snapshots();
-            families.push((Choice::Chain(fewest, sweeps), fewest, chain.steps() - 1));
+            families.push((Strategy::Chain(fewest, sweeps), fewest, chain.steps() - 1));
         }
         let mut least = usize::MAX;
         for (family, fewest, most) in families {
-            let planned = |kept: usize| -> Result<(Choice, ValueAndGradient, usize), Error> {
-                let choice = family.keeping(kept);
-                let built = self.built(choice);
+            let planned = |kept: usize| -> Result<(Strategy, ValueAndGradient, usize), Error> {
+                let strategy = family.storing(kept);
+                let built = self.built(strategy);
                 let bytes = self.memory(&built)?;
-                Ok((choice, built, bytes))
+                Ok((strategy, built, bytes))
             };
-            let (choice, built, bytes) = planned(fewest)?;
+            let (strategy, built, bytes) = planned(fewest)?;
             least = least.min(bytes);
             if bytes > budget.bytes {
                 continue;
             }
             // The most states that fit: what was found to fit stays in hand.
-            let (mut found, mut fits, mut fails) = ((choice, built), fewest, most + 1);
+            let (mut found, mut fits, mut fails) = ((strategy, built), fewest, most + 1);
             while fails - fits > 1 {
                 let middle = if fails > most { most } else { fits + (fails - fits) / 2 };
-                let (choice, built, bytes) = planned(middle)?;
+                let (strategy, built, bytes) = planned(middle)?;
                 if bytes <= budget.bytes {
-                    (found, fits) = ((choice, built), middle);
+                    (found, fits) = ((strategy, built), middle);
                 } else {
                     fails = middle;
                 }
@@ -112,12 +89,12 @@ impl Problem {
         Err(Error::new(operation, message).at(budget.origin).help(format!("ask for {least} bytes or more")))
     }
 
-    fn built(&self, choice: Choice) -> ValueAndGradient {
+    fn built(&self, strategy: Strategy) -> ValueAndGradient {
         let _provenance = ProvenanceScope::of(&self.result.0, Pass::Derivative);
-        let (value, found) = match choice {
-            Choice::Plain => (self.result.clone(), self.pulled(None)),
-            Choice::Sweeps(snapshots) => (self.result.clone(), self.pulled(Some(snapshots))),
-            Choice::Chain(kept, snapshots) => {
+        let (value, found) = match strategy {
+            Strategy::StoreAll => (self.result.clone(), self.pulled(None)),
+            Strategy::Sweeps(snapshots) => (self.result.clone(), self.pulled(Some(snapshots))),
+            Strategy::Chain(kept, snapshots) => {
                 // As long as variables live, nothing that depends on them is computed ahead of time.
                 let live: Vec<Tensor> = self.arguments.iter().map(Tensor::wrapped).collect();
                 Chain::of(&self.result, &self.variables).gradient(&live, kept, snapshots)

@@ -12,10 +12,10 @@ use super::batch::{batched, move_axis};
 use super::budget::Problem;
 use super::forward::pushforward;
 use super::reverse::pullback;
-use super::within::Budget;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Op, Pass, ProvenanceScope, Tensor};
+use crate::runtime::{MemoryBudget, take_budget};
 use crate::shape::Shape;
 use crate::tree::{Path, Tree, checked_map};
 
@@ -151,7 +151,7 @@ fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
 
 /// The value of a traced result and its gradient, within a budget of memory that counts the value or not.
 fn gradient_within<X: Tree>(
-    budget: &Budget,
+    budget: &MemoryBudget,
     result: &Tensor,
     variables: &X,
     x: &X,
@@ -187,7 +187,7 @@ pub(super) fn grad_as<X: Tree, R: Outcome<Tree = Tensor>>(
     operation: &'static str,
 ) -> impl Fn(&X) -> X {
     move |x| {
-        let budget = Budget::take();
+        let budget = take_budget();
         let Traced { variables, result } = trace(&function, x);
         match budget {
             Some(budget) => gradient_within(&budget, &result, &variables, x, false, operation).1,
@@ -205,7 +205,7 @@ pub(super) fn grad_as<X: Tree, R: Outcome<Tree = Tensor>>(
 /// ```
 pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) -> R) -> impl Fn(&X) -> (Tensor, X) {
     move |x| {
-        let budget = Budget::take();
+        let budget = take_budget();
         let Traced { variables, result } = trace(&function, x);
         if let Some(budget) = budget {
             return gradient_within(&budget, &result, &variables, x, true, "value_and_grad");
@@ -225,7 +225,7 @@ pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
 /// ```
 pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> impl Fn(&X) -> (Tensor, X, A) {
     move |x| {
-        let budget = Budget::take();
+        let budget = take_budget();
         let variables = as_variables(x);
         let (result, auxiliary) = function(&variables);
         if let Some(budget) = budget {

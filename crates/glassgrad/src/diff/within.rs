@@ -1,18 +1,15 @@
 //! Gradients within a budget of memory.
 //!
 //! `grad(f).within(bytes)` is `grad(f)` whose program takes no more than `bytes` bytes. A closure cannot have methods
-//! and still be called like one, so the budget reaches the gradient through a cell of the running thread: it is set
-//! while the function runs, and the first gradient that begins takes it out. It changes what is kept and what is
-//! computed anew, never what is computed.
+//! and still be called like one, so the budget reaches the gradient through the scope of the running thread, beside the execution
+//! context: it is set while the function runs, and the first gradient that begins takes it out. It changes what is stored and what is
+//! rematerialised, never what is computed.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use super::budget::Choice;
 use super::transforms::failed_like;
 use crate::error::Error;
+use crate::runtime::{MemoryBudget, with_budget};
 use crate::tree::Tree;
 
 /// Functions that compute a gradient, within a memory budget: [`grad`](crate::grad),
@@ -53,12 +50,9 @@ pub trait Within<X, Y>: Fn(&X) -> Y + Sized {
 impl<X: Tree, Y: Tree, F: Fn(&X) -> Y> Within<X, Y> for F {
     #[track_caller]
     fn within(self, bytes: usize) -> impl Fn(&X) -> Y {
-        let budget = Budget { bytes, origin: Location::caller(), choices: Arc::default() };
+        let budget = MemoryBudget::new(bytes, Location::caller());
         move |x| {
-            let scope = Scope { before: BUDGET.replace(Some(budget.clone())) };
-            let result = self(x);
-            let is_left = Budget::take().is_some();
-            drop(scope);
+            let (result, is_left) = with_budget(budget.clone(), || self(x));
             if is_left {
                 let error = Error::new("within", "the function makes no gradient").at(budget.origin);
                 return failed_like(
@@ -68,45 +62,5 @@ impl<X: Tree, Y: Tree, F: Fn(&X) -> Y> Within<X, Y> for F {
             }
             result
         }
-    }
-}
-
-thread_local! {
-    static BUDGET: RefCell<Option<Budget>> = const { RefCell::new(None) };
-}
-
-/// The memory budget of a gradient.
-#[derive(Clone)]
-pub(super) struct Budget {
-    pub(super) bytes: usize,
-    /// The line that set it.
-    pub(super) origin: &'static Location<'static>,
-    /// What was chosen for functions of a structure seen before.
-    choices: Arc<Mutex<HashMap<u128, Choice>>>,
-}
-
-impl Budget {
-    /// The budget for a gradient that begins now. Whatever is differentiated inside of it has none.
-    pub(super) fn take() -> Option<Budget> {
-        BUDGET.take()
-    }
-
-    pub(super) fn chosen(&self, structure: u128) -> Option<Choice> {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner).get(&structure).copied()
-    }
-
-    pub(super) fn choose(&self, structure: u128, choice: Choice) {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner).insert(structure, choice);
-    }
-}
-
-/// While this lives, a budget is set.
-struct Scope {
-    before: Option<Budget>,
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        BUDGET.set(self.before.take());
     }
 }

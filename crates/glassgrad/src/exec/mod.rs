@@ -23,6 +23,8 @@ pub use cpu::footprint;
 pub use cpu::{Isa, accuracy, threads, with_isa, with_threads};
 #[cfg(feature = "cuda")]
 pub use cuda::{Gpu, gpus};
+#[doc(hidden)]
+pub use reference::with_rounding_noise;
 
 /// What programs are lowered and planned for; part of the key of every plan cache.
 ///

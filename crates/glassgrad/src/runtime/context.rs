@@ -1,4 +1,4 @@
-//! Execution contexts: an executor and its compiled plans.
+//! Execution contexts: an executor and its compiled plans; and what a thread has entered.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
+use super::budget::MemoryBudget;
 use crate::array::Array;
 use crate::error::Error;
 use crate::exec::{Executable, Executor, Input, Output, Results, Target};
@@ -65,9 +66,35 @@ struct Shared {
 /// The context of the process.
 static DEFAULT: LazyLock<Context> = LazyLock::new(|| Context::new(Target::Cpu));
 
+/// What a thread has entered.
+struct Scope {
+    /// The context, if it is not that of the process.
+    context: Option<Context>,
+    /// The memory budget of the next gradient.
+    budget: Option<MemoryBudget>,
+}
+
 thread_local! {
-    /// The context that this thread has entered.
-    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+    static SCOPE: RefCell<Scope> = const { RefCell::new(Scope { context: None, budget: None }) };
+}
+
+/// Calls a function whose first gradient has a memory budget. The second result is whether no gradient took it.
+pub(crate) fn with_budget<R>(budget: MemoryBudget, function: impl FnOnce() -> R) -> (R, bool) {
+    /// Restores the former budget, also if the function panics.
+    struct Restore(Option<MemoryBudget>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SCOPE.with_borrow_mut(|scope| scope.budget = self.0.take());
+        }
+    }
+    let _restore = Restore(SCOPE.with_borrow_mut(|scope| scope.budget.replace(budget)));
+    let result = function();
+    (result, take_budget().is_some())
+}
+
+/// The memory budget of a gradient that begins now. Gradients inside of it have none.
+pub(crate) fn take_budget() -> Option<MemoryBudget> {
+    SCOPE.with_borrow_mut(|scope| scope.budget.take())
 }
 
 impl Context {
@@ -100,10 +127,10 @@ impl Context {
         struct Restore(Option<Context>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                CURRENT.set(self.0.take());
+                SCOPE.with_borrow_mut(|scope| scope.context = self.0.take());
             }
         }
-        let _restore = Restore(CURRENT.replace(Some(self.clone())));
+        let _restore = Restore(SCOPE.with_borrow_mut(|scope| scope.context.replace(self.clone())));
         function()
     }
 
@@ -138,13 +165,13 @@ impl Context {
 
     /// The context that this thread has entered, or that of the process.
     pub fn current() -> Context {
-        CURRENT.with_borrow(Option::clone).unwrap_or_else(|| DEFAULT.clone())
+        SCOPE.with_borrow(|scope| scope.context.clone()).unwrap_or_else(|| DEFAULT.clone())
     }
 }
 
 /// The target of programs that this thread starts.
 pub(crate) fn target() -> Target {
-    CURRENT.with_borrow(|current| current.as_ref().map_or(Target::Cpu, Context::target))
+    SCOPE.with_borrow(|scope| scope.context.as_ref().map_or(Target::Cpu, Context::target))
 }
 
 /// The number of programs planned in this process.

@@ -4,7 +4,7 @@ use glassgrad::dtype::DType;
 use glassgrad::expr::Axes;
 
 use super::super::builder::{Builder, Draft, Entry};
-use super::super::interpret::{PERTURBATION, epsilon};
+use super::super::interpret::PERTURBATION;
 use super::{Application, Operation};
 
 /// Reductions over several axes: whether to keep them, then the axes.
@@ -78,7 +78,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             // Perturbations of the operand only ever add to a variance of equal numbers, but rounding may go both ways.
             vec![match call.interpreter.mode.noise {
                 Some(run) if variance.error().is_none() => {
-                    let size = PERTURBATION * epsilon(variance.dtype()) * if run % 4 < 2 { -1.0 } else { 1.0 };
+                    let size = PERTURBATION * variance.dtype().epsilon() * if run % 4 < 2 { -1.0 } else { 1.0 };
                     variance + call.x().stop_gradient().square().mean_over(axes(call)) * size
                 }
                 _ => variance,

@@ -1,10 +1,12 @@
 //! Oracles of derivatives, in 64 bits.
 
 use glassgrad::dtype::DType;
+use glassgrad::exec::with_rounding_noise;
 use glassgrad::{Tensor, compile, grad, jvp, vjp};
 
-use super::super::interpret::{Interpreter, Mode, PERTURBATION};
-use super::{Case, direction, loss, planned};
+use super::super::compare::Evaluated;
+use super::super::interpret::{Interpreter, Mode, NODE_PERTURBATION, PERTURBATION};
+use super::{Case, by_reference, direction, loss, planned};
 use crate::counters;
 use crate::random::Random;
 
@@ -54,13 +56,18 @@ impl Moved {
 }
 
 fn numbers(tensors: &[Tensor]) -> Result<Vec<f64>, String> {
-    let values = planned(tensors).map_err(|error| error.to_string())?;
+    elements(planned(tensors))
+}
+
+fn elements(values: Evaluated) -> Result<Vec<f64>, String> {
+    let values = values.map_err(|error| error.to_string())?;
     Ok(values.iter().flat_map(|array| (0..array.buffer().len()).map(|k| array.buffer().get(k))).collect())
 }
 
 /// Forward and reverse mode are transposes of each other.
 pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
-    let products = |noise: Option<u64>| -> Result<Option<([f64; 2], f64)>, String> {
+    type Numbers<'n> = &'n dyn Fn(&[Tensor]) -> Result<Vec<f64>, String>;
+    let products = |noise: Option<u64>, numbers: Numbers<'_>| -> Result<Option<([f64; 2], f64)>, String> {
         let interpreter = Interpreter::new(Mode { noise, ..SMOOTH });
         let moved = Moved::new(case, &interpreter);
         let x = moved.floats();
@@ -87,7 +94,7 @@ pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
         let size = forward.iter().chain(&reverse).map(|term| term.abs()).sum();
         Ok(Some(([forward.iter().sum(), reverse.iter().sum()], size)))
     };
-    let Some(([forward, reverse], size)) = products(None)? else { return Ok(()) };
+    let Some(([forward, reverse], size)) = products(None, &numbers)? else { return Ok(()) };
     if !(forward.is_finite() && reverse.is_finite()) {
         counters::add("skipped", "adjoint: not finite", 1);
         return Ok(());
@@ -97,13 +104,18 @@ pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
         return Ok(());
     }
     let mut tolerance = rounding;
-    for run in 0..RUNS {
-        if let Some(([one, other], _)) = products(Some(run))? {
+    for run in 0..2 * RUNS {
+        // First operands are perturbed, then every node, as the tolerances of values are measured.
+        let by_nodes = |tensors: &[Tensor]| {
+            with_rounding_noise(run, NODE_PERTURBATION, || elements(by_reference(tensors)))
+        };
+        let perturbed = if run < RUNS { products(Some(run), &numbers)? } else { products(None, &by_nodes)? };
+        if let Some(([one, other], _)) = perturbed {
             tolerance = tolerance.max((one - forward).abs()).max((other - reverse).abs());
         }
-    }
-    if (forward - reverse).abs() <= tolerance || !tolerance.is_finite() {
-        return Ok(());
+        if (forward - reverse).abs() <= tolerance || !tolerance.is_finite() {
+            return Ok(());
+        }
     }
     Err(format!("⟨w, Jv⟩ = {forward:e}, but ⟨Jᵀw, v⟩ = {reverse:e}, tolerance {tolerance:e}"))
 }

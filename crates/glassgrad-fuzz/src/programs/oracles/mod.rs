@@ -9,17 +9,27 @@ use std::time::Instant;
 
 use glassgrad::array::Array;
 use glassgrad::dtype::DType;
+use glassgrad::exec::with_rounding_noise;
 use glassgrad::{Tensor, grad};
 
 use super::compare::{Evaluated, Tolerances, disagreement};
-use super::interpret::{Interpreter, Mode};
+use super::interpret::{Interpreter, Mode, NODE_PERTURBATION};
 use super::program::{Data, Program};
 use crate::counters;
 use crate::random::Random;
 use crate::runner::panic_message;
 
-/// How many perturbed runs tolerances come from at first, and if these do not suffice.
-const RUNS: [u64; 2] = [4, 24];
+/// The perturbed runs that tolerances come from: at first, and if these do not explain a difference.
+const RUNS: [Perturbed; 3] = [Perturbed::Operands(4), Perturbed::Operands(24), Perturbed::Nodes(24)];
+
+/// What is perturbed, and in how many runs.
+#[derive(Clone, Copy)]
+enum Perturbed {
+    /// The operands and results of the program's instructions.
+    Operands(u64),
+    /// Every node of the graph, and every term of a sum.
+    Nodes(u64),
+}
 
 /// Separates the random numbers of the loss from others of the same seed.
 const LOSS: u64 = 0x5EED;
@@ -248,10 +258,16 @@ impl<'p> Case<'p> {
         outputs.iter().map(weights).collect()
     }
 
-    fn measured(&self, runs: u64) -> Tolerances {
-        let perturbed: Vec<Evaluated> = (0..runs)
-            .map(|run| by_reference(&self.results(Mode { noise: Some(run), inlined: true, ..Mode::default() })))
-            .collect();
+    fn measured(&self, runs: Perturbed) -> Tolerances {
+        let inlined = Mode { inlined: true, ..Mode::default() };
+        let perturbed: Vec<Evaluated> = match runs {
+            Perturbed::Operands(runs) => (0..runs)
+                .map(|run| by_reference(&self.results(Mode { noise: Some(run), ..inlined })))
+                .collect(),
+            Perturbed::Nodes(runs) => (0..runs)
+                .map(|run| with_rounding_noise(run, NODE_PERTURBATION, || by_reference(&self.results(inlined))))
+                .collect(),
+        };
         counters::add("tolerances", "programs whose tolerances were measured", 1);
         let size = |data: &Data| data.shape.iter().product::<usize>();
         let mut terms = self.program.inputs.iter().map(size).max().unwrap_or(0);

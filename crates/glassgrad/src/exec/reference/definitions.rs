@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::super::host;
+use super::noise::{self, perturbed};
 use crate::array::{Array, Buffer, with_elements};
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
@@ -67,14 +68,60 @@ fn takes_stored(op: &Op) -> bool {
 pub(in crate::exec) fn perform(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
     let is_stored = node.dtype.is_storage_only() || inputs.iter().any(|input| input.dtype().is_storage_only());
     if !is_stored || takes_stored(node.op) {
-        return computed(node, inputs);
+        return with_noise(node, inputs);
     }
     let widened: Vec<Array> = inputs
         .iter()
         .map(|input| Array::new(input.shape().clone(), input.buffer().cast(input.dtype().compute_type())))
         .collect();
-    let made = computed(&Task { dtype: node.dtype.compute_type(), ..*node }, &widened)?;
+    let made = with_noise(&Task { dtype: node.dtype.compute_type(), ..*node }, &widened)?;
     Ok(Array::new(node.shape.clone(), made.buffer().cast(node.dtype)))
+}
+
+/// As [`computed`]; inside of `with_rounding_noise` operands of formulas and results that are rounded are perturbed.
+fn with_noise(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
+    if !noise::is_on() || !rounds(node.op) {
+        return computed(node, inputs);
+    }
+    let made = match node.op {
+        Op::Map(_) => computed(node, &inputs.iter().map(noise::perturbed_array).collect::<Vec<Array>>())?,
+        _ => computed(node, inputs)?,
+    };
+    Ok(noise::perturbed_array(&made))
+}
+
+/// Whether the results of an operation on floating-point numbers are rounded.
+fn rounds(op: &Op) -> bool {
+    match op {
+        Op::Map(_) | Op::Add | Op::ScatterView(_) | Op::ScatterAdd(_) | Op::Custom(_) => true,
+        Op::Einsum(einsum) => product_rounds(einsum),
+        Op::Variable
+        | Op::StopGradient
+        | Op::ControlDependency
+        | Op::Reshape
+        // A conversion rounds as IEEE 754 defines it, in every executor.
+        | Op::Cast
+        | Op::ReadView(_)
+        | Op::Concatenate(_)
+        | Op::Gather(_)
+        | Op::Max(_)
+        | Op::Leaf
+        | Op::Placeholder
+        | Op::GetOutput(_)
+        | Op::Failed(_)
+        | Op::Compare(_)
+        | Op::Logic(_)
+        | Op::Select
+        | Op::ArgMax(_)
+        | Op::OneHot(_)
+        | Op::ArgSort { .. }
+        | Op::Draw(_) => false,
+    }
+}
+
+/// Whether a product multiplies or adds: transposes, broadcasts and diagonals do not.
+fn product_rounds(einsum: &Einsum) -> bool {
+    einsum.operands.len() > 1 || einsum.coefficient != 1.0 || !einsum.summed().is_empty()
 }
 
 /// The value of an operation from those of its operands, of types that are computed in themselves or only moved.
@@ -89,7 +136,7 @@ fn computed(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
         Op::Add => Buffer::from_fn_typed(
             node.dtype,
             length,
-            |k| inputs.iter().map(|input| input.buffer().get(k)).sum(),
+            |k| inputs.iter().map(|input| perturbed(input.buffer().get(k), node.dtype)).sum(),
             |k| inputs.iter().map(|input| integer(input, k)).fold(0, i64::wrapping_add),
         ),
         Op::Cast => inputs[0].buffer().cast(node.dtype),
@@ -338,7 +385,7 @@ fn spread(view: &View, input: &Array, length: usize) -> Buffer {
         return Buffer::I64(sums);
     }
     let mut sums = vec![0.0; length];
-    places.for_each(|(from, to)| sums[to] += input.buffer().get(from));
+    places.for_each(|(from, to)| sums[to] += perturbed(input.buffer().get(from), input.dtype()));
     Buffer::from_fn(input.dtype(), length, |k| sums[k])
 }
 
@@ -380,6 +427,7 @@ fn contract(einsum: &Einsum, inputs: &[Array], dtype: DType, length: usize) -> B
         });
         return Buffer::I64(result);
     }
+    let rounds = noise::is_on() && product_rounds(einsum);
     let mut result = vec![0.0_f64; length];
     walk.run(|output, places| {
         let mut product = einsum.coefficient;
@@ -390,7 +438,7 @@ fn contract(einsum: &Einsum, inputs: &[Array], dtype: DType, length: usize) -> B
             }
             product *= factor;
         }
-        result[output] += product;
+        result[output] += if rounds { perturbed(product, dtype) } else { product };
     });
     Buffer::from_fn(dtype, length, |k| result[k])
 }
@@ -522,7 +570,7 @@ fn scatter_add(entries: &Array, indices: &Array, axis: usize, node: &Task<'_>) -
     }
     let mut sums = vec![0.0; node.shape.elements()];
     for (k, place) in places.into_iter().enumerate() {
-        sums[place] += entries.buffer().get(k);
+        sums[place] += perturbed(entries.buffer().get(k), node.dtype);
     }
     Ok(Buffer::from_fn(node.dtype, sums.len(), |k| sums[k]))
 }

@@ -5,6 +5,7 @@
 
 mod definitions;
 mod interpreter;
+mod noise;
 
 use std::any::Any;
 use std::panic::Location;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub(crate) use self::definitions::{argsort, compute, compute_all};
 use self::interpreter::Bytes;
+pub use self::noise::with_rounding_noise;
 #[cfg(feature = "cuda")]
 pub(crate) use self::interpreter::perform_call;
 use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings};

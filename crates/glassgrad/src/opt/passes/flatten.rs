@@ -1,11 +1,11 @@
 //! Products of products become one product, so that the order of all factors can be chosen at once.
 //!
 //! A product that only one other product reads is put into it, and so on up to [`MOST_FACTORS`], if the cheapest
-//! order of all factors costs less than both on their own. Products in which zeros win are left as they are.
+//! order of all factors costs less than both on their own. Products with strong zeros or an empty sum are left as they are.
 
 use super::contraction_order::Orders;
 use super::dead::dead;
-use super::product::{all_differ, has_sums, product, put_in, renamed};
+use super::product::{all_differ, has_empty_sum, has_sums, product, put_in, renamed};
 use crate::einsum::Einsum;
 use crate::expr::Op;
 use crate::opt::graph::{Graph, GraphNode};
@@ -47,9 +47,9 @@ pub(super) fn flatten(mut graph: Graph) -> Graph {
     dead(graph)
 }
 
-/// A product of floating-point numbers in which no zeros win.
+/// A product of floating-point numbers that may be re-associated: without strong zeros and without an empty sum.
 pub(super) fn plain_product(node: &GraphNode) -> Option<&Einsum> {
-    product(node).filter(|einsum| !einsum.is_strong() && node.dtype.is_float())
+    product(node).filter(|einsum| !einsum.is_strong() && !has_empty_sum(einsum) && node.dtype.is_float())
 }
 
 /// A product with others put into it.

@@ -49,6 +49,14 @@ pub(super) fn has_sums(einsum: &Einsum) -> bool {
     einsum.operands.iter().flatten().any(is_summed)
 }
 
+/// Whether a sum has no terms, because the extent of a summed label is 0: then every element is 0, whatever the operands are.
+///
+/// Such a product is neither split nor put into another one: 0 · NaN of the parts would not be the empty sum of the whole.
+pub(super) fn has_empty_sum(einsum: &Einsum) -> bool {
+    let is_empty = |label: &Label| einsum.extents[*label] == 0 && !einsum.output.contains(label);
+    einsum.operands.iter().flatten().any(is_empty)
+}
+
 /// Whether a product has so few operands and sums that a loop can read it in passing at no cost: a transpose, a
 /// broadcast, a diagonal, a multiple, a number, a unit tensor.
 pub(super) fn is_view(einsum: &Einsum) -> bool {

@@ -5,7 +5,7 @@
 //! and give NaN where they meet what is not finite, unless they are to win.
 
 use super::correlate::correlated;
-use super::product::{all_differ, is_view, number, number_node, product, rounded, substituted};
+use super::product::{all_differ, has_empty_sum, is_view, number, number_node, product, rounded, substituted};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::expr::{Logic, Op};
@@ -184,7 +184,7 @@ fn simpler_product(graph: &Graph, node: &GraphNode, einsum: &Einsum) -> Simpler 
     if einsum.is_identity() {
         return Simpler::Known(node.inputs[0]);
     }
-    if einsum.coefficient == 0.0 && !node.inputs.is_empty() {
+    if (einsum.coefficient == 0.0 || has_empty_sum(einsum)) && !node.inputs.is_empty() {
         return Simpler::Other(number_node(node, 0.0));
     }
     for (place, input) in node.inputs.iter().enumerate() {

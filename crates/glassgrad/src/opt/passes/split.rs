@@ -9,6 +9,7 @@ use super::common::common;
 use super::contraction_order::Orders;
 use super::dead::dead;
 use super::joint_contraction::Together;
+use super::flatten::plain_product;
 use super::product::{has_sums, product, product_node};
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::flops;
@@ -48,9 +49,9 @@ fn in_steps(graph: Graph, mut orders: Orders, mut together: Together) -> Graph {
     })
 }
 
-/// A product with sums, of floating-point numbers, in which no zeros win.
+/// A product with sums, of floating-point numbers, without strong zeros and without an empty sum.
 pub(super) fn summing_product(node: &GraphNode) -> Option<&Einsum> {
-    product(node).filter(|einsum| node.dtype.is_float() && !einsum.is_strong() && has_sums(einsum))
+    plain_product(node).filter(|einsum| has_sums(einsum))
 }
 
 /// Pushes the steps of a product, if it takes more than one.

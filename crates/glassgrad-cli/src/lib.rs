@@ -1,0 +1,97 @@
+//! The program `glassgrad`: derivatives that show their work.
+//!
+//! Each command is a file in `commands/` with its arguments and a function that runs it. Results go to
+//! standard output, diagnostics to standard error. The exit code is 0 on success, 1 where a result is
+//! not finite or a check failed, 2 where the input is wrong.
+//!
+//! All of it is this library, and `main.rs` calls [`main`]: a library is compiled as soon as the interfaces of its dependencies are
+//! known, beside their machine code, where a binary waits for all of it.
+
+mod chart;
+mod commands;
+mod device;
+mod experiment;
+mod failure;
+mod interrupt;
+mod memory;
+mod plot;
+mod progress;
+mod question;
+mod report;
+mod sources;
+mod studio;
+mod table;
+mod terminal;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use failure::Failure;
+
+/// See-through automatic differentiation: every value, gradient and dependency of an expression, and neural networks
+/// that can be inspected during training
+#[derive(Parser)]
+#[command(name = "glassgrad", version, max_term_width = 100)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A command is a file in `commands/` and a row here: its name, and the type of its arguments.
+macro_rules! commands {
+    ($($Name:ident $module:ident),* $(,)?) => {
+        #[derive(Subcommand)]
+        enum Command {
+            $( $Name(commands::$module::$Name), )*
+        }
+
+        impl Command {
+            fn run(self) -> Result<(), Failure> {
+                match self {
+                    $( Command::$Name(command) => command.run(), )*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Grad grad,
+    Derive derive,
+    Graph graph,
+    Check check,
+    Operations operations,
+    Train train,
+    Predict predict,
+    Tune tune,
+    Bench bench,
+    Device device,
+    Studio studio,
+    Completions complete,
+    Man complete,
+}
+
+/// The table from which the parser, the completions and the manual are generated.
+fn program() -> clap::Command {
+    Program::command()
+}
+
+/// Parses the command line and runs the command.
+pub fn main() -> ExitCode {
+    match Program::parse().command.run() {
+        // By convention 128 + SIGINT: the run has ended cleanly, but early.
+        Ok(()) if interrupt::is_asked() => ExitCode::from(130),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    let colour = plot::is_coloured(&std::io::stderr());
+    let (start, end) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
+    // On a closed pipe only the exit code reports the failure.
+    let _ = writeln!(std::io::stderr(), "{start}error{end}: {}", terminal::escaped(&failure.to_string()));
+    failure.exit_code()
+}
