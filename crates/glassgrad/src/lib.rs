@@ -107,7 +107,7 @@
 //! | transforms | [`diff`], [`compile`](mod@compile), [`tree`], [`calculus`] (structured Jacobians and Hessians) |
 //! | learning | [`nn`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
 //! | scalars | [`scalar`], [`ops`] (the table of operations), [`algebra`], [`formula`] |
-//! | execution | [`opt`] (compiler passes and planning), [`runtime`], [`exec`] |
+//! | execution | [`runtime`], [`exec`] |
 //! | inspection | `lang`, `trace`, `picture`, `explain`, `glass`, `certify` (feature `glass`), `calculator` (also `linalg`) |
 //!
 //! # Features
@@ -126,26 +126,16 @@
 // The derive macro names the crate by its name, also inside of it.
 extern crate self as glassgrad;
 
-pub mod algebra;
-pub mod array;
-pub mod dtype;
-pub mod einsum;
-pub mod hashing;
-pub mod interning;
-mod numbering;
-pub mod rng;
-pub mod shape;
-mod special;
-pub mod view;
-
-pub mod ops;
-
-pub mod formula;
-
-pub mod error;
+#[doc(inline)]
+pub use glassgrad_math::{algebra, array, dtype, einsum, error, formula, ops, rng, shape, view};
+#[doc(hidden)]
+pub use glassgrad_math::{hashing, interning};
+pub(crate) use glassgrad_math::{numbering, special};
 
 pub mod expr;
 
+// Internal: for the tests and tools of this workspace, and without a promise of stability. What programs do is shown by `explain`.
+#[doc(hidden)]
 pub mod opt;
 
 pub mod exec;

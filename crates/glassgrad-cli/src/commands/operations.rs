@@ -107,7 +107,7 @@ fn write_reference(folder: &Path, entries: &[Entry]) -> std::io::Result<()> {
 fn page(entries: &[Entry]) -> String {
     let mut page = String::from(
         "# Reference of operations\n\n\
-         Generated from the table in `crates/glassgrad/src/ops.rs` by `cargo run --release -- operations --out docs`.\n\
+         Generated from the table in `crates/glassgrad-math/src/ops.rs` by `cargo run --release -- operations --out docs`.\n\
          Each rule is a formula in the argument and the output y. Pictures show the function (blue) and its\n\
          derivative (orange).\n",
     );

@@ -2,11 +2,32 @@
 
 use super::memo::{self, Request};
 use super::node::Tensor;
-use crate::array::{Array, Buffer, LiteralElement, OutOfMemory, Stored};
-use crate::dtype::DType;
+use crate::array::{Array, Buffer, OutOfMemory, Stored};
+use crate::dtype::{DType, bf16, f16};
 use crate::einsum::Einsum;
 use crate::error::Error;
 use crate::shape::Shape;
+
+/// An element type that tensors are written in: those of `Tensor::from([1, 2])`, `Tensor::new`, `arange` and `linspace`. An
+/// integer literal without a suffix is an `i64`, the type of indices. Slices and vectors of every element type are taken by
+/// `Tensor::from(&elements[..])` and `Tensor::from_elements`.
+///
+/// ```
+/// use glassgrad::{Tensor, dtype::DType};
+/// assert_eq!(Tensor::from([1, 2]).dtype(), DType::I64);
+/// assert_eq!(Tensor::from(&[1_u8, 2][..]).dtype(), DType::U8);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type that literal tensors are written in",
+    note = "`i32` and `u8` elements are taken by `Tensor::from(&elements[..])` and `Tensor::from_elements(vec, shape)`"
+)]
+pub trait LiteralElement: Stored {}
+impl LiteralElement for f32 {}
+impl LiteralElement for f64 {}
+impl LiteralElement for i64 {}
+impl LiteralElement for bool {}
+impl LiteralElement for f16 {}
+impl LiteralElement for bf16 {}
 
 /// Elements in memory, as a leaf.
 impl From<Array> for Tensor {

@@ -33,7 +33,7 @@ mod walk;
 
 pub use axes::{Axes, Axis};
 pub(crate) use build::references;
-pub use create::{IntoTensor, Number};
+pub use create::{IntoTensor, LiteralElement, Number};
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub(crate) use display::{Product, single_row};
 pub use index::{Index, s};

@@ -391,7 +391,7 @@ impl Tensor {
     /// assert_eq!(Tensor::logspace(0.0, 3.0, 4).to_string(), "[   1,   10,  100, 1000]");
     /// ```
     #[track_caller]
-    pub fn logspace<E: crate::array::LiteralElement>(start: E, end: E, count: usize) -> Tensor {
+    pub fn logspace<E: crate::expr::LiteralElement>(start: E, end: E, count: usize) -> Tensor {
         let exponents = Tensor::linspace(start, end, count);
         exponents.full_like(10.0).pow(exponents)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::graph::{Graph, GraphMulti, GraphNode};
-use super::structural_hash::Fingerprint;
+use super::structural_hash::{Fingerprint, StructuralHash as _};
 use crate::array::Array;
 use crate::error::Error;
 use crate::expr::{Inputs, MultiNode, MultiOp, Node, Op, Scan, Tensor};

@@ -4,16 +4,28 @@ use crate::dtype::DType;
 use crate::expr::{Distribution, MultiOp, Node, Op};
 pub(crate) use crate::hashing::Fingerprint;
 
-impl Fingerprint {
+/// What a structural hash takes of a graph.
+pub(super) trait StructuralHash {
     /// A leaf: its shape and type, not its value.
-    pub(crate) fn leaf(&mut self, node: &Node) {
+    fn leaf(&mut self, node: &Node);
+    /// A node of numbered inputs. Returns whether the hash determines the node, so that its plan may be cached.
+    fn node(&mut self, node: &Node, inputs: &[usize]) -> bool;
+    /// An operation with several outputs of numbered inputs, after its subgraph.
+    fn multi(&mut self, op: &MultiOp, inputs: &[usize]);
+    /// A node of a listed graph, as [`StructuralHash::node`].
+    fn listed(&mut self, op: &Op, inputs: &[usize], shape: &[usize], dtype: DType) -> bool;
+    /// An operation alone.
+    fn operation(&mut self, op: &Op) -> bool;
+}
+
+impl StructuralHash for Fingerprint {
+    fn leaf(&mut self, node: &Node) {
         self.word(1);
         self.words(&node.shape);
         self.word(node.dtype as u64);
     }
 
-    /// A node of numbered inputs. Returns whether the hash determines the node, so that its plan may be cached.
-    pub(crate) fn node(&mut self, node: &Node, inputs: &[usize]) -> bool {
+    fn node(&mut self, node: &Node, inputs: &[usize]) -> bool {
         self.word(2 | (node.dtype as u64) << 8 | (inputs.len() as u64) << 16);
         for pair in inputs.chunks(2) {
             self.word(pair.iter().fold(0, |word, input| word << 32 | *input as u64));
@@ -25,15 +37,13 @@ impl Fingerprint {
         self.operation(&node.op)
     }
 
-    /// An operation with several outputs of numbered inputs, after its subgraph.
-    pub(crate) fn multi(&mut self, op: &MultiOp, inputs: &[usize]) {
+    fn multi(&mut self, op: &MultiOp, inputs: &[usize]) {
         self.word(3);
         self.words(inputs);
         op.hash(self);
     }
 
-    /// A node of a listed graph, as [`Fingerprint::node`].
-    pub(super) fn listed(&mut self, op: &Op, inputs: &[usize], shape: &[usize], dtype: DType) -> bool {
+    fn listed(&mut self, op: &Op, inputs: &[usize], shape: &[usize], dtype: DType) -> bool {
         self.words(inputs);
         self.words(shape);
         self.word(dtype as u64);

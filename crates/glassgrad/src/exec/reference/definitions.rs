@@ -133,7 +133,7 @@ fn computed(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
         }
         Op::Map(formula) => map(formula, inputs, length),
         Op::Einsum(einsum) => contract(einsum, inputs, node.dtype, length),
-        Op::Add => Buffer::from_fn_typed(
+        Op::Add => from_fn_typed(
             node.dtype,
             length,
             |k| inputs.iter().map(|input| perturbed(input.buffer().get(k), node.dtype)).sum(),
@@ -164,7 +164,7 @@ fn computed(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
         }
         Op::Select => {
             let chosen = |k: usize| &inputs[if inputs[0].buffer().get(k) != 0.0 { 1 } else { 2 }];
-            Buffer::from_fn_typed(node.dtype, length, |k| chosen(k).buffer().get(k), |k| integer(chosen(k), k))
+            from_fn_typed(node.dtype, length, |k| chosen(k).buffer().get(k), |k| integer(chosen(k), k))
         }
         Op::Max(axes) => inputs[0].buffer().pick(largest_along(&inputs[0], axes).into_iter()),
         Op::ArgMax(axis) => Buffer::I64(largest_places(&inputs[0], *axis).into_iter().map(|(k, _)| k as i64).collect()),
@@ -280,7 +280,7 @@ fn repeat(
         }
         let shape = Shape::from(scan.length).followed_by(result.shape());
         let size = result.shape().elements();
-        let buffer = Buffer::from_fn_typed(
+        let buffer = from_fn_typed(
             result.dtype(),
             shape.elements(),
             |k| entries[k / size].buffer().get(k % size),
@@ -343,30 +343,26 @@ pub(crate) fn compute_all(
     Ok(())
 }
 
-impl Buffer {
-    /// Elements of a floating-point type from 64-bit numbers, of an integer type from integers.
-    fn from_fn_typed(
-        dtype: DType,
-        length: usize,
-        number: impl FnMut(usize) -> f64,
-        whole: impl FnMut(usize) -> i64,
-    ) -> Buffer {
-        match dtype {
-            DType::I64 => Buffer::I64((0..length).map(whole).collect()),
-            dtype => Buffer::from_fn(dtype, length, number),
-        }
+/// Elements of a floating-point type from 64-bit numbers, of an integer type from integers.
+fn from_fn_typed(
+    dtype: DType,
+    length: usize,
+    number: impl FnMut(usize) -> f64,
+    whole: impl FnMut(usize) -> i64,
+) -> Buffer {
+    match dtype {
+        DType::I64 => Buffer::I64((0..length).map(whole).collect()),
+        dtype => Buffer::from_fn(dtype, length, number),
     }
 }
 
-impl Buffer {
-    /// Whether the element at one place is larger than that at another. NaN is larger than every number.
-    fn exceeds(&self, place: usize, other: usize) -> bool {
-        if let Buffer::I64(elements) = self {
-            return elements[place] > elements[other];
-        }
-        let (value, largest) = (self.get(place), self.get(other));
-        value > largest || (value.is_nan() && !largest.is_nan())
+/// Whether the element at one place is larger than that at another. NaN is larger than every number.
+fn exceeds(buffer: &Buffer, place: usize, other: usize) -> bool {
+    if let Buffer::I64(elements) = buffer {
+        return elements[place] > elements[other];
     }
+    let (value, largest) = (buffer.get(place), buffer.get(other));
+    value > largest || (value.is_nan() && !largest.is_nan())
 }
 
 fn integer(array: &Array, k: usize) -> i64 {
@@ -523,7 +519,7 @@ fn concatenate(inputs: &[Array], axis: usize, shape: &Shape) -> Buffer {
         }
     }
     let dtype = inputs[0].dtype();
-    Buffer::from_fn_typed(
+    from_fn_typed(
         dtype,
         sources.len(),
         |k| inputs[sources[k].0].buffer().get(sources[k].1),
@@ -585,7 +581,7 @@ fn largest_along(array: &Array, axes: &[usize]) -> Vec<Option<usize>> {
     for place in 0..shape.elements() {
         let index = |axis: usize| place / strides[axis] % shape[axis];
         let own = kept.iter().fold(0, |own, axis| own * shape[*axis] + index(*axis));
-        if found[own].is_none_or(|best| array.buffer().exceeds(place, best)) {
+        if found[own].is_none_or(|best| exceeds(array.buffer(), place, best)) {
             found[own] = Some(place);
         }
     }
@@ -602,7 +598,7 @@ fn largest_places(array: &Array, axis: usize) -> Vec<(usize, usize)> {
             let place_of = |k: usize| (block * shape[axis] + k) * inner + offset;
             let mut best = 0;
             for k in 1..shape[axis] {
-                if array.buffer().exceeds(place_of(k), place_of(best)) {
+                if exceeds(array.buffer(), place_of(k), place_of(best)) {
                     best = k;
                 }
             }

@@ -8,7 +8,7 @@ use crate::einsum::Einsum;
 use crate::expr::{Logic, Op};
 use crate::hashing::NumberMap;
 use crate::opt::graph::{Graph, GraphNode};
-use crate::opt::structural_hash::Fingerprint;
+use crate::opt::structural_hash::{Fingerprint, StructuralHash as _};
 use crate::shape::InlineVec;
 
 pub(super) fn common(graph: Graph) -> Graph {

@@ -236,6 +236,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::new(vec![vec![0, 1], vec![1]], vec![0], vec![2, 3]).to_string(), "ij,j->i");
     /// ```
+    #[inline]
     pub fn new(operands: Vec<Vec<Label>>, output: Vec<Label>, extents: Vec<usize>) -> Einsum {
         let strong = vec![false; operands.len()];
         Einsum { coefficient: 1.0, operands, strong, output, extents }
@@ -247,6 +248,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::elementwise(&[4], 1).scaled(-1.0).to_string(), "-1 i->i");
     /// ```
+    #[inline]
     pub fn scaled(mut self, factor: f64) -> Einsum {
         self.coefficient *= factor;
         self
@@ -258,6 +260,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::unit(&[2, 3]).to_string(), "->ijij");
     /// ```
+    #[inline]
     pub fn unit(shape: &[usize]) -> Einsum {
         let labels: Vec<Label> = (0..shape.len()).collect();
         Einsum::new(Vec::new(), labels.iter().chain(&labels).copied().collect(), shape.to_vec())
@@ -269,6 +272,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::permutation(&[2, 3, 4], &[2, 0, 1]).output_shape().to_vec(), [4, 2, 3]);
     /// ```
+    #[inline]
     pub fn permutation(shape: &[usize], order: &[usize]) -> Einsum {
         Einsum::new(vec![(0..shape.len()).collect()], order.to_vec(), shape.to_vec())
     }
@@ -301,6 +305,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::sum(&[2, 3, 4], &[0, 2]).to_string(), "ijk->j");
     /// ```
+    #[inline]
     pub fn sum(shape: &[usize], axes: &[usize]) -> Einsum {
         let kept = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
         Einsum::new(vec![(0..shape.len()).collect()], kept, shape.to_vec())
@@ -312,6 +317,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::elementwise(&[2, 3], 2).to_string(), "ij,ij->ij");
     /// ```
+    #[inline]
     pub fn elementwise(shape: &[usize], count: usize) -> Einsum {
         let labels: Vec<Label> = (0..shape.len()).collect();
         Einsum::new(vec![labels.clone(); count], labels, shape.to_vec())
@@ -323,6 +329,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert_eq!(Einsum::parse("ij->ji", &[&[2, 3]]).unwrap().output_shape().to_vec(), [3, 2]);
     /// ```
+    #[inline]
     pub fn output_shape(&self) -> Shape {
         self.output.iter().map(|label| self.extents[*label]).collect()
     }
@@ -334,6 +341,7 @@ impl Einsum {
     /// let product = Einsum::parse("ij,jk->ik", &[&[2, 3], &[3, 4]]).unwrap();
     /// assert_eq!(product.operand_shape(1).to_vec(), [3, 4]);
     /// ```
+    #[inline]
     pub fn operand_shape(&self, operand: usize) -> Shape {
         self.operands[operand].iter().map(|label| self.extents[*label]).collect()
     }
@@ -345,6 +353,7 @@ impl Einsum {
     /// let product = Einsum::parse("ij,jk->ik", &[&[2, 3], &[3, 4]]).unwrap();
     /// assert_eq!(product.summed(), [1]);
     /// ```
+    #[inline]
     pub fn summed(&self) -> Vec<Label> {
         let mut summed: Vec<Label> =
             self.operands.iter().flatten().copied().filter(|l| !self.output.contains(l)).collect();
@@ -384,6 +393,7 @@ impl Einsum {
     /// let product = Einsum::parse("i,i->", &[&[3], &[3]]).unwrap();
     /// assert_eq!(product.pushforward(0, 1).to_string(), "ji,i->j");
     /// ```
+    #[inline]
     pub fn pushforward(&self, operand: usize, lead: usize) -> Einsum {
         let leading: Vec<Label> = (self.extents.len()..self.extents.len() + lead).collect();
         let prefixed = |labels: &[Label]| leading.iter().chain(labels).copied().collect::<Vec<_>>();
@@ -402,6 +412,7 @@ impl Einsum {
     /// let pulled = Einsum::parse("i->", &[&[3]]).unwrap().pullback(0, 1).with_lead(&[5]);
     /// assert_eq!(pulled.output_shape().to_vec(), [5, 3]);
     /// ```
+    #[inline]
     pub fn with_lead(mut self, sizes: &[usize]) -> Einsum {
         let start = self.extents.len() - sizes.len();
         self.extents[start..].copy_from_slice(sizes);
@@ -434,6 +445,7 @@ impl Einsum {
     /// use glassgrad::einsum::Einsum;
     /// assert!(!Einsum::elementwise(&[2], 2).is_strong());
     /// ```
+    #[inline]
     pub fn is_strong(&self) -> bool {
         self.strong.contains(&true)
     }
@@ -445,6 +457,7 @@ impl Einsum {
     /// let product = Einsum::elementwise(&[2], 2).strong_in(0, true);
     /// assert_eq!((product.is_strong(), product.to_string()), (true, "!i,i->i".into()));
     /// ```
+    #[inline]
     pub fn strong_in(mut self, operand: usize, strong: bool) -> Einsum {
         self.strong[operand] |= strong;
         self
@@ -457,6 +470,7 @@ impl Einsum {
     /// assert!(Einsum::permutation(&[2, 3], &[0, 1]).is_identity());
     /// assert!(!Einsum::parse("ii->ii", &[&[2, 2]]).unwrap().is_identity());
     /// ```
+    #[inline]
     pub fn is_identity(&self) -> bool {
         self.coefficient == 1.0 && self.operands.len() == 1 && self.operands[0] == self.output && {
             self.output.iter().enumerate().all(|(axis, label)| !self.output[..axis].contains(label))

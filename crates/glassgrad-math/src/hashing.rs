@@ -73,6 +73,7 @@ impl Fingerprint {
     /// fingerprint.text("tanh");
     /// assert_ne!(fingerprint.finish(), Fingerprint::default().finish());
     /// ```
+    #[inline]
     pub fn text(&mut self, text: &str) {
         self.word(text.len() as u64);
         text.bytes().for_each(|byte| self.word(u64::from(byte)));
@@ -117,15 +118,15 @@ pub trait Structure {
 }
 
 /// Maps by integer keys.
-pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 /// Maps by node number.
-pub(crate) type Numbered<T> = NumberMap<u64, T>;
+pub type Numbered<T> = NumberMap<u64, T>;
 /// Sets of node numbers.
-pub(crate) type Numbers = std::collections::HashSet<u64, BuildHasherDefault<NumberHasher>>;
+pub type Numbers = std::collections::HashSet<u64, BuildHasherDefault<NumberHasher>>;
 
 /// A fast hasher for trusted integers: consecutive node numbers, and fingerprints.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct NumberHasher(u64);
+pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     #[inline]
@@ -133,6 +134,7 @@ impl Hasher for NumberHasher {
         self.0
     }
 
+    #[inline]
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 /// Dense indices of nodes by their numbers, for one traversal of a graph: an open-addressing hash table whose storage is
 /// reused by the next traversal.
 #[derive(Debug)]
-pub(crate) struct NodeIndices {
+pub struct NodeIndices {
     /// A power of two of them, with a load factor of at most one half.
     slots: Vec<Slot>,
     /// Slots of earlier rounds count as empty.
@@ -28,9 +28,16 @@ thread_local! {
     static UNUSED: RefCell<Vec<(Vec<Slot>, u32)>> = const { RefCell::new(Vec::new()) };
 }
 
+impl Default for NodeIndices {
+    fn default() -> Self {
+        NodeIndices::new()
+    }
+}
+
 impl NodeIndices {
     /// An empty table.
-    pub(crate) fn new() -> NodeIndices {
+    #[inline]
+    pub fn new() -> NodeIndices {
         let unused = UNUSED.with_borrow_mut(Vec::pop);
         let (mut slots, mut round) = unused.unwrap_or_else(|| (vec![Slot::default(); 256], 0));
         if round == u32::MAX {
@@ -53,7 +60,7 @@ impl NodeIndices {
 
     /// Assigns an index to a number, unless it has one. Returns whether it had none.
     #[inline]
-    pub(crate) fn insert(&mut self, number: u64, index: usize) -> bool {
+    pub fn insert(&mut self, number: u64, index: usize) -> bool {
         let at = self.slot(number);
         if self.slots[at].round == self.round {
             return false;
@@ -68,7 +75,7 @@ impl NodeIndices {
 
     /// The index of a number, if it has one.
     #[inline]
-    pub(crate) fn get(&self, number: u64) -> Option<usize> {
+    pub fn get(&self, number: u64) -> Option<usize> {
         let slot = self.slots[self.slot(number)];
         (slot.round == self.round).then_some(slot.index as usize)
     }

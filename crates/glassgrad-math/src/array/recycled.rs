@@ -9,7 +9,8 @@ use super::{Buffer, OutOfMemory};
 use crate::dtype::{DType, bf16, f16};
 
 /// Smaller buffers are the allocator's business.
-pub(crate) const SMALLEST_BYTES: usize = 1 << 16;
+#[doc(hidden)]
+pub const SMALLEST_BYTES: usize = 1 << 16;
 /// At most this many bytes are kept for each thread.
 const MOST_BYTES: usize = 1 << 26;
 
@@ -23,7 +24,8 @@ fn bytes(buffer: &Buffer) -> usize {
 }
 
 /// A buffer of some length with any elements, or an error if there is no memory for it.
-pub(crate) fn buffer(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory> {
+#[doc(hidden)]
+pub fn buffer(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory> {
     let taken = || {
         KEPT.with_borrow_mut(|kept| {
             let fits = |buffer: &Buffer| buffer.len() == length && buffer.dtype() == dtype;

@@ -4,7 +4,8 @@
 //! on k alone, so draws need no state, have no order, and are the same for any number of threads.
 
 /// Half the distance of two numbers that [`Key::uniform`] gives.
-pub(crate) const HALF_STEP: f64 = 0.5 / (1_u64 << 53) as f64;
+#[doc(hidden)]
+pub const HALF_STEP: f64 = 0.5 / (1_u64 << 53) as f64;
 
 /// A key of random numbers.
 ///
@@ -16,7 +17,7 @@ pub(crate) const HALF_STEP: f64 = 0.5 / (1_u64 << 53) as f64;
 /// assert_eq!(weights.uniform(3), Key::new(7).split().0.uniform(3));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key(pub(crate) u64);
+pub struct Key(#[doc(hidden)] pub u64);
 
 impl Key {
     /// The key of a seed.
@@ -25,6 +26,7 @@ impl Key {
     /// use glassgrad::rng::Key;
     /// assert_eq!(Key::new(5).uniform(0), Key::new(5).uniform(0));
     /// ```
+    #[inline]
     pub fn new(seed: u64) -> Key {
         Key(seed)
     }
@@ -36,6 +38,7 @@ impl Key {
     /// let (first, second) = Key::new(5).split();
     /// assert!(first != second && first != Key::new(5));
     /// ```
+    #[inline]
     pub fn split(self) -> (Key, Key) {
         (self.fold(0), self.fold(1))
     }
@@ -47,6 +50,7 @@ impl Key {
     /// let steps: Vec<f64> = (0..3).map(|step| Key::new(5).fold(step).normal(0)).collect();
     /// assert!(steps[0] != steps[1] && steps[1] != steps[2]);
     /// ```
+    #[inline]
     pub fn fold(self, number: u64) -> Key {
         // Counters with the high bit set are used for keys, all others for draws.
         let [a, b, _, _] = philox(self.0, [number as u32, (number >> 32) as u32, 0, 0x8000_0000]);
@@ -59,6 +63,7 @@ impl Key {
     /// use glassgrad::rng::Key;
     /// assert_ne!(Key::new(5).bits(0), Key::new(5).bits(1));
     /// ```
+    #[inline]
     pub fn bits(self, index: u64) -> u64 {
         let [a, b, _, _] = philox(self.0, [index as u32, (index >> 32) as u32, 0, 0]);
         u64::from(a) | u64::from(b) << 32
@@ -70,6 +75,7 @@ impl Key {
     /// use glassgrad::rng::Key;
     /// assert!((0..100).all(|k| (0.0..1.0).contains(&Key::new(5).uniform(k))));
     /// ```
+    #[inline]
     pub fn uniform(self, index: u64) -> f64 {
         unit(self.bits(index))
     }
@@ -100,7 +106,9 @@ impl Key {
     }
 
     /// A number between 0 and 1, both excluded: half a step above [`Key::uniform`], which may be 0 and is never 1.
-    pub(crate) fn open_uniform(self, index: u64) -> f64 {
+    #[doc(hidden)]
+    #[inline]
+    pub fn open_uniform(self, index: u64) -> f64 {
         self.uniform(index) + HALF_STEP
     }
 
@@ -111,6 +119,7 @@ impl Key {
     /// let mean: f64 = (0..10_000).map(|k| Key::new(5).normal(k)).sum::<f64>() / 10_000.0;
     /// assert!(mean.abs() < 0.05);
     /// ```
+    #[inline]
     pub fn normal(self, index: u64) -> f64 {
         let [a, b, c, d] = philox(self.0, [index as u32, (index >> 32) as u32, 1, 0]);
         let unit = |low: u32, high: u32| ((u64::from(low) | u64::from(high) << 32) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -127,6 +136,7 @@ impl Key {
     /// order.sort_unstable();
     /// assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7]);
     /// ```
+    #[inline]
     pub fn permutation(self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -140,7 +150,8 @@ impl Key {
 
 /// The number from 0 up to but not including 1 that the upper 53 of some bits are.
 #[inline(always)]
-pub(crate) fn unit(bits: u64) -> f64 {
+#[doc(hidden)]
+pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
@@ -151,7 +162,8 @@ fn philox(key: u64, counter: [u32; 4]) -> [u32; 4] {
 
 /// Ten rounds of Philox 4×32 for several counters, word by word.
 #[inline(always)]
-pub(crate) fn philox_together<const N: usize>(key: u64, mut counters: [[u32; N]; 4]) -> [[u32; N]; 4] {
+#[doc(hidden)]
+pub fn philox_together<const N: usize>(key: u64, mut counters: [[u32; N]; 4]) -> [[u32; N]; 4] {
     let mut key = [key as u32, (key >> 32) as u32];
     for _ in 0..10 {
         // By number: all of it must vanish into vectors.

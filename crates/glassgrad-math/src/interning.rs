@@ -32,6 +32,7 @@ impl<T: Structure> Shared<T> {
     /// use glassgrad::{einsum::Einsum, interning::Shared};
     /// assert_eq!(Shared::new(Einsum::unit(&[2])).to_string(), "->ii");
     /// ```
+    #[inline]
     pub fn new(value: T) -> Shared<T> {
         let mut fingerprint = Fingerprint::default();
         value.mix_into(&mut fingerprint);
@@ -42,7 +43,7 @@ impl<T: Structure> Shared<T> {
 impl<T> Shared<T> {
     /// Computed once, at construction.
     #[inline]
-    pub(crate) fn fingerprint(&self) -> u128 {
+    pub fn fingerprint(&self) -> u128 {
         self.0.fingerprint
     }
 }
@@ -77,6 +78,7 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Deref for Shared<T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
         &self.0.value
     }
@@ -89,6 +91,7 @@ impl<T: Structure> From<T> for Shared<T> {
 }
 
 impl<T: PartialEq> PartialEq for Shared<T> {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || (self.0.fingerprint == other.0.fingerprint && **self == **other)
     }
@@ -110,7 +113,7 @@ impl<T: fmt::Display> fmt::Display for Shared<T> {
 const CAPACITY: usize = 8192;
 
 /// An interning table: values by the fingerprint of their construction.
-pub(crate) struct InternTable<T> {
+pub struct InternTable<T> {
     values: NumberMap<u128, T>,
 }
 
@@ -123,12 +126,13 @@ impl<T> Default for InternTable<T> {
 impl<T: Clone> InternTable<T> {
     /// The value of a fingerprint, if it is interned.
     #[inline]
-    pub(crate) fn get(&self, key: u128) -> Option<T> {
+    pub fn get(&self, key: u128) -> Option<T> {
         self.values.get(&key).cloned()
     }
 
     /// Interns a value. A full table is cleared.
-    pub(crate) fn insert(&mut self, key: u128, value: T) {
+    #[inline]
+    pub fn insert(&mut self, key: u128, value: T) {
         if self.values.len() >= CAPACITY {
             self.values.clear();
         }
@@ -140,7 +144,7 @@ impl<T: Clone> InternTable<T> {
 const LRU_CAPACITY: usize = 64;
 
 /// A cache by 128-bit keys, from which the least recently used value is evicted.
-pub(crate) struct Lru<T> {
+pub struct Lru<T> {
     values: NumberMap<u128, (Arc<T>, u64)>,
     clock: u64,
 }
@@ -152,14 +156,16 @@ impl<T> Default for Lru<T> {
 }
 
 impl<T> Lru<T> {
-    pub(crate) fn get(&mut self, key: u128) -> Option<Arc<T>> {
+    #[inline]
+    pub fn get(&mut self, key: u128) -> Option<Arc<T>> {
         self.clock += 1;
         let (value, used) = self.values.get_mut(&key)?;
         *used = self.clock;
         Some(Arc::clone(value))
     }
 
-    pub(crate) fn insert(&mut self, key: u128, value: &Arc<T>) {
+    #[inline]
+    pub fn insert(&mut self, key: u128, value: &Arc<T>) {
         if self.values.len() >= LRU_CAPACITY
             && let Some(oldest) = self.values.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key)
         {
@@ -169,7 +175,13 @@ impl<T> Lru<T> {
         self.values.insert(key, (Arc::clone(value), self.clock));
     }
 
-    pub(crate) fn len(&self) -> usize {
+    #[inline]
+    pub fn len(&self) -> usize {
         self.values.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
     }
 }

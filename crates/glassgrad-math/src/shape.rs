@@ -6,7 +6,8 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 /// Per-axis data such as sizes and strides, stored inline for the usual ranks: it is copied with every node.
-pub(crate) type InlineVec<T> = SmallVec<[T; 5]>;
+#[doc(hidden)]
+pub type InlineVec<T> = SmallVec<[T; 5]>;
 
 /// The sizes of the axes of a tensor. A number has the empty shape.
 ///
@@ -27,6 +28,7 @@ impl Shape {
     /// use glassgrad::shape::Shape;
     /// assert_eq!((Shape::scalar().rank(), Shape::scalar().elements()), (0, 1));
     /// ```
+    #[inline]
     pub fn scalar() -> Self {
         Shape::from(&[][..])
     }
@@ -37,6 +39,7 @@ impl Shape {
     /// use glassgrad::shape::Shape;
     /// assert_eq!(Shape::from([4, 5, 6]).rank(), 3);
     /// ```
+    #[inline]
     pub fn rank(&self) -> usize {
         self.len()
     }
@@ -47,6 +50,7 @@ impl Shape {
     /// use glassgrad::shape::Shape;
     /// assert_eq!(Shape::from([4, 5]).elements(), 20);
     /// ```
+    #[inline]
     pub fn elements(&self) -> usize {
         self.iter().fold(1, |product: usize, size| product.saturating_mul(*size))
     }
@@ -57,6 +61,7 @@ impl Shape {
     /// use glassgrad::shape::Shape;
     /// assert_eq!(Shape::from([4, 5, 6]).strides(), [30, 6, 1]);
     /// ```
+    #[inline]
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1_usize; self.rank()];
         for axis in (1..self.rank()).rev() {
@@ -93,6 +98,7 @@ impl Shape {
     /// use glassgrad::shape::Shape;
     /// assert_eq!(Shape::from([2]).followed_by(&[3, 4]), Shape::from([2, 3, 4]));
     /// ```
+    #[inline]
     pub fn followed_by(&self, other: &[usize]) -> Shape {
         self.iter().chain(other).copied().collect()
     }

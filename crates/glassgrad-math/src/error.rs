@@ -90,7 +90,8 @@ impl Error {
     }
 
     /// The same error under the name of the operation that the user called, of which the failed one is a part.
-    pub(crate) fn renamed(mut self, operation: &str) -> Error {
+    #[doc(hidden)]
+    pub fn renamed(mut self, operation: &str) -> Error {
         operation.clone_into(&mut Arc::make_mut(&mut self.0).operation);
         self
     }

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use crate::dtype::{DType, Element, bf16, f16};
 use crate::shape::Shape;
 use recycled::Recycled;
-pub(crate) use recycled::{SMALLEST_BYTES, buffer};
+#[doc(hidden)]
+pub use recycled::{SMALLEST_BYTES, buffer};
 
 /// The elements of an array, of one type.
 ///
@@ -39,6 +40,8 @@ pub enum Buffer {
 }
 
 /// Runs a piece of code with the elements of a buffer as a slice of their own type.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! with_elements {
     ($buffer:expr, $elements:ident => $body:expr) => {
         match $buffer {
@@ -53,7 +56,8 @@ macro_rules! with_elements {
         }
     };
 }
-pub(crate) use with_elements;
+#[doc(hidden)]
+pub use crate::with_elements;
 
 impl Buffer {
     /// The type of the elements.
@@ -82,6 +86,7 @@ impl Buffer {
     /// use glassgrad::array::Buffer;
     /// assert_eq!(Buffer::Bool(vec![true, false]).len(), 2);
     /// ```
+    #[inline]
     pub fn len(&self) -> usize {
         with_elements!(self, elements => elements.len())
     }
@@ -92,6 +97,7 @@ impl Buffer {
     /// use glassgrad::array::Buffer;
     /// assert!(Buffer::F32(Vec::new()).is_empty());
     /// ```
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -120,23 +126,24 @@ impl Buffer {
     }
 
     /// [`Buffer::from_fn`], or an error if there is no memory for the elements.
-    pub(crate) fn try_from_fn(
-        dtype: DType,
-        length: usize,
-        element: impl FnMut(usize) -> f64,
-    ) -> Result<Buffer, OutOfMemory> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn try_from_fn(dtype: DType, length: usize, element: impl FnMut(usize) -> f64) -> Result<Buffer, OutOfMemory> {
         OutOfMemory::check(dtype, length)?;
         Ok(Buffer::from_fn(dtype, length, element))
     }
 
     /// Zeros, or an error if there is no memory for them.
-    pub(crate) fn try_zeros(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn try_zeros(dtype: DType, length: usize) -> Result<Buffer, OutOfMemory> {
         OutOfMemory::check(dtype, length)?;
         Ok(Buffer::zeros(dtype, length))
     }
 
     /// Zeros.
-    pub(crate) fn zeros(dtype: DType, length: usize) -> Buffer {
+    #[doc(hidden)]
+    pub fn zeros(dtype: DType, length: usize) -> Buffer {
         match dtype {
             DType::F32 => Buffer::F32(vec![0.0; length]),
             DType::F64 => Buffer::F64(vec![0.0; length]),
@@ -150,7 +157,8 @@ impl Buffer {
     }
 
     /// The elements as bytes, in the order of the host.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    #[doc(hidden)]
+    pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Buffer::F32(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
             Buffer::F64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
@@ -164,7 +172,8 @@ impl Buffer {
     }
 
     /// Elements from bytes in the order of the host.
-    pub(crate) fn from_bytes(dtype: DType, bytes: &[u8]) -> Buffer {
+    #[doc(hidden)]
+    pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Buffer {
         fn words<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
             bytes.as_chunks::<N>().0.iter().map(|word| of(*word)).collect()
         }
@@ -186,12 +195,14 @@ impl Buffer {
     /// use glassgrad::array::Buffer;
     /// assert_eq!(Buffer::F32(vec![0.5, 1.5]).get(1), 1.5);
     /// ```
+    #[inline]
     pub fn get(&self, place: usize) -> f64 {
         with_elements!(self, elements => elements[place].to_f64())
     }
 
     /// Puts other elements of the same type behind these; elements of another type are left out.
-    pub(crate) fn append(&mut self, other: Buffer) {
+    #[doc(hidden)]
+    pub fn append(&mut self, other: Buffer) {
         match (self, other) {
             (Buffer::F32(own), Buffer::F32(mut other)) => own.append(&mut other),
             (Buffer::F64(own), Buffer::F64(mut other)) => own.append(&mut other),
@@ -258,24 +269,30 @@ impl Buffer {
 
 /// More memory was asked for than the system provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfMemory {
+#[doc(hidden)]
+pub struct OutOfMemory {
     bytes: u128,
 }
 
 impl OutOfMemory {
     /// What can be done about it.
-    pub(crate) const REMEDY: &'static str = "use smaller shapes or batches, or a gradient within a budget of memory";
+    #[doc(hidden)]
+    pub const REMEDY: &'static str = "use smaller shapes or batches, or a gradient within a budget of memory";
 
     /// Fewer bytes than this are not checked: a failure of so small a request ends the process anyway.
     const CHECKED: u128 = 1 << 28;
 
     /// Fails if the system does not provide memory for `length` elements.
-    pub(crate) fn check(dtype: DType, length: usize) -> Result<(), OutOfMemory> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn check(dtype: DType, length: usize) -> Result<(), OutOfMemory> {
         OutOfMemory::check_bytes(length as u128 * dtype.bytes() as u128)
     }
 
     /// Fails if the system does not provide this number of bytes.
-    pub(crate) fn check_bytes(bytes: u128) -> Result<(), OutOfMemory> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn check_bytes(bytes: u128) -> Result<(), OutOfMemory> {
         if bytes < OutOfMemory::CHECKED {
             return Ok(());
         }
@@ -329,27 +346,6 @@ macro_rules! stored {
 }
 stored!(f32 => F32, f64 => F64, i64 => I64, bool => Bool, f16 => F16, bf16 => BF16, i32 => I32, u8 => U8);
 
-/// An element type that tensors are written in: those of `Tensor::from([1, 2])`, `Tensor::new`, `arange` and `linspace`. An
-/// integer literal without a suffix is an `i64`, the type of indices. Slices and vectors of every element type are taken by
-/// `Tensor::from(&elements[..])` and `Tensor::from_elements`.
-///
-/// ```
-/// use glassgrad::{Tensor, dtype::DType};
-/// assert_eq!(Tensor::from([1, 2]).dtype(), DType::I64);
-/// assert_eq!(Tensor::from(&[1_u8, 2][..]).dtype(), DType::U8);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a type that literal tensors are written in",
-    note = "`i32` and `u8` elements are taken by `Tensor::from(&elements[..])` and `Tensor::from_elements(vec, shape)`"
-)]
-pub trait LiteralElement: Stored {}
-impl LiteralElement for f32 {}
-impl LiteralElement for f64 {}
-impl LiteralElement for i64 {}
-impl LiteralElement for bool {}
-impl LiteralElement for f16 {}
-impl LiteralElement for bf16 {}
-
 /// The storage of elements.
 #[derive(Debug)]
 enum Storage {
@@ -384,11 +380,16 @@ struct DeviceStorage {
 }
 
 /// Memory of a device that holds elements of one type.
-pub(crate) trait DeviceMemory: fmt::Debug + Send + Sync {
+#[doc(hidden)]
+pub trait DeviceMemory: fmt::Debug + Send + Sync {
     /// The element type.
     fn dtype(&self) -> DType;
     /// The number of elements.
     fn len(&self) -> usize;
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
     /// A copy in host memory, after everything that writes to it is done.
     fn download(&self) -> Result<Buffer, String>;
     /// For downcasting by its executor.
@@ -427,6 +428,7 @@ impl Array {
     ///
     /// # Panics
     /// If it is not.
+    #[inline]
     pub fn new(shape: Shape, buffer: Buffer) -> Array {
         assert!(buffer.len() == shape.elements(), "{} elements for the shape {shape}", buffer.len());
         Array { shape, storage: Arc::new(Storage::Host(HostStorage::new(buffer))) }
@@ -438,6 +440,7 @@ impl Array {
     /// use glassgrad::Tensor;
     /// assert_eq!(Tensor::zeros([2, 3]).eval().unwrap().shape().to_string(), "[2, 3]");
     /// ```
+    #[inline]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -448,6 +451,7 @@ impl Array {
     /// use glassgrad::{Tensor, dtype::DType};
     /// assert_eq!(Tensor::from([1_i64]).eval().unwrap().dtype(), DType::I64);
     /// ```
+    #[inline]
     pub fn dtype(&self) -> DType {
         match &*self.storage {
             Storage::Host(storage) => storage.buffer.0.dtype(),
@@ -456,13 +460,17 @@ impl Array {
     }
 
     /// An array in the memory of a device.
-    pub(crate) fn on_device(shape: Shape, memory: Box<dyn DeviceMemory>) -> Array {
+    #[doc(hidden)]
+    #[inline]
+    pub fn on_device(shape: Shape, memory: Box<dyn DeviceMemory>) -> Array {
         assert!(memory.len() == shape.elements(), "{} elements for the shape {shape}", memory.len());
         Array { shape, storage: Arc::new(Storage::Device(DeviceStorage { memory, host: OnceLock::new() })) }
     }
 
     /// The memory of a device that holds the elements, or a copy of them, if one does.
-    pub(crate) fn device(&self) -> Option<&dyn DeviceMemory> {
+    #[doc(hidden)]
+    #[inline]
+    pub fn device(&self) -> Option<&dyn DeviceMemory> {
         match &*self.storage {
             Storage::Host(storage) => storage.copy.get().map(|copy| &**copy),
             Storage::Device(storage) => Some(&*storage.memory),
@@ -471,7 +479,9 @@ impl Array {
 
     /// Remembers a copy of elements of the host in the memory of a device, unless there is one.
     #[cfg(feature = "cuda")]
-    pub(crate) fn remember(&self, copy: Box<dyn DeviceMemory>) {
+    #[doc(hidden)]
+    #[inline]
+    pub fn remember(&self, copy: Box<dyn DeviceMemory>) {
         if let Storage::Host(storage) = &*self.storage {
             let _ = storage.copy.set(copy);
         }
@@ -483,12 +493,14 @@ impl Array {
     /// use glassgrad::{Tensor, array::Buffer};
     /// assert_eq!(*Tensor::from([1.5]).eval().unwrap().buffer(), Buffer::F64(vec![1.5]));
     /// ```
+    #[inline]
     pub fn buffer(&self) -> &Buffer {
         self.download().unwrap_or_else(|message| panic!("reading the memory of a device failed: {message}"))
     }
 
     /// The elements in host memory; those of a device are downloaded once.
-    pub(crate) fn download(&self) -> Result<&Buffer, String> {
+    #[doc(hidden)]
+    pub fn download(&self) -> Result<&Buffer, String> {
         match &*self.storage {
             Storage::Host(storage) => Ok(&storage.buffer.0),
             Storage::Device(storage) => match storage.host.get() {
@@ -502,7 +514,9 @@ impl Array {
     }
 
     /// The elements in host memory for themselves alone: those that others hold too, and those of a device, are copied.
-    pub(crate) fn buffer_mut(&mut self) -> &mut Buffer {
+    #[doc(hidden)]
+    #[inline]
+    pub fn buffer_mut(&mut self) -> &mut Buffer {
         let is_own = matches!(Arc::get_mut(&mut self.storage), Some(Storage::Host(_)));
         if !is_own {
             self.storage = Arc::new(Storage::Host(HostStorage::new(self.buffer().clone())));
@@ -514,7 +528,9 @@ impl Array {
     }
 
     /// Copies elements that others hold too.
-    pub(crate) fn make_own(&mut self) {
+    #[doc(hidden)]
+    #[inline]
+    pub fn make_own(&mut self) {
         if Arc::get_mut(&mut self.storage).is_none() {
             self.buffer_mut();
         }
@@ -522,7 +538,8 @@ impl Array {
 
     /// Whether the elements have no other owner. In debug builds, elements in host memory are filled with NaN: the caller
     /// is about to overwrite all of them.
-    pub(crate) fn is_writable(&mut self) -> bool {
+    #[doc(hidden)]
+    pub fn is_writable(&mut self) -> bool {
         match Arc::get_mut(&mut self.storage) {
             Some(Storage::Host(storage)) => {
                 let buffer = storage.buffer_mut();
@@ -544,6 +561,7 @@ impl Array {
     /// let row = Array::new(Shape::from(2), Buffer::I64(vec![1, 2]));
     /// assert_eq!(row.reshaped(Shape::from([2, 1])).to_string(), "[[1],\n [2]]");
     /// ```
+    #[inline]
     pub fn reshaped(&self, shape: Shape) -> Array {
         assert!(self.shape.elements() == shape.elements(), "{} cannot take the shape {shape}", self.shape);
         Array { shape, storage: Arc::clone(&self.storage) }
@@ -569,7 +587,8 @@ impl fmt::Display for Array {
 }
 
 /// Elements of a shape in brackets, each by its text.
-pub(crate) fn write_elements(
+#[doc(hidden)]
+pub fn write_elements(
     formatter: &mut fmt::Formatter<'_>,
     shape: &Shape,
     text: impl Fn(usize) -> String,
@@ -629,7 +648,9 @@ fn write_axis(
 }
 
 /// A number as people read it.
-pub(crate) fn float_text(value: f64, precision: usize) -> String {
+#[doc(hidden)]
+#[inline]
+pub fn float_text(value: f64, precision: usize) -> String {
     let magnitude = value.abs();
     if value != 0.0 && value.is_finite() && !(1e-4..1e7).contains(&magnitude) {
         return format!("{value:.precision$e}");

@@ -26,7 +26,7 @@ const BERNOULLI_OVER_FACTORIAL: [f64; 10] = [
 ///
 /// Poles (zero and the negative integers) give NaN, except that even orders of derivative of the
 /// digamma function diverge to the same side from both directions and give infinity.
-pub(crate) fn polygamma(order: i32, x: f64) -> f64 {
+pub fn polygamma(order: i32, x: f64) -> f64 {
     if order < 0 || x.is_nan() {
         return f64::NAN;
     }
@@ -103,7 +103,7 @@ fn factorial(n: i32) -> f64 {
 }
 
 /// The n-th derivative of sinc(x) = sin(πx)/(πx), with sinc(0) = 1.
-pub(crate) fn sinc_derivative(order: i32, x: f64) -> f64 {
+pub fn sinc_derivative(order: i32, x: f64) -> f64 {
     if order < 0 {
         return f64::NAN;
     }

@@ -90,6 +90,7 @@ impl Window {
     /// use glassgrad::view::Window;
     /// assert_eq!(Window::new(3).count(5), Some(3));
     /// ```
+    #[inline]
     pub fn new(size: usize) -> Window {
         Window { size, stride: 1, dilation: 1, padding: (0, 0) }
     }
@@ -100,6 +101,7 @@ impl Window {
     /// use glassgrad::view::Window;
     /// assert_eq!(Window::new(3).stride(2).count(5), Some(2));
     /// ```
+    #[inline]
     pub fn stride(self, stride: usize) -> Window {
         Window { stride, ..self }
     }
@@ -110,6 +112,7 @@ impl Window {
     /// use glassgrad::view::Window;
     /// assert_eq!(Window::new(3).dilation(2).count(5), Some(1));
     /// ```
+    #[inline]
     pub fn dilation(self, dilation: usize) -> Window {
         Window { dilation, ..self }
     }
@@ -120,6 +123,7 @@ impl Window {
     /// use glassgrad::view::Window;
     /// assert_eq!(Window::new(3).padding(1, 1).count(5), Some(5));
     /// ```
+    #[inline]
     pub fn padding(self, before: usize, after: usize) -> Window {
         Window { padding: (before, after), ..self }
     }
@@ -130,6 +134,7 @@ impl Window {
     /// use glassgrad::view::Window;
     /// assert_eq!(Window::new(3).dilation(4).extent(), 9);
     /// ```
+    #[inline]
     pub fn extent(&self) -> usize {
         self.size.saturating_sub(1).saturating_mul(self.dilation).saturating_add(1)
     }
@@ -140,6 +145,7 @@ impl Window {
     /// use glassgrad::view::Window;
     /// assert_eq!((Window::new(2).count(2), Window::new(3).count(2)), (Some(1), None));
     /// ```
+    #[inline]
     pub fn count(&self, size: usize) -> Option<usize> {
         if self.size == 0 || self.stride == 0 || self.dilation == 0 {
             return None;
@@ -244,6 +250,7 @@ impl View {
     /// assert!(View::strided(&Shape::from([3]), &[(0, 1, 3)]).is_identity());
     /// assert!(!View::strided(&Shape::from([3]), &[(0, 1, 2)]).is_identity());
     /// ```
+    #[inline]
     pub fn is_identity(&self) -> bool {
         let own = |(axis, view): (usize, &AxisView)| view.offset == 0 && view.steps == [(axis, 1)];
         self.input == self.output && self.axes.iter().enumerate().all(own)
@@ -256,6 +263,7 @@ impl View {
     /// assert!(View::strided(&Shape::from([3]), &[(2, -1, 3)]).stays_inside());
     /// assert!(!View::strided(&Shape::from([3]), &[(-1, 1, 3)]).stays_inside());
     /// ```
+    #[inline]
     pub fn stays_inside(&self) -> bool {
         self.output.elements() == 0
             || self.axes.iter().zip(self.input.iter()).all(|(axis, size)| {
@@ -307,6 +315,7 @@ impl View {
     /// let back = part.transposed().unwrap(); // zeros around
     /// assert_eq!(back.places().collect::<Vec<_>>(), [None, Some(0), Some(1), None]);
     /// ```
+    #[inline]
     pub fn transposed(&self) -> Option<View> {
         let back = |(axis, view): (usize, &AxisView)| match view.steps[..] {
             [(along, step)] if along == axis && step.abs() == 1 => Some((-step * view.offset, step, self.input[axis])),

@@ -3,7 +3,8 @@
 
 /// The bits of the `f16` nearest to a number.
 #[inline(always)]
-pub(crate) fn f16_from_f32(value: f32) -> u16 {
+#[doc(hidden)]
+pub fn f16_from_f32(value: f32) -> u16 {
     let bits = value.to_bits();
     let (sign, magnitude) = ((bits >> 16) & 0x8000, bits & 0x7FFF_FFFF);
     // From 2¹⁶ on: infinity, or NaN with the upper bits of its payload.
@@ -26,7 +27,8 @@ pub(crate) fn f16_from_f32(value: f32) -> u16 {
 
 /// The number with these bits of an `f16`.
 #[inline(always)]
-pub(crate) fn f16_to_f32(bits: u16) -> f32 {
+#[doc(hidden)]
+pub fn f16_to_f32(bits: u16) -> f32 {
     /// 2¹¹²: the difference of the exponent biases.
     const SCALE: f32 = f32::from_bits(0x7780_0000);
     let (sign, magnitude) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7FFF) << 13);
@@ -39,7 +41,8 @@ pub(crate) fn f16_to_f32(bits: u16) -> f32 {
 
 /// The bits of the `bf16` nearest to a number.
 #[inline(always)]
-pub(crate) fn bf16_from_f32(value: f32) -> u16 {
+#[doc(hidden)]
+pub fn bf16_from_f32(value: f32) -> u16 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7FFF).wrapping_add((bits >> 16) & 1) >> 16;
     let quiet = (bits >> 16) | 0x0040;
@@ -48,7 +51,8 @@ pub(crate) fn bf16_from_f32(value: f32) -> u16 {
 
 /// The number with these bits of a `bf16`.
 #[inline(always)]
-pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
+#[doc(hidden)]
+pub fn bf16_to_f32(bits: u16) -> f32 {
     // A signalling NaN becomes quiet, as in every other conversion.
     let wide = u32::from(bits) << 16;
     f32::from_bits(if wide & 0x7FFF_FFFF > 0x7F80_0000 { wide | 0x0040_0000 } else { wide })
@@ -57,7 +61,8 @@ pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
 /// The `f32` to round further to 16 bits without rounding twice: round to odd. A number between two neighbours becomes the
 /// one whose last bit is 1, which is no tie of a type with at least two bits less.
 #[inline(always)]
-pub(crate) fn round_to_odd(value: f64) -> f32 {
+#[doc(hidden)]
+pub fn round_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     if f64::from(nearest) == value || value.is_nan() {
         return nearest;

@@ -24,6 +24,8 @@ const SQRT_2_OVER_PI: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 const NORMAL_PEAK: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// Calls a macro with every row of the table.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! operations {
     ($callback:ident $($context:tt)*) => { $callback! { { $($context)* }
     literal c
@@ -367,7 +369,8 @@ macro_rules! operations {
     }
     } };
 }
-pub(crate) use operations;
+#[doc(hidden)]
+pub use crate::operations;
 
 // These have one expression for both signs, so that loops over them need no branches.
 
@@ -564,7 +567,8 @@ macro_rules! define_operations {
             /// The names of the arguments and the value as the table states them, for executors that generate code;
             /// nothing for what is no row of the table.
             #[cfg(feature = "cuda")]
-            pub(crate) fn written(self) -> Option<(&'static [&'static str], &'static str)> {
+            #[doc(hidden)]
+            pub fn written(self) -> Option<(&'static [&'static str], &'static str)> {
                 match self {
                     Operation::Input | Operation::Where => None,
                     $(Operation::$Name => Some((&[stringify!($x)], stringify!($value))),)*
@@ -642,7 +646,8 @@ macro_rules! define_operations {
             /// The four operators are inlined; the other rows stand apart, so that their code does not crowd
             /// the loop that the operators run in.
             #[inline(always)]
-            pub(crate) fn renew<T: Real>(self, a: T, b: T) -> Option<(T, [T; 2])> {
+            #[doc(hidden)]
+            pub fn renew<T: Real>(self, a: T, b: T) -> Option<(T, [T; 2])> {
                 match self {
                     Operation::Input | Operation::Where => None,
                     $($(Operation::$BName if <rule::$BName as Binary>::ARITHMETIC => {

@@ -7,7 +7,8 @@ mod convert;
 
 use std::fmt;
 
-pub(crate) use convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, round_to_odd};
+#[doc(hidden)]
+pub use convert::{bf16_from_f32, bf16_to_f32, f16_from_f32, f16_to_f32, round_to_odd};
 pub use half::{bf16, f16};
 
 /// The type of a tensor's elements.
@@ -44,6 +45,7 @@ impl DType {
     /// use glassgrad::dtype::DType;
     /// assert!(DType::F32.is_float() && !DType::I64.is_float());
     /// ```
+    #[inline]
     pub fn is_float(self) -> bool {
         match self {
             DType::F16 | DType::BF16 | DType::F32 | DType::F64 => true,
@@ -57,6 +59,7 @@ impl DType {
     /// use glassgrad::dtype::DType;
     /// assert_eq!((DType::F64.epsilon(), DType::BF16.epsilon()), (f64::EPSILON, 0.0078125));
     /// ```
+    #[inline]
     pub fn epsilon(self) -> f64 {
         match self {
             DType::F16 => f16::EPSILON.to_f64(),
@@ -73,6 +76,7 @@ impl DType {
     /// use glassgrad::dtype::DType;
     /// assert!(DType::U8.is_integer() && !DType::Bool.is_integer() && !DType::F16.is_integer());
     /// ```
+    #[inline]
     pub fn is_integer(self) -> bool {
         match self {
             DType::U8 | DType::I32 | DType::I64 => true,
@@ -88,6 +92,7 @@ impl DType {
     /// assert_eq!((DType::BF16.compute_type(), DType::U8.compute_type()), (DType::F32, DType::I64));
     /// assert_eq!(DType::F64.compute_type(), DType::F64);
     /// ```
+    #[inline]
     pub fn compute_type(self) -> DType {
         match self {
             DType::F16 | DType::BF16 | DType::F32 => DType::F32,
@@ -98,12 +103,15 @@ impl DType {
     }
 
     /// Whether elements are stored in this type and computed in another.
-    pub(crate) fn is_storage_only(self) -> bool {
+    #[doc(hidden)]
+    #[inline]
+    pub fn is_storage_only(self) -> bool {
         self.compute_type() != self
     }
 
     /// Whether every element of this type is one of another, so that a cast there loses nothing.
-    pub(crate) fn is_exact_in(self, other: DType) -> bool {
+    #[doc(hidden)]
+    pub fn is_exact_in(self, other: DType) -> bool {
         match self {
             DType::Bool => true,
             DType::U8 => other != DType::Bool,
@@ -117,7 +125,8 @@ impl DType {
     }
 
     /// A number of the compute type as elements of this type hold it: rounded, or wrapped.
-    pub(crate) fn stored(self, number: f64) -> f64 {
+    #[doc(hidden)]
+    pub fn stored(self, number: f64) -> f64 {
         match self {
             DType::F16 => f16::from_f64_rounded(number).to_f64(),
             DType::BF16 => bf16::from_f64_rounded(number).to_f64(),
@@ -130,7 +139,9 @@ impl DType {
     }
 
     /// A number of this type as elements of another type hold it after a cast.
-    pub(crate) fn cast_number(self, number: f64, to: DType) -> f64 {
+    #[doc(hidden)]
+    #[inline]
+    pub fn cast_number(self, number: f64, to: DType) -> f64 {
         match to {
             // From floating point to integers a cast saturates.
             DType::I32 if self.is_float() => f64::from(number as i32),
@@ -173,6 +184,7 @@ impl DType {
     /// use glassgrad::dtype::DType;
     /// assert_eq!((DType::F64.to_float(), DType::I64.to_float()), (DType::F64, DType::F32));
     /// ```
+    #[inline]
     pub fn to_float(self) -> DType {
         if self.is_float() { self } else { DType::default() }
     }
@@ -183,6 +195,7 @@ impl DType {
     /// use glassgrad::dtype::DType;
     /// assert_eq!((DType::F32.to_number(), DType::Bool.to_number()), (DType::F32, DType::I64));
     /// ```
+    #[inline]
     pub fn to_number(self) -> DType {
         if self == DType::Bool { DType::I64 } else { self }
     }
@@ -193,6 +206,7 @@ impl DType {
     /// use glassgrad::dtype::DType;
     /// assert_eq!((DType::F32.bytes(), DType::Bool.bytes()), (4, 1));
     /// ```
+    #[inline]
     pub fn bytes(self) -> usize {
         match self {
             DType::F64 | DType::I64 => 8,

@@ -19,7 +19,7 @@ enum Binding {
 ///
 /// The text is built from the bottom up over the nodes that are needed, without recursion. `None` if
 /// it would exceed `limit` bytes: a formula that shares much grows exponentially when written out.
-pub(crate) fn write_node(
+pub(super) fn write_node(
     nodes: &[Node],
     root: usize,
     limit: usize,
