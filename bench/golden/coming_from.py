@@ -121,7 +121,7 @@ def main():
         if any(re.search(rf"(?<![\w.]){letter}(?!\w)", cells[2]) for letter in LETTERS):
             continue
         random = title.startswith("Random")
-        by_magnitude = re.search(r"\.(qr|svd|eigh)\(", cells[2]) is not None
+        by_magnitude = re.search(r"\.(qr|qr_complete|svd|svd_full|eigh)\(", cells[2]) is not None
         found = []
         for cell, scope in zip(cells, (with_torch, with_jax)):
             if random and ("Generator" in cell or "key(7)" in cell or "split" in cell or "fold_in" in cell):

@@ -38,7 +38,7 @@ pub use cholesky::cholesky;
 pub use eigen::symmetric_eigen;
 pub use lu::Lu;
 pub use matrix::Matrix;
-pub use qr::orthonormal_columns;
+pub use qr::{orthogonal_complement, orthonormal_columns};
 pub use schur::{GeneralEigen, Schur, general_eigen};
 pub use svd::Svd;
 pub use triangular::{Triangle, solve_triangular};

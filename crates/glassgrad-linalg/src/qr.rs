@@ -67,3 +67,23 @@ pub fn orthonormal_columns(matrix: &Matrix) -> Matrix {
     reflections.apply(&mut columns);
     columns
 }
+
+/// An orthonormal basis of the orthogonal complement of the columns of q, which are orthonormal: as many columns as q has rows
+/// more than columns.
+///
+/// ```
+/// use glassgrad_linalg::{Matrix, orthogonal_complement};
+/// let c = orthogonal_complement(&Matrix::from_fn(2, 1, |i, _| [0.6, 0.8][i]));
+/// assert!((c[(0, 0)] * 0.6 + c[(1, 0)] * 0.8).abs() < 1e-15 && (c[(0, 0)].abs() - 0.8).abs() < 1e-15);
+/// ```
+///
+/// # Panics
+/// If there are more columns than rows.
+pub fn orthogonal_complement(q: &Matrix) -> Matrix {
+    let (m, n) = (q.rows(), q.columns());
+    assert!(n <= m, "{n} orthonormal columns of {m} elements");
+    let (reflections, _) = factored(q.clone());
+    let mut columns = Matrix::from_fn(m, m - n, |i, j| if i == n + j { 1.0 } else { 0.0 });
+    reflections.apply(&mut columns);
+    columns
+}

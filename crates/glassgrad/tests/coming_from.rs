@@ -403,9 +403,12 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         a.logdet();
         a.cholesky();
         a.qr();
+        x.transpose().qr_complete();
         a.lu().2;
         a.eigh();
         x.svd();
+        x.svd_full();
+        a.schur().0.diag().sort(0);
         x.spectral_norm();
         x.nuclear_norm();
         a.expm();
@@ -530,7 +533,7 @@ fn every_row_answers_as_pytorch_and_jax() {
         let Some(expected) = row["leaves"].as_array() else { continue };
         assert_eq!(answer.len(), expected.len(), "{code}");
         // The signs of vectors of decompositions are free.
-        let signless = [".qr(", ".svd(", ".eigh("].iter().any(|name| code.contains(name));
+        let signless = [".qr(", ".qr_complete(", ".svd(", ".svd_full(", ".eigh("].iter().any(|name| code.contains(name));
         for ((shape, numbers), leaf) in answer.iter().zip(expected) {
             assert_eq!(serde_json::json!(shape), leaf["shape"], "{code}");
             let Some(list) = leaf["numbers"].as_array() else { continue };

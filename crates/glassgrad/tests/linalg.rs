@@ -135,6 +135,20 @@ fn cases() -> Vec<Case> {
             flat(&[&l, &u])
         }));
         cases.push(case("svd", shape, singular_parts));
+        // The basis of a complement is free: what is differentiated depends on its space alone.
+        let projection = |q: &Tensor, from: usize| {
+            let complement = q.slice(&[s(..), s(from..)]);
+            complement.matmul(&complement.transpose())
+        };
+        cases.push(case("qr_complete", shape, move |a| {
+            let (q, r) = a.qr_complete();
+            flat(&[&projection(&q, a.shape()[1].min(a.shape()[0])), &q.matmul(&r), &r])
+        }));
+        cases.push(case("svd_full", shape, move |a| {
+            let (u, singular_values, vt) = a.svd_full();
+            let count = singular_values.shape()[0];
+            flat(&[&projection(&u, count), &projection(&vt.transpose(), count), &singular_values])
+        }));
         cases.push(case("pinv", shape, Tensor::pinv));
     }
     for triangle in [Triangle::lower(), Triangle::upper()] {
@@ -292,6 +306,20 @@ fn factors_multiply_to_what_they_are_of() {
         assert_close("orthonormal u", &u.transpose().matmul(&u), &batch(eye(k)));
         assert_close("orthonormal v", &vt.matmul(&vt.transpose()), &batch(eye(k)));
         assert!(numbers(&s).chunks(k).all(|s| s.windows(2).all(|pair| pair[0] >= pair[1]) && s[k - 1] >= 0.0));
+        let whole = |size: usize| eye(size).broadcast_to([shape[0], shape[1], size, size]);
+        let (q, r) = a.qr_complete();
+        assert_close("complete qr", &q.matmul(&r), &a);
+        assert_close("orthogonal q", &q.transpose().matmul(&q), &whole(m));
+        assert!(below(&r).iter().all(|number| *number == 0.0));
+        let (u, s, vt) = a.svd_full();
+        let middle = Tensor::zeros([shape[0], shape[1], m, n]).cast(DType::F64);
+        let middle = middle + eye(m.max(n)).slice(&[glassgrad::expr::s(..m), glassgrad::expr::s(..n)]) * {
+            let padding = Tensor::zeros([shape[0], shape[1], n - k]).cast(DType::F64);
+            Tensor::concatenate([&s, &padding], -1).unsqueeze(2)
+        };
+        assert_close("full svd", &u.matmul(&middle).matmul(&vt), &a);
+        assert_close("orthogonal u", &u.transpose().matmul(&u), &whole(m));
+        assert_close("orthogonal v", &vt.matmul(&vt.transpose()), &whole(n));
         let (order, l, u) = a.lu();
         assert_eq!((order.dtype(), order.shape().to_vec()), (DType::I64, vec![shape[0], shape[1], m]));
         assert_close("lu", &l.matmul(&u), &order.one_hot(m, DType::F64).matmul(&a));
@@ -303,6 +331,28 @@ fn factors_multiply_to_what_they_are_of() {
         assert_close("a p is symmetric", &a.matmul(&p), &a.matmul(&p).transpose());
         assert_close("p a is symmetric", &p.matmul(&a), &p.matmul(&a).transpose());
     }
+}
+
+#[test]
+fn a_real_schur_form_is_quasi_triangular_and_has_no_derivative() {
+    for (seed, shape) in [(60, vec![5, 5]), (61, vec![2, 3, 4, 4]), (62, vec![1, 1]), (63, vec![0, 0])] {
+        let a = normal(seed, &shape);
+        let (t, z) = a.schur();
+        let size = shape[shape.len() - 1];
+        assert_close("z t zᵀ", &z.matmul(&t).matmul(&z.transpose()), &a);
+        assert_close("orthogonal z", &z.transpose().matmul(&z), &eye(size).broadcast_to(shape.clone()));
+        // Below the first subdiagonal there is nothing, and no two neighbours on it.
+        assert!(numbers(&t.tril(-2)).iter().all(|number| *number == 0.0));
+        let below = numbers(&t);
+        for matrix in below.chunks(size.max(1) * size.max(1)) {
+            let subdiagonal: Vec<f64> = (1..size).map(|k| matrix[k * size + k - 1]).collect();
+            assert!(subdiagonal.windows(2).all(|pair| pair[0] == 0.0 || pair[1] == 0.0), "{subdiagonal:?}");
+        }
+    }
+    let error = grad(|a: &Tensor| a.schur().0.sum())(&normal(64, &[3, 3])).eval().unwrap_err().to_string();
+    assert!(error.contains("schur") && error.contains("not unique") && error.contains("linalg.rs"), "{error}");
+    let error = normal(65, &[2, 3]).schur().0.eval().unwrap_err().to_string();
+    assert!(error.contains("it needs square matrices, not 2 rows by 3 columns"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassgrad_linalg::Matrix;
 
 use crate::array::{Array, Buffer};
-use crate::dtype::{DType, bf16, f16};
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Custom, CustomOp, Rule, Tensor, references};
 use crate::shape::Shape;
@@ -122,7 +122,7 @@ fn stacked_value(shape: ShapeOf<'_>, compute: Compute<'_>, inputs: &[Array]) -> 
             Matrix::from_fn(*rows, *columns, |i, j| input.buffer().get(start + i * columns + j))
         };
         let matrices: Vec<Matrix> = inputs.iter().zip(&sizes).map(matrix).collect();
-        let result = compute(&matrices, epsilon(dtype));
+        let result = compute(&matrices, dtype.epsilon());
         match result.map_err(|predicate| format!("{} {predicate}", subject(&batch, number)))? {
             Some(result) => elements.extend_from_slice(result.elements()),
             None => elements.extend(std::iter::repeat_n(f64::NAN, rows * columns)),
@@ -184,16 +184,6 @@ fn subject(batch: &Shape, number: usize) -> String {
     }
     let index = batch.iter().zip(batch.strides()).map(|(size, stride)| number / stride % size);
     format!("matrix {} of the batch {batch}", Shape::from(index.collect::<Vec<_>>()))
-}
-
-/// The distance from 1 to the next number of a type.
-pub(super) fn epsilon(dtype: DType) -> f64 {
-    match dtype {
-        DType::BF16 => bf16::EPSILON.to_f64(),
-        DType::F16 => f16::EPSILON.to_f64(),
-        DType::F32 => f64::from(f32::EPSILON),
-        DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => f64::EPSILON,
-    }
 }
 
 fn last_two(shape: &[usize]) -> (usize, usize) {

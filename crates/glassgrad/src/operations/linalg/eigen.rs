@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use glassgrad_linalg::Matrix;
 
-use super::batched::{MatrixOperation, epsilon, square, square_size};
+use super::batched::{MatrixOperation, square, square_size};
 use super::factor::symmetric_eigen;
 use super::matrices::{above, as_column, as_row, diagonal, only_row, reciprocal_where, rows, symmetric_part};
 use super::solve::Triangle;
@@ -60,7 +60,7 @@ pub(super) fn inverse_distances(values: &Tensor) -> Tensor {
 /// What cannot be told from zero beside the largest of some values.
 pub(super) fn negligible(values: &Tensor) -> Tensor {
     let count = values.shape()[values.rank() - 1] as f64;
-    values.stop_gradient().abs().max_over(Axes::from(-1).keep()).scaled(count * epsilon(values.dtype()))
+    values.stop_gradient().abs().max_over(Axes::from(-1).keep()).scaled(count * values.dtype().epsilon())
 }
 
 impl Tensor {

@@ -1,6 +1,6 @@
 //! Factorisations of one matrix, with the tests for singular ones and their messages.
 
-use glassgrad_linalg::{GeneralEigen, Matrix, NoConvergence, Svd};
+use glassgrad_linalg::{GeneralEigen, Matrix, NoConvergence, Schur, Svd};
 
 /// Up to how many roundings of its size a pivot may be off, and might be zero. Random matrices of a rank too low by
 /// one have pivots of up to 20, regular ones of 10¹⁴.
@@ -84,11 +84,17 @@ pub(super) fn singular(matrix: &Matrix) -> Result<Svd, String> {
     Svd::of(matrix).map_err(endless)
 }
 
-/// The eigenvalues of a symmetric matrix, ascending, and their vectors as columns.
+/// The eigenvalues of a general matrix, and their vectors as columns.
 pub(super) fn general_eigen(matrix: &Matrix) -> Result<GeneralEigen, String> {
     glassgrad_linalg::general_eigen(matrix).map_err(endless)
 }
 
+/// The factors t and z of a = z·t·zᵀ.
+pub(super) fn real_schur(matrix: &Matrix) -> Result<Schur, String> {
+    Schur::of(matrix).map_err(endless)
+}
+
+/// The eigenvalues of a symmetric matrix, ascending, and their vectors as columns.
 pub(super) fn symmetric_eigen(matrix: &Matrix) -> Result<(Vec<f64>, Matrix), String> {
     glassgrad_linalg::symmetric_eigen(matrix).map_err(endless)
 }

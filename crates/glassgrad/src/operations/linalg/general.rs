@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use glassgrad_linalg::{GeneralEigen, Matrix};
 
-use super::batched::{MatrixOperation, epsilon, square, square_size};
+use super::batched::{MatrixOperation, square, square_size};
 use super::factor::{NOISE, general_eigen};
 use super::matrices::{above, as_column, as_row, beside, diagonal, only_row, rows};
 use crate::expr::{Axes, Rule, Tensor};
@@ -50,7 +50,7 @@ impl MatrixOperation for Packed {
             let inverse = whole.inv();
             // Vectors that are dependent to working precision are no basis, and nothing has a derivative.
             let largest = inverse.stop_gradient().abs().max_over(Axes::from([-2, -1]).keep());
-            let is_basis = largest.lt(1.0 / (NOISE * epsilon(packed.dtype())));
+            let is_basis = largest.lt(1.0 / (NOISE * packed.dtype().epsilon()));
             let m = inverse.matmul(&above(&[&da.matmul(&vectors.re), &da.matmul(&vectors.im)]));
             // A factor and no choice, whose transpose would be zero.
             let m = m * is_basis.choose(&largest.ones_like(), &largest.full_like(f64::NAN));
@@ -76,7 +76,7 @@ fn inverse_distances(values: &Complex) -> Complex {
     let square = re.square() + im.square();
     let count = values.re.shape()[values.rank() - 1] as f64;
     let size = values.abs_square().stop_gradient().max_over(Axes::from(-1).keep());
-    let negligible = as_row(&size).scaled((count * epsilon(values.dtype())).powi(2));
+    let negligible = as_row(&size).scaled((count * values.dtype().epsilon()).powi(2));
     let is_apart = square.gt(negligible);
     let quotient = |part: &Tensor| is_apart.choose(&(part / &square), &part.zeros_like());
     Complex::new(quotient(&re), -quotient(&im))

@@ -13,13 +13,16 @@
 //! - **Repeated eigenvalues and singular values** have no derivative of their vectors: what would be divided by
 //!   their distance is exactly zero. The gradient of a function of the values alone that treats them alike (a
 //!   sum, a sum of exponentials) is right there; its second derivative is if the function is linear in them.
+//! - **Bases of complements** ([`qr_complete`](crate::Tensor::qr_complete), [`svd_full`](crate::Tensor::svd_full)) are not unique: the derivative is
+//!   that of the space, without a rotation of the basis within it.
 //! - **Empty** matrices and batches are like any others: the determinant of a matrix without rows is 1.
 //!
-//! `stack` is how an operation on one matrix becomes one on a batch, `factor` the factorisations of one matrix, by the crate `glassgrad-linalg`,
+//! `batched` is how an operation on one matrix becomes one on a batch, `factor` the factorisations of one matrix, by the crate `glassgrad-linalg`,
 //! `matrices` the vocabulary that rules are written in; the others are one idea each.
 
 mod batched;
 mod cholesky;
+mod complete;
 mod determinant;
 mod eigen;
 mod factor;
@@ -29,6 +32,7 @@ mod lu;
 mod matrices;
 mod pseudoinverse;
 mod qr;
+mod schur;
 mod singular;
 mod solve;
 
