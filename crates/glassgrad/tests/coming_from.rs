@@ -408,7 +408,7 @@ fn rows() -> Vec<(&'static str, Leaves)> {
         a.eigh();
         x.svd();
         x.svd_full();
-        a.schur().0.diag().sort(0);
+        a.schur().0.diagonal(0).sort(0);
         x.spectral_norm();
         x.nuclear_norm();
         a.expm();
