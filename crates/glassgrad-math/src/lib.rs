@@ -6,6 +6,7 @@
 
 pub mod algebra;
 pub mod array;
+pub mod clock;
 pub mod dtype;
 pub mod einsum;
 #[doc(hidden)]

@@ -533,7 +533,8 @@ fn every_row_answers_as_pytorch_and_jax() {
         let Some(expected) = row["leaves"].as_array() else { continue };
         assert_eq!(answer.len(), expected.len(), "{code}");
         // The signs of vectors of decompositions are free.
-        let signless = [".qr(", ".qr_complete(", ".svd(", ".svd_full(", ".eigh("].iter().any(|name| code.contains(name));
+        let signless =
+            [".qr(", ".qr_complete(", ".svd(", ".svd_full(", ".eigh("].iter().any(|name| code.contains(name));
         for ((shape, numbers), leaf) in answer.iter().zip(expected) {
             assert_eq!(serde_json::json!(shape), leaf["shape"], "{code}");
             let Some(list) = leaf["numbers"].as_array() else { continue };

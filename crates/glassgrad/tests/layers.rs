@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 38] = [
+const LAYERS: [&str; 39] = [
+    "clock",
     "special",
     "algebra",
     "dtype",

@@ -313,10 +313,11 @@ fn factors_multiply_to_what_they_are_of() {
         assert!(below(&r).iter().all(|number| *number == 0.0));
         let (u, s, vt) = a.svd_full();
         let middle = Tensor::zeros([shape[0], shape[1], m, n]).cast(DType::F64);
-        let middle = middle + eye(m.max(n)).slice(&[glassgrad::expr::s(..m), glassgrad::expr::s(..n)]) * {
-            let padding = Tensor::zeros([shape[0], shape[1], n - k]).cast(DType::F64);
-            Tensor::concatenate([&s, &padding], -1).unsqueeze(2)
-        };
+        let middle = middle
+            + eye(m.max(n)).slice(&[glassgrad::expr::s(..m), glassgrad::expr::s(..n)]) * {
+                let padding = Tensor::zeros([shape[0], shape[1], n - k]).cast(DType::F64);
+                Tensor::concatenate([&s, &padding], -1).unsqueeze(2)
+            };
         assert_close("full svd", &u.matmul(&middle).matmul(&vt), &a);
         assert_close("orthogonal u", &u.transpose().matmul(&u), &whole(m));
         assert_close("orthogonal v", &vt.matmul(&vt.transpose()), &whole(n));

@@ -8,7 +8,8 @@ use super::batches::{Batches, Position};
 use super::dataset::Dataset;
 use crate::error::Error;
 
-/// An endless sequence of batches from a position on, loaded by a thread of their own. It ends after an error.
+/// An endless sequence of batches from a position on, loaded by a thread of their own; where a target has no threads, when they are
+/// asked for. It ends after an error.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -20,9 +21,14 @@ use crate::error::Error;
 /// assert_eq!(position, Position { epoch: 1, batch: 1 });
 /// assert_eq!(batch.to_string(), batches.at(&*examples, position).unwrap().to_string());
 /// ```
-pub struct Prefetch<B> {
-    batches: Option<Receiver<Result<(Position, B), Error>>>,
-    maker: Option<JoinHandle<()>>,
+pub struct Prefetch<B>(Source<B>);
+
+/// A batch with its position, or why there is none.
+type Loaded<B> = Result<(Position, B), Error>;
+
+enum Source<B> {
+    Thread { batches: Option<Receiver<Loaded<B>>>, loader: Option<JoinHandle<()>> },
+    OnDemand(Box<dyn FnMut() -> Option<Loaded<B>> + Send>),
 }
 
 impl<B: Send + 'static> Prefetch<B> {
@@ -40,30 +46,38 @@ impl<B: Send + 'static> Prefetch<B> {
         start: Position,
         waiting: usize,
     ) -> Prefetch<B> {
-        let (sender, receiver) = sync_channel(waiting.max(1));
-        let make = move || {
-            let (mut position, mut order) = (start, None);
-            loop {
-                let batch = if position.batch >= batches.count(&dataset) {
-                    batches.at(&dataset, position)
-                } else {
-                    // One order serves all batches of an epoch.
-                    let order = match &mut order {
-                        Some((epoch, order)) if *epoch == position.epoch => order,
-                        other => &mut other.insert((position.epoch, batches.order(dataset.len(), position.epoch))).1,
-                    };
-                    let begin = position.batch as usize * batches.size();
-                    dataset.batch(&order[begin..(begin + batches.size()).min(order.len())])
-                };
-                let is_over = batch.is_err();
-                // The receiver may have been dropped.
-                if sender.send(batch.map(|batch| (position, batch))).is_err() || is_over {
-                    return;
-                }
-                position = batches.after(&dataset, position);
+        let (mut position, mut order, mut is_over) = (start, None, false);
+        let mut load = move || {
+            if is_over {
+                return None;
             }
+            let batch = if position.batch >= batches.count(&dataset) {
+                batches.at(&dataset, position)
+            } else {
+                // One order serves all batches of an epoch.
+                let order = match &mut order {
+                    Some((epoch, order)) if *epoch == position.epoch => order,
+                    other => &mut other.insert((position.epoch, batches.order(dataset.len(), position.epoch))).1,
+                };
+                let begin = position.batch as usize * batches.size();
+                dataset.batch(&order[begin..(begin + batches.size()).min(order.len())])
+            };
+            is_over = batch.is_err();
+            let loaded = batch.map(|batch| (position, batch));
+            position = batches.after(&dataset, position);
+            Some(loaded)
         };
-        Prefetch { batches: Some(receiver), maker: Some(std::thread::spawn(make)) }
+        if cfg!(target_family = "wasm") {
+            return Prefetch(Source::OnDemand(Box::new(load)));
+        }
+        let (sender, receiver) = sync_channel(waiting.max(1));
+        let send_all = move || {
+            // The receiver may have been dropped.
+            while let Some(loaded) = load()
+                && sender.send(loaded).is_ok()
+            {}
+        };
+        Prefetch(Source::Thread { batches: Some(receiver), loader: Some(std::thread::spawn(send_all)) })
     }
 }
 
@@ -71,17 +85,21 @@ impl<B> Iterator for Prefetch<B> {
     type Item = Result<(Position, B), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.batches.as_ref()?.recv().ok()
+        match &mut self.0 {
+            Source::Thread { batches, .. } => batches.as_ref()?.recv().ok(),
+            Source::OnDemand(load) => load(),
+        }
     }
 }
 
 impl<B> Drop for Prefetch<B> {
     /// Joins the thread, which ends as soon as the receiver is dropped.
     fn drop(&mut self) {
-        drop(self.batches.take());
-        if let Some(maker) = self.maker.take() {
+        let Source::Thread { batches, loader } = &mut self.0 else { return };
+        drop(batches.take());
+        if let Some(loader) = loader.take() {
             // A panic in the user's dataset was reported where it happened.
-            let _ = maker.join();
+            let _ = loader.join();
         }
     }
 }

@@ -9,11 +9,12 @@
 use std::fmt;
 use std::hint::black_box;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::text::seconds;
+use crate::clock::Instant;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::exec::cpu::thread_pool::each_part;

@@ -21,7 +21,7 @@ use crate::opt::program::Program;
 type Nodes = Vec<Arc<Node>>;
 
 /// The most elements that one array may have.
-const LARGEST: usize = 1 << 34;
+const LARGEST: u64 = 1 << 34;
 
 /// How many unevaluated nodes a tensor may depend on when a transform begins, before they are evaluated.
 const EVAL_THRESHOLD: usize = 4096;
@@ -92,7 +92,7 @@ fn sound(roots: &[&Tensor]) -> Result<(Nodes, Nodes), Error> {
         return Err(error.clone());
     }
     let (order, known) = unevaluated(roots);
-    if let Some(node) = order.iter().find(|node| node.shape.elements() > LARGEST) {
+    if let Some(node) = order.iter().find(|node| node.shape.elements() as u64 > LARGEST) {
         let message = format!("an array of the shape {} has too many elements", node.shape);
         return Err(Error::new("read", message).at(node.origin));
     }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::diagnostics::inspect;
 use super::error::TrainError;
 use super::observer::{Epoch, Flow, Observer, Step};
 use super::run::{Due, Run, Training};
+use crate::clock::Instant;
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
 use crate::diff::{Within as _, scan, value_and_grad};
@@ -59,8 +59,8 @@ pub struct Session<'s, X, D: Dataset> {
     checkpoint: Option<(PathBuf, Due)>,
     notes: &'s [(String, String)],
     inspections: Option<u64>,
-    /// When the run was last saved.
-    saved: Instant,
+    /// When the run was last saved, if the clock decides when it is saved again.
+    saved: Option<Instant>,
     dataset: Arc<D>,
     batches: Batches,
     key: Key,
@@ -161,7 +161,7 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             checkpoint: self.checkpoint.clone(),
             notes: &self.notes,
             inspections: self.inspections,
-            saved: Instant::now(),
+            saved: matches!(self.checkpoint, Some((_, Due::Time(_)))).then(Instant::now),
             dataset: Arc::clone(dataset),
             batches,
             key,
@@ -265,7 +265,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         }
         let is_due = |due: Due| match due {
             Due::Steps(every) => finished.number.is_multiple_of(every) || is_end_of_epoch,
-            Due::Time(time) => self.saved.elapsed() >= time,
+            Due::Time(time) => self.saved.is_some_and(|saved| saved.elapsed() >= time),
         };
         if let Some((path, due)) = &self.checkpoint
             && (stopped || self.is_over() || is_due(*due))
@@ -273,7 +273,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
             let notes: Vec<(&str, &str)> = notes.chain([("what", "a run of training")]).collect();
             save::save(path, &self.run(), &notes)?;
-            self.saved = Instant::now();
+            self.saved = self.saved.map(|_| Instant::now());
         }
         Ok(Some(if stopped { Flow::Stop } else { Flow::Continue }))
     }

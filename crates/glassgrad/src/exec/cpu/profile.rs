@@ -3,12 +3,13 @@
 //! One iteration of a scan loop is run once more on its own, on what the loop begins with: the steps of its body are timed
 //! there, and the loop as a whole where it stands.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::interpreter::{self, Frame, Origin};
 use super::plan::{Plan, StepPlan};
 use super::workspace::{Workspace, Workspaces};
 use crate::array::Buffer;
+use crate::clock::Instant;
 use crate::error::Error;
 use crate::exec::{Timed, Times};
 use crate::opt::memory;

@@ -10,6 +10,7 @@
 
 use super::contraction::Factor;
 use super::interpreter::Frame;
+#[cfg(target_arch = "x86_64")]
 use super::isa::Isa;
 use super::simd::Register;
 use super::thread_pool;

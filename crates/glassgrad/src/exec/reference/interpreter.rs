@@ -1,10 +1,10 @@
 //! An interpreter of programs in safe code: every register of a loop is a list of all its values, every access is checked.
 
 use std::panic::Location;
-use std::time::Instant;
 
 use super::definitions::{Task, perform};
 use crate::array::{Array, Buffer};
+use crate::clock::Instant;
 use crate::dtype::{DType, bf16, f16};
 use crate::error::Error;
 use crate::exec::{Timed, Times};

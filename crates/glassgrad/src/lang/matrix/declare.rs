@@ -8,7 +8,7 @@ use crate::lang::{Span, SyntaxError};
 /// rows than columns.
 const DEFAULT_SIZES: [usize; 12] = [5, 4, 3, 2, 6, 7, 8, 9, 10, 11, 12, 13];
 /// The largest number of elements along one axis.
-const LARGEST: usize = 1 << 40;
+const LARGEST: u64 = 1 << 40;
 /// The most axes of one symbol.
 const AXES: usize = 6;
 
@@ -179,7 +179,7 @@ impl Declarations {
     /// A size as it is written, if it is one.
     pub(crate) fn size(word: &str) -> Option<Size> {
         match word.parse::<usize>() {
-            Ok(number) => (1..=LARGEST).contains(&number).then_some(Size::Number(number)),
+            Ok(number) => (1..=LARGEST).contains(&(number as u64)).then_some(Size::Number(number)),
             Err(_) => is_name(word).then(|| Size::Name(word.to_owned())),
         }
     }

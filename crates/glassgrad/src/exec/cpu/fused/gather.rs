@@ -1,6 +1,7 @@
 //! Gathers strided elements of a block into scratch memory.
 
 use super::super::interpreter::{Frame, copy, elements, elements_mut};
+#[cfg(target_arch = "x86_64")]
 use super::super::isa::Isa;
 use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::dtype::DType;
