@@ -105,7 +105,7 @@
 //! |---|---|
 //! | tensors | [`expr`] (with [`Tensor`]), [`operations`], [`einsum`], [`array`](mod@array), [`dtype`], [`shape`], [`view`], [`rng`], [`error`] |
 //! | transforms | [`diff`], [`compile`](mod@compile), [`tree`], [`calculus`] (structured Jacobians and Hessians) |
-//! | learning | [`nn`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
+//! | learning | [`nn`], [`models`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
 //! | scalars | [`scalar`], [`ops`] (the table of operations), [`algebra`], [`formula`] |
 //! | execution | [`opt`] (compiler passes and planning), [`runtime`], [`exec`] |
 //! | inspection | `lang`, `trace`, `picture`, `explain`, `glass`, `certify` (feature `glass`), `calculator` (also `linalg`) |
@@ -174,6 +174,8 @@ pub mod data;
 
 #[cfg(feature = "save")]
 pub mod save;
+
+pub mod models;
 
 pub mod scalar;
 

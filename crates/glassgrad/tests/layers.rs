@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 38] = [
+const LAYERS: [&str; 39] = [
     "special",
     "algebra",
     "dtype",
@@ -33,6 +33,7 @@ const LAYERS: [&str; 38] = [
     "dist",
     "data",
     "save",
+    "models",
     "scalar",
     "lang",
     "calculator",

@@ -26,11 +26,13 @@
 mod diagnostics;
 mod error;
 mod observer;
+mod precision;
 mod run;
 mod session;
 
-pub use diagnostics::{Diagnostic, inspect};
+pub use diagnostics::{Diagnostic, inspect, inspect_precision};
 pub use error::TrainError;
 pub use observer::{EarlyStopping, Epoch, Flow, Observer, Step};
-pub use run::{Run, Trained, Training};
+pub use precision::{LossScale, Precision};
+pub use run::{LossOutput, Run, Trained, Training};
 pub use session::{Last, Session};
