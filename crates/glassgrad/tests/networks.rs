@@ -138,9 +138,7 @@ fn first_gradients_of_resnet() {
     let (network, statistics) = ResNet::new(Key::new(1), &config);
     let network = source.filled(case, &network);
     let (images, classes) = (source.uniform(&[4, 2, 6, 6], -1.0, 1.0), source.classes(&[4], 3));
-    let loss = |network: &ResNet, dtype: DType| {
-        network.loss(&images.cast(dtype), &classes, &statistics.cast(dtype)).0
-    };
+    let loss = |network: &ResNet, dtype: DType| network.loss(&images.cast(dtype), &classes, &statistics.cast(dtype)).0;
     judge(case, &network, loss);
     let (_, after) = network.train(&images, &statistics.cast(DType::F64));
     let shortcut = after.blocks[1].shortcut.as_ref().expect("a projection");
@@ -469,4 +467,15 @@ fn running_statistics_accumulate_over_micro_batches() {
     assert!(examples.len() == 8);
     let aux = value_and_grad_aux(|network: &ResNet| network.loss(&x, &Tensor::from([0_i64; 8]), &start.1));
     assert_eq!(aux(&start.0).2.blocks.len(), 1);
+}
+
+#[test]
+fn tokens_are_drawn_as_often_as_they_are_probable() {
+    let logits = [0.0, 3.0_f64.ln(), f64::NEG_INFINITY];
+    let sampling = Sampling { key: Key::new(3), ..Sampling::default() };
+    let mut counts = [0; 3];
+    (0..4000).for_each(|number| counts[sampling.draw(&logits, number)] += 1);
+    assert!((counts[0] - 1000_i32).abs() < 100 && counts[2] == 0, "{counts:?}");
+    assert_eq!(Sampling { temperature: 0.0, ..sampling }.draw(&logits, 1), 1);
+    assert!((0..100).all(|number| Sampling { top_k: Some(1), ..sampling }.draw(&logits, number) == 1));
 }

@@ -218,9 +218,7 @@ impl Gpt {
         let positions = self.positions.weight.slice(&[s(..count as isize)]);
         let embedded = self.tokens.apply(tokens) + positions;
         let features = match key {
-            Some(key) => {
-                self.blocks.apply_train(&self.dropout.apply_train(&embedded, &key.fold(0)), &key.fold(1))
-            }
+            Some(key) => self.blocks.apply_train(&self.dropout.apply_train(&embedded, &key.fold(0)), &key.fold(1)),
             None => self.blocks.apply(&embedded),
         };
         self.tokens.logits(&self.norm.apply(&features))

@@ -61,7 +61,8 @@ pub struct GraphNetwork {
 impl GraphNetwork {
     /// A network with these numbers of features, those of the inputs first, and `classes` outputs for each node.
     pub fn new(key: Key, widths: &[usize], classes: usize) -> GraphNetwork {
-        let layer = |(number, ends): (usize, &[usize])| GraphConvolution::new(key.fold(1 + number as u64), ends[0], ends[1]);
+        let layer =
+            |(number, ends): (usize, &[usize])| GraphConvolution::new(key.fold(1 + number as u64), ends[0], ends[1]);
         GraphNetwork {
             layers: widths.windows(2).enumerate().map(layer).collect(),
             output: Linear::new(key.fold(0), widths.last().copied().unwrap_or(0), classes),

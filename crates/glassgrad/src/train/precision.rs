@@ -133,7 +133,11 @@ pub(super) fn all_finite<X: Tree>(tree: &X) -> Tensor {
 
 /// The update of a step, or where its gradient is not finite the state before it.
 #[track_caller]
-pub(super) fn unless_overflown<X: Tree>(is_finite: &Tensor, next: (X, State<X>), before: (&X, &State<X>)) -> (X, State<X>) {
+pub(super) fn unless_overflown<X: Tree>(
+    is_finite: &Tensor,
+    next: (X, State<X>),
+    before: (&X, &State<X>),
+) -> (X, State<X>) {
     let chosen = |next: &Tensor, before: &Tensor| is_finite.choose(next, before);
     (next.0.zip(before.0, chosen), next.1.zip(before.1, chosen))
 }

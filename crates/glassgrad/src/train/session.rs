@@ -450,7 +450,8 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             false => (1, (before.0, before.1.0)),
         };
         let (batch, key) = self.seen_at(at)?;
-        let explanation = explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key, self.precision).0, &parameters)?;
+        let explanation =
+            explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key, self.precision).0, &parameters)?;
         Ok(TrainError::NotFinite {
             loss,
             step: self.steps,
