@@ -119,6 +119,7 @@
 //! | `linalg` | no | dense linear algebra: solvers, factorisations, determinants, the matrix exponential |
 //! | `fft` | no | Fourier transforms |
 //! | `files` | no | data from CSV, NPY, NPZ and idx files |
+//! | `tokens` | no | byte-pair encoding of text with the vocabulary of GPT-2 |
 
 // The bare library keeps what only the layers that show computations, or the calculator, ask for.
 #![cfg_attr(not(all(feature = "glass", feature = "linalg")), allow(dead_code, unused_imports))]

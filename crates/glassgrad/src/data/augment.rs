@@ -37,7 +37,7 @@ pub fn random_crop(images: &Tensor, padding: usize, key: &Keys) -> Tensor {
 ///
 /// ```
 /// use glassgrad::{Tensor, data::random_flip, rng::Key};
-/// let image = Tensor::from([[[[1.0_f32, 2.0]]]]).repeat(50, 0);
+/// let image = Tensor::from([[[1.0_f32, 2.0]]]).reshape([1, 1, 1, 2]).repeat(50, 0);
 /// let first = random_flip(&image, &Key::new(1).into()).to_vec::<f32>().unwrap();
 /// let flipped = first.chunks(2).filter(|pixels| **pixels == [2.0, 1.0]).count();
 /// assert!((10..40).contains(&flipped));

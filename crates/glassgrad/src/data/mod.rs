@@ -16,6 +16,8 @@ mod labelled;
 mod prefetch;
 mod standard;
 pub mod synthetic;
+#[cfg(feature = "tokens")]
+mod tokens;
 
 pub use augment::{random_crop, random_flip};
 pub use batches::{Batches, Position};
@@ -23,3 +25,5 @@ pub use dataset::{Dataset, Examples, Subset, split};
 pub use labelled::{Labelled, Source, Targets};
 pub use prefetch::Prefetch;
 pub use standard::Standard;
+#[cfg(feature = "tokens")]
+pub use tokens::Tokenizer;
