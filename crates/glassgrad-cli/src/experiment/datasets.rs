@@ -301,6 +301,7 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
         }
         Model::Resnet => {
             settings.layers = vec![16, 32];
+            settings.dropout = 0.0;
             settings.augment = Augment::Crop;
             settings.optimizer = OptimizerName::of("adamw");
             settings.weight_decay = 0.05;

@@ -169,7 +169,7 @@ settings! {
             arg(value_delimiter = ',', value_name = "WIDTHS", value_parser = width);
         activation: Activation = Activation::Tanh, "Activation", Main, models(&["mlp", "sparse", "cnn"]), "Activation function";
         init: Init = Init::Uniform, "Initialization", More, ALL, "Weight initialization";
-        dropout: f64 = 0.0, "Dropout", More, ALL, "Dropout probability",
+        dropout: f64 = 0.0, "Dropout", More, models(&["mlp", "cnn", "rnn", "lstm", "gru", "transformer", "gpt"]), "Dropout probability",
             range(|p| (0.0..1.0).contains(p), "from 0 to below 1"), arg(allow_negative_numbers = true);
         heads: usize = 4, "Attention heads", More, models(&["transformer", "gpt"]), "Number of attention heads of a transformer",
             range(|heads| *heads as u64 <= MOST, "at most 2147483648"),
