@@ -20,7 +20,7 @@ const CONTEXT: usize = 48;
 const BATCH: usize = 32;
 
 fn main() {
-    let steps: u64 = std::env::args().nth(1).and_then(|steps| steps.parse().ok()).unwrap_or(60);
+    let steps: u64 = std::env::args().nth(1).and_then(|steps| steps.parse().ok()).unwrap_or(250);
     let mut alphabet: Vec<char> = TEXT.chars().collect();
     alphabet.sort_unstable();
     alphabet.dedup();
@@ -44,7 +44,7 @@ fn main() {
 
     let objective =
         |network: &Gpt, (tokens, targets): &(Tensor, Tensor), key: &Keys| network.loss_train(tokens, targets, key);
-    let optimizer = Gpt::optimizer(6e-3, 0.1, steps / 10, steps);
+    let optimizer = Gpt::optimizer(4e-3, 0.1, steps / 10, steps);
     let training = Training::new(objective, optimizer).batch_size(BATCH).accumulate(2).epochs(u64::MAX);
     let mut session = training.session(&network, &examples).expect("a session");
     let mut losses = Vec::new();

@@ -22,7 +22,7 @@ use glassgrad::tree::Tree as _;
 type Model = (ResNet, ResNetStatistics);
 
 fn main() {
-    let epochs: u64 = std::env::args().nth(1).and_then(|epochs| epochs.parse().ok()).unwrap_or(3);
+    let epochs: u64 = std::env::args().nth(1).and_then(|epochs| epochs.parse().ok()).unwrap_or(10);
     let (images, classes) = digits::digits();
     let all = Arc::new(Examples::new((images.reshape([1797, 1, 8, 8]), classes)).expect("examples"));
     let parts = split(&all, &[0.8, 0.2], Key::new(1));

@@ -40,7 +40,7 @@ fn main() {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
     for a in 0..NODES {
         for b in 0..a {
-            let probability = if community(a) == community(b) { 0.06 } else { 0.006 };
+            let probability = if community(a) == community(b) { 0.09 } else { 0.006 };
             if key.uniform((a * NODES + b) as u64) < probability {
                 sources.extend([a as i64, b as i64]);
                 targets.extend([b as i64, a as i64]);
@@ -64,5 +64,5 @@ fn main() {
         100.0 * alone,
         100.0 * linked
     );
-    assert!(linked > 0.8 && linked > alone + 0.2);
+    assert!(linked > 0.8 && linked > alone + 0.3);
 }

@@ -16,7 +16,7 @@ use glassgrad::rng::Key;
 use glassgrad::train::Training;
 
 fn main() {
-    let epochs: u64 = std::env::args().nth(1).and_then(|epochs| epochs.parse().ok()).unwrap_or(12);
+    let epochs: u64 = std::env::args().nth(1).and_then(|epochs| epochs.parse().ok()).unwrap_or(60);
     // Ink from -1 to 1.
     let examples = Arc::new(Examples::new(digits::digits().0 * 2.0 - 1.0).expect("examples"));
     let chain = Diffusion::cosine(100);

@@ -135,7 +135,8 @@ impl Diffusion {
     }
 
     /// Samples: standard normal noise `[count, inputs]`, from which the predicted noise is removed step by step (ancestral
-    /// sampling).
+    /// sampling). The example that a step predicts is clipped to the range of the data, from -1 to 1: at the first steps nearly
+    /// nothing of it is left, and the prediction magnifies errors.
     ///
     /// ```
     /// use glassgrad::{models::{Denoiser, Diffusion}, rng::Key};
@@ -145,9 +146,10 @@ impl Diffusion {
     pub fn sample(&self, network: &Denoiser, count: usize, key: Key) -> Result<Tensor, Error> {
         let inputs = network.input.weight.shape().first().copied().unwrap_or(0);
         let one = crate::compile::compile(|(network, (x, noise, step), numbers): &Removal| {
+            let number = |place: isize| numbers.slice(&[place.into()]);
             let predicted = network.apply(x, &step.broadcast_to([x.shape()[0]]));
-            let mean = (x - predicted * numbers.slice(&[0.into()])) * numbers.slice(&[1.into()]);
-            mean + noise * numbers.slice(&[2.into()])
+            let example = ((x - predicted * number(0)) * number(1)).clip(-1.0, 1.0);
+            example * number(2) + x * number(3) + noise * number(4)
         });
         let mut x = Tensor::normal(key.fold(0), [count, inputs]);
         for step in (0..self.steps()).rev() {
@@ -155,7 +157,9 @@ impl Diffusion {
             let (kept, alpha) = (self.kept[step], self.kept[step] / before);
             let deviation = ((1.0 - before) / (1.0 - kept) * (1.0 - alpha)).sqrt();
             let noise = Tensor::normal(key.fold(1 + step as u64), [count, inputs]);
-            let numbers = [(1.0 - alpha) / (1.0 - kept).sqrt(), 1.0 / alpha.sqrt(), deviation];
+            // The mean of the step before, given this one and the example.
+            let weights = [before.sqrt() * (1.0 - alpha), alpha.sqrt() * (1.0 - before)].map(|w| w / (1.0 - kept));
+            let numbers = [(1.0 - kept).sqrt(), 1.0 / kept.sqrt(), weights[0], weights[1], deviation];
             let numbers = Tensor::from(numbers.to_vec()).cast(x.dtype());
             x = one.call(&(network.clone(), (x, noise, Tensor::from(step as i64)), numbers))?;
         }
