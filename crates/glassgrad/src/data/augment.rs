@@ -23,7 +23,7 @@ pub fn random_crop(images: &Tensor, padding: usize, key: &Keys) -> Tensor {
     }
     let places = (2 * padding + 1) as f64;
     let offset = |number: u64| {
-        let drawn = (Tensor::uniform(&key.fold(number), [batch, 1, 1]) * places).floor().cast(DType::I64);
+        let drawn = (Tensor::uniform(key.fold(number), [batch, 1, 1]) * places).floor().cast(DType::I64);
         drawn.clip(0, 2 * padding as i64)
     };
     let padded = images.pad(&[(0, 0), (0, 0), (padding, padding), (padding, padding)]).permute([0, 2, 3, 1]);

@@ -121,9 +121,9 @@ impl Diffusion {
     #[track_caller]
     pub fn loss(&self, network: &Denoiser, x: &Tensor, key: &Keys) -> Tensor {
         let batch = x.shape().first().copied().unwrap_or(0);
-        let uniform = Tensor::uniform(&key.fold(0), [batch]) * self.steps() as f64;
+        let uniform = Tensor::uniform(key.fold(0), [batch]) * self.steps() as f64;
         let steps = uniform.floor().cast(crate::dtype::DType::I64).clip(0, self.steps() as i64 - 1);
-        let noise = Tensor::normal(&key.fold(1), x.shape()).cast(x.dtype());
+        let noise = Tensor::normal(key.fold(1), x.shape()).cast(x.dtype());
         self.loss_with(network, x, &noise, &steps)
     }
 
