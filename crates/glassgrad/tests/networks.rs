@@ -479,3 +479,17 @@ fn tokens_are_drawn_as_often_as_they_are_probable() {
     assert_eq!(Sampling { temperature: 0.0, ..sampling }.draw(&logits, 1), 1);
     assert!((0..100).all(|number| Sampling { top_k: Some(1), ..sampling }.draw(&logits, number) == 1));
 }
+
+#[test]
+fn a_loss_that_returns_another_structure_is_refused() {
+    type Model = (Tensor, Vec<Tensor>);
+    let examples = Arc::new(Examples::new(Tensor::from([1.0_f32])).unwrap());
+    let objective = |(w, seen): &Model, x: &Tensor, _: &Keys| {
+        let more = vec![seen[0].clone(), seen[0].clone()];
+        ((w * x).sum(), (w.clone(), more))
+    };
+    let start = (Tensor::from([1.0_f32]), vec![Tensor::from([0.0_f32])]);
+    let refused = Training::new(objective, Optimizer::sgd(0.1).freeze("1")).epochs(1).run(&start, &examples);
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("returns 2 leaves that are not trained, and the parameters have 1"), "{message}");
+}

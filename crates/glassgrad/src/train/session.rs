@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::backward::{Backward, with_untrained};
 use super::diagnostics::{Diagnostic, compared, inspect};
 use super::error::TrainError;
 use super::observer::{Epoch, Flow, Observer, Step};
@@ -12,7 +13,7 @@ use super::precision::{LossScale, Precision, all_finite, unless_overflown};
 use super::run::{Due, LossOutput, Run, Training};
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
-use crate::diff::{Within as _, grad, scan, value_and_grad_aux};
+use crate::diff::grad;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
@@ -162,7 +163,10 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             let backward = Backward { optimizer, parts, budget, scale: scale.as_ref().map(|scale| &scale.factor) };
             let (value, gradient, untrained) = backward.run(loss, parameters, batch, key);
             let (next, next_state) = optimizer.update_with_loss(parameters, &gradient, Some(&value), state);
-            let next = with_untrained(optimizer, &next, &untrained);
+            let next = match &untrained {
+                Some(leaves) => with_untrained(optimizer, &next, leaves),
+                None => next,
+            };
             match scale {
                 None => ((next, next_state, None), value),
                 Some(scale) => {
@@ -462,84 +466,4 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             checkpoint: self.checkpoint.as_ref().map(|(path, _)| path.clone()).filter(|path| path.exists()),
         })
     }
-}
-
-/// The backward pass of a step.
-struct Backward<'b> {
-    optimizer: &'b Optimizer,
-    /// The number of micro-batches whose gradients are accumulated.
-    parts: usize,
-    /// The memory budget of a gradient.
-    budget: Option<usize>,
-    /// The factor of the loss in the backward pass.
-    scale: Option<&'b Tensor>,
-}
-
-/// The value of a loss with the leaves that are not trained after it, beside the value that is differentiated.
-type Scaled = (Tensor, (Tensor, Vec<Tensor>));
-
-impl Backward<'_> {
-    /// The loss of a batch and its gradient, as means over micro-batches, each of which draws with a key of its own; and the
-    /// leaves that are not trained, after all of them.
-    fn run<X: Tree, B: Tree>(
-        &self,
-        loss: impl Fn(&X, &B, &Keys) -> (Tensor, Option<X>),
-        parameters: &X,
-        batch: &B,
-        key: &Keys,
-    ) -> (Tensor, X, Vec<Tensor>) {
-        let whole = |parameters: &X, batch: &B, key: &Keys| {
-            let scaled = |parameters: &X| -> Scaled {
-                let (value, next) = loss(parameters, batch, key);
-                let untrained = untrained(self.optimizer, next.as_ref().unwrap_or(parameters));
-                let scaled = self.scale.map_or_else(|| value.clone(), |scale| &value * scale.cast(value.dtype()));
-                (scaled, (value, untrained))
-            };
-            let function = value_and_grad_aux(scaled);
-            let (_, gradient, (value, untrained)) = match self.budget {
-                Some(bytes) => function.within(bytes)(parameters),
-                None => function(parameters),
-            };
-            let gradient = match self.scale {
-                Some(scale) => gradient.map(|leaf| match leaf.is_float() {
-                    true => leaf / scale.cast(leaf.dtype()),
-                    false => leaf.clone(),
-                }),
-                None => gradient,
-            };
-            (value, gradient, untrained)
-        };
-        let parts = self.parts;
-        let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
-        if parts == 1 || !batch.flatten().iter().all(divides) {
-            return whole(parameters, batch, key);
-        }
-        let divided = batch.map(|leaf| {
-            let count = leaf.shape()[0] / parts;
-            leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
-        });
-        let one = |(sums, untrained): &(X, Vec<Tensor>), (part, key): &(B, Keys)| {
-            let (value, gradient, untrained) = whole(&with_untrained(self.optimizer, parameters, untrained), part, key);
-            ((sums.add(&gradient), untrained), value)
-        };
-        let start = (Tree::zeros_like(parameters), untrained(self.optimizer, parameters));
-        let ((sums, untrained), values) = scan(one, &start, &(divided, key.split(parts)));
-        let share = |sum: &Tensor| if sum.is_float() { sum * (1.0 / parts as f64) } else { sum.clone() };
-        (values.mean(), sums.map(share), untrained)
-    }
-}
-
-/// The leaves that the optimizer does not update, in their order.
-fn untrained<X: Tree>(optimizer: &Optimizer, tree: &X) -> Vec<Tensor> {
-    let leaves = tree.leaves().into_iter();
-    leaves.filter(|(path, leaf)| !optimizer.is_trained(path, leaf)).map(|(_, leaf)| leaf).collect()
-}
-
-/// A tree with other leaves in place of those that the optimizer does not update.
-fn with_untrained<X: Tree>(optimizer: &Optimizer, tree: &X, leaves: &[Tensor]) -> X {
-    let mut leaves = leaves.iter();
-    tree.map_with_path(|path, leaf| match optimizer.is_trained(path, leaf) {
-        true => leaf.clone(),
-        false => leaves.next().unwrap_or(leaf).clone(),
-    })
 }
