@@ -46,6 +46,12 @@ WORKLOADS = {
 NETWORKS = {
     "resnet18": "ResNet-18 (CIFAR), SGD with momentum, step, batch 32",
     "character_gpt": "character GPT 6×384, 6 heads, AdamW, step, 8×128 tokens",
+    "generation_cached": "16 tokens of that GPT, KV cache, context 128",
+    "generation": "the same, the whole context for each token",
+    "lstm_3x256": "LSTM 3×256, T = 100, Adam, step, batch 32",
+    "vae": "VAE 784-400-20, Adam, step, batch 128",
+    "pinn": "PINN 2-64-64-64-1, Laplacian, Adam, step, 4096 points",
+    "graph": "graph network, width 64, 20k nodes, 200k edges, Adam, step",
 }
 
 # The workloads of 64 bits; results of the others agree to fewer digits.

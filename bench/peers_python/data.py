@@ -130,14 +130,59 @@ def resnet18():
 RESNET_STAGES = [(64, 1), (128, 2), (256, 2), (512, 2)]
 
 
-def character_gpt():
-    """The embeddings of characters and positions, the layers of each block, the tokens and what follows each of them."""
+def gpt_parameters():
+    """The embeddings of characters and positions and the layers of each block, and a source of the rest."""
     source = Source()
     characters, positions = source.uniform((65, 384), -0.05, 0.05), source.uniform((128, 384), -0.05, 0.05)
     sizes = [(384, 1152), (384, 384), (384, 1536), (1536, 384)]
-    blocks = [[source.layer(*size) for size in sizes] for _ in range(6)]
+    return characters, positions, [[source.layer(*size) for size in sizes] for _ in range(6)], source
+
+
+def character_gpt():
+    """The embeddings of characters and positions, the layers of each block, the tokens and what follows each of them."""
+    characters, positions, blocks, source = gpt_parameters()
     tokens = source.classes(8 * 128, 65).reshape(8, 128)
     return characters, positions, blocks, tokens, source.classes(8 * 128, 65)
+
+
+def generation():
+    """The parameters of the character GPT, and the tokens of a prompt of 64 and of 16 behind it."""
+    characters, positions, blocks, source = gpt_parameters()
+    return characters, positions, blocks, source.classes(80, 65)
+
+
+def lstm_3x256():
+    """The arrays of each layer, the last layer, the sequences and their classes."""
+    source = Source()
+    shapes = [(256, 1024), (256, 1024), (1024,), (1024,)]
+    layers = [[source.uniform(shape, -1 / 16, 1 / 16) for shape in shapes] for _ in range(3)]
+    last = source.layer(256, 10)
+    return layers, last, source.uniform((100, 32, 256), -1.0, 1.0), source.classes(32, 10)
+
+
+def vae():
+    """The layers of encoder, mean, variance and decoder; images and noise."""
+    source = Source()
+    sizes = [(784, 400), (400, 20), (400, 20), (20, 400), (400, 784)]
+    layers = [source.layer(*size) for size in sizes]
+    return layers, source.uniform((128, 784), 0.0, 1.0), source.uniform((128, 20), -1.0, 1.0)
+
+
+def pinn():
+    """The layers; points inside with the right-hand side, points of the boundary with the values there."""
+    source = Source()
+    layers = [source.layer(*size) for size in [(2, 64), (64, 64), (64, 64), (64, 1)]]
+    return layers, [source.uniform(shape, -1.0, 1.0) for shape in [(4096, 2), (4096,), (256, 2), (256,)]]
+
+
+def graph():
+    """The projections of own features and of messages, the last layer; features, both ends of edges, classes."""
+    source = Source()
+    layers = [(source.layer(64, 64), source.uniform((64, 64), -1 / 8, 1 / 8)) for _ in range(2)]
+    last = source.layer(64, 10)
+    nodes = source.uniform((20_000, 64), -1.0, 1.0)
+    edges = [source.classes(200_000, 20_000) for _ in range(2)]
+    return layers, last, nodes, edges, source.classes(20_000, 10)
 
 
 def transformer():
@@ -189,7 +234,8 @@ def curvature_along(hessian):
 
 
 # The workloads of one size.
-SINGLE = ["iris", "lenet", "cnn", "transformer", "moons", "resnet18", "character_gpt"]
+SINGLE = ["iris", "lenet", "cnn", "transformer", "moons", "resnet18", "character_gpt", "generation", "generation_cached",
+          "lstm_3x256", "vae", "pinn", "graph"]
 
 
 def workloads(engine):

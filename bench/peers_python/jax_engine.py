@@ -7,6 +7,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as np
+import numpy
 
 import data
 import formulas
@@ -53,6 +54,56 @@ def convolved(parameters, x, padding):
         x = jax.lax.conv_general_dilated(x, kernel, (1, 1), padding) + bias[:, None, None]
         x = jax.lax.reduce_window(np.maximum(x, 0), -np.inf, jax.lax.max, windows, windows, "VALID")
     return x.reshape(len(x), -1)
+
+
+def gpt_state(characters, positions, blocks):
+    """The parameters of the character GPT: embeddings, layers and normalisations of each block, the last one."""
+    norm = lambda: [np.ones(384, np.float32), np.zeros(384, np.float32)]
+    layers = [([[np.array(array) for array in layer] for layer in block], [norm(), norm()]) for block in blocks]
+    return np.array(characters), np.array(positions), layers, norm()
+
+
+def gpt_block(x, layer, attend):
+    """A block; a function makes of queries, keys and values what the heads return."""
+    (attention, projection, expansion, contraction), norms = layer
+    normalised = lambda x, parameters: formulas.normalised(np, x, *parameters)
+    parts = (normalised(x, norms[0]) @ attention[0] + attention[1]).reshape(*x.shape[:2], 3, 6, 64)
+    mixed = attend(*parts.transpose(2, 0, 3, 1, 4)).transpose(0, 2, 1, 3).reshape(x.shape)
+    x = x + mixed @ projection[0] + projection[1]
+    inner = jax.nn.gelu(normalised(x, norms[1]) @ expansion[0] + expansion[1], approximate=True)
+    return x + inner @ contraction[0] + contraction[1]
+
+
+def attended(queries, keys, values, hidden):
+    scores = np.where(hidden, np.float32(-1e30), queries @ keys.swapaxes(-1, -2) * np.float32(0.125))
+    return jax.nn.softmax(scores) @ values
+
+
+def gpt(parameters, tokens):
+    """The logits behind each of 128 tokens."""
+    characters, positions, layers, last = parameters
+    x, hidden = characters[tokens] + positions, np.triu(np.ones((128, 128), bool), 1)
+    for layer in layers:
+        x = gpt_block(x, layer, lambda q, k, v: attended(q, k, v, hidden))
+    return formulas.normalised(np, x, *last) @ characters.T
+
+
+def gpt_cached(parameters, tokens, start, cache):
+    """The logits behind new tokens, the first at `start`, and the extended cache."""
+    characters, positions, layers, last = parameters
+    places = start + np.arange(tokens.shape[1])
+    x, hidden = characters[tokens] + positions[places], np.arange(128) > places[:, None]
+    extended = []
+
+    def attend(queries, *new):
+        number = len(extended)
+        held = [jax.lax.dynamic_update_slice(old, part, (0, 0, start, 0)) for old, part in zip(cache[number:], new)]
+        extended.extend(held)
+        return attended(queries, *held, hidden)
+
+    for layer in layers:
+        x = gpt_block(x, layer, attend)
+    return formulas.normalised(np, x, *last) @ characters.T, extended
 
 
 class Workloads:
@@ -176,30 +227,11 @@ class Workloads:
 
     @staticmethod
     def character_gpt():
-        characters, positions, blocks, tokens, classes = data.character_gpt()
-        norm = lambda: [np.ones(384, np.float32), np.zeros(384, np.float32)]
-        layers = [([[np.array(array) for array in layer] for layer in block], [norm(), norm()]) for block in blocks]
-        state = (np.array(characters), np.array(positions), layers, norm())
-        tokens, targets = np.asarray(tokens), one_hot(classes, 65)
-        hidden = np.triu(np.ones((128, 128), bool), 1)
-
-        def normalised(x, parameters):
-            scale, shift = parameters
-            centred = x - x.mean(-1, keepdims=True)
-            return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * scale + shift
+        *parameters, tokens, classes = data.character_gpt()
+        state, tokens, targets = gpt_state(*parameters), np.asarray(tokens), one_hot(classes, 65)
 
         def loss(parameters):
-            characters, positions, layers, last = parameters
-            x = characters[tokens] + positions
-            for (attention, projection, expansion, contraction), norms in layers:
-                parts = (normalised(x, norms[0]) @ attention[0] + attention[1]).reshape(8, 128, 3, 6, 64)
-                queries, keys, values = parts.transpose(2, 0, 3, 1, 4)
-                scores = np.where(hidden, np.float32(-1e30), queries @ keys.swapaxes(-1, -2) * np.float32(0.125))
-                mixed = (jax.nn.softmax(scores) @ values).transpose(0, 2, 1, 3).reshape(x.shape)
-                x = x + mixed @ projection[0] + projection[1]
-                inner = jax.nn.gelu(normalised(x, norms[1]) @ expansion[0] + expansion[1], approximate=False)
-                x = x + inner @ contraction[0] + contraction[1]
-            return formulas.cross_entropy(np, normalised(x, last).reshape(-1, 384) @ characters.T, targets)
+            return formulas.cross_entropy(np, gpt(parameters, tokens).reshape(-1, 65), targets)
 
         @functools.partial(jax.jit, donate_argnums=(0, 1))
         def step(parameters, moments):
@@ -214,6 +246,102 @@ class Workloads:
 
         zeros = lambda: jax.tree.map(np.zeros_like, state)
         return steps(step, state, (np.zeros((), np.float32), zeros(), zeros()))
+
+    @staticmethod
+    def generation():
+        *parameters, tokens = data.generation()
+        state, last = gpt_state(*parameters), [None]
+        logits = jax.jit(lambda parameters, tokens, place: gpt(parameters, tokens)[0, place])
+
+        def run():
+            for place in range(64, 80):
+                context = np.asarray(numpy.pad(tokens[: place + 1], (0, 127 - place))[None])
+                last[0] = jax.block_until_ready(logits(state, context, place))
+
+        return run, lambda: data.along([last[0]])
+
+    @staticmethod
+    def generation_cached():
+        *parameters, tokens = data.generation()
+        state, tokens, last = gpt_state(*parameters), np.asarray(tokens), [None]
+        empty = [np.zeros((1, 6, 128, 64), np.float32)] * 12
+        step = jax.jit(gpt_cached)
+        _, prompt = step(state, tokens[None, :64], 0, empty)
+
+        def run():
+            cache = prompt
+            for place in range(64, 80):
+                logits, cache = step(state, tokens[None, place : place + 1], place, cache)
+                last[0] = jax.block_until_ready(logits[0, -1])
+
+        return run, lambda: data.along([last[0]])
+
+    @staticmethod
+    def lstm_3x256():
+        layers, last, sequences, classes = data.lstm_3x256()
+
+        def loss(parameters, x, targets):
+            for k in range(3):
+                input_weight, state_weight, input_bias, state_bias = parameters[4 * k : 4 * k + 4]
+                from_inputs = x @ input_weight + (input_bias + state_bias)
+                zeros = np.zeros((32, 256), x.dtype)
+                step = lambda state, entry: (lambda s: (s, s[0]))(formulas.lstm_step(np, state_weight, state, entry))
+                _, x = jax.lax.scan(step, (zeros, zeros), from_inputs)
+            return formulas.cross_entropy(np, x[-1] @ parameters[12] + parameters[13], targets)
+
+        parameters = [array for layer in layers for array in layer] + [*last]
+        return adam(loss, parameters, [(np.asarray(sequences), one_hot(classes, 10))])
+
+    @staticmethod
+    def vae():
+        layers, images, noise = data.vae()
+
+        def loss(parameters, x, noise):
+            (we, be, wm, bm, wv, bv, wd, bd, wo, bo) = parameters
+            features = jax.nn.relu(x @ we + be)
+            mean, variance = features @ wm + bm, features @ wv + bv
+            logits = jax.nn.relu((mean + np.exp(0.5 * variance) * noise) @ wd + bd) @ wo + bo
+            wrong = np.sum(jax.nn.softplus(logits) - logits * x)
+            return (wrong - 0.5 * np.sum(1 + variance - mean**2 - np.exp(variance))) / len(x)
+
+        return adam(loss, [array for layer in layers for array in layer], [(np.asarray(images), np.asarray(noise))])
+
+    @staticmethod
+    def pinn():
+        layers, (inside, right, boundary, values) = data.pinn()
+
+        def network(parameters, x):
+            for weight, bias in zip(parameters[:-2:2], parameters[1:-2:2]):
+                x = np.tanh(x @ weight + bias)
+            return (x @ parameters[-2] + parameters[-1])[..., 0]
+
+        def loss(parameters, points, wanted):
+            (inside, boundary), (right, values) = points, wanted
+            laplacian = 0.0
+            for k in range(2):
+                direction = np.zeros_like(inside).at[:, k].set(1.0)
+                slope = lambda x: jax.jvp(lambda x: network(parameters, x), (x,), (direction,))[1]
+                laplacian = laplacian + jax.jvp(slope, (inside,), (direction,))[1]
+            return np.mean((laplacian - right) ** 2) + np.mean((network(parameters, boundary) - values) ** 2)
+
+        batch = (arrays([inside, boundary]), arrays([right, values]))
+        return adam(loss, [array for layer in layers for array in layer], [batch])
+
+    @staticmethod
+    def graph():
+        layers, last, nodes, (sources, targets), classes = data.graph()
+        sources, targets, count = np.asarray(sources), np.asarray(targets), len(nodes)
+        degree = np.maximum(jax.ops.segment_sum(np.ones(len(targets), np.float32), targets, count), 1)[:, None]
+
+        def loss(parameters, x, wanted):
+            for k in range(2):
+                weight, bias, messages = parameters[3 * k : 3 * k + 3]
+                mean = jax.ops.segment_sum(x[sources], targets, count) / degree
+                x = jax.nn.relu(x @ weight + bias + mean @ messages)
+            return formulas.cross_entropy(np, x @ parameters[6] + parameters[7], wanted)
+
+        parameters = [array for layer, weight in layers for array in (*layer, weight)] + [*last]
+        return adam(loss, parameters, [(np.asarray(nodes), one_hot(classes, 10))])
 
     @staticmethod
     def logistic(n):

@@ -53,6 +53,64 @@ def training(model, optimizer, batches):
     return run, lambda: sum(losses)
 
 
+def descent(function, optimizer, arguments):
+    """A run is one step of a loss of these arguments; its value is the loss before it."""
+    last = [0.0]
+    loss_of, step = compiled(function), compiled(optimizer.step)
+
+    def run():
+        optimizer.zero_grad()
+        loss = loss_of(*arguments)
+        loss.backward()
+        step()
+        last[0] = loss.item()
+
+    return run, lambda: last[0]
+
+
+class Block(nn.Module):
+    """A block of the character GPT."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.attention, self.projection, self.expansion, self.contraction = (linear(*layer) for layer in layers)
+        self.norms = nn.ModuleList(nn.LayerNorm(384) for _ in range(2))
+
+    def forward(self, x, mask=None, cache=None, places=None):
+        parts = self.attention(self.norms[0](x)).view(*x.shape[:2], 3, 6, 64)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        if cache is not None:
+            for part, new in zip(cache, (keys, values)):
+                part.index_copy_(2, places, new)
+            keys, values = cache
+        mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=mask is None)
+        x = x + self.projection(mixed.transpose(1, 2).reshape(x.shape))
+        return x + self.contraction(F.gelu(self.expansion(self.norms[1](x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    """The character GPT with tied embeddings."""
+
+    def __init__(self, characters, positions, blocks):
+        super().__init__()
+        self.characters, self.positions = (nn.Parameter(torch.tensor(table)) for table in (characters, positions))
+        self.blocks, self.norm = nn.ModuleList(map(Block, blocks)), nn.LayerNorm(384)
+
+    def forward(self, tokens):
+        x = F.embedding(tokens, self.characters) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) @ self.characters.T
+
+    def cached(self, tokens, places, cache):
+        """The logits of tokens at these places, whose keys and values are written into the cache."""
+        x = F.embedding(tokens, self.characters) + self.positions[places]
+        mask = torch.arange(128) <= places[:, None]
+        for block, parts in zip(self.blocks, cache):
+            x = block(x, mask, parts, places)
+        return self.norm(x) @ self.characters.T
+
+
 class Workloads:
     @staticmethod
     def iris():
@@ -193,33 +251,98 @@ class Workloads:
     @staticmethod
     def character_gpt():
         characters, positions, blocks, tokens, classes = data.character_gpt()
-
-        class Block(nn.Module):
-            def __init__(self, layers):
-                super().__init__()
-                self.attention, self.projection, self.expansion, self.contraction = (linear(*layer) for layer in layers)
-                self.norms = nn.ModuleList(nn.LayerNorm(384) for _ in range(2))
-
-            def forward(self, x):
-                parts = self.attention(self.norms[0](x)).view(*x.shape[:2], 3, 6, 64)
-                queries, keys, values = parts.permute(2, 0, 3, 1, 4)
-                mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
-                x = x + self.projection(mixed.transpose(1, 2).reshape(x.shape))
-                return x + self.contraction(F.gelu(self.expansion(self.norms[1](x))))
-
-        class Gpt(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.characters, self.positions = (nn.Parameter(torch.tensor(table)) for table in (characters, positions))
-                self.blocks, self.norm = nn.Sequential(*map(Block, blocks)), nn.LayerNorm(384)
-
-            def forward(self, tokens):
-                features = self.norm(self.blocks(F.embedding(tokens, self.characters) + self.positions))
-                return features.flatten(0, 1) @ self.characters.T
-
-        model = Gpt()
+        model = Gpt(characters, positions, blocks)
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
-        return training(model, optimizer, [(torch.tensor(tokens), torch.tensor(classes))])
+        return training(lambda tokens: model(tokens).flatten(0, 1), optimizer, [(torch.tensor(tokens), torch.tensor(classes))])
+
+    @staticmethod
+    def generation():
+        characters, positions, blocks, tokens = data.generation()
+        model, tokens, last = Gpt(characters, positions, blocks), torch.tensor(tokens), [None]
+        logits = compiled(lambda tokens: model(tokens)[0])
+
+        @torch.inference_mode()
+        def run():
+            for place in range(64, 80):
+                context = F.pad(tokens[: place + 1], (0, 127 - place))
+                last[0] = logits(context[None])[place]
+
+        return run, lambda: data.along([last[0]])
+
+    @staticmethod
+    def generation_cached():
+        characters, positions, blocks, tokens = data.generation()
+        model, tokens, last = Gpt(characters, positions, blocks), torch.tensor(tokens), [None]
+        step = compiled(model.cached)
+        with torch.inference_mode():
+            prompt = [[torch.zeros(1, 6, 128, 64) for _ in range(2)] for _ in blocks]
+            step(tokens[None, :64], torch.arange(64), prompt)
+
+        @torch.inference_mode()
+        def run():
+            cache = [[part.clone() for part in parts] for parts in prompt]
+            for place in range(64, 80):
+                last[0] = step(tokens[None, place : place + 1], torch.tensor([place]), cache)[0, -1]
+
+        return run, lambda: data.along([last[0]])
+
+    @staticmethod
+    def lstm_3x256():
+        layers, last, sequences, classes = data.lstm_3x256()
+        memory, output = nn.LSTM(256, 256, num_layers=3), linear(*last)
+        with torch.no_grad():
+            for number, arrays in enumerate(layers):
+                for name, array in zip(["weight_ih", "weight_hh", "bias_ih", "bias_hh"], arrays):
+                    getattr(memory, f"{name}_l{number}").copy_(torch.tensor(array.T))
+        optimizer = torch.optim.Adam([*memory.parameters(), *output.parameters()])
+        return training(lambda x: output(memory(x)[0][-1]), optimizer, [(torch.tensor(sequences), torch.tensor(classes))])
+
+    @staticmethod
+    def vae():
+        layers, images, noise = data.vae()
+        encoder, mean, variance, hidden, output = layers = nn.ModuleList(linear(*layer) for layer in layers)
+        images, noise = torch.tensor(images), torch.tensor(noise)
+
+        def loss(images, noise):
+            features = F.relu(encoder(images))
+            m, v = mean(features), variance(features)
+            logits = output(F.relu(hidden(m + torch.exp(0.5 * v) * noise)))
+            wrong = F.binary_cross_entropy_with_logits(logits, images, reduction="sum")
+            return (wrong - 0.5 * torch.sum(1 + v - m**2 - v.exp())) / len(images)
+
+        return descent(loss, torch.optim.Adam(layers.parameters()), (images, noise))
+
+    @staticmethod
+    def pinn():
+        layers, arrays = data.pinn()
+        layers = [linear(*layer) for layer in layers]
+        network = nn.Sequential(*(module for layer in layers for module in (layer, nn.Tanh())))[:-1]
+
+        def loss(inside, right, boundary, values):
+            points = inside.requires_grad_()
+            (slopes,) = torch.autograd.grad(network(points).sum(), points, create_graph=True)
+            second = [torch.autograd.grad(slopes[:, k].sum(), points, create_graph=True)[0][:, k] for k in range(2)]
+            return F.mse_loss(sum(second), right) + F.mse_loss(network(boundary)[:, 0], values)
+
+        return descent(loss, torch.optim.Adam(network.parameters()), [torch.tensor(array) for array in arrays])
+
+    @staticmethod
+    def graph():
+        layers, last, nodes, (sources, targets), classes = data.graph()
+        own = nn.ModuleList(linear(*layer) for layer, _ in layers)
+        messages = nn.ParameterList(nn.Parameter(torch.tensor(weight)) for _, weight in layers)
+        output, count = linear(*last), len(nodes)
+
+        def loss(x, sources, targets, classes):
+            degree = torch.zeros(count).index_add(0, targets, torch.ones(len(targets))).clamp(min=1.0)[:, None]
+            for layer, weight in zip(own, messages):
+                mean = torch.zeros(count, 64).index_add(0, targets, x[sources]) / degree
+                x = F.relu(layer(x) + mean @ weight)
+            return F.cross_entropy(output(x), classes)
+
+        parameters = [*own.parameters(), *messages, *output.parameters()]
+        arrays = [torch.tensor(array) for array in (nodes, sources, targets, classes)]
+        return descent(loss, torch.optim.Adam(parameters), arrays)
 
     @staticmethod
     def logistic(n):

@@ -379,6 +379,10 @@ fn incompatible_settings_are_reported() {
         (&["digits", "--model", "cnn", "--layers", "4,4,4,4,8"], "can be halved 3 times"),
         (&["digits", "--model", "transformer", "--heads", "5"], "share the width"),
         (&["digits", "--model", "transformer", "--layers", "32,16"], "equally wide"),
+        (&["moons", "--model", "resnet"], "needs images"),
+        (&["digits", "--model", "gpt"], "needs a .txt file"),
+        (&["digits", "--augment", "crop"], "applies to --model resnet, not mlp"),
+        (&["iris", "--precision", "f8"], "--precision"),
         (&["iris", "--test", "1.5"], "--test"),
         (&["iris", "--test", "0"], "each needs at least one"),
         (&["iris", "--dropout", "1"], "--dropout"),
@@ -415,6 +419,15 @@ fn a_text_is_learnt_and_gone_on_with() {
     let transformer =
         ["train", &path, "--model", "transformer", "--context", "16", "--layers", "16,16", "--epochs", "2"];
     assert!(succeeds(&transformer).contains("bits/character"));
+    // A GPT, in mixed precision, saved, and generating over a KV cache beyond its context.
+    let gpt =
+        ["train", &path, "--model", "gpt", "--context", "16", "--layers", "32,32", "--epochs", "8", "--lr", "0.01"];
+    let (gpt_out, gpt_more) = (place.path("gpt"), ["--dropout", "0", "--precision", "bf16", "--json"]);
+    let json: Value =
+        serde_json::from_str(&succeeds(&[&gpt[..], &gpt_more, &["--out", &gpt_out]].concat())).expect("JSON");
+    assert!(json["test_bits_per_character"].as_f64().is_some_and(|bits| bits < 0.6), "{json}");
+    let written = succeeds(&["predict", &gpt_out, "--prompt", "row, row, ", "--length", "38", "--temperature", "0"]);
+    assert!(written.len() == 48 + 1 && written.contains("row your"), "{written}");
     let short = place.file("short.txt");
     std::fs::write(&short, "abc").expect("a text");
     refused(&["train", short.to_str().expect("a path")], "--context");
@@ -435,4 +448,25 @@ fn completions_and_manuals_know_every_command() {
     }
     assert!(train.starts_with(".ie") && train.contains("optimizer"), "{train}");
     refused(&["man", "sing"], "there is no command named");
+}
+
+#[test]
+fn a_residual_network_keeps_running_statistics_and_resumes_bit_identically() {
+    let place = Place::new("resnet");
+    let arguments = ["train", "digits", "--model", "resnet", "--layers", "4,8", "--batch", "64", "--precision", "bf16"];
+    let run = |epochs: &str, more: &[&str]| {
+        let json = succeeds(
+            &[&arguments[..], &["--epochs", epochs, "--schedule", "constant", "--warmup", "0", "--json"], more]
+                .concat(),
+        );
+        serde_json::from_str::<Value>(&json).expect("JSON")
+    };
+    let whole = run("2", &[]);
+    assert!(whole["test_accuracy"].as_f64().is_some_and(|accuracy| accuracy > 0.3), "{whole}");
+    // One epoch, and the second after a resumption: the statistics are part of the checkpoint.
+    let out = place.path("out");
+    run("1", &["--out", &out]);
+    let resumed = run("2", &["--out", &out, "--resume"]);
+    assert_eq!(resumed["test_accuracy"], whole["test_accuracy"], "{resumed}");
+    assert_eq!(resumed["test_loss"], whole["test_loss"], "{resumed}");
 }

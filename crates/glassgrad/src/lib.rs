@@ -105,7 +105,7 @@
 //! |---|---|
 //! | tensors | [`expr`] (with [`Tensor`]), [`operations`], [`einsum`], [`array`](mod@array), [`dtype`], [`shape`], [`view`], [`rng`], [`error`] |
 //! | transforms | [`diff`], [`compile`](mod@compile), [`tree`], [`calculus`] (structured Jacobians and Hessians) |
-//! | learning | [`nn`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
+//! | learning | [`nn`], [`models`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
 //! | scalars | [`scalar`], [`ops`] (the table of operations), [`algebra`], [`formula`] |
 //! | execution | [`runtime`], [`exec`] |
 //! | inspection | `lang`, `trace`, `picture`, `explain`, `glass`, `certify` (feature `glass`), `calculator` (also `linalg`) |
@@ -119,6 +119,7 @@
 //! | `linalg` | no | dense linear algebra: solvers, factorisations, determinants, the matrix exponential |
 //! | `fft` | no | Fourier transforms |
 //! | `files` | no | data from CSV, NPY, NPZ and idx files |
+//! | `tokens` | no | byte-pair encoding of text with the vocabulary of GPT-2 |
 
 // The bare library keeps what only the layers that show computations, or the calculator, ask for.
 #![cfg_attr(not(all(feature = "glass", feature = "linalg")), allow(dead_code, unused_imports))]
@@ -164,6 +165,8 @@ pub mod data;
 
 #[cfg(feature = "save")]
 pub mod save;
+
+pub mod models;
 
 pub mod scalar;
 

@@ -14,8 +14,19 @@ pub use ctc::ctc;
 pub use metric::{cosine_embedding, hinge_embedding, margin_ranking, soft_margin, triplet_margin};
 pub use regression::{gaussian_nll, kl_div, kl_div_logs, log_cosh, mae, poisson_nll, smooth_l1};
 
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::Tensor;
+
+/// Predictions as losses compute with them: those of 16 bits in `f32`, because a sum of small terms needs the digits, and the
+/// value of a loss is compared from step to step.
+#[track_caller]
+fn widened(predictions: &Tensor) -> Tensor {
+    match predictions.dtype() {
+        DType::F16 | DType::BF16 if predictions.error().is_none() => predictions.cast(DType::F32),
+        _ => predictions.clone(),
+    }
+}
 
 /// The error for targets whose shape is not that of the predictions. Broadcasting would combine unrelated pairs: [4] with
 /// [4, 1] would give [4, 4]. A scalar target is allowed.
@@ -49,7 +60,7 @@ pub fn mse(predictions: &Tensor, targets: &Tensor) -> Tensor {
     if let Some(failed) = unlike("mse", predictions, targets) {
         return failed;
     }
-    (predictions - targets).square()
+    (widened(predictions) - targets).square()
 }
 
 /// The Huber loss: quadratic for errors up to `delta` and linear beyond, so that the gradient of an outlier is bounded by `delta`.
@@ -64,7 +75,7 @@ pub fn huber(predictions: &Tensor, targets: &Tensor, delta: f64) -> Tensor {
     if let Some(failed) = unlike("huber", predictions, targets) {
         return failed;
     }
-    let distance = (predictions - targets).abs();
+    let distance = (widened(predictions) - targets).abs();
     let near = distance.minimum(delta);
     // Half the square of the near part, and the rest times delta.
     near.square() * 0.5 + (distance - near) * delta
@@ -82,7 +93,7 @@ pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
     if let Some(failed) = unlike("hinge", scores, sides) {
         return failed;
     }
-    (1.0 - scores * sides).relu()
+    (1.0 - widened(scores) * sides).relu()
 }
 
 /// The cross-entropy between targets and softmax(logits), reduced along the last axis. Targets are class indices or class
@@ -98,7 +109,7 @@ pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
-    nll_as("cross_entropy", &logits.log_softmax(-1), targets)
+    nll_as("cross_entropy", &widened(logits).log_softmax(-1), targets)
 }
 
 /// The same from probabilities, clipped below at 10⁻¹².
@@ -111,7 +122,7 @@ pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) -> Tensor {
-    nll_as("cross_entropy_of_probabilities", &probabilities.maximum(EPSILON).ln(), targets)
+    nll_as("cross_entropy_of_probabilities", &widened(probabilities).maximum(EPSILON).ln(), targets)
 }
 
 /// The negative log-likelihood from log-probabilities: that of the target class, or the mean weighted by target probabilities.
@@ -125,7 +136,7 @@ pub fn cross_entropy_of_probabilities(probabilities: &Tensor, targets: &Tensor) 
 /// ```
 #[track_caller]
 pub fn nll(logs: &Tensor, targets: &Tensor) -> Tensor {
-    nll_as("nll", logs, targets)
+    nll_as("nll", &widened(logs), targets)
 }
 
 /// [`nll`] under the name of the loss that the user called.
@@ -163,6 +174,7 @@ pub fn binary_cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
     if let Some(failed) = unlike("binary_cross_entropy", logits, targets) {
         return failed;
     }
+    let logits = widened(logits);
     logits.softplus() - logits * targets
 }
 
@@ -179,6 +191,7 @@ pub fn binary_cross_entropy_of_probabilities(probabilities: &Tensor, targets: &T
     if let Some(failed) = unlike("binary_cross_entropy_of_probabilities", probabilities, targets) {
         return failed;
     }
+    let probabilities = &widened(probabilities);
     let logarithm = |probability: &Tensor| probability.maximum(EPSILON).ln();
     -(targets * logarithm(probabilities) + (1.0 - targets) * logarithm(&(1.0 - probabilities)))
 }

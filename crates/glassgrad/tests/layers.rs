@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 39] = [
+const LAYERS: [&str; 40] = [
     "clock",
     "special",
     "algebra",
@@ -35,6 +35,7 @@ const LAYERS: [&str; 39] = [
     "dist",
     "data",
     "save",
+    "models",
     "scalar",
     "lang",
     "calculator",

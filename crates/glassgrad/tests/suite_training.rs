@@ -5,6 +5,7 @@
 
 mod data_files;
 mod learning;
+mod networks;
 mod optim;
 mod optim_links;
 mod synthetic;

@@ -10,6 +10,7 @@ use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use glassgrad::nn;
 use glassgrad::optim::{self, OptimizerRow};
+use glassgrad::train;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -150,7 +151,7 @@ pub(crate) fn name_of<E: ValueEnum>(value: E) -> String {
 macro_rules! choices {
     ($($(#[$doc:meta])* $Name:ident { $($(#[$variant:meta])* $Variant:ident,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub(crate) enum $Name { $($(#[$variant])* $Variant,)* }
 
@@ -183,6 +184,29 @@ choices! {
         Gru,
         /// Transformer: blocks of self-attention
         Transformer,
+        /// GPT: a decoder-only Transformer with tied embeddings, for texts
+        Gpt,
+        /// Residual network with batch normalization, for images
+        Resnet,
+    }
+
+    /// The precision of the forward and backward pass.
+    Precision {
+        /// That of the element type
+        Full,
+        /// Mixed precision: bf16 passes, master weights in the element type
+        Bf16,
+        /// Mixed precision: f16 passes with dynamic loss scaling
+        F16,
+    }
+
+    /// The augmentation of training images.
+    Augment {
+        None,
+        /// Random crops of the padded image
+        Crop,
+        /// Random crops and horizontal flips
+        CropFlip,
     }
 
     /// The activation function.
@@ -470,6 +494,16 @@ impl Target {
             Target::Auto => None,
             Target::Classification => Some(true),
             Target::Regression => Some(false),
+        }
+    }
+}
+
+impl Precision {
+    pub(crate) fn of_training(self) -> train::Precision {
+        match self {
+            Precision::Full => train::Precision::Full,
+            Precision::Bf16 => train::Precision::Bf16,
+            Precision::F16 => train::Precision::F16,
         }
     }
 }

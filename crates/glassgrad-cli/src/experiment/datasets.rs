@@ -13,7 +13,7 @@ use glassgrad::rng::Key;
 
 use super::choices::columns_of;
 use super::limits::check_examples;
-use super::settings::{Activation, Loss, Model, Number, OptimizerName, Schedule, Settings};
+use super::settings::{Activation, Augment, Loss, Model, Number, OptimizerName, Schedule, Settings};
 use super::task::{Scaling, Task, View};
 use crate::failure::Failure;
 use crate::sources::{self, DataLocation, Progress};
@@ -287,6 +287,30 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
             settings.lr = 2e-3;
             settings.clip = 1.0;
             settings.warmup = 50;
+        }
+        Model::Gpt => {
+            settings.layers = vec![192; 4];
+            settings.optimizer = OptimizerName::of("adamw");
+            settings.weight_decay = 0.1;
+            settings.dropout = 0.3;
+            settings.lr = 1e-3;
+            settings.clip = 1.0;
+            settings.warmup = 100;
+            settings.context = 128;
+            settings.epochs = 20;
+        }
+        Model::Resnet => {
+            settings.layers = vec![16, 32];
+            settings.dropout = 0.0;
+            settings.augment = Augment::Crop;
+            settings.optimizer = OptimizerName::of("adamw");
+            settings.weight_decay = 0.05;
+            settings.lr = 3e-3;
+            settings.warmup = 50;
+            settings.schedule = Schedule::Cosine;
+            settings.lr_end = 0.01;
+            settings.batch = settings.batch.max(64);
+            settings.epochs = settings.epochs.min(20);
         }
     }
 }

@@ -22,13 +22,23 @@ impl Settings {
             let linear = before.saturating_mul(pixels).saturating_add(ends.outputs).saturating_mul(*hidden);
             return sum.saturating_add(linear);
         }
-        let first = if self.model == Model::Transformer { self.context } else { ends.view.numbers() };
+        if self.model == Model::Resnet {
+            // Two blocks of two 3×3 convolutions for each stage, and a projection.
+            let squares = |pair: &[usize]| pair[1].saturating_mul(pair[0].saturating_add(pair[1].saturating_mul(4)));
+            let channels = [&[1], &self.layers[..]].concat();
+            return channels
+                .windows(2)
+                .map(squares)
+                .fold(0, |sum, pairs| sum.saturating_add(9_usize.saturating_mul(pairs)));
+        }
+        let first =
+            if matches!(self.model, Model::Transformer | Model::Gpt) { self.context } else { ends.view.numbers() };
         let widths = [&[first], &self.layers[..], &[ends.outputs]].concat();
         let weights = |pair: &[usize]| match self.model {
-            Model::Mlp | Model::Cnn => pair[0].saturating_mul(pair[1]),
+            Model::Mlp | Model::Cnn | Model::Resnet => pair[0].saturating_mul(pair[1]),
             Model::Sparse => pair[1].saturating_mul(self.fan_in),
             // A block of attention has twelve squares of its width, and no recurrent cell has more.
-            Model::Rnn | Model::Lstm | Model::Gru | Model::Transformer => {
+            Model::Rnn | Model::Lstm | Model::Gru | Model::Transformer | Model::Gpt => {
                 12_usize.saturating_mul(pair[1]).saturating_mul(pair[0].max(pair[1]))
             }
         };
@@ -71,7 +81,9 @@ impl Settings {
         let batch = if self.batch == 0 { examples } else { self.batch.min(examples) } as u64;
         let units = self.layers.iter().fold(0_u64, |sum, width| sum.saturating_add(*width as u64));
         let values = match self.model {
-            Model::Transformer | Model::Rnn | Model::Lstm | Model::Gru => units.saturating_mul(2),
+            Model::Transformer | Model::Gpt | Model::Rnn | Model::Lstm | Model::Gru => units.saturating_mul(2),
+            // Every channel of a residual network is an image.
+            Model::Resnet => units.saturating_mul(task.ends(self).view.numbers() as u64),
             Model::Mlp | Model::Sparse | Model::Cnn => units,
         };
         weights.saturating_add(batch.saturating_mul(values)).saturating_mul(element)

@@ -156,6 +156,18 @@ impl Objective {
         self.reduced(&self.losses(&network.apply_train(inputs, key), targets))
     }
 
+    /// The loss of a batch in training, and the network with its next running statistics.
+    #[track_caller]
+    pub(crate) fn of_step(
+        &self,
+        network: &Network,
+        (inputs, targets): &(Tensor, Tensor),
+        key: &Keys,
+    ) -> (Tensor, Network) {
+        let (outputs, next) = network.train(inputs, key);
+        (self.reduced(&self.losses(&outputs, targets)), next)
+    }
+
     /// The loss of a batch without noise, as pictures and audits see it.
     #[track_caller]
     pub(crate) fn of_batch_plainly(&self, network: &Network, (inputs, targets): &(Tensor, Tensor)) -> Tensor {

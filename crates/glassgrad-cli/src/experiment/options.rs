@@ -74,7 +74,7 @@ mod tests {
         assert!(check(&drop, "digits").is_err());
         let heads = Options { heads: Some(2), model: Some(Model::Transformer), ..Options::default() };
         assert_eq!(check(&heads, "digits"), Ok(()));
-        let expected = "--heads: this setting applies to --model transformer, not mlp";
+        let expected = "--heads: this setting applies to --model transformer, gpt, not mlp";
         assert_eq!(check(&Options { model: None, ..heads }, "digits"), Err(expected.to_owned()));
         let activation = Options { activation: Some(Activation::Relu), ..Options::default() };
         assert_eq!(check(&activation, "iris"), Ok(()));

@@ -2,7 +2,8 @@
 
 use glassgrad::optim::{self, Optimizer};
 
-use super::settings::{Schedule, Settings};
+use super::network::STATE;
+use super::settings::{Model, Schedule, Settings};
 use crate::failure::Failure;
 
 /// The optimizer, with its schedule in steps, for this number of steps per epoch.
@@ -13,7 +14,16 @@ pub(crate) fn optimizer(settings: &Settings, steps: u64) -> Result<Optimizer, Fa
     let mut optimizer = (row.build)(lr, (momentum > 0.0).then_some(momentum));
     let decay = if weight_decay > 0.0 { weight_decay } else { row.weight_decay };
     if decay > 0.0 {
-        optimizer = optimizer.weight_decay(decay);
+        optimizer = match settings.model {
+            // Batch and layer normalization need no decay, and neither do biases.
+            Model::Gpt | Model::Resnet => optimizer.matrix_decay(decay),
+            Model::Mlp | Model::Sparse | Model::Cnn | Model::Rnn | Model::Lstm | Model::Gru | Model::Transformer => {
+                optimizer.weight_decay(decay)
+            }
+        };
+    }
+    if settings.model == Model::Resnet {
+        optimizer = optimizer.freeze(STATE);
     }
     if clip > 0.0 {
         optimizer = optimizer.clip_norm(clip);

@@ -3,6 +3,7 @@
 use glassgrad::compile;
 use glassgrad::error::Error;
 use glassgrad::expr::{Tensor, s};
+use glassgrad::models;
 use glassgrad::nn::Layer as _;
 use glassgrad::rng::Key;
 
@@ -57,6 +58,11 @@ pub(crate) fn write(network: &Network, alphabet: &[char], begin: &str, options: 
     if symbols.is_empty() {
         return Err(Error::new("write", "no character of the prompt occurs in the training text"));
     }
+    let sampling = models::Sampling { temperature: options.temperature, top_k: None, key: options.key };
+    if let Network::Gpt(gpt) = network {
+        let tokens = gpt.generate(&symbols, options.length, &sampling)?;
+        return Ok(tokens.iter().map(|symbol| alphabet[*symbol as usize]).collect());
+    }
     let next = compile(|(network, window): &(Network, Tensor)| network.apply(window).slice(&[s(0)]));
     let given = symbols.len();
     for number in 0..options.length {
@@ -66,40 +72,7 @@ pub(crate) fn write(network: &Network, alphabet: &[char], begin: &str, options: 
         window.resize(options.context, 0);
         let logits = next.call(&(network.clone(), Tensor::new(&window, [1, options.context])))?.to_f64_vec()?;
         let row = &logits[(seen.len() - 1) * alphabet.len()..][..alphabet.len()];
-        symbols.push(drawn(row, options.temperature, options.key.uniform(number as u64)) as i64);
+        symbols.push(sampling.draw(row, number as u64) as i64);
     }
     Ok(symbols[given..].iter().map(|symbol| alphabet[*symbol as usize]).collect())
-}
-
-/// Inverse transform sampling: the class that a uniform number selects from the softmax of the logits.
-fn drawn(logits: &[f64], temperature: f64, number: f64) -> usize {
-    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if temperature <= 0.0 {
-        return logits.iter().position(|logit| *logit == largest).unwrap_or(0);
-    }
-    let weights: Vec<f64> = logits.iter().map(|logit| ((logit - largest) / temperature).exp()).collect();
-    let mut left = number * weights.iter().sum::<f64>();
-    for (place, weight) in weights.iter().enumerate() {
-        left -= weight;
-        if left < 0.0 {
-            return place;
-        }
-    }
-    weights.len() - 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn characters_are_drawn_as_often_as_they_are_likely() {
-        let logits = [0.0, 3.0_f64.ln(), f64::NEG_INFINITY];
-        let counts = (0..1000).fold([0; 3], |mut counts, k| {
-            counts[drawn(&logits, 1.0, f64::from(k) / 1000.0)] += 1;
-            counts
-        });
-        assert_eq!(counts, [250, 750, 0]);
-        assert_eq!(drawn(&logits, 0.0, 0.01), 1);
-    }
 }

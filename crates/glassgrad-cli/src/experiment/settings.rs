@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub(crate) use super::choices::{
-    Activation, Decimal, Delimiter, Engine, FunctionName, Header, Init, Loss, Missing, Model, Number, OptimizerName,
-    Reduction, Schedule, Target, name_of,
+    Activation, Augment, Decimal, Delimiter, Engine, FunctionName, Header, Init, Loss, Missing, Model, Number,
+    OptimizerName, Precision, Reduction, Schedule, Target, name_of,
 };
 use super::choices::{Kind, Typed, count_u64, count_usize, reading, width};
 use crate::failure::Failure;
@@ -169,9 +169,9 @@ settings! {
             arg(value_delimiter = ',', value_name = "WIDTHS", value_parser = width);
         activation: Activation = Activation::Tanh, "Activation", Main, models(&["mlp", "sparse", "cnn"]), "Activation function";
         init: Init = Init::Uniform, "Initialization", More, ALL, "Weight initialization";
-        dropout: f64 = 0.0, "Dropout", More, ALL, "Dropout probability",
+        dropout: f64 = 0.0, "Dropout", More, models(&["mlp", "cnn", "rnn", "lstm", "gru", "transformer", "gpt"]), "Dropout probability",
             range(|p| (0.0..1.0).contains(p), "from 0 to below 1"), arg(allow_negative_numbers = true);
-        heads: usize = 4, "Attention heads", More, models(&["transformer"]), "Number of attention heads of a transformer",
+        heads: usize = 4, "Attention heads", More, models(&["transformer", "gpt"]), "Number of attention heads of a transformer",
             range(|heads| *heads as u64 <= MOST, "at most 2147483648"),
             studio(|heads| *heads <= WIDEST, "at most 4096"), arg(value_parser = count_usize, allow_negative_numbers = true);
         fan_in: usize = 8, "Fan-in", More, models(&["sparse"]), "Number of inputs of each unit of a sparse layer",
@@ -204,7 +204,9 @@ settings! {
             studio(|epochs| (1..=100_000).contains(epochs), "from 1 to 100000"), arg(value_parser = count_u64, allow_negative_numbers = true);
         batch: usize = 32, "Batch size", Main, ALL, "Batch size; 0 is the whole training set", arg(value_parser = count_usize, allow_negative_numbers = true);
         seed: u64 = 0, "Random seed", More, ALL, "Random seed of the split, the initialization and the order of examples", arg(value_parser = count_u64, allow_negative_numbers = true);
-        dtype: Number = Number::F32, "Element type", More, ALL, "Floating-point type";
+        dtype: Number = Number::F32, "Element type", More, ALL, "Floating-point type of the parameters";
+        precision: Precision = Precision::Full, "Precision", More, ALL, "Precision of the forward and backward pass";
+        augment: Augment = Augment::None, "Augmentation", More, models(&["resnet"]), "Augmentation of training images";
         engine: Engine = Engine::Tensor, "Engine", Hidden, ALL, "Automatic-differentiation engine";
     }
     "Data" {
@@ -269,7 +271,7 @@ impl Settings {
             [&[inputs], &self.layers[..], &[outputs]].concat().iter().map(usize::to_string).collect();
         let between = match self.model {
             Model::Mlp | Model::Sparse | Model::Cnn => format!(" {}", name_of(self.activation)),
-            _ => String::new(),
+            Model::Rnn | Model::Lstm | Model::Gru | Model::Transformer | Model::Gpt | Model::Resnet => String::new(),
         };
         format!("{} {}{between}", name_of(self.model), widths.join("-"))
     }
@@ -330,6 +332,9 @@ pub(crate) fn in_flags(message: &str) -> String {
         ("a lower learning rate", "a lower --lr"),
         ("another initializer (Initializer::He, Initializer::Xavier)", "--init he or --init xavier"),
         ("Activation::LeakyRelu, Initializer::He", "--activation leaky-relu, --init he"),
+        ("Precision::Bf16, or Precision::Full", "--precision bf16 or --precision full"),
+        ("Precision::Bf16", "--precision bf16"),
+        ("Precision::Full", "--precision full"),
         ("\n  the last good parameters are in .last_good", ""),
     ];
     CALLS.iter().fold(message.to_owned(), |message, (call, flag)| message.replace(call, flag))
@@ -430,7 +435,7 @@ mod tests {
             (
                 "model",
                 json!("tree"),
-                "Model: expected one of mlp, sparse, cnn, rnn, lstm, gru, transformer, not \"tree\"",
+                "Model: expected one of mlp, sparse, cnn, rnn, lstm, gru, transformer, gpt, resnet, not \"tree\"",
             ),
             ("nothing", json!(1), "there is no setting \"nothing\""),
         ] {
@@ -450,12 +455,16 @@ mod tests {
 
     #[test]
     fn advice_names_settings_and_no_calls() {
+        use glassgrad::dtype::DType;
         use glassgrad::train::Diagnostic;
         let parameter = || "layers.0.weight".to_owned();
         for diagnostic in [
             Diagnostic::Vanishing { parameter: parameter(), gradient: 1e-9, largest: 1.0 },
             Diagnostic::Exploding { parameter: parameter(), gradient: 1e9, size: 1.0 },
             Diagnostic::DeadUnits { dead: 3, units: 4, line: "a.rs:1".to_owned() },
+            Diagnostic::Overflow { parameter: parameter(), dtype: DType::F16, share: 0.5 },
+            Diagnostic::Underflow { parameter: parameter(), dtype: DType::F16, share: 0.5 },
+            Diagnostic::Imprecise { parameter: parameter(), dtype: DType::BF16, error: 0.5 },
         ] {
             let (flags, form) = (in_flags(&diagnostic.to_string()), in_form(&in_flags(&diagnostic.to_string())));
             assert!(flags.contains("--") && !flags.contains("::") && !flags.contains("clip_norm"), "{flags}");

@@ -10,12 +10,12 @@ use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
 use glassgrad::rng::Key;
 use glassgrad::train::{Epoch, Flow, Observer, Step, TrainError, Training};
-use glassgrad::tree::Tree as _;
+use glassgrad::tree::{Path, Tree as _};
 use glassgrad::{compile, grad};
 
 use super::baseline::{self, Baseline};
 use super::history::{EpochRecord, History, Norms};
-use super::network::Network;
+use super::network::{Network, STATE};
 use super::objective::{Evaluator, Objective, Score};
 use super::recipe;
 use super::samples::Sample;
@@ -33,7 +33,7 @@ pub(crate) struct Study {
 }
 
 /// The training loss of a batch.
-pub(crate) type Loss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> Tensor + 's>;
+pub(crate) type Loss<'s> = Box<dyn Fn(&Network, &(Tensor, Tensor), &Keys) -> (Tensor, Network) + 's>;
 
 /// The outcome of an experiment.
 pub(crate) struct Outcome {
@@ -186,8 +186,8 @@ impl Study {
     /// The training loop, not started yet.
     pub(crate) fn training(&self) -> Result<Training<'_, Network, Loss<'_>>, Failure> {
         let optimizer = recipe::optimizer(&self.settings, self.batches())?;
-        let loss: Loss<'_> = Box::new(|network, batch, key| self.objective.of_batch(network, batch, key));
-        let training = Training::new(loss, optimizer);
+        let loss: Loss<'_> = Box::new(|network, batch, key| self.objective.of_step(network, batch, key));
+        let training = Training::new(loss, optimizer).precision(self.settings.precision.of_training());
         Ok(training.epochs(self.settings.epochs).batch_size(self.batch()).seed(self.settings.seed))
     }
 
@@ -219,6 +219,11 @@ impl Study {
     }
 }
 
+/// Whether a leaf has a gradient that is recorded: running statistics and integers have none.
+fn is_weight(path: &Path, leaf: &Tensor) -> bool {
+    leaf.is_float() && !path.starts_with(STATE)
+}
+
 /// From a network to the sizes of its gradients and numbers.
 type NormsProgram<'o> = dyn Fn(&Network) -> Result<Vec<Norms>, Error> + 'o;
 
@@ -235,14 +240,19 @@ struct Recorder<'o> {
 
 impl<'o> Recorder<'o> {
     fn new(study: &'o Study, history: &'o RefCell<History>) -> Result<Recorder<'o>, Error> {
-        let parameters =
-            study.start.leaves().iter().filter(|(_, leaf)| leaf.is_float()).map(|(path, _)| path.to_string()).collect();
+        let parameters = study
+            .start
+            .leaves()
+            .iter()
+            .filter(|(path, leaf)| is_weight(path, leaf))
+            .map(|(path, _)| path.to_string())
+            .collect();
         let sample = study.sample()?;
         let gradients = compile(|(network, batch): &(Network, (Tensor, Tensor))| {
             let gradient = grad(|network: &Network| study.objective.of_batch_plainly(network, batch))(network);
             let size = |leaf: &Tensor| leaf.cast(glassgrad::dtype::DType::F64).square().mean().sqrt();
             let sizes = |tree: &Network| -> Vec<Tensor> {
-                tree.flatten().iter().filter(|leaf| leaf.is_float()).map(size).collect()
+                tree.leaves().iter().filter(|(path, leaf)| is_weight(path, leaf)).map(|(_, leaf)| size(leaf)).collect()
             };
             (sizes(&gradient), sizes(network))
         });

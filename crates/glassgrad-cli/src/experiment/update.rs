@@ -30,7 +30,9 @@ pub(crate) fn step(
     (network, state): &Moment,
     (batch, noise): &Given,
 ) -> (Moment, Tensor) {
-    let gradient = value_and_grad(|network: &Network| study.objective.of_batch(network, batch, noise));
+    let rounded = study.settings.precision.of_training();
+    let loss = |network: &Network| study.objective.of_batch(&rounded.rounded(optimizer, network), batch, noise);
+    let gradient = value_and_grad(loss);
     let (loss, gradient) = match within {
         Some(bytes) => gradient.within(bytes)(network),
         None => gradient(network),
@@ -58,8 +60,10 @@ pub(crate) fn after_step(study: &Study, optimizer: &Optimizer, last: &LastStep) 
 }
 
 /// The loss of the batch of a step, and its gradient.
-pub(crate) fn gradient(study: &Study, last: &LastStep) -> Result<(Tensor, Network), Error> {
-    let loss = |network: &Network| study.objective.of_batch(network, &last.batch, &last.key);
+pub(crate) fn gradient(study: &Study, optimizer: &Optimizer, last: &LastStep) -> Result<(Tensor, Network), Error> {
+    let rounded = study.settings.precision.of_training();
+    let loss =
+        |network: &Network| study.objective.of_batch(&rounded.rounded(optimizer, network), &last.batch, &last.key);
     value_and_grad(loss)(&last.parameters).realise()
 }
 
@@ -90,7 +94,7 @@ impl OneStep {
         path: &str,
         index: &[usize],
     ) -> Result<OneStep, Error> {
-        let (loss, gradient) = gradient(study, last)?;
+        let (loss, gradient) = gradient(study, optimizer, last)?;
         let step = optimizer.weight_step(&last.parameters, &gradient, Some(&loss), &last.state, path, index)?;
         let links = step.explain(short)?;
         let (network, _) = after_step(study, optimizer, last)?;
@@ -186,7 +190,7 @@ mod tests {
     fn third(study: &Study) -> OneStep {
         let optimizer = optimizer(study);
         let last = replayed(study, 3).expect("three steps");
-        let (_, gradient) = gradient(study, &last).expect("a gradient");
+        let (_, gradient) = gradient(study, &optimizer, &last).expect("a gradient");
         let (path, place) = steepest(&gradient).expect("gradients").expect("a weight");
         OneStep::of(study, &optimizer, &last, &path, &place).expect("a step")
     }

@@ -1,7 +1,6 @@
 //! Head of the report: the result in one line, and the settings.
 
 use glassgrad::data::Dataset as _;
-use glassgrad::tree::Tree as _;
 
 use super::Subject;
 use super::html::{facts, opening};
@@ -22,7 +21,7 @@ pub(super) fn head(subject: &Subject<'_>) -> String {
     };
     let mut pairs = vec![
         ("Network", settings.network(ends.view.numbers(), ends.outputs)),
-        ("Parameters", thousands(study.start.element_count())),
+        ("Parameters", thousands(study.start.parameters())),
         ("Optimizer", optimizer(settings)),
         ("Loss", format!("{}, {}", word(settings.loss), word(settings.reduction))),
         (

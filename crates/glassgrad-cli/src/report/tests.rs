@@ -153,7 +153,9 @@ fn large_images() {
 
 #[test]
 fn every_kind_of_network() {
-    for model in [Model::Mlp, Model::Sparse, Model::Cnn, Model::Rnn, Model::Lstm, Model::Gru, Model::Transformer] {
+    for model in
+        [Model::Mlp, Model::Sparse, Model::Cnn, Model::Rnn, Model::Lstm, Model::Gru, Model::Transformer, Model::Resnet]
+    {
         let view = View::Image { height: 8, width: 8 };
         let study = study(classes(20, 64, 3), view, |settings| {
             settings.model = model;

@@ -38,7 +38,7 @@ fn one_step(study: &Study) -> Result<Option<OneStep>, Error> {
     let optimizer = recipe::optimizer(&study.settings, study.batches()).map_err(failed)?;
     let number = (study.settings.epochs * study.batches()).clamp(1, STEP);
     let last = replayed(study, number)?;
-    let Some((path, place)) = steepest(&gradient(study, &last)?.1)? else { return Ok(None) };
+    let Some((path, place)) = steepest(&gradient(study, &optimizer, &last)?.1)? else { return Ok(None) };
     OneStep::of(study, &optimizer, &last, &path, &place).map(Some)
 }
 

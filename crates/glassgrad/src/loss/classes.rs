@@ -69,7 +69,7 @@ impl Classes {
 /// ```
 #[track_caller]
 pub fn cross_entropy_with(logits: &Tensor, targets: &Tensor, options: &Classes) -> (Tensor, Tensor) {
-    weighted("cross_entropy_with", &logits.log_softmax(-1), logits, targets, options)
+    weighted("cross_entropy_with", &super::widened(logits).log_softmax(-1), logits, targets, options)
 }
 
 /// [`nll`](super::nll) of classes with options, and the weight of each example, as in [`cross_entropy_with`].
@@ -83,7 +83,7 @@ pub fn cross_entropy_with(logits: &Tensor, targets: &Tensor, options: &Classes) 
 /// ```
 #[track_caller]
 pub fn nll_with(logs: &Tensor, targets: &Tensor, options: &Classes) -> (Tensor, Tensor) {
-    weighted("nll_with", logs, logs, targets, options)
+    weighted("nll_with", &super::widened(logs), logs, targets, options)
 }
 
 #[track_caller]

@@ -32,6 +32,8 @@ pub enum Activation {
     Elu(#[tree(static)] f64),
     /// The Gaussian error linear unit, x Φ(x) with the normal distribution function Φ.
     Gelu,
+    /// GELU in the tanh approximation, the form of GPT-2.
+    GeluTanh,
     /// The sigmoid linear unit, x σ(x), also called swish.
     Silu,
     /// Softplus, ln(1 + eˣ).
@@ -54,6 +56,7 @@ impl Layer for Activation {
             Activation::LeakyRelu(slope) => x.leaky_relu(slope),
             Activation::Elu(alpha) => x.elu(alpha),
             Activation::Gelu => x.gelu(),
+            Activation::GeluTanh => x.gelu_tanh(),
             Activation::Silu => x.silu(),
             Activation::Softplus => x.softplus(),
             Activation::Softmax => x.softmax(-1),

@@ -1,6 +1,7 @@
 //! Recurrent cells (RNN, LSTM, GRU), with gates in the order of PyTorch.
 
 use super::initializer::{Fans, Initializer};
+use super::layer::narrowed;
 use super::recurrent::Cell;
 use crate::Tree;
 use crate::expr::Tensor;
@@ -86,7 +87,7 @@ impl Cell for Rnn {
     }
 
     fn prepared(&self, sequences: &Tensor) -> Tensor {
-        sequences.matmul(&self.input_weight) + (&self.input_bias + &self.state_bias)
+        narrowed(sequences, &self.input_weight).matmul(&self.input_weight) + (&self.input_bias + &self.state_bias)
     }
 
     fn step(&self, prepared: &Tensor, state: &Tensor) -> Tensor {
@@ -107,7 +108,7 @@ impl Cell for Lstm {
     }
 
     fn prepared(&self, sequences: &Tensor) -> Tensor {
-        sequences.matmul(&self.input_weight) + (&self.input_bias + &self.state_bias)
+        narrowed(sequences, &self.input_weight).matmul(&self.input_weight) + (&self.input_bias + &self.state_bias)
     }
 
     fn step(&self, prepared: &Tensor, (output, memory): &(Tensor, Tensor)) -> (Tensor, Tensor) {
@@ -130,7 +131,7 @@ impl Cell for Gru {
     }
 
     fn prepared(&self, sequences: &Tensor) -> Tensor {
-        sequences.matmul(&self.input_weight) + &self.input_bias
+        narrowed(sequences, &self.input_weight).matmul(&self.input_weight) + &self.input_bias
     }
 
     fn step(&self, prepared: &Tensor, state: &Tensor) -> Tensor {

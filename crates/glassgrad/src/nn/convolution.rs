@@ -1,7 +1,7 @@
 //! Convolution layers.
 
 use super::initializer::{Fans, Initializer};
-use super::layer::Layer;
+use super::layer::{Layer, narrowed};
 use crate::Tree;
 use crate::expr::Tensor;
 use crate::operations::{Convolution, PerAxis};
@@ -84,7 +84,7 @@ impl<const N: usize> Conv<N> {
 impl<const N: usize> Layer for Conv<N> {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        let convolved = x.conv(&self.weight, self.config);
+        let convolved = narrowed(x, &self.weight).conv(&self.weight, self.config);
         match &self.bias {
             Some(bias) => {
                 // [outputs, 1, …]: along the channels.

@@ -1,7 +1,7 @@
 //! Embeddings.
 
 use super::initializer::{Fans, Initializer};
-use super::layer::Layer;
+use super::layer::{Layer, narrowed};
 use crate::Tree;
 use crate::expr::Tensor;
 use crate::rng::Key;
@@ -29,6 +29,23 @@ impl Embedding {
     /// ```
     pub fn new(key: Key, count: usize, size: usize) -> Embedding {
         Embedding { weight: Initializer::Normal(1.0).draw(key, [count, size], Fans::of_matrix(count, size)) }
+    }
+
+    /// The output projection of a model with tied embeddings: features `[…, width]` times the transposed table, a logit for
+    /// each row of it. The table is one parameter, which both uses read: its gradient is the sum of both contributions.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, grad, nn::{Embedding, Layer}};
+    /// let table = Embedding { weight: Tensor::from([[1.0, 0.0], [0.0, 2.0]]) };
+    /// assert_eq!(table.logits(&Tensor::from([3.0, 5.0])).to_string(), "[ 3, 10]");
+    /// let index = Tensor::from([1_i64]);
+    /// let tied = |table: &Embedding| table.logits(&table.apply(&index)).sum();
+    /// assert_eq!(grad(tied)(&table).weight.to_string(), "[[0, 2],\n [1, 4]]");
+    /// ```
+    #[track_caller]
+    pub fn logits(&self, features: &Tensor) -> Tensor {
+        let product = narrowed(features, &self.weight).matmul(&self.weight.transpose());
+        product.reported_as("logits", &[features, &self.weight])
     }
 }
 

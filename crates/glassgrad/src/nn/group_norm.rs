@@ -1,6 +1,7 @@
 //! Normalization of groups of channels, of single channels, and by the root mean square.
 
 use super::layer::Layer;
+use super::normalization::{rounded_as, widened};
 use crate::Tree;
 use crate::expr::Tensor;
 
@@ -45,7 +46,7 @@ impl GroupNorm {
 impl Layer for GroupNorm {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        by_channel(&x.group_norm(self.groups, self.epsilon), &self.scale, &self.shift, x)
+        rounded_as(by_channel(&widened(x).group_norm(self.groups, self.epsilon), &self.scale, &self.shift, x), x)
     }
 }
 
@@ -82,7 +83,7 @@ impl InstanceNorm {
 impl Layer for InstanceNorm {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        by_channel(&x.instance_norm(self.epsilon), &self.scale, &self.shift, x)
+        rounded_as(by_channel(&widened(x).instance_norm(self.epsilon), &self.scale, &self.shift, x), x)
     }
 }
 
@@ -117,7 +118,7 @@ impl RmsNorm {
 impl Layer for RmsNorm {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        (x.rms_norm(-1, self.epsilon) * &self.scale).composed_as("RmsNorm", &[x, &self.scale])
+        rounded_as(widened(x).rms_norm(-1, self.epsilon) * &self.scale, x).composed_as("RmsNorm", &[x, &self.scale])
     }
 }
 

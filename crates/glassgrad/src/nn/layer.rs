@@ -1,6 +1,17 @@
 //! The trait `Layer`, and sequential composition of layers.
 
+use crate::dtype::DType;
 use crate::expr::{Keys, Tensor};
+
+/// The input of a layer as it is multiplied with a weight: rounded to 16 bits where the weight is stored in 16 bits, so that mixed
+/// precision reaches products whatever type the data have. Otherwise types promote.
+#[track_caller]
+pub(super) fn narrowed(x: &Tensor, weight: &Tensor) -> Tensor {
+    match weight.dtype() {
+        dtype @ (DType::F16 | DType::BF16) if x.error().is_none() && x.is_float() => x.cast(dtype),
+        _ => x.clone(),
+    }
+}
 
 /// A map from a tensor to a tensor, with parameters.
 ///

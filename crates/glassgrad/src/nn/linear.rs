@@ -1,7 +1,7 @@
 //! Linear layers.
 
 use super::initializer::{Fans, Initializer};
-use super::layer::Layer;
+use super::layer::{Layer, narrowed};
 use crate::Tree;
 use crate::expr::Tensor;
 use crate::rng::Key;
@@ -63,7 +63,7 @@ impl Linear {
 impl Layer for Linear {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        let product = x.matmul(&self.weight);
+        let product = narrowed(x, &self.weight).matmul(&self.weight);
         match &self.bias {
             Some(bias) => product + bias,
             None => product,

@@ -2,8 +2,27 @@
 
 use super::layer::Layer;
 use crate::Tree;
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Axes, Tensor};
+
+/// Inputs of 16 bits in `f32`, in which they are normalized: differences from a rounded mean would lose the digits that count.
+#[track_caller]
+pub(super) fn widened(x: &Tensor) -> Tensor {
+    match x.dtype() {
+        DType::F16 | DType::BF16 if x.error().is_none() => x.cast(DType::F32),
+        _ => x.clone(),
+    }
+}
+
+/// A normalized result, rounded to 16 bits where its input has 16 bits.
+#[track_caller]
+pub(super) fn rounded_as(normal: Tensor, x: &Tensor) -> Tensor {
+    match x.dtype() {
+        dtype @ (DType::F16 | DType::BF16) if normal.error().is_none() => normal.cast(dtype),
+        _ => normal,
+    }
+}
 
 /// ε, added to variances for numerical stability.
 const EPSILON: f64 = 1e-5;
@@ -42,10 +61,11 @@ impl Layer for LayerNorm {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
         let rows = || Axes::from(-1).keep();
-        let centred = x - x.mean_over(rows());
+        let wide = widened(x);
+        let centred = &wide - wide.mean_over(rows());
         let variance = centred.square().mean_over(rows());
         let normalised = centred / (variance + self.epsilon).sqrt() * &self.scale + &self.shift;
-        normalised.reported_as("layer_norm", &[x, &self.scale])
+        rounded_as(normalised, x).reported_as("layer_norm", &[x, &self.scale])
     }
 }
 
@@ -127,6 +147,7 @@ impl BatchNorm {
         if let Some(failed) = self.other_channels(x) {
             return (failed.clone(), Statistics { mean: failed.clone(), variance: failed });
         }
+        let (given, x) = (x, &widened(x));
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|axis| *axis != 1).collect();
         let mean = x.mean_over(&axes[..]);
         let centred = x - along_channels(&mean, x.rank());
@@ -138,7 +159,7 @@ impl BatchNorm {
             mean: towards(&statistics.mean, mean),
             variance: towards(&statistics.variance, &variance * unbiased),
         };
-        (self.scaled(&centred, &variance), moved)
+        (rounded_as(self.scaled(&centred, &variance), given), moved)
     }
 
     /// Evaluation mode: the batch normalised by the running statistics.
@@ -153,7 +174,8 @@ impl BatchNorm {
         if let Some(failed) = self.other_channels(x) {
             return failed;
         }
-        self.scaled(&(x - along_channels(&statistics.mean, x.rank())), &statistics.variance)
+        let centred = widened(x) - along_channels(&statistics.mean, x.rank());
+        rounded_as(self.scaled(&centred, &statistics.variance), x)
     }
 
     /// The error for inputs whose axis 1 has another number of channels.

@@ -146,6 +146,18 @@ impl Optimizer {
         self
     }
 
+    /// Whether the leaf at a path is updated: a floating-point one that is not frozen.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, optim::Optimizer, tree::Tree};
+    /// let optimizer = Optimizer::sgd(0.1).freeze("1");
+    /// let leaves = (Tensor::ones([2]), Tensor::ones([2])).leaves();
+    /// assert!(optimizer.is_trained(&leaves[0].0, &leaves[0].1) && !optimizer.is_trained(&leaves[1].0, &leaves[1].1));
+    /// ```
+    pub fn is_trained(&self, path: &Path, leaf: &Tensor) -> bool {
+        leaf.is_float() && !self.frozen.iter().any(|prefix| path.starts_with(prefix))
+    }
+
     /// The names of the links, from the gradient on.
     ///
     /// ```
@@ -433,7 +445,7 @@ impl Trained {
     pub(super) fn of<X: Tree>(optimizer: &Optimizer, tree: &X) -> Trained {
         let mut trained = Trained { places: Vec::new(), paths: Vec::new(), leaves: Vec::new() };
         for (place, (path, leaf)) in tree.leaves().into_iter().enumerate() {
-            if leaf.is_float() && !optimizer.frozen.iter().any(|prefix| path.starts_with(prefix)) {
+            if optimizer.is_trained(&path, &leaf) {
                 trained.places.push(place);
                 trained.paths.push(path);
                 trained.leaves.push(leaf);

@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use super::precision::Precision;
+
 use crate::diff::grad;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Keys, Op, Tensor};
 use crate::glass::{self, Verdict};
 use crate::ops::Operation;
+use crate::optim::Optimizer;
 use crate::tree::Tree;
 
 /// Something about a step that is likely to hinder training.
@@ -46,6 +49,33 @@ pub enum Diagnostic {
         /// The root mean square of the parameter.
         size: f64,
     },
+    /// Overflow: elements of a gradient that 16 bits cannot represent, where they are finite in full precision.
+    Overflow {
+        /// The path of the parameter.
+        parameter: String,
+        /// The type of 16 bits.
+        dtype: DType,
+        /// The share of the elements.
+        share: f64,
+    },
+    /// Underflow: elements of a gradient that are zero in 16 bits, and not in full precision.
+    Underflow {
+        /// The path of the parameter.
+        parameter: String,
+        /// The type of 16 bits.
+        dtype: DType,
+        /// The share of the elements that are not zero in full precision.
+        share: f64,
+    },
+    /// Loss of precision: the gradient in 16 bits differs from that in full precision.
+    Imprecise {
+        /// The path of the parameter.
+        parameter: String,
+        /// The type of 16 bits.
+        dtype: DType,
+        /// The norm of the difference relative to that of the gradient.
+        error: f64,
+    },
     /// Dead units: zero for every example of the batch, and so is their gradient.
     DeadUnits {
         /// How many.
@@ -61,6 +91,10 @@ pub enum Diagnostic {
 const VANISHING: f64 = 1e-6;
 /// Gradients larger than their parameter by this factor explode.
 const EXPLODING: f64 = 1e4;
+/// So large a share of the elements of a gradient may underflow.
+const UNDERFLOW: f64 = 0.1;
+/// So large may the relative error of a gradient in 16 bits be.
+const IMPRECISE: f64 = 0.1;
 /// So large a part of the units may be dead.
 const DEAD: f64 = 0.25;
 
@@ -77,6 +111,24 @@ impl fmt::Display for Diagnostic {
                 formatter,
                 "exploding gradient of {parameter}: RMS {gradient:.1e}, of the parameter {size:.1e}; to try: a lower learning rate, \
                  .clip_norm(1.0), a smaller initial scale"
+            ),
+            Diagnostic::Overflow { parameter, dtype, share } => write!(
+                formatter,
+                "overflow in the gradient of {parameter}: {:.1} % of its elements are not finite in {dtype}; to try: Precision::Bf16, \
+                 a lower learning rate, normalization",
+                100.0 * share
+            ),
+            Diagnostic::Underflow { parameter, dtype, share } => write!(
+                formatter,
+                "underflow in the gradient of {parameter}: {:.1} % of its nonzero elements are zero in {dtype}; to try: \
+                 Precision::Bf16, or Precision::Full",
+                100.0 * share
+            ),
+            Diagnostic::Imprecise { parameter, dtype, error } => write!(
+                formatter,
+                "loss of precision in the gradient of {parameter}: {dtype} changes it by {:.1} %; to try: normalization, or \
+                 Precision::Full",
+                100.0 * error
             ),
             Diagnostic::DeadUnits { dead, units, line } => write!(
                 formatter,
@@ -145,6 +197,63 @@ pub fn inspect<X: Tree, B: Tree>(
         }
     }
     diagnostics.extend(dead_units(&function(parameters))?);
+    Ok(diagnostics)
+}
+
+/// Compares the gradient of a step in 16 bits with that in full precision: overflow, underflow and loss of precision, by
+/// parameter. Loss scaling is not applied: what underflows without it is found.
+///
+/// ```
+/// use glassgrad::nn::{Layer, Linear};
+/// use glassgrad::{Tensor, expr::Keys, loss, optim::Optimizer, rng::Key, train::{Diagnostic, Precision, inspect_precision}};
+/// let loss = |layer: &Linear, x: &Tensor, _: &Keys| layer.apply(x).square().mean();
+/// let (layer, key) = (Linear::new(Key::new(1), 4, 3), Key::new(2).into());
+/// let found = |size: f32, precision| {
+///     let batch = Tensor::full([8, 4], size, glassgrad::dtype::DType::F32);
+///     inspect_precision(loss, &Optimizer::sgd(0.1), &layer, &batch, &key, precision).unwrap()
+/// };
+/// assert!(found(1.0, Precision::Bf16).is_empty() && found(1e8, Precision::Bf16).is_empty());
+/// assert!(matches!(&found(1e5, Precision::F16)[..], [Diagnostic::Overflow { .. }, ..]));
+/// ```
+pub fn inspect_precision<X: Tree, B: Tree>(
+    loss: impl Fn(&X, &B, &Keys) -> Tensor,
+    optimizer: &Optimizer,
+    parameters: &X,
+    batch: &B,
+    key: &Keys,
+    precision: Precision,
+) -> Result<Vec<Diagnostic>, Error> {
+    let Some(dtype) = precision.dtype() else { return Ok(Vec::new()) };
+    let gradient = |precision: Precision| {
+        grad(|parameters: &X| loss(&precision.rounded(optimizer, parameters), batch, key))(parameters)
+    };
+    compared(dtype, &gradient(Precision::Full), &gradient(precision))
+}
+
+/// The findings of [`inspect_precision`] from both gradients.
+pub(super) fn compared<X: Tree>(dtype: DType, full: &X, rounded: &X) -> Result<Vec<Diagnostic>, Error> {
+    let mut diagnostics = Vec::new();
+    for ((path, full), (_, rounded)) in full.leaves().into_iter().zip(rounded.leaves()) {
+        if !full.is_float() || full.shape().elements() == 0 {
+            continue;
+        }
+        let parameter = path.to_string();
+        let count = |condition: &Tensor| condition.cast(DType::F64).sum().item();
+        let finite = full.is_finite().and(&rounded.is_finite());
+        let overflown = count(&full.is_finite().and(&rounded.is_finite().not()))?;
+        let nonzero = full.not_equal(0.0);
+        let lost = count(&nonzero.and(&rounded.equal(0.0)))? / count(&nonzero)?.max(1.0);
+        let apart = finite.choose(&(&full - &rounded), &full.zeros_like());
+        let error = size(&apart)? / size(&full)?.max(f64::MIN_POSITIVE);
+        if overflown > 0.0 {
+            let share = overflown / full.shape().elements() as f64;
+            diagnostics.push(Diagnostic::Overflow { parameter, dtype, share });
+        } else if lost > UNDERFLOW {
+            diagnostics.push(Diagnostic::Underflow { parameter, dtype, share: lost });
+        } else if error > IMPRECISE {
+            diagnostics.push(Diagnostic::Imprecise { parameter, dtype, error });
+        }
+    }
     Ok(diagnostics)
 }
 

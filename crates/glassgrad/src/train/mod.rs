@@ -4,7 +4,8 @@
 //! runs, and resumes from them bit-identically. When the loss is not a number any more it finds
 //! the operation and the line where that began, and returns the last parameters that were good. [`inspect`] looks at a step
 //! for what does not show in the loss: vanishing and exploding gradients, dead units, parameters that the loss does not reach.
-//! A [`Session`] makes one step at a time; [`Training::run`] is a loop over [`Session::advance`], and an [`Observer`] sees its
+//! [`Training::precision`] computes both passes in 16 bits with master weights in full precision, and [`inspect_precision`] reports what
+//! that overflows or loses. A [`Session`] makes one step at a time; [`Training::run`] is a loop over [`Session::advance`], and an [`Observer`] sees its
 //! steps and epochs.
 //!
 //! ```
@@ -23,14 +24,17 @@
 //! assert!(trained.losses.last().unwrap() < &(0.1 * trained.losses[0]));
 //! ```
 
+mod backward;
 mod diagnostics;
 mod error;
 mod observer;
+mod precision;
 mod run;
 mod session;
 
-pub use diagnostics::{Diagnostic, inspect};
+pub use diagnostics::{Diagnostic, inspect, inspect_precision};
 pub use error::TrainError;
 pub use observer::{EarlyStopping, Epoch, Flow, Observer, Step};
-pub use run::{Run, Trained, Training};
+pub use precision::{LossScale, Precision};
+pub use run::{LossOutput, Run, Trained, Training};
 pub use session::{Last, Session};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::error::TrainError;
 use super::observer::{Flow, Observer};
+use super::precision::{LossScale, Precision};
 use crate::Tree;
 use crate::data::{Dataset, Position};
 use crate::error::Error;
@@ -13,6 +14,40 @@ use crate::expr::{Keys, Tensor};
 use crate::optim::{Optimizer, State};
 use crate::save::File;
 use crate::tree::Tree;
+
+/// What a loss of training returns: the loss alone, or the loss and the parameters with the next state of leaves that no
+/// gradient updates, as the running statistics of batch normalization. Those leaves are frozen in the optimizer; of the second
+/// part only they count.
+///
+/// ```
+/// use std::sync::Arc;
+/// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
+/// // A weight that is trained, and the running sum of all that was seen.
+/// type Model = (Tensor, Tensor);
+/// let loss = |(w, seen): &Model, batch: &Tensor, _: &Keys| {
+///     ((w - batch).square().mean(), (w.clone(), seen + batch.sum()))
+/// };
+/// let examples = Arc::new(Examples::new(Tensor::from([1.0, 2.0, 3.0])).unwrap());
+/// let training = Training::new(loss, Optimizer::sgd(0.1).freeze("1")).epochs(2);
+/// let trained = training.run(&(Tensor::from(0.0), Tensor::from(0.0)), &examples).unwrap();
+/// assert_eq!(trained.parameters.1.item().unwrap(), 12.0);
+/// ```
+pub trait LossOutput<X> {
+    /// The loss, and the parameters with the next state, if there is one.
+    fn parts(self) -> (Tensor, Option<X>);
+}
+
+impl<X> LossOutput<X> for Tensor {
+    fn parts(self) -> (Tensor, Option<X>) {
+        (self, None)
+    }
+}
+
+impl<X> LossOutput<X> for (Tensor, X) {
+    fn parts(self) -> (Tensor, Option<X>) {
+        (self.0, Some(self.1))
+    }
+}
 
 /// A training configuration: the loss of a batch, an optimizer, and the number of epochs.
 pub struct Training<'w, X, F> {
@@ -27,6 +62,7 @@ pub struct Training<'w, X, F> {
     pub(super) budget: Option<usize>,
     pub(super) notes: Vec<(String, String)>,
     pub(super) inspections: Option<u64>,
+    pub(super) precision: Precision,
     observers: Vec<Box<dyn Observer<X> + 'w>>,
 }
 
@@ -56,6 +92,8 @@ pub struct Run<X> {
     pub position: Tensor,
     /// The losses of the epochs that are over, and the sum of those of the batches of this one.
     pub losses: Tensor,
+    /// The state of dynamic loss scaling, in training with [`Precision::F16`].
+    pub loss_scale: Option<LossScale>,
 }
 
 /// The result of training.
@@ -86,6 +124,7 @@ impl<X: Tree> Run<X> {
             optimizer: optimizer.init(parameters),
             position: Tensor::from([0_i64, 0]),
             losses: Tensor::from([0.0]),
+            loss_scale: None,
         }
     }
 
@@ -132,6 +171,7 @@ impl<'w, X, F> Training<'w, X, F> {
             budget: None,
             notes: Vec::new(),
             inspections: None,
+            precision: Precision::Full,
             observers: Vec::new(),
         }
     }
@@ -199,7 +239,13 @@ impl<'w, X, F> Training<'w, X, F> {
         Training { budget: Some(bytes), ..self }
     }
 
-    /// Applies [`inspect`](super::inspect) to a step after the first epoch, and then after every `epochs`.
+    /// The precision of the forward and the backward pass; the parameters and the state of the optimizer keep their type.
+    pub fn precision(self, precision: Precision) -> Self {
+        Training { precision, ..self }
+    }
+
+    /// Applies [`inspect`](super::inspect) to a step after the first epoch, and then after every `epochs`; in 16 bits
+    /// [`inspect_precision`](super::inspect_precision) too.
     pub fn inspect_every(self, epochs: u64) -> Self {
         Training { inspections: Some(epochs.max(1)), ..self }
     }
@@ -213,10 +259,11 @@ impl<'w, X, F> Training<'w, X, F> {
 
 impl<X: Tree + Clone, F> Training<'_, X, F> {
     /// Trains parameters on examples.
-    pub fn run<D>(mut self, start: &X, dataset: &Arc<D>) -> Result<Trained<X>, TrainError<X>>
+    pub fn run<D, R>(mut self, start: &X, dataset: &Arc<D>) -> Result<Trained<X>, TrainError<X>>
     where
         D: Dataset + 'static,
-        F: Fn(&X, &D::Batch, &Keys) -> Tensor,
+        F: Fn(&X, &D::Batch, &Keys) -> R,
+        R: LossOutput<X>,
     {
         let mut observers = std::mem::take(&mut self.observers);
         let mut session = self.session(start, dataset)?;

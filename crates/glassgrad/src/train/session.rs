@@ -1,16 +1,19 @@
 //! Training one step at a time, under the caller's control.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use super::diagnostics::inspect;
+use super::backward::{Backward, with_untrained};
+use super::diagnostics::{Diagnostic, compared, inspect};
 use super::error::TrainError;
 use super::observer::{Epoch, Flow, Observer, Step};
-use super::run::{Due, Run, Training};
+use super::precision::{LossScale, Precision, all_finite, unless_overflown};
+use super::run::{Due, LossOutput, Run, Training};
 use crate::clock::Instant;
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
-use crate::diff::{Within as _, scan, value_and_grad};
+use crate::diff::grad;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
@@ -19,12 +22,12 @@ use crate::rng::Key;
 use crate::save;
 use crate::tree::Tree;
 
-/// The training state: the parameters and the state of the optimizer.
-type TrainState<X> = (X, State<X>);
+/// The training state: the parameters, the state of the optimizer, and that of loss scaling.
+type TrainState<X> = (X, State<X>, Option<LossScale>);
 /// A step: updates the training state in place, and returns the loss before it.
 type Advance<'s, X, B> = dyn Fn(&mut TrainState<X>, &(B, Keys)) -> Result<Tensor, Error> + 's;
-/// The loss of a batch.
-type Loss<'s, X, B> = dyn Fn(&X, &B, &Keys) -> Tensor + 's;
+/// The loss of a batch, in full precision or not, and the parameters with the next state of what is not trained.
+type Loss<'s, X, B> = dyn Fn(&X, &B, &Keys, Precision) -> (Tensor, Option<X>) + 's;
 
 /// The interval of in-memory snapshots, from which steps are replayed to explain a failure or to inspect the last step.
 const SNAPSHOT_INTERVAL: u64 = 64;
@@ -54,7 +57,8 @@ const SNAPSHOT_INTERVAL: u64 = 64;
 /// ```
 pub struct Session<'s, X, D: Dataset> {
     advance: Box<Advance<'s, X, D::Batch>>,
-    loss: &'s Loss<'s, X, D::Batch>,
+    loss: Rc<Loss<'s, X, D::Batch>>,
+    precision: Precision,
     optimizer: &'s Optimizer,
     checkpoint: Option<(PathBuf, Due)>,
     notes: &'s [(String, String)],
@@ -123,10 +127,11 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
     /// let refused = training.session(&Tensor::from(1.0), &none).err().unwrap();
     /// assert!(refused.to_string().contains("0 examples make no batch of 32"));
     /// ```
-    pub fn session<'s, D>(&'s self, start: &X, dataset: &Arc<D>) -> Result<Session<'s, X, D>, Error>
+    pub fn session<'s, D, R>(&'s self, start: &X, dataset: &Arc<D>) -> Result<Session<'s, X, D>, Error>
     where
         D: Dataset + 'static,
-        F: Fn(&X, &D::Batch, &Keys) -> Tensor,
+        F: Fn(&X, &D::Batch, &Keys) -> R,
+        R: LossOutput<X>,
         'w: 's,
         X: 's,
     {
@@ -137,7 +142,8 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             let message = format!("{} examples make no batch of {}", dataset.len(), self.size);
             return Err(Error::new("train", message));
         }
-        let begin = Run::start(&self.optimizer, &start.realise()?);
+        let mut begin = Run::start(&self.optimizer, &start.realise()?);
+        begin.loss_scale = (self.precision == Precision::F16).then(LossScale::start);
         let (run, warnings) = match &self.checkpoint {
             Some((path, _)) if path.exists() => Run::read(path, &begin, &self.notes)?,
             _ => (begin, Vec::new()),
@@ -147,16 +153,34 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
         let sum = losses.pop().unwrap_or(0.0);
         let steps = run.optimizer.count.item()? as u64;
         let factor = run.optimizer.factor.item()?;
-        let (loss, optimizer, parts, budget) = (&self.loss, &self.optimizer, self.parts, self.budget);
-        let step = compile(move |((parameters, state), (batch, key)): &(TrainState<X>, (D::Batch, Keys))| {
-            let (value, gradient) = accumulated(loss, parameters, batch, key, (parts, budget));
-            let next = optimizer.update_with_loss(parameters, &gradient, Some(&value), state);
-            (next, value)
+        let (optimizer, parts, budget, precision) = (&self.optimizer, self.parts, self.budget, self.precision);
+        let loss: Rc<Loss<'s, X, D::Batch>> = Rc::new(move |parameters, batch, key, precision| {
+            (self.loss)(&precision.rounded(&self.optimizer, parameters), batch, key).parts()
         });
-        let state = (run.parameters, run.optimizer);
+        let own = Rc::clone(&loss);
+        let step = compile(move |((parameters, state, scale), (batch, key)): &(TrainState<X>, (D::Batch, Keys))| {
+            let loss = |parameters: &X, batch: &D::Batch, key: &Keys| own(parameters, batch, key, precision);
+            let backward = Backward { optimizer, parts, budget, scale: scale.as_ref().map(|scale| &scale.factor) };
+            let (value, gradient, untrained) = backward.run(loss, parameters, batch, key);
+            let (next, next_state) = optimizer.update_with_loss(parameters, &gradient, Some(&value), state);
+            let next = match &untrained {
+                Some(leaves) => with_untrained(optimizer, &next, leaves),
+                None => next,
+            };
+            match scale {
+                None => ((next, next_state, None), value),
+                Some(scale) => {
+                    let is_finite = all_finite(&gradient);
+                    let (next, next_state) = unless_overflown(&is_finite, (next, next_state), (parameters, state));
+                    ((next, next_state, Some(scale.after(&is_finite))), value)
+                }
+            }
+        });
+        let state = (run.parameters, run.optimizer, run.loss_scale);
         Ok(Session {
             advance: Box::new(move |state, data| step.update(state, data)),
             loss,
+            precision,
             optimizer,
             checkpoint: self.checkpoint.clone(),
             notes: &self.notes,
@@ -255,7 +279,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             let diagnostics = match self.inspections.is_some_and(|every| before.epoch.is_multiple_of(every)) {
                 true => {
                     let (batch, key) = self.seen_at(before)?;
-                    inspect(self.loss, self.parameters(), &batch, &key)?
+                    self.inspected(&batch, &key)?
                 }
                 false => Vec::new(),
             };
@@ -356,7 +380,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             let key = self.key_at(position);
             if next >= self.position {
                 let rate = self.optimizer.rate_at(self.steps) * self.factor;
-                let (parameters, state) = state;
+                let (parameters, state, _) = state;
                 return Ok(Some(Last { number: self.steps, parameters, state, batch, key, rate }));
             }
             (self.advance)(&mut state, &(batch, key))?;
@@ -374,7 +398,29 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             optimizer,
             position: Tensor::from([self.position.epoch as i64, self.position.batch as i64]),
             losses: Tensor::from(losses),
+            loss_scale: self.state.2.clone(),
         }
+    }
+
+    /// The diagnostics of a step as it is computed, and of its precision.
+    fn inspected(&self, batch: &D::Batch, key: &Keys) -> Result<Vec<Diagnostic>, Error> {
+        let loss_in = |precision: Precision| {
+            move |parameters: &X, batch: &D::Batch, key: &Keys| (self.loss)(parameters, batch, key, precision).0
+        };
+        let mut diagnostics = inspect(loss_in(self.precision), self.parameters(), batch, key)?;
+        if let Some(dtype) = self.precision.dtype() {
+            let scale = match &self.state.2 {
+                Some(scale) => scale.factor.item()?,
+                None => 1.0,
+            };
+            let gradient = |precision: Precision, scale: f64| {
+                let loss = loss_in(precision);
+                grad(|parameters: &X| loss(parameters, batch, key) * scale)(self.parameters()).scale(1.0 / scale)
+            };
+            let (full, rounded) = (gradient(Precision::Full, 1.0), gradient(self.precision, scale));
+            diagnostics.extend(compared(dtype, &full, &rounded)?);
+        }
+        Ok(diagnostics)
     }
 
     /// The batch at a position, and what its loss draws with.
@@ -408,7 +454,8 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             false => (1, (before.0, before.1.0)),
         };
         let (batch, key) = self.seen_at(at)?;
-        let explanation = explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key), &parameters)?;
+        let explanation =
+            explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key, self.precision).0, &parameters)?;
         Ok(TrainError::NotFinite {
             loss,
             step: self.steps,
@@ -419,36 +466,4 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             checkpoint: self.checkpoint.as_ref().map(|(path, _)| path.clone()).filter(|path| path.exists()),
         })
     }
-}
-
-/// The loss of a batch and its gradient, as means over parts of the batch; each part draws with a key of its own.
-fn accumulated<X: Tree, B: Tree>(
-    loss: impl Fn(&X, &B, &Keys) -> Tensor,
-    parameters: &X,
-    batch: &B,
-    key: &Keys,
-    (parts, budget): (usize, Option<usize>),
-) -> (Tensor, X) {
-    let value_and_gradient = |batch: &B, key: &Keys| {
-        let function = value_and_grad(|parameters: &X| loss(parameters, batch, key));
-        match budget {
-            Some(bytes) => function.within(bytes)(parameters),
-            None => function(parameters),
-        }
-    };
-    let divides = |leaf: &Tensor| leaf.shape().first().is_some_and(|count| count.is_multiple_of(parts));
-    if parts == 1 || !batch.flatten().iter().all(divides) {
-        return value_and_gradient(batch, key);
-    }
-    let divided = batch.map(|leaf| {
-        let count = leaf.shape()[0] / parts;
-        leaf.reshape([&[parts, count], &leaf.shape()[1..]].concat())
-    });
-    let one = |sums: &X, (part, key): &(B, Keys)| {
-        let (value, gradient) = value_and_gradient(part, key);
-        (sums.add(&gradient), value)
-    };
-    let (sums, values) = scan(one, &Tree::zeros_like(parameters), &(divided, key.split(parts)));
-    let share = |sum: &Tensor| if sum.is_float() { sum * (1.0 / parts as f64) } else { sum.clone() };
-    (values.mean(), sums.map(share))
 }

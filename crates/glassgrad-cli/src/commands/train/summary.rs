@@ -1,7 +1,6 @@
 //! The summary that is printed after training.
 
 use glassgrad::data::Dataset as _;
-use glassgrad::tree::Tree as _;
 
 use crate::experiment::folder::Folder;
 use crate::experiment::predictions;
@@ -28,7 +27,7 @@ pub(super) fn text(study: &Study, outcome: &Outcome, folder: Option<&Folder>, wr
         about.name,
         about.title,
         settings.network(ends.view.numbers(), ends.outputs),
-        counted(study.start.element_count(), "parameter"),
+        counted(study.start.parameters(), "parameter"),
         name_of(settings.optimizer),
         match settings.weight_decay {
             0.0 => settings.lr.to_string(),

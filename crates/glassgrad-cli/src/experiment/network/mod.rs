@@ -2,12 +2,15 @@
 
 mod convolutional;
 mod dense;
+mod gpt;
 mod reader;
+mod residual;
 mod sparse;
 mod transformer;
 
 use glassgrad::Tensor;
 use glassgrad::expr::Keys;
+use glassgrad::models::Gpt;
 use glassgrad::nn::{Dropout, Gru, Layer, Linear, Lstm, Rnn};
 use glassgrad::rng::Key;
 use glassgrad::tree::{Branch, Definition, Tree};
@@ -18,6 +21,7 @@ use crate::failure::Failure;
 use convolutional::Convolutional;
 pub(crate) use dense::Dense;
 use reader::Reader;
+use residual::Residual;
 use sparse::Sparse;
 use transformer::Transformer;
 
@@ -36,7 +40,16 @@ trait Family: Tree + Sized {
     /// The outputs for a batch; with keys, dropout and other training noise is sampled.
     #[track_caller]
     fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor;
+
+    /// The outputs in training, and the network with its next running statistics, where it has some.
+    #[track_caller]
+    fn train(&self, x: &Tensor, key: &Keys) -> (Tensor, Option<Self>) {
+        (self.run(x, Some(key)), None)
+    }
 }
+
+/// The path of the leaves that a family keeps as running statistics: the optimizer does not update them.
+pub(crate) const STATE: &str = "statistics";
 
 /// Dropout of `x` with a key, if there is one.
 #[track_caller]
@@ -52,7 +65,7 @@ fn numbers(settings: &Settings, ends: &IoSpec) -> Result<usize, Failure> {
     match ends.view {
         View::Text { .. } => {
             let model = name_of(settings.model);
-            Err(Failure::Input(format!("--model {model}: a text is read by rnn, lstm, gru or transformer")))
+            Err(Failure::Input(format!("--model {model}: a text is read by rnn, lstm, gru, transformer or gpt")))
         }
         view => Ok(view.numbers()),
     }
@@ -78,6 +91,17 @@ macro_rules! families {
             fn run(&self, x: &Tensor, key: Option<&Keys>) -> Tensor {
                 match self {
                     $(Network::$Name(family) => family.run(x, key),)*
+                }
+            }
+
+            /// The outputs in training, and the network with its next running statistics.
+            #[track_caller]
+            pub(crate) fn train(&self, x: &Tensor, key: &Keys) -> (Tensor, Network) {
+                match self {
+                    $(Network::$Name(family) => {
+                        let (outputs, next) = family.train(x, key);
+                        (outputs, next.map_or_else(|| self.clone(), Network::$Name))
+                    })*
                 }
             }
         }
@@ -113,6 +137,8 @@ families! {
     Lstm => Lstm(Reader<Lstm>),
     Gru => Gru(Reader<Gru>),
     Transformer => Transformer(Transformer),
+    Gpt => Gpt(Gpt),
+    Resnet => Residual(Residual),
 }
 
 impl Network {
@@ -128,6 +154,12 @@ impl Network {
         let dtype = settings.dtype.dtype();
         let network = network.map(|leaf| if leaf.is_float() { leaf.cast(dtype) } else { leaf.clone() });
         network.realise().map_err(Failure::input)
+    }
+
+    /// The number of parameters: without running statistics.
+    pub(crate) fn parameters(&self) -> usize {
+        let leaves = self.leaves().into_iter().filter(|(path, _)| !path.starts_with(STATE));
+        leaves.map(|(_, leaf)| leaf.shape().elements()).sum()
     }
 
     /// A single linear layer.

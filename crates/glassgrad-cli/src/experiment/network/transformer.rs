@@ -30,18 +30,7 @@ enum Input {
 
 impl Family for Transformer {
     fn build(key: Key, settings: &Settings, ends: &IoSpec) -> Result<Transformer, Failure> {
-        let Some(width) = settings.layers.first().copied() else {
-            return Err(Failure::Input("--layers: a transformer has at least one block".to_owned()));
-        };
-        if settings.layers.iter().any(|other| *other != width) {
-            return Err(Failure::Input(
-                "--layers: the blocks of a transformer are equally wide, as in 64,64".to_owned(),
-            ));
-        }
-        if settings.heads == 0 || !width.is_multiple_of(settings.heads) {
-            let message = format!("--heads {}: heads share the width of {width} evenly", settings.heads);
-            return Err(Failure::Input(message));
-        }
+        let width = common_width(settings)?;
         let small = |key: Key, shape: [usize; 2]| {
             Initializer::Normal(0.02).draw(key, shape, Fans::of_matrix(shape[0], shape[1]))
         };
@@ -87,4 +76,19 @@ impl Family for Transformer {
             Input::Numbers(..) => self.output.apply(&x.mean_over(1)),
         }
     }
+}
+
+/// The width of all blocks, which the heads share evenly.
+pub(super) fn common_width(settings: &Settings) -> Result<usize, Failure> {
+    let Some(width) = settings.layers.first().copied() else {
+        return Err(Failure::Input("--layers: a transformer has at least one block".to_owned()));
+    };
+    if settings.layers.iter().any(|other| *other != width) {
+        return Err(Failure::Input("--layers: the blocks of a transformer are equally wide, as in 64,64".to_owned()));
+    }
+    if settings.heads == 0 || !width.is_multiple_of(settings.heads) {
+        let message = format!("--heads {}: heads share the width of {width} evenly", settings.heads);
+        return Err(Failure::Input(message));
+    }
+    Ok(width)
 }

@@ -12,11 +12,12 @@
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
 use glassgrad::rng::Key;
-use glassgrad::train::{Diagnostic, inspect};
+use glassgrad::train::{Diagnostic, inspect, inspect_precision};
 use serde_json::{Value, json};
 
 use crate::experiment::graph;
 use crate::experiment::network::Network;
+use crate::experiment::recipe;
 use crate::experiment::settings::{in_flags, in_form};
 use crate::experiment::study::Study;
 
@@ -35,7 +36,12 @@ pub(in crate::studio) fn audit(study: &Study, network: &Network) -> Result<Value
     findings.truncate(MOST_PARAMETERS);
     (answer["reached"], answer["floats"], answer["parameters"]) = (reached.into(), floats.into(), findings.into());
     let loss = |network: &Network, batch: &(Tensor, Tensor), _: &Keys| study.objective.of_batch_plainly(network, batch);
-    let diagnostics = inspect(loss, network, &study.sample()?, &Key::new(study.settings.seed).into())?;
+    let (sample, key) = (study.sample()?, Key::new(study.settings.seed).into());
+    let mut diagnostics = inspect(loss, network, &sample, &key)?;
+    let optimizer = recipe::optimizer(&study.settings, study.batches());
+    let optimizer = optimizer.map_err(|failure| Error::new("audit", failure.to_string()))?;
+    let precision = study.settings.precision.of_training();
+    diagnostics.extend(inspect_precision(loss, &optimizer, network, &sample, &key, precision)?);
     answer["diagnostics"] = diagnostics.iter().map(described).collect();
     Ok(answer)
 }
@@ -45,6 +51,9 @@ fn described(diagnostic: &Diagnostic) -> Value {
         Diagnostic::NotReached { parameter, .. } => ("not reached", Some(parameter)),
         Diagnostic::Vanishing { parameter, .. } => ("vanishing", Some(parameter)),
         Diagnostic::Exploding { parameter, .. } => ("exploding", Some(parameter)),
+        Diagnostic::Overflow { parameter, .. } => ("overflow", Some(parameter)),
+        Diagnostic::Underflow { parameter, .. } => ("underflow", Some(parameter)),
+        Diagnostic::Imprecise { parameter, .. } => ("loss of precision", Some(parameter)),
         Diagnostic::DeadUnits { .. } => ("dead units", None),
     };
     json!({ "kind": kind, "parameter": parameter, "text": in_form(&in_flags(&diagnostic.to_string())) })

@@ -11,7 +11,7 @@ mod rmsprop;
 pub use adagrad::Adagrad;
 pub use adam::Adam;
 pub use clip::{ClipNorm, ClipValue};
-pub use decay::{L1, WeightDecay};
+pub use decay::{L1, SelectedDecay, WeightDecay};
 pub use momentum::{Ema, Momentum};
 pub use plateau::Plateau;
 pub use rmsprop::RmsProp;
@@ -97,10 +97,11 @@ pub type Modifier = fn(Optimizer) -> Optimizer;
 /// let (name, add) = MODIFIERS[0];
 /// assert_eq!(add(Optimizer::adam(0.1)).names(), [name, "Adam"]);
 /// ```
-pub static MODIFIERS: [(&str, Modifier); 5] = [
+pub static MODIFIERS: [(&str, Modifier); 6] = [
     ("clip by norm", |optimizer| optimizer.clip_norm(1.0)),
     ("clip by value", |optimizer| optimizer.clip_value(1.0)),
     ("weight decay", |optimizer| optimizer.weight_decay(0.01)),
+    ("selected decay", |optimizer| optimizer.matrix_decay(0.01)),
     ("L1 penalty", |optimizer| optimizer.link(L1(0.01))),
     ("plateau", |optimizer| optimizer.link(Plateau::new(0.5, 0))),
 ];
