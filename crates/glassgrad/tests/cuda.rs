@@ -68,6 +68,29 @@ fn contractions(device: &Device) {
     assert_same(device, 1e-12, || grad(|x: &Tensor| ramp(&[20, 30]).matmul(x).tanh().sum())(&ramp(&[30, 17])));
 }
 
+/// Numbers of 32 bits between -1 and 1.
+fn wave(shape: &[usize]) -> Tensor {
+    (ramp(shape) * 3.0).sin().cast(DType::F32).detach().expect("numbers")
+}
+
+fn products_with_epilogues(device: &Device) {
+    // Odd numbers of terms: the emulation has kernels of our own for these. In order: few terms, one part; many, a cluster; more
+    // than clusters split, parts in global memory; a small result.
+    for [rows, terms, columns] in [[130, 33, 270], [70, 301, 65], [9, 17_001, 5], [64, 393, 10], [5, 7, 3]] {
+        let roundings = 1e-6 * (terms as f64).sqrt();
+        let layer = || wave(&[rows, terms]).matmul(&wave(&[terms, columns])) * 0.1;
+        assert_same(device, roundings, layer);
+        assert_same(device, roundings, || (layer() + wave(&[columns])).relu());
+        assert_same(device, roundings, || (layer() + wave(&[rows, 1])).tanh() * wave(&[rows, columns]));
+        assert_same(device, roundings, || wave(&[terms, rows]).transpose().matmul(&wave(&[columns, terms]).transpose()));
+        // The update of weights behind their gradient, into a transposed result too.
+        assert_same(device, roundings, || {
+            let weights = wave(&[columns, rows]);
+            &weights * 0.9 - wave(&[rows, terms]).matmul(&wave(&[terms, columns])).transpose() * 0.01
+        });
+    }
+}
+
 fn data_movement_and_random_numbers(device: &Device) {
     let indices = || Tensor::from([2_i64, 0, -1, 2]);
     assert_same(device, 0.0, || ramp(&[5, 3]).take(&indices(), 0));
@@ -213,6 +236,7 @@ on_devices! {
     loops_reductions_and_rows,
     rows_along_an_outer_axis,
     contractions,
+    products_with_epilogues,
     data_movement_and_random_numbers,
     loops_and_their_reverse_sweeps,
     windows_and_their_transposes,

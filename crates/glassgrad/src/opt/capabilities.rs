@@ -52,4 +52,7 @@ pub struct EpilogueLimits {
     pub bytes: usize,
     /// The least multiplications.
     pub multiplications: usize,
+    /// Whether contractions with more terms than lines of the result can have one. A target that packs a factor again for
+    /// each tile loses by it.
+    pub deep: bool,
 }

@@ -55,7 +55,8 @@ impl Chaining<'_, '_> {
     fn is_small(&self, action: &Action) -> bool {
         match action {
             Action::Launch { kernel, grid, .. } => {
-                grid[0].saturating_mul(grid[1]) <= MOST_BLOCKS && self.planner.module.kernel(*kernel).threads == THREADS
+                let kernel = self.planner.module.kernel(*kernel);
+                grid[0].saturating_mul(grid[1]) <= MOST_BLOCKS && kernel.threads == THREADS && !kernel.is_alone
             }
             Action::Chain(_)
             | Action::Joined

@@ -79,6 +79,11 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         1
     }
 
+    /// Whether it has thread-block clusters.
+    fn clusters(&self) -> bool {
+        true
+    }
+
     /// The bytes of dynamic shared memory that a block of a chain can have.
     fn shared_memory(&self) -> usize;
 

@@ -28,7 +28,7 @@ use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_re
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::opt::Capabilities;
+use crate::opt::{Capabilities, EpilogueLimits};
 use crate::opt::program::{Call, CallKind, Memory, Program, Signature, bytes_of};
 
 pub use self::gpu::{Gpu, gpus};
@@ -43,7 +43,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     row_elements: source::rows::ROW_ELEMENTS,
     tiles: false,
     unrolled_windows: 0,
-    epilogue: None,
+    epilogue: Some(EpilogueLimits { bytes: 0, multiplications: 0, deep: true }),
     accumulation: false,
     symmetric: true,
     products: &[DType::F16, DType::BF16],
@@ -144,7 +144,7 @@ impl Executor for Cuda {
 
     fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error> {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
-        let mut planner = Planner::new(&multiplies);
+        let mut planner = Planner::new(&multiplies, self.device.clusters());
         let mut actions = planner.program(&program)?;
         let block = (self.device.groups(), self.device.shared_memory());
         chain::chain(&mut planner, &program, &mut actions, block);

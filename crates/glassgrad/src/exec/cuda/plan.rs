@@ -91,6 +91,8 @@ const SCRATCH: usize = 64 << 20;
 pub(super) struct Planner<'d> {
     /// Which products of matrices the library of the device runs.
     pub(super) multiplies: &'d dyn Fn(&Product) -> bool,
+    /// Whether the device has thread-block clusters.
+    pub(super) clusters: bool,
     pub(super) module: Module,
     /// The bytes of memory for parts of reductions.
     pub(super) scratch: usize,
@@ -142,9 +144,10 @@ impl Actions {
 }
 
 impl<'d> Planner<'d> {
-    pub(super) fn new(multiplies: &'d dyn Fn(&Product) -> bool) -> Planner<'d> {
+    pub(super) fn new(multiplies: &'d dyn Fn(&Product) -> bool, clusters: bool) -> Planner<'d> {
         Planner {
             multiplies,
+            clusters,
             module: Module::default(),
             scratch: 0,
             unread: 0,
@@ -303,7 +306,6 @@ impl<'d> Planner<'d> {
     }
 
     fn contraction(&mut self, actions: &mut Vec<Action>, product: &Contraction) -> Result<(), Error> {
-        assert!(product.epilogue.is_none(), "programs for this target have no epilogues");
         assert!(!product.accumulates, "programs for this target accumulate nothing");
         let Contraction { batch, sums, rows, columns, inner, operands, .. } = product;
         let outputs = batch.iter().chain([rows, columns]).map(|axis| axis.extent).product::<usize>();
@@ -328,7 +330,10 @@ impl<'d> Planner<'d> {
                 let (kernel, memories, blocks) = source::mirror::kernel(&operands[2], size, leading);
                 self.launch(actions, kernel, memories, [blocks, 1])?;
             }
-            return Ok(());
+            return self.epilogue(actions, product, outputs);
+        }
+        if let Some(own) = source::gemm::kernel(product, self.clusters) {
+            return self.launch(actions, own.kernel, own.memories, own.grid);
         }
         let tiled = source::contraction::kernel(product);
         self.launch(actions, tiled.kernel, tiled.memories, tiled.grid)?;
@@ -336,8 +341,17 @@ impl<'d> Planner<'d> {
             self.scratch = self.scratch.max(bytes);
             let second = source::merged(&second);
             self.reduce_behind(actions, &second, &second.stores[0], Reduction::Sum, aligned(bytes))?;
+            return self.epilogue(actions, product, outputs);
         }
         Ok(())
+    }
+
+    /// Runs an epilogue, if there is one, as a loop over the product in scratch memory.
+    fn epilogue(&mut self, actions: &mut Vec<Action>, product: &Contraction, outputs: usize) -> Result<(), Error> {
+        let Some(epilogue) = &product.epilogue else { return Ok(()) };
+        self.scratch = self.scratch.max(outputs * product.operands[2].dtype.bytes());
+        let (kernel, memories, blocks) = source::elementwise::kernel(&source::merged(epilogue));
+        self.launch(actions, kernel, memories, [blocks, 1])
     }
 
     fn call(&mut self, actions: &mut Vec<Action>, call: &Call) -> Result<(), Error> {

@@ -86,7 +86,7 @@ fn kernels_compile_for_several_architectures() {
         eprintln!("SKIPPED: libnvrtc is not found; tools/nvrtc installs it");
         return;
     }
-    let mut planner = super::plan::Planner::new(&|_| false);
+    let mut planner = super::plan::Planner::new(&|_| false, false);
     let programs = Context::new(Target::Reference).run(|| {
         let x = Tensor::ones([70, 300]);
         let others = [
@@ -139,7 +139,7 @@ fn kernels_compile_for_several_architectures() {
         [looped.1.program().expect("a program"), y.transpose().matmul(&y).exp().sum().program().expect("a program")]
     });
     for program in small {
-        let mut clustered = super::plan::Planner::new(&|_| false);
+        let mut clustered = super::plan::Planner::new(&|_| false, false);
         let mut actions = clustered.program(&program).expect("a plan");
         super::chain::chain(&mut clustered, &program, &mut actions, (4, 16 << 10));
         let texts: Vec<String> = (0..clustered.module.len()).map(|number| clustered.module.cuda(number)).collect();

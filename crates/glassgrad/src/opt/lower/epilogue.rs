@@ -94,7 +94,7 @@ impl Lowering<'_> {
         // Every piece copies a factor, of as many rows as are summed; that must not be more than what is saved.
         let lies = |inner: ContractionAxis, outer: ContractionAxis| {
             let is_dense = inner.strides[2] == 1 && usize::try_from(outer.strides[2]) == Ok(inner.extent);
-            is_dense && axes.inner.extent <= outer.extent
+            is_dense && (limits.deep || axes.inner.extent <= outer.extent)
         };
         producer.dtype.is_float()
             && axes.batch.is_empty()

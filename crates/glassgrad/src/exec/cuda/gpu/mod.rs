@@ -362,6 +362,10 @@ impl Device for OpenGpu {
         GROUPS
     }
 
+    fn clusters(&self) -> bool {
+        self.gpu.capability.0 >= 9
+    }
+
     fn shared_memory(&self) -> usize {
         self.shared_memory
     }

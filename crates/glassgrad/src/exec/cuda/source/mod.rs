@@ -7,6 +7,8 @@
 pub(super) mod call;
 pub(super) mod contraction;
 pub(super) mod elementwise;
+mod epilogue;
+pub(super) mod gemm;
 pub(super) mod instructions;
 pub(super) mod mirror;
 pub(super) mod reduction;
@@ -38,6 +40,10 @@ pub(super) struct Kernel {
     pub(super) arena: usize,
     /// The groups of threads in a block, each of which stands in for a block.
     groups: u32,
+    /// The blocks of a thread-block cluster, along the second axis of the grid; 1 if there are no clusters.
+    cluster: u32,
+    /// Whether it cannot be a part of a chain.
+    pub(super) is_alone: bool,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
     pub(super) parts: Vec<Part>,
 }
@@ -105,7 +111,11 @@ impl Module {
         }
         kernel.operations.iter().for_each(|name| text.push_str(&function_of(name)));
         kernel.functions(&mut text, 0);
-        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) kernel", kernel.threads);
+        let cluster = match kernel.cluster {
+            1 => String::new(),
+            blocks => format!("__cluster_dims__(1, {blocks}, 1) "),
+        };
+        let head = format!("extern \"C\" __global__ void {cluster}__launch_bounds__({}) kernel", kernel.threads);
         let _ = writeln!(text, "{head}({}) {{\n{}}}\n", kernel.parameters(), kernel.main(0));
         text
     }
@@ -123,11 +133,12 @@ impl Module {
                 "static void k{number}({}) {{\n{}}}\n\
                  static void k{number}_thread(void **arguments) {{ k{number}({}); }}\n\
                  extern \"C\" void k{number}_host(void **arguments, const unsigned *grid, unsigned threads) {{\n    \
-                 gg_run(k{number}_thread, arguments, grid, threads, {});\n}}\n\n",
+                 gg_run(k{number}_thread, arguments, grid, threads, {}, {});\n}}\n\n",
                 kernel.parameters(),
                 kernel.main(number),
                 given.join(", "),
                 kernel.barriers,
+                kernel.cluster,
             );
         }
         text
@@ -177,9 +188,9 @@ impl Kernel {
             let _ = writeln!(body, "    GG_ARENA(arena, {bytes});");
         }
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
-        let words = shared.div_ceil(8).max(1);
+        let words = shared.div_ceil(16).max(1) * 2;
         let groups = (1..=groups).rev().find(|groups| 8 * words * *groups as usize <= SHARED).unwrap_or(1);
-        let _ = writeln!(body, "    __shared__ double common[{}];", words * groups as usize);
+        let _ = writeln!(body, "    __shared__ __align__(16) double common[{}];", words * groups as usize);
         let _ = writeln!(body, "    const u32 group = threadIdx.x / {THREADS}u;");
         let _ = writeln!(body, "    const GgThread own = {{threadIdx.x % {THREADS}u}};");
         let sync = if groups > 1 { "gg_group_barrier(group);" } else { "__syncthreads();" };
@@ -226,7 +237,14 @@ impl Kernel {
             arena: arena.map_or(0, |arena| arena.bytes),
             parts: parts.collect(),
             groups,
+            cluster: 1,
+            is_alone: true,
         }
+    }
+
+    /// The same kernel in clusters of this many blocks, with a launch of its own.
+    fn launched_alone(self, cluster: u32) -> Kernel {
+        Kernel { cluster, is_alone: true, ..self }
     }
 
     /// Writes the parts of a chain as functions, whose names hold the number of the kernel.
@@ -249,7 +267,7 @@ impl Kernel {
             );
         }
         text.push_str("#undef blockIdx\n#undef threadIdx\n#undef GG_SHARED\n#undef __syncthreads\n");
-        text.push_str("#define GG_SHARED(type, name, length) __shared__ type name[length]\n");
+        text.push_str("#define GG_SHARED(type, name, length) __shared__ __align__(16) type name[length]\n");
     }
 
     /// The body of the function itself.
@@ -322,6 +340,12 @@ impl Writer {
         self.line(format!("GG_SHARED({element}, {name}, {length});"));
     }
 
+    /// Declares shared memory that the other blocks of a cluster can read.
+    fn cluster_shared(&mut self, element: &str, name: &str, length: usize, bytes: usize) {
+        self.shared = self.shared.max(length * bytes);
+        self.line(format!("GG_CLUSTER_SHARED({element}, {name}, {length});"));
+    }
+
     /// The number of the argument for some memory.
     pub(super) fn argument(&mut self, memory: Memory) -> usize {
         let known = self.memories.iter().position(|own| *own == memory);
@@ -366,6 +390,8 @@ impl Writer {
                 shared,
                 arena: 0,
                 groups: 1,
+                cluster: 1,
+                is_alone: false,
                 parts: Vec::new(),
             },
             memories,

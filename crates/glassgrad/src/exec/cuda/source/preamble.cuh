@@ -7,9 +7,63 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 #define GG_INLINE static __device__ __forceinline__
-#define GG_SHARED(type, name, length) __shared__ type name[length]
+#define GG_SHARED(type, name, length) __shared__ __align__(16) type name[length]
 #ifndef GG_ARENA
 #define GG_ARENA(name, length) extern __shared__ __align__(16) char name[]
+#endif
+
+// Four neighbours in memory, which one instruction moves.
+struct __align__(16) GgFour { float a, b, c, d; };
+
+#ifdef __CUDACC__
+#define GG_CLUSTER_SHARED(type, name, length) __shared__ __align__(16) type name[length]
+#define GG_REMOTE(name, rank, index) gg_remote(name + (index), rank)
+
+// An element of shared memory of another block of the cluster.
+GG_INLINE float gg_remote(const float *own, u32 rank) {
+    float value = 0.0f;
+#if __CUDA_ARCH__ >= 900
+    u32 address = (u32)__cvta_generic_to_shared(own);
+    asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+#endif
+    return value;
+}
+
+// Waits for all blocks of the cluster.
+GG_INLINE void gg_cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+// Copies an element of global memory to shared memory, or sets it to zero; complete after the wait for its group.
+GG_INLINE void gg_copy_async(float *to, const float *from, const float *anywhere, bool inside) {
+#if __CUDA_ARCH__ >= 800
+    const u32 address = (u32)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(inside ? from : anywhere), "r"(inside ? 4 : 0)
+                 : "memory");
+#else
+    *to = inside ? *from : 0.0f;
+#endif
+}
+
+GG_INLINE void gg_copies_end_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most this many groups of copies are under way.
+template <int groups> GG_INLINE void gg_copies_wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#endif
+}
+#else
+GG_INLINE void gg_copy_async(float *to, const float *from, const float *, bool inside) { *to = inside ? *from : 0.0f; }
+GG_INLINE void gg_copies_end_group() {}
+template <int groups> GG_INLINE void gg_copies_wait() {}
 #endif
 
 // The index of a block that another block stands in for.
