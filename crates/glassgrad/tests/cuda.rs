@@ -82,7 +82,9 @@ fn products_with_epilogues(device: &Device) {
         assert_same(device, roundings, layer);
         assert_same(device, roundings, || (layer() + wave(&[columns])).relu());
         assert_same(device, roundings, || (layer() + wave(&[rows, 1])).tanh() * wave(&[rows, columns]));
-        assert_same(device, roundings, || wave(&[terms, rows]).transpose().matmul(&wave(&[columns, terms]).transpose()));
+        assert_same(device, roundings, || {
+            wave(&[terms, rows]).transpose().matmul(&wave(&[columns, terms]).transpose())
+        });
         // The update of weights behind their gradient, into a transposed result too.
         assert_same(device, roundings, || {
             let weights = wave(&[columns, rows]);

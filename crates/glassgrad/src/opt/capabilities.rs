@@ -55,4 +55,6 @@ pub struct EpilogueLimits {
     /// Whether contractions with more terms than lines of the result can have one. A target that packs a factor again for
     /// each tile loses by it.
     pub deep: bool,
+    /// Whether a reduction of what a loop stores becomes a loop of its own, so that the rest of the loop can be an epilogue.
+    pub separate_reductions: bool,
 }

@@ -11,6 +11,10 @@ use crate::opt::program::{Memory, Program, Step};
 /// barriers take as long as launches.
 const MOST_BLOCKS: u32 = 8;
 
+/// The least launches of a chain in a recording that consists of more: steps that are independent of each other run side by side
+/// instead.
+const LEAST_LINKS: usize = 5;
+
 /// The most arguments of a kernel.
 const MOST_ARGUMENTS: usize = 64;
 
@@ -172,7 +176,8 @@ impl Chaining<'_, '_> {
                 links.push(link);
             }
             let count = links.len();
-            if count > 1 {
+            let least = if is_outermost && arena.is_none() { LEAST_LINKS } else { 2 };
+            if count >= least {
                 let bytes = arena.filter(|_| count == places.len());
                 let arena = bytes.and_then(|bytes| self.shared_arena(&arguments, bytes));
                 let joined = Kernel::chain(&links, arguments.list.len(), None, self.groups, arena.as_ref());

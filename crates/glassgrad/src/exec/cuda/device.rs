@@ -84,6 +84,11 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         true
     }
 
+    /// Products of fewer multiplications are faster in a kernel of our own that splits their terms and runs their epilogue.
+    fn own_multiplications(&self) -> usize {
+        0
+    }
+
     /// The bytes of dynamic shared memory that a block of a chain can have.
     fn shared_memory(&self) -> usize;
 

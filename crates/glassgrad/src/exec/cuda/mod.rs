@@ -28,8 +28,8 @@ use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_re
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::opt::{Capabilities, EpilogueLimits};
 use crate::opt::program::{Call, CallKind, Memory, Program, Signature, bytes_of};
+use crate::opt::{Capabilities, EpilogueLimits};
 
 pub use self::gpu::{Gpu, gpus};
 
@@ -43,7 +43,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     row_elements: source::rows::ROW_ELEMENTS,
     tiles: false,
     unrolled_windows: 0,
-    epilogue: Some(EpilogueLimits { bytes: 0, multiplications: 0, deep: true }),
+    epilogue: Some(EpilogueLimits { bytes: 0, multiplications: 0, deep: true, separate_reductions: true }),
     accumulation: false,
     symmetric: true,
     products: &[DType::F16, DType::BF16],
@@ -145,6 +145,7 @@ impl Executor for Cuda {
     fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error> {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
         let mut planner = Planner::new(&multiplies, self.device.clusters());
+        planner.own_multiplications = self.device.own_multiplications();
         let mut actions = planner.program(&program)?;
         let block = (self.device.groups(), self.device.shared_memory());
         chain::chain(&mut planner, &program, &mut actions, block);

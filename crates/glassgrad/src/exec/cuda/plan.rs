@@ -93,6 +93,8 @@ pub(super) struct Planner<'d> {
     pub(super) multiplies: &'d dyn Fn(&Product) -> bool,
     /// Whether the device has thread-block clusters.
     pub(super) clusters: bool,
+    /// Products of fewer multiplications run in a kernel of our own if there is one for their kind, whatever the library does.
+    pub(super) own_multiplications: usize,
     pub(super) module: Module,
     /// The bytes of memory for parts of reductions.
     pub(super) scratch: usize,
@@ -148,6 +150,7 @@ impl<'d> Planner<'d> {
         Planner {
             multiplies,
             clusters,
+            own_multiplications: 0,
             module: Module::default(),
             scratch: 0,
             unread: 0,
@@ -318,6 +321,10 @@ impl<'d> Planner<'d> {
         }
         // In the body of a loop a kernel of our own can become part of one kernel for all iterations.
         let is_looped = self.depth > 1 && outputs.saturating_mul(terms) <= MOST_LOOPED;
+        let own = source::gemm::kernel(product, self.clusters).filter(|_| self.depth == 1);
+        if let Some(own) = own.filter(|_| outputs.saturating_mul(terms) < self.own_multiplications) {
+            return self.launch(actions, own.kernel, own.memories, own.grid);
+        }
         let by_library =
             product::product(product).filter(|product| terms > 0 && !is_looped && (self.multiplies)(product));
         if let Some(by_library) = by_library {
@@ -332,7 +339,7 @@ impl<'d> Planner<'d> {
             }
             return self.epilogue(actions, product, outputs);
         }
-        if let Some(own) = source::gemm::kernel(product, self.clusters) {
+        if let Some(own) = source::gemm::kernel(product, self.clusters).filter(|_| !is_looped) {
             return self.launch(actions, own.kernel, own.memories, own.grid);
         }
         let tiled = source::contraction::kernel(product);

@@ -44,7 +44,8 @@ impl Elements {
         kept.sort_unstable();
         kept.dedup();
         let needed = epilogue.needed(&kept);
-        let loads: Vec<usize> = (0..epilogue.loads.len()).filter(|load| needed[*load] && !is_tile(&epilogue, *load)).collect();
+        let loads: Vec<usize> =
+            (0..epilogue.loads.len()).filter(|load| needed[*load] && !is_tile(&epilogue, *load)).collect();
         for (prefix, registers) in [("l", &loads), ("s", &kept)] {
             for register in registers {
                 let element = type_of(epilogue.dtype(*register));

@@ -4,9 +4,9 @@
 //! cluster splits the terms (split-k): each block keeps its partial sums in shared memory, and the blocks of the cluster add them
 //! up in a fixed order, each a share of the tile. The epilogue runs on these sums, so that nothing else touches the result.
 
+use super::Writer;
 use super::contraction::{Tiled, offset, reach_of_contraction};
 use super::epilogue::Elements;
-use super::Writer;
 use crate::dtype::DType;
 use crate::opt::program::{Contraction, ContractionAxis};
 
@@ -180,9 +180,8 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction, clusters: bool) -> Op
     writer.line("#pragma unroll");
     writer.line(format!("for (int k = 0; k < {DEPTH}; k++) {{"));
     for (vector, shared, thread) in [("x", "as", "ty"), ("y", "bs", "tx")] {
-        writer.line(format!(
-            "const GgFour {vector}4 = *(const GgFour *)&{shared}[now * {DEPTH} + k][{thread} * {OWN}];"
-        ));
+        writer
+            .line(format!("const GgFour {vector}4 = *(const GgFour *)&{shared}[now * {DEPTH} + k][{thread} * {OWN}];"));
         writer.line(format!("const float {vector}[{OWN}] = {{{0}.a, {0}.b, {0}.c, {0}.d}};", format!("{vector}4")));
     }
     writer.line("#pragma unroll");
@@ -205,11 +204,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction, clusters: bool) -> Op
         _ => (format!("blockIdx.y * {threads} + threadIdx.x"), threads * parts),
     };
     let elements = Elements { count: SEVERAL.min((height * width).div_ceil(step)) };
-    writer.line(format!(
-        "for (int e = {own}; e < {}; e += {}) {{",
-        height * width,
-        step * elements.count
-    ));
+    writer.line(format!("for (int e = {own}; e < {}; e += {}) {{", height * width, step * elements.count));
     elements.declare(&mut writer, "float");
     writer.line("#pragma unroll");
     writer.line(format!("for (int u = 0; u < {}; u++) {{", elements.count));
