@@ -1,7 +1,7 @@
 //! The CUDA executor beside the CPU: its kernels compiled for the host by the C++ compiler, and, with `--ignored`, on a GPU.
 
 use glassgrad::dtype::DType;
-use glassgrad::exec::Target;
+use glassgrad::exec::{MatmulPrecision, Target};
 use glassgrad::operations::Convolution;
 use glassgrad::rng::Key;
 use glassgrad::runtime::Context;
@@ -108,6 +108,31 @@ fn loops_and_their_reverse_sweeps(device: &Device) {
     let run = |x: &Tensor| scan(|state: &Tensor, x: &Tensor| ((state * x).sin(), state + x), &ramp(&[4]), x);
     assert_same(device, 1e-13, || run(&ramp(&[9, 4])).1);
     assert_same(device, 1e-13, || grad(|x: &Tensor| run(x).0.sum())(&ramp(&[9, 4])));
+}
+
+/// A recurrent network: its state weights are used in every iteration, and each entry of the batch advances alone.
+fn loops_over_independent_batch_entries(device: &Device) {
+    let run = |x: &Tensor, weights: &Tensor| {
+        let state = (Tensor::zeros([6, 5]).cast(x.dtype()), Tensor::zeros([6, 5]).cast(x.dtype()));
+        let advance = |(output, cell): &(Tensor, Tensor), x: &Tensor| {
+            let gates = output.matmul(weights) + x;
+            let parts = gates.split(&[5; 4], 1);
+            let gate = |k: usize| parts[k].sigmoid();
+            let cell = gate(0) * cell + gate(1) * gate(3).tanh();
+            let output = gate(2) * cell.tanh();
+            ((output.clone(), cell), output)
+        };
+        let ((last, _), outputs) = scan(advance, &state, x);
+        last.sum() + (outputs * 0.5).square().sum()
+    };
+    for (dtype, tolerance) in [(DType::F64, 1e-13), (DType::F32, 1e-5)] {
+        for length in [7, 8] {
+            let (x, weights) = (|| wave(&[length, 6, 20]).cast(dtype), || (wave(&[5, 20]) * 0.5).cast(dtype));
+            assert_same(device, tolerance, || run(&x(), &weights()));
+            assert_same(device, tolerance, || grad(|x: &Tensor| run(x, &weights()))(&x()));
+            assert_same(device, tolerance, || grad(|weights: &Tensor| run(&x(), weights))(&weights()));
+        }
+    }
 }
 
 fn windows_and_their_transposes(device: &Device) {
@@ -241,11 +266,35 @@ on_devices! {
     products_with_epilogues,
     data_movement_and_random_numbers,
     loops_and_their_reverse_sweeps,
+    loops_over_independent_batch_entries,
     windows_and_their_transposes,
     errors_are_those_of_the_cpu,
     an_update_that_fails_keeps_its_state,
     a_training_run_gives_the_losses_of_the_cpu,
     storage_types_are_converted_by_loads_and_stores,
+}
+
+/// Factors of eleven significant bits: further from the CPU than full precision is, and not by more than their rounding.
+fn tf32_rounds_factors_alone(target: Target, [rows, terms, columns]: [usize; 3]) {
+    let product = || wave(&[rows, terms]).matmul(&wave(&[terms, columns]));
+    let expected = numbers(&product());
+    let distance = |precision: MatmulPrecision| {
+        let found = Context::open_with(target, precision).expect("a device").run(|| numbers(&product()));
+        expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    };
+    let [full, reduced] = [MatmulPrecision::Full, MatmulPrecision::Tf32].map(distance);
+    assert!(full < 1e-4 && reduced > 4.0 * full && reduced < terms as f64 * 2.0_f64.powi(-10), "{full} {reduced}");
+}
+
+#[test]
+fn tf32_rounds_factors_alone_in_the_emulation() {
+    tf32_rounds_factors_alone(Target::EmulatedCuda, [30, 40, 20]);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn tf32_rounds_factors_alone_on_a_gpu() {
+    tf32_rounds_factors_alone(Target::Cuda(0), [300, 400, 200]);
 }
 
 #[test]

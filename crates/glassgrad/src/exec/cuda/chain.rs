@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 
 use super::plan::{Action, Actions, Argument, Chained, Planner};
-use super::source::{Kernel, Link, SharedArena, THREADS};
-use crate::opt::program::{Memory, Program, Step};
+use super::source::{ChainMemory, Kernel, Link, Place, THREADS};
+use super::split::{self, Split};
+use crate::opt::memory::aligned;
+use crate::opt::program::{Memory, Program, ScanLoop, Step, bytes_of};
 
 /// The most blocks of one launch in a chain. More of them are faster on several multiprocessors, and a cluster of blocks is not: its
 /// barriers take as long as launches.
@@ -86,7 +88,7 @@ impl Chaining<'_, '_> {
                 }
                 match (&mut actions.steps[step][place], &program.steps[step]) {
                     (Action::Scan { body, looped, .. }, Step::Scan(scan)) => {
-                        *looped = self.looped(body, scan.body.arena, scan.length);
+                        *looped = self.split(scan).or_else(|| self.looped(body, scan.body.arena, scan.length));
                         if looped.is_none() {
                             self.join(&scan.body, body, false);
                         }
@@ -103,16 +105,14 @@ impl Chaining<'_, '_> {
         self.close(actions, &mut open, is_outermost, arena);
     }
 
-    /// The arena of a program, if it fits into shared memory.
-    fn shared_arena(&self, arguments: &Arguments, bytes: usize) -> Option<SharedArena> {
-        let offset = |argument: &Argument| match argument {
-            Argument::Memory(Memory::Arena(offset)) => Some(*offset),
-            Argument::Memory(Memory::Input(_) | Memory::Constant(_) | Memory::Result(_) | Memory::Tile)
-            | Argument::Scratch(_)
-            | Argument::Report(_) => None,
+    /// Where arguments lie if the arena of their program, which nothing else reads, is in shared memory, or is not.
+    fn memory(&self, arguments: &Arguments, arena: Option<usize>) -> ChainMemory {
+        let bytes = arena.filter(|bytes| *bytes <= self.shared_memory).unwrap_or(0);
+        let place = |argument: &Argument| match argument {
+            Argument::Memory(Memory::Arena(at)) if bytes > 0 => Place::Arena(*at),
+            Argument::Memory(_) | Argument::Scratch(_) | Argument::Report(_) => Place::Global { apart: 0 },
         };
-        let offsets = arguments.list.iter().map(offset).collect();
-        (bytes > 0 && bytes <= self.shared_memory).then_some(SharedArena { bytes, offsets })
+        ChainMemory { bytes, places: arguments.list.iter().map(place).collect() }
     }
 
     /// A scan loop as one kernel, if its body consists of small launches.
@@ -126,14 +126,84 @@ impl Chaining<'_, '_> {
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
-        let arena = self.shared_arena(&arguments, arena);
-        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.groups, arena.as_ref());
-        Some(self.chained(kernel, arguments))
+        let memory = self.memory(&arguments, Some(arena));
+        let kernel = Kernel::chain(&links, &memory, Some(length), self.groups);
+        Some(self.chained(kernel, 1, arguments))
     }
 
-    fn chained(&mut self, kernel: Kernel, arguments: Arguments) -> Chained {
+    /// A scan loop as one kernel of several blocks, each of which runs all iterations for a slice of the batch.
+    fn split(&mut self, scan: &ScanLoop) -> Option<Chained> {
+        let split = split::split(scan)?;
+        let actions = self.planner.slice(&split.body).ok()?;
+        let all = || actions.steps.iter().flatten();
+        if all().next().is_none() || !all().all(|action| self.is_in_slice(action)) {
+            return None;
+        }
+        let mut arguments = Arguments::default();
+        let links: Vec<Link<'_>> = all().map(|action| self.link(action, None, &mut arguments)).collect();
+        if arguments.list.len() > MOST_ARGUMENTS {
+            return None;
+        }
+        let memory = self.split_memory(scan, &split, &arguments)?;
+        let kernel = Kernel::chain(&links, &memory, Some(scan.length), self.groups);
+        Some(self.chained(kernel, split.slices as u32, arguments))
+    }
+
+    /// Whether a launch can run in a block of its own slice: scratch memory would be that of all slices.
+    fn is_in_slice(&self, action: &Action) -> bool {
+        match action {
+            Action::Launch { kernel, memories, report: None, .. } => {
+                let kernel = self.planner.module.kernel(*kernel);
+                kernel.threads == THREADS && !kernel.is_alone && !memories.contains(&Memory::Tile)
+            }
+            _ => false,
+        }
+    }
+
+    /// The memory of a loop over slices: its arena and its carries, and loop invariants as long as there is room.
+    fn split_memory(&self, scan: &ScanLoop, split: &Split, arguments: &Arguments) -> Option<ChainMemory> {
+        let ScanLoop { body, carries, sequences, .. } = scan;
+        let mut bytes = aligned(body.arena);
+        let mut reserve = |own: usize| {
+            let at = bytes;
+            bytes += aligned(own);
+            at
+        };
+        let carry = |number: usize| split.apart(Memory::Input(number), body.inputs[number].1.bytes());
+        let buffers: Vec<[usize; 2]> = (0..*carries).map(|number| [0, 1].map(|_| reserve(carry(number)))).collect();
+        let mut places = Vec::with_capacity(arguments.list.len());
+        for argument in &arguments.list {
+            let Argument::Memory(memory) = argument else { return None };
+            places.push(match *memory {
+                Memory::Arena(at) => Place::Arena(at),
+                Memory::Input(number) if number < *carries => {
+                    Place::Carry { buffers: buffers[number], bytes: carry(number), is_next: false }
+                }
+                Memory::Result(number) if number < *carries => {
+                    Place::Carry { buffers: buffers[number], bytes: carry(number), is_next: true }
+                }
+                Memory::Input(number) if number >= carries + sequences => {
+                    let own = bytes_of(&body.inputs[number]);
+                    match bytes + aligned(own) <= self.shared_memory {
+                        true => {
+                            bytes += aligned(own);
+                            Place::Invariant { at: bytes - aligned(own), bytes: own }
+                        }
+                        false => Place::Global { apart: 0 },
+                    }
+                }
+                Memory::Input(number) => Place::Global { apart: split.apart(*memory, body.inputs[number].1.bytes()) },
+                Memory::Result(number) => Place::Global { apart: split.apart(*memory, body.results[number].1.bytes()) },
+                Memory::Constant(_) => Place::Global { apart: 0 },
+                Memory::Tile => return None,
+            });
+        }
+        (bytes <= self.shared_memory).then_some(ChainMemory { bytes, places })
+    }
+
+    fn chained(&mut self, kernel: Kernel, blocks: u32, arguments: Arguments) -> Chained {
         let threads = kernel.threads;
-        Chained { kernel: self.planner.module.number(kernel), threads, arguments: arguments.list }
+        Chained { kernel: self.planner.module.number(kernel), blocks, threads, arguments: arguments.list }
     }
 
     /// A launch as a link of a chain. Scratch memory is that of its step, if the step has its own.
@@ -178,10 +248,9 @@ impl Chaining<'_, '_> {
             let count = links.len();
             let least = if is_outermost && arena.is_none() { LEAST_LINKS } else { 2 };
             if count >= least {
-                let bytes = arena.filter(|_| count == places.len());
-                let arena = bytes.and_then(|bytes| self.shared_arena(&arguments, bytes));
-                let joined = Kernel::chain(&links, arguments.list.len(), None, self.groups, arena.as_ref());
-                let chained = self.chained(joined, arguments);
+                let memory = self.memory(&arguments, arena.filter(|_| count == places.len()));
+                let joined = Kernel::chain(&links, &memory, None, self.groups);
+                let chained = self.chained(joined, 1, arguments);
                 for (step, place) in &rest[1..count] {
                     actions.steps[*step][*place] = Action::Joined;
                 }

@@ -13,6 +13,7 @@ mod plan;
 mod product;
 mod run;
 mod source;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +25,9 @@ use std::time::{Duration, Instant};
 use self::device::{Address, Allocation, Device, Loaded, Recording};
 use self::plan::{Actions, Planner};
 use self::run::{Machine, REPORT};
-use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings, host};
+use super::{
+    Executable, Executor, Input, MatmulPrecision, Output, Results, Target, Times, bind_result, check_bindings, host,
+};
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
@@ -59,13 +62,13 @@ pub(super) struct Cuda {
 
 impl Cuda {
     /// The executor for the GPU of this number.
-    pub(super) fn gpu(number: usize) -> Result<Cuda, Error> {
-        Ok(Cuda { target: Target::Cuda(number), device: gpu::open(number)? })
+    pub(super) fn gpu(number: usize, precision: MatmulPrecision) -> Result<Cuda, Error> {
+        Ok(Cuda { target: Target::Cuda(number), device: gpu::open(number, precision)? })
     }
 
     /// The executor that runs the kernels of a GPU on the host.
-    pub(super) fn emulated() -> Result<Cuda, Error> {
-        Ok(Cuda { target: Target::EmulatedCuda, device: emulation::open()? })
+    pub(super) fn emulated(precision: MatmulPrecision) -> Result<Cuda, Error> {
+        Ok(Cuda { target: Target::EmulatedCuda, device: emulation::open(precision)? })
     }
 }
 

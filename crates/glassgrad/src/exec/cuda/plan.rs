@@ -59,6 +59,8 @@ pub(super) enum Action {
 /// A kernel that stands for several launches.
 pub(super) struct Chained {
     pub(super) kernel: usize,
+    /// The blocks: one, unless each runs a loop for a slice of its batch.
+    pub(super) blocks: u32,
     pub(super) threads: u32,
     pub(super) arguments: Vec<Argument>,
 }
@@ -158,6 +160,17 @@ impl<'d> Planner<'d> {
             reports: Vec::new(),
             depth: 0,
         }
+    }
+
+    /// Plans the body of a loop once more, for a slice of its batch: constants are those of the body.
+    pub(super) fn slice(&mut self, body: &Program) -> Result<Actions, Error> {
+        let (constants, scratch) = (self.constants.len(), self.scratch);
+        self.depth += 1;
+        let actions = self.program(body);
+        self.depth -= 1;
+        self.constants.truncate(constants);
+        self.scratch = scratch;
+        actions
     }
 
     /// Plans a program.
@@ -342,7 +355,7 @@ impl<'d> Planner<'d> {
         if let Some(own) = source::gemm::kernel(product, self.clusters).filter(|_| !is_looped) {
             return self.launch(actions, own.kernel, own.memories, own.grid);
         }
-        let tiled = source::contraction::kernel(product);
+        let tiled = source::direct::kernel(product).unwrap_or_else(|| source::contraction::kernel(product));
         self.launch(actions, tiled.kernel, tiled.memories, tiled.grid)?;
         if let Some((second, bytes)) = tiled.second {
             self.scratch = self.scratch.max(bytes);

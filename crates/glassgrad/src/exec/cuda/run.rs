@@ -179,10 +179,10 @@ impl Machine<'_> {
                 arguments.extend(report.map(|number| self.reports + (number * REPORT) as Address));
                 self.kernels.launch(*kernel, *grid, *threads, &arguments).map_err(failed)
             }
-            (Action::Chain(Chained { kernel, threads, arguments }), _) => {
+            (Action::Chain(Chained { kernel, blocks, threads, arguments }), _) => {
                 let arguments: SmallVec<[Address; 64]> =
                     arguments.iter().map(|argument| self.argument(frame, *argument)).collect();
-                self.kernels.launch(*kernel, [1, 1, 1], *threads, &arguments).map_err(failed)
+                self.kernels.launch(*kernel, [*blocks, 1, 1], *threads, &arguments).map_err(failed)
             }
             (Action::Joined, _) => Ok(()),
             (Action::Multiply { product, memories }, _) => {
@@ -268,7 +268,7 @@ impl Machine<'_> {
         let mut times = Times::new();
         // Where steps are timed, those of the body are too.
         match looped.filter(|_| !self.is_timed) {
-            Some(Chained { kernel, threads, arguments }) => {
+            Some(Chained { kernel, blocks, threads, arguments }) => {
                 let mut addresses: [Vec<Address>; 3] = Default::default();
                 for (step, own) in addresses.iter_mut().enumerate() {
                     enter(&mut inputs, &mut results, step);
@@ -282,7 +282,7 @@ impl Machine<'_> {
                     [even, odd.wrapping_add_signed(-apart), apart as Address]
                 });
                 let given: SmallVec<[Address; 64]> = given.collect();
-                self.kernels.launch(*kernel, [1, 1, 1], *threads, &given).map_err(failed)?;
+                self.kernels.launch(*kernel, [*blocks, 1, 1], *threads, &given).map_err(failed)?;
             }
             None => {
                 for step in 0..*length {

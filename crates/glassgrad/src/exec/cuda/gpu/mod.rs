@@ -21,6 +21,7 @@ use super::device::{Address, Device, Loaded, Mark, Recording, Turn};
 use super::product::Product;
 use super::source::{self, Module};
 use crate::error::Error;
+use crate::exec::MatmulPrecision;
 
 #[cfg(test)]
 pub(super) use self::compile::compiled;
@@ -33,6 +34,9 @@ const GROUPS: u32 = 4;
 /// Products of fewer multiplications are faster in kernels of our own where there are clusters: measured on an H200 with layers of a
 /// network at batch 64.
 const OWN_MULTIPLICATIONS: usize = 1 << 27;
+
+/// The same where the library multiplies on tensor cores.
+const OWN_MULTIPLICATIONS_BESIDE_TF32: usize = 1 << 22;
 
 /// The threads that compile kernels at a time, at most.
 const COMPILERS: usize = 8;
@@ -100,7 +104,7 @@ fn describe(number: usize) -> Result<Gpu, Error> {
 }
 
 /// Opens a GPU.
-pub(super) fn open(number: usize) -> Result<Arc<dyn Device>, Error> {
+pub(super) fn open(number: usize, precision: MatmulPrecision) -> Result<Arc<dyn Device>, Error> {
     let gpus = gpus()?;
     let Some(gpu) = gpus.get(number).cloned() else {
         let there: Vec<String> = gpus.iter().map(Gpu::to_string).collect();
@@ -127,10 +131,14 @@ pub(super) fn open(number: usize) -> Result<Arc<dyn Device>, Error> {
     let mut lanes = Vec::with_capacity(LANES);
     for _ in 0..LANES {
         let stream = driver::stream::create(driver::stream::StreamKind::NonBlocking).map_err(failed)?;
-        lanes.push(Lane { stream: Handle(stream.cast()), products: Products::open(stream, &gpu.to_string()) });
+        lanes.push(Lane {
+            stream: Handle(stream.cast()),
+            products: Products::open(stream, &gpu.to_string(), precision),
+        });
     }
     Ok(Arc::new(OpenGpu {
         gpu,
+        precision,
         context: Handle(context.cast()),
         lanes: lanes.into(),
         shared_memory: optional.saturating_sub(source::SHARED),
@@ -166,6 +174,7 @@ struct Lane {
 /// A GPU with its context and its streams.
 struct OpenGpu {
     gpu: Gpu,
+    precision: MatmulPrecision,
     context: Handle,
     lanes: Arc<[Lane]>,
     /// The dynamic shared memory of a block, in bytes.
@@ -371,7 +380,11 @@ impl Device for OpenGpu {
     }
 
     fn own_multiplications(&self) -> usize {
-        if self.clusters() { OWN_MULTIPLICATIONS } else { 0 }
+        match self.precision {
+            _ if !self.clusters() => 0,
+            MatmulPrecision::Full => OWN_MULTIPLICATIONS,
+            MatmulPrecision::Tf32 => OWN_MULTIPLICATIONS_BESIDE_TF32,
+        }
     }
 
     fn shared_memory(&self) -> usize {

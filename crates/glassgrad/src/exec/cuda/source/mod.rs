@@ -6,6 +6,7 @@
 
 pub(super) mod call;
 pub(super) mod contraction;
+pub(super) mod direct;
 pub(super) mod elementwise;
 mod epilogue;
 pub(super) mod gemm;
@@ -160,10 +161,23 @@ pub(super) struct Link<'k> {
     pub(super) arguments: Vec<usize>,
 }
 
-/// The arena of a program in shared memory: its bytes, and for each argument of a chain where it lies, if it is in the arena.
-pub(super) struct SharedArena {
+/// Where an argument of a chain lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In global memory; each block has a slice of it, this many bytes apart.
+    Global { apart: usize },
+    /// In the arena of the block, at this byte of shared memory.
+    Arena(usize),
+    /// A carry of a loop, in two buffers of shared memory that alternate: what an iteration reads, or what it writes.
+    Carry { buffers: [usize; 2], bytes: usize, is_next: bool },
+    /// What no iteration changes: a copy in shared memory.
+    Invariant { at: usize, bytes: usize },
+}
+
+/// The memory of a chain: the bytes of shared memory besides that of its kernels, and the place of each argument.
+pub(super) struct ChainMemory {
     pub(super) bytes: usize,
-    pub(super) offsets: Vec<Option<usize>>,
+    pub(super) places: Vec<Place>,
 }
 
 impl Kernel {
@@ -173,18 +187,12 @@ impl Kernel {
 
     /// Several kernels as one block: groups of its threads stand in for their blocks, one kernel after another. Small programs cost
     /// less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
-    /// even and in odd iterations, and how far they move from one iteration to the next. With an arena the arguments that lie
-    /// in it are in shared memory: values that only the chain reads do not leave the multiprocessor.
-    pub(super) fn chain(
-        links: &[Link<'_>],
-        arguments: usize,
-        length: Option<usize>,
-        groups: u32,
-        arena: Option<&SharedArena>,
-    ) -> Kernel {
+    /// even and in odd iterations, and how far they move from one iteration to the next. Values that lie in shared memory do not
+    /// leave the multiprocessor.
+    pub(super) fn chain(links: &[Link<'_>], memory: &ChainMemory, length: Option<usize>, groups: u32) -> Kernel {
+        let ChainMemory { bytes, places } = memory;
         let mut body = String::new();
-        let in_arena = |argument: usize| arena.and_then(|arena| arena.offsets[argument]);
-        if let Some(SharedArena { bytes, .. }) = arena {
+        if *bytes > 0 {
             let _ = writeln!(body, "    GG_ARENA(arena, {bytes});");
         }
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
@@ -195,15 +203,28 @@ impl Kernel {
         let _ = writeln!(body, "    const GgThread own = {{threadIdx.x % {THREADS}u}};");
         let sync = if groups > 1 { "gg_group_barrier(group);" } else { "__syncthreads();" };
         if let Some(length) = length {
+            copied_in(&mut body, places);
             let _ = writeln!(body, "    for (i64 step = 0; step < {length}; step++) {{");
-            for k in (0..arguments).filter(|k| in_arena(*k).is_none()) {
+            for (k, place) in places.iter().enumerate() {
                 let [even, odd, apart] = [3 * k, 3 * k + 1, 3 * k + 2];
-                let _ = writeln!(body, "    char *const c{k} = (step & 1 ? a{odd} : a{even}) + step * (i64)a{apart};");
+                let address = match place {
+                    Place::Global { apart: slice } => {
+                        let slice = if *slice == 0 { String::new() } else { format!(" + blockIdx.x * (i64){slice}") };
+                        format!("(step & 1 ? a{odd} : a{even}) + step * (i64)a{apart}{slice}")
+                    }
+                    Place::Carry { buffers: [first, second], is_next, .. } => {
+                        let [even, odd] = if *is_next { [second, first] } else { [first, second] };
+                        format!("arena + (step & 1 ? {odd} : {even})")
+                    }
+                    Place::Arena(at) | Place::Invariant { at, .. } => format!("arena + {at}"),
+                };
+                let _ = writeln!(body, "    char *const c{k} = {address};");
             }
         }
-        let name = |argument: &usize| match in_arena(*argument) {
-            Some(offset) => format!("arena + {offset}"),
-            None => format!("{}{argument}", if length.is_some() { "c" } else { "a" }),
+        let name = |argument: &usize| match (length, places[*argument]) {
+            (None, Place::Arena(at)) => format!("arena + {at}"),
+            (None, _) => format!("a{argument}"),
+            (Some(_), _) => format!("c{argument}"),
         };
         for (number, link) in links.iter().enumerate() {
             let given: String = link.arguments.iter().map(|argument| format!("{}, ", name(argument))).collect();
@@ -220,11 +241,12 @@ impl Kernel {
             );
         }
         let arguments = match length {
-            Some(_) => {
+            Some(length) => {
                 body.push_str("    }\n");
-                3 * arguments
+                copied_out(&mut body, places, length);
+                3 * places.len()
             }
-            None => arguments,
+            None => places.len(),
         };
         let parts = links.iter().map(|link| Part { body: link.kernel.body.clone(), arguments: link.kernel.arguments });
         Kernel {
@@ -234,7 +256,7 @@ impl Kernel {
             barriers: true,
             operations: links.iter().flat_map(|link| link.kernel.operations.iter().copied()).collect(),
             shared,
-            arena: arena.map_or(0, |arena| arena.bytes),
+            arena: *bytes,
             parts: parts.collect(),
             groups,
             cluster: 1,
@@ -273,6 +295,34 @@ impl Kernel {
     /// The body of the function itself.
     fn main(&self, number: usize) -> String {
         self.body.replace("part_NUMBER_", &format!("part_{number}_"))
+    }
+}
+
+/// Copies what a loop begins with into shared memory.
+fn copied_in(body: &mut String, places: &[Place]) {
+    for (k, place) in places.iter().enumerate() {
+        let (at, bytes, slice) = match place {
+            Place::Carry { buffers, bytes, is_next: false } => (buffers[0], bytes, *bytes),
+            Place::Invariant { at, bytes } => (*at, bytes, 0),
+            Place::Carry { is_next: true, .. } | Place::Global { .. } | Place::Arena(_) => continue,
+        };
+        let _ = writeln!(body, "    gg_copy_by_block(arena + {at}, a{} + blockIdx.x * (i64){slice}, {bytes});", 3 * k);
+    }
+    body.push_str("    __syncthreads();\n");
+}
+
+/// Copies the last carries of a loop to where an even or odd number of iterations leaves them.
+fn copied_out(body: &mut String, places: &[Place], length: usize) {
+    for (k, place) in places.iter().enumerate() {
+        if let Place::Carry { buffers, bytes, is_next: true } = place
+            && length > 0
+        {
+            let (from, argument) = (buffers[length % 2], 3 * k + (length - 1) % 2);
+            let _ = writeln!(
+                body,
+                "    gg_copy_by_block(a{argument} + blockIdx.x * (i64){bytes}, arena + {from}, {bytes});"
+            );
+        }
     }
 }
 

@@ -66,6 +66,17 @@ GG_INLINE void gg_copies_end_group() {}
 template <int groups> GG_INLINE void gg_copies_wait() {}
 #endif
 
+// Copies bytes by all threads of a block, in the longest words that both addresses allow.
+template <class Word> GG_INLINE void gg_copy_words(char *to, const char *from, u32 bytes) {
+    for (u32 k = threadIdx.x; k < bytes / (u32)sizeof(Word); k += blockDim.x) ((Word *)to)[k] = ((const Word *)from)[k];
+}
+GG_INLINE void gg_copy_by_block(char *to, const char *from, u32 bytes) {
+    const u64 bits = (u64)to | (u64)from | (u64)bytes;
+    if (bits % 16 == 0) gg_copy_words<GgFour>(to, from, bytes);
+    else if (bits % 4 == 0) gg_copy_words<u32>(to, from, bytes);
+    else gg_copy_words<u8>(to, from, bytes);
+}
+
 // The index of a block that another block stands in for.
 struct GgBlock { u32 x, y; };
 
