@@ -166,7 +166,8 @@ fn kernels_compile_for_several_architectures() {
 /// The kernels of a product that a cluster splits, and of a recurrent network whose batch is split over blocks.
 fn split_and_clustered() -> Vec<String> {
     let programs = Context::open(Target::EmulatedCuda).expect("a C++ compiler").run(|| {
-        let product = Tensor::ones([64, 784]).cast(DType::F32).matmul(&Tensor::ones([784, 100]).cast(DType::F32));
+        let ramp = |count: usize| Tensor::linspace(0.0_f32, 1.0, count);
+        let product = ramp(64 * 784).reshape([64, 784]).matmul(&ramp(784 * 100).reshape([784, 100]));
         let weights = Tensor::linspace(0.0_f32, 1.0, 64).reshape([8, 8]);
         let x = Tensor::linspace(0.0_f32, 1.0, 50 * 32 * 8).reshape([50, 32, 8]);
         let advance = |carry: &Tensor, entry: &Tensor| ((carry.matmul(&weights) + entry).tanh(), carry.exp());
