@@ -74,9 +74,11 @@ fn wave(shape: &[usize]) -> Tensor {
 }
 
 fn products_with_epilogues(device: &Device) {
-    // Odd numbers of terms: the emulation has kernels of our own for these. In order: few terms, one part; many, a cluster; more
-    // than clusters split, parts in global memory; a small result.
-    for [rows, terms, columns] in [[130, 33, 270], [70, 301, 65], [9, 17_001, 5], [64, 393, 10], [5, 7, 3]] {
+    // In order: few terms, one part; many, a cluster; the same by vectors; more than clusters split, parts in global memory; a
+    // small result; a tiny one.
+    for [rows, terms, columns] in
+        [[130, 33, 270], [70, 301, 65], [64, 400, 128], [9, 17_001, 5], [64, 393, 10], [5, 7, 3]]
+    {
         let roundings = 1e-6 * (terms as f64).sqrt();
         let layer = || wave(&[rows, terms]).matmul(&wave(&[terms, columns])) * 0.1;
         assert_same(device, roundings, layer);

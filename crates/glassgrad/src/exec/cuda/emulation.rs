@@ -215,6 +215,11 @@ impl Device for Emulation {
         }
     }
 
+    fn own_multiplications(&self) -> usize {
+        // Products that have a kernel of our own, and are not too slow here.
+        1 << 22
+    }
+
     fn shared_memory(&self) -> usize {
         // Enough for small programs, so that both ways are tested.
         16 << 10

@@ -8,7 +8,7 @@ use super::Writer;
 use super::contraction::{Tiled, offset, reach_of_contraction};
 use super::epilogue::Elements;
 use crate::dtype::DType;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::opt::program::{Contraction, ContractionAxis, Memory};
 
 /// The elements that a thread computes along each side of a tile: one vector of shared memory.
 const OWN: usize = 4;
@@ -85,6 +85,139 @@ fn tiling(product: &Contraction, clusters: bool) -> Option<Tiling> {
     (!is_slow).then_some(Tiling { sides, parts })
 }
 
+/// How one factor is staged: its lines are the rows of the first or the columns of the second factor.
+struct Factor<'p> {
+    shared: &'static str,
+    name: &'static str,
+    /// The first line of the block.
+    origin: &'static str,
+    /// The lines of a tile.
+    side: usize,
+    axis: &'p ContractionAxis,
+    along: isize,
+    /// Whether the terms of a line lie side by side in memory, and so in shared memory too; otherwise the lines of a term do.
+    by_line: bool,
+    /// Whether four neighbours are copied at a time; with a condition on the address, where that is known at launch alone.
+    vectors: Option<String>,
+}
+
+impl Factor<'_> {
+    /// The elements of a line of shared memory, with a vector of padding: banks of neighbouring lines differ.
+    fn line(&self) -> usize {
+        if self.by_line { DEPTH + OWN } else { self.side + OWN }
+    }
+
+    /// The elements of a stage.
+    fn stage(&self) -> usize {
+        if self.by_line { self.side * self.line() } else { DEPTH * self.line() }
+    }
+
+    /// The line of a tile that element `u` of a thread is in.
+    fn own(&self, thread: &str, u: &str) -> String {
+        match self.by_line {
+            true => format!("({thread} + {u} * {})", self.side / OWN),
+            false => format!("({thread} * {OWN} + {u})"),
+        }
+    }
+
+    /// Writes the copies of a stage.
+    fn copies(&self, writer: &mut Writer, threads: usize, buffer: &str, from: &str) {
+        match &self.vectors {
+            Some(condition) if condition.is_empty() => self.copied(writer, threads, buffer, from, OWN),
+            Some(condition) => {
+                writer.line(format!("if ({condition}) {{"));
+                self.copied(writer, threads, buffer, from, OWN);
+                writer.line("} else {");
+                self.copied(writer, threads, buffer, from, 1);
+                writer.line("}");
+            }
+            None => self.copied(writer, threads, buffer, from, 1),
+        }
+    }
+
+    fn copied(&self, writer: &mut Writer, threads: usize, buffer: &str, from: &str, width: usize) {
+        let Factor { shared, name, origin, side, axis, along, by_line, .. } = self;
+        let index = writer.index;
+        let copies = DEPTH * side / width;
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {}; u++) {{", copies.div_ceil(threads)));
+        writer.line(format!("const int s = (threadIdx.x + u * {threads}) * {width};"));
+        if !copies.is_multiple_of(threads) {
+            writer.line(format!("if (s >= {}) break;", DEPTH * side));
+        }
+        // Neighbouring threads read neighbouring elements.
+        match by_line {
+            true => writer.line(format!("const int k = s % {DEPTH}, l = s / {DEPTH};")),
+            false => writer.line(format!("const int k = s / {side}, l = s % {side};")),
+        }
+        writer.line(format!("const {index} term = {from} + k, place = {origin} + l;"));
+        let inside = match axis.extent.is_multiple_of(*side) {
+            true => "term < last".to_owned(),
+            false => format!("term < last && place < {}", axis.extent),
+        };
+        let across = axis.strides[usize::from(*name == "b")];
+        let cell = if *by_line { format!("l * {} + k", self.line()) } else { format!("k * {} + l", self.line()) };
+        writer.line(format!(
+            "gg_copy_async<{width}>({shared} + {buffer} * {} + {cell}, {name} + term * ({index}){along} + place * ({index}){across}, \
+             {name}, {inside});",
+            self.stage()
+        ));
+        writer.line("}");
+    }
+
+    /// Writes the loads of four terms, from `kk` on, of the elements of a thread: `x[element][term]`.
+    fn loaded(&self, writer: &mut Writer, vector: &str, thread: &str) {
+        let (shared, line, stage) = (self.shared, self.line(), self.stage());
+        writer.line(format!("float {vector}[{OWN}][{OWN}];"));
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {OWN}; u++) {{"));
+        match self.by_line {
+            true => {
+                let own = self.own(thread, "u");
+                writer.line(format!(
+                    "const GgFour four = *(const GgFour *)({shared} + now * {stage} + {own} * {line} + kk);"
+                ));
+                writer.line(format!(
+                    "{0}[u][0] = four.a; {0}[u][1] = four.b; {0}[u][2] = four.c; {0}[u][3] = four.d;",
+                    vector
+                ));
+            }
+            false => {
+                writer.line(format!(
+                    "const GgFour four = *(const GgFour *)({shared} + now * {stage} + (kk + u) * {line} + {thread} * {OWN});"
+                ));
+                writer.line(format!(
+                    "{0}[0][u] = four.a; {0}[1][u] = four.b; {0}[2][u] = four.c; {0}[3][u] = four.d;",
+                    vector
+                ));
+            }
+        }
+        writer.line("}");
+    }
+}
+
+/// The factors of a product.
+fn factors(product: &Contraction, sides: [usize; 2], arguments: [usize; 2]) -> [Factor<'_>; 2] {
+    let Contraction { batch, rows, columns, inner, operands, .. } = product;
+    let names = [("as", "a", "row0", rows), ("bs", "b", "column0", columns)];
+    [0, 1].map(|operand| {
+        let (shared, name, origin, axis) = names[operand];
+        let [along, across] = [inner.strides[operand], axis.strides[operand]];
+        let by_line = along == 1 && across != 1;
+        // Vectors begin at multiples of four elements, and end within their line.
+        let (contiguous, others) = if by_line { (inner, across) } else { (axis, along) };
+        let is_vector = contiguous.strides[operand] == 1 && contiguous.extent.is_multiple_of(OWN);
+        let far = batch.iter().map(|axis| axis.strides[operand]).chain([others, operands[operand].offset]);
+        let is_aligned = far.into_iter().all(|stride| stride % OWN as isize == 0);
+        let condition = match operands[operand].memory {
+            Memory::Input(_) => format!("(u64)a{} % 16 == 0", arguments[operand]),
+            Memory::Constant(_) | Memory::Result(_) | Memory::Arena(_) | Memory::Tile => String::new(),
+        };
+        let vectors = (is_vector && is_aligned).then_some(condition);
+        Factor { shared, name, origin, side: sides[operand], axis, along, by_line, vectors }
+    })
+}
+
 /// The same product with its factors exchanged, so that columns of the result are neighbours in memory.
 fn exchanged(product: &Contraction) -> Contraction {
     let Contraction { batch, rows, columns, inner, operands: [a, b, c], .. } = product;
@@ -116,13 +249,11 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction, clusters: bool) -> Op
     let mut writer = Writer::new(reach_of_contraction(product));
     let index = writer.index;
     let arguments = [writer.argument(operands[0].memory), writer.argument(operands[1].memory)];
-    // Lines end with a vector of padding: banks of neighbouring lines differ.
-    let lines = sides.map(|side| side + OWN);
+    let factors = factors(product, sides, arguments);
     let result_line = width + OWN;
-    let staged = (STAGES * DEPTH * (lines[0] + lines[1])).max(height * result_line);
-    writer.cluster_shared("float", "staged", staged, 4);
-    writer.line(format!("float (*as)[{0}] = (float (*)[{0}])staged;", lines[0]));
-    writer.line(format!("float (*bs)[{0}] = (float (*)[{0}])(staged + {1});", lines[1], STAGES * DEPTH * lines[0]));
+    let stages = factors.each_ref().map(|factor| STAGES * factor.stage());
+    writer.cluster_shared("float", "staged", (stages[0] + stages[1]).max(height * result_line), 4);
+    writer.line(format!("float *as = staged, *bs = staged + {};", stages[0]));
     writer.line(format!("const int tx = threadIdx.x % {0}, ty = threadIdx.x / {0};", width / OWN));
     writer.line(format!("const {index} block = blockIdx.x;"));
     writer.line(format!("const {index} column0 = block % {} * {width};", tiles[1]));
@@ -145,34 +276,9 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction, clusters: bool) -> Op
     writer.line(format!("const {index} last = {last};"));
     writer.line(format!("float sum[{OWN}][{OWN}] = {{}};"));
     let stage = |writer: &mut Writer, buffer: &str, from: &str| {
-        for (operand, (shared, factor, origin, axis)) in
-            [("as", "a", "row0", rows), ("bs", "b", "column0", columns)].into_iter().enumerate()
-        {
-            let side = sides[operand];
-            let each = DEPTH * side / threads;
-            // Neighbouring threads read neighbouring elements.
-            let along_terms = inner.strides[operand].unsigned_abs() == 1 && axis.strides[operand].unsigned_abs() != 1;
-            writer.line("#pragma unroll");
-            writer.line(format!("for (int u = 0; u < {each}; u++) {{"));
-            writer.line(format!("const int s = threadIdx.x + u * {threads};"));
-            match along_terms {
-                true => writer.line(format!("const int k = s % {DEPTH}, l = s / {DEPTH};")),
-                false => writer.line(format!("const int k = s / {side}, l = s % {side};")),
-            }
-            writer.line(format!("const {index} term = {from} + k, place = {origin} + l;"));
-            let inside = match axis.extent.is_multiple_of(side) {
-                true => "term < last".to_owned(),
-                false => format!("term < last && place < {}", axis.extent),
-            };
-            let [along, across] = [inner.strides[operand], axis.strides[operand]];
-            writer.line(format!(
-                "gg_copy_async(&{shared}[{buffer} * {DEPTH} + k][l], {factor} + term * ({index}){along} + place * ({index}){across}, \
-                 {factor}, {inside});"
-            ));
-            writer.line("}");
-        }
+        factors.iter().for_each(|factor| factor.copies(writer, threads, buffer, from));
     };
-    writer.line("#pragma unroll");
+    writer.line("#pragma unroll 1");
     writer.line(format!("for (int n = 0; n < {}; n++) {{", STAGES - 1));
     writer.line(format!("const {index} k0 = first + n * {DEPTH};"));
     writer.line("if (k0 < last) {");
@@ -192,26 +298,25 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction, clusters: bool) -> Op
     writer.line("}");
     writer.line("gg_copies_end_group();");
     writer.line("#pragma unroll");
-    writer.line(format!("for (int k = 0; k < {DEPTH}; k++) {{"));
-    for (vector, shared, thread) in [("x", "as", "ty"), ("y", "bs", "tx")] {
-        writer
-            .line(format!("const GgFour {vector}4 = *(const GgFour *)&{shared}[now * {DEPTH} + k][{thread} * {OWN}];"));
-        writer.line(format!("const float {vector}[{OWN}] = {{{0}.a, {0}.b, {0}.c, {0}.d}};", format!("{vector}4")));
+    writer.line(format!("for (int kk = 0; kk < {DEPTH}; kk += {OWN}) {{"));
+    factors[0].loaded(&mut writer, "x", "ty");
+    factors[1].loaded(&mut writer, "y", "tx");
+    for name in ["k", "u", "v"] {
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int {name} = 0; {name} < {OWN}; {name}++)"));
     }
-    writer.line("#pragma unroll");
-    writer.line(format!("for (int u = 0; u < {OWN}; u++)"));
-    writer.line("#pragma unroll");
-    writer.line(format!("for (int v = 0; v < {OWN}; v++) sum[u][v] = fma(x[u], y[v], sum[u][v]);"));
+    writer.line("sum[u][v] = fma(x[u][k], y[v][k], sum[u][v]);");
     writer.line("}");
     writer.line("}");
     // The tile goes through shared memory, also without other parts: neighbouring threads then store neighbouring elements.
     writer.line("gg_copies_wait<0>();");
     writer.line("__syncthreads();");
-    writer.line("#pragma unroll");
-    writer.line(format!("for (int u = 0; u < {OWN}; u++) {{"));
-    writer.line("const GgFour four = {sum[u][0], sum[u][1], sum[u][2], sum[u][3]};");
-    writer.line(format!("*(GgFour *)&staged[(ty * {OWN} + u) * {result_line} + tx * {OWN}] = four;"));
-    writer.line("}");
+    for name in ["u", "v"] {
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int {name} = 0; {name} < {OWN}; {name}++)"));
+    }
+    let [row, column] = [factors[0].own("ty", "u"), factors[1].own("tx", "v")];
+    writer.line(format!("staged[{row} * {result_line} + {column}] = sum[u][v];"));
     writer.line(if parts > 1 { "gg_cluster_barrier();" } else { "__syncthreads();" });
     let (own, step) = match parts {
         1 => ("threadIdx.x".to_owned(), threads),

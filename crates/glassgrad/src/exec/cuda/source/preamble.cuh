@@ -37,14 +37,18 @@ GG_INLINE void gg_cluster_barrier() {
 #endif
 }
 
-// Copies an element of global memory to shared memory, or sets it to zero; complete after the wait for its group.
-GG_INLINE void gg_copy_async(float *to, const float *from, const float *anywhere, bool inside) {
+// Copies elements of global memory to shared memory, one or four at aligned addresses, or sets them to zero; complete after the
+// wait for their group.
+template <int count> GG_INLINE void gg_copy_async(float *to, const float *from, const float *anywhere, bool inside) {
 #if __CUDA_ARCH__ >= 800
     const u32 address = (u32)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(inside ? from : anywhere), "r"(inside ? 4 : 0)
-                 : "memory");
+    const float *source = inside ? from : anywhere;
+    if (count == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(inside ? 16 : 0) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(inside ? 4 : 0) : "memory");
 #else
-    *to = inside ? *from : 0.0f;
+    for (int k = 0; k < count; k++) to[k] = inside ? from[k] : 0.0f;
 #endif
 }
 
@@ -61,7 +65,9 @@ template <int groups> GG_INLINE void gg_copies_wait() {
 #endif
 }
 #else
-GG_INLINE void gg_copy_async(float *to, const float *from, const float *, bool inside) { *to = inside ? *from : 0.0f; }
+template <int count> GG_INLINE void gg_copy_async(float *to, const float *from, const float *, bool inside) {
+    for (int k = 0; k < count; k++) to[k] = inside ? from[k] : 0.0f;
+}
 GG_INLINE void gg_copies_end_group() {}
 template <int groups> GG_INLINE void gg_copies_wait() {}
 #endif
