@@ -25,19 +25,8 @@ const MOST_PARTS: usize = 8;
 /// The least terms of a block of a cluster.
 const LEAST_TERMS: usize = 3 * DEPTH;
 
-/// The multiprocessors of a large GPU.
-const MULTIPROCESSORS: usize = 132;
-
-/// The sides of tiles, with the instructions that a warp issues for each stage: the smaller the tile, the more copies for each
-/// multiplication.
-const SIDES: [([usize; 2], usize); 3] = [([64, 64], 370), ([64, 32], 410), ([32, 32], 450)];
-
-/// The least cycles of a stage.
-const LATENCY: usize = 450;
-
-/// The cycles in which the blocks of a cluster exchange their sums: in all, and for each block.
-const EXCHANGE: usize = 1500;
-const EXCHANGE_OF_PART: usize = 100;
+/// With this many blocks each multiprocessor of a large GPU has two.
+const BLOCKS: usize = 264;
 
 /// Products of fewer multiplications are left to simpler kernels, unless there are many terms.
 const LEAST_MULTIPLICATIONS: usize = 1 << 20;
@@ -69,17 +58,15 @@ fn tiling(product: &Contraction, clusters: bool) -> Option<Tiling> {
         return None;
     }
     let most_parts = if clusters { (terms / LEAST_TERMS).clamp(1, MOST_PARTS) } else { 1 };
-    let candidates =
-        SIDES.into_iter().flat_map(|(sides, issued)| (1..=most_parts).map(move |parts| (sides, issued, parts)));
-    let cycles = |([height, width], issued, parts): &([usize; 2], usize, usize)| {
-        let blocks = m.div_ceil(*height) * n.div_ceil(*width) * batches * parts;
-        let stages = terms.div_ceil(*parts).div_ceil(DEPTH);
-        // Four warps issue at a time.
-        let warps = height * width / (OWN * OWN * 32);
-        let stage = (blocks.div_ceil(MULTIPROCESSORS) * warps * issued / 4).max(LATENCY);
-        stages * stage + if *parts > 1 { EXCHANGE + EXCHANGE_OF_PART * parts } else { 0 }
+    let tiles = |[height, width]: [usize; 2]| m.div_ceil(height) * n.div_ceil(width) * batches;
+    // Small tiles and many blocks hide latencies better than large tiles save instructions.
+    let sides = match (m, n) {
+        (..=32, _) | (_, ..=16) => [32, 32],
+        _ if tiles([64, 64]) >= 2 * BLOCKS => [64, 64],
+        _ if tiles([64, 32]) * most_parts >= BLOCKS / 2 => [64, 32],
+        _ => [32, 32],
     };
-    let (sides, _, parts) = candidates.min_by_key(cycles)?;
+    let parts = (BLOCKS / tiles(sides)).clamp(1, most_parts);
     // Sums of many terms by few blocks are left to a library, or to parts in global memory.
     let is_slow = terms > parts * MOST_TERMS;
     (!is_slow).then_some(Tiling { sides, parts })
