@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::device::Address;
 use super::plan::{Action, Actions};
 use crate::opt::memory::aligned;
-use crate::opt::program::{Memory, Program, Step, bytes_of};
+use crate::opt::program::{Loop, Memory, Program, Step, bytes_of};
 
 /// Memory that a unit touches.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,10 +40,12 @@ impl Touched {
     }
 }
 
-/// Consecutive steps that are started together.
+/// Consecutive steps that are started together, or some actions of one step.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) steps: Range<usize>,
+    /// The actions of the step, if these are not all.
+    pub(super) actions: Option<Range<usize>>,
     /// What it touches, and whether it writes it.
     touched: Vec<(Touched, bool)>,
 }
@@ -76,10 +78,42 @@ pub(super) fn units(program: &Program, actions: &Actions) -> Vec<Unit> {
                 unit.steps.end = number + 1;
                 unit.touched.extend(touched);
             }
-            None => units.push(Unit { steps: number..number + 1, touched }),
+            None => match parts_of(actions, number, step) {
+                Some(parts) => units.extend(parts.map(|(own, part)| Unit {
+                    steps: number..number + 1,
+                    actions: Some(own),
+                    touched: touched_by(program, actions, number, &Step::Loop(part)),
+                })),
+                None => units.push(Unit { steps: number..number + 1, actions: None, touched }),
+            },
         }
     }
     units
+}
+
+/// The two parts of a loop that both reduces and stores elements, with their actions: others go on with the elements while it
+/// reduces.
+fn parts_of(actions: &Actions, number: usize, step: &Step) -> Option<[(Range<usize>, Loop); 2]> {
+    let Step::Loop(fused) = step else { return None };
+    let own = &actions.steps[number];
+    let part = |reduces: bool| {
+        let mut part = fused.clone();
+        part.stores.retain(|store| store.reduction.is_some() == reduces);
+        part
+    };
+    let (elements, mut reductions) = (part(false), part(true));
+    let is_plain = own.len() > 1 && own.iter().all(|action| matches!(action, Action::Launch { .. }));
+    if !is_plain || elements.stores.is_empty() || reductions.stores.is_empty() {
+        return None;
+    }
+    Some(match fused.by_row.contains(&true) {
+        true => {
+            // Rows come first, and leave what is reduced in scratch memory.
+            reductions.loads.clear();
+            [(0..1, elements), (1..own.len(), reductions)]
+        }
+        false => [(0..own.len() - 1, reductions), (own.len() - 1..own.len(), elements)],
+    })
 }
 
 pub(super) fn touched_by(program: &Program, actions: &Actions, number: usize, step: &Step) -> Vec<(Touched, bool)> {

@@ -111,7 +111,8 @@ impl Machine<'_> {
             own.waits.iter().try_for_each(|earlier| self.device.wait_for(&marks[*earlier]))?;
             for step in unit.steps.clone() {
                 let frame = self.frame(actions, (inputs, results, arena), step, self.scratch);
-                self.step(program, actions, &frame, step).map_err(|error| error.to_string())?;
+                let own = unit.actions.clone().unwrap_or(0..actions.steps[step].len());
+                self.step(program, &actions.steps[step][own], &frame, step).map_err(|error| error.to_string())?;
             }
             marks.push(self.device.mark()?);
             Ok(())
@@ -135,10 +136,10 @@ impl Machine<'_> {
         Frame { inputs, results, arena, first_constant, scratch, tile: tile + own as Address }
     }
 
-    /// Starts the actions of a step; returns the times of what is inside of it.
-    fn step(&self, program: &Program, actions: &Actions, frame: &Frame<'_>, step: usize) -> Result<Vec<Times>, Error> {
+    /// Starts actions of a step; returns the times of what is inside of it.
+    fn step(&self, program: &Program, actions: &[Action], frame: &Frame<'_>, step: usize) -> Result<Vec<Times>, Error> {
         let mut inside = Vec::new();
-        for action in &actions.steps[step] {
+        for action in actions {
             self.act(program, frame, &program.steps[step], action, &mut inside)?;
         }
         Ok(inside)
@@ -155,7 +156,7 @@ impl Machine<'_> {
         let mut times = Times::new();
         for step in 0..program.steps.len() {
             let started = Instant::now();
-            let inside = self.step(program, actions, &self.frame(actions, memory, step, tile), step)?;
+            let inside = self.step(program, &actions.steps[step], &self.frame(actions, memory, step, tile), step)?;
             if self.is_timed {
                 self.device.synchronise().map_err(failed)?;
                 times.push(Timed { seconds: started.elapsed().as_secs_f64(), inside });
