@@ -4,6 +4,7 @@
 //! (`gpu`), or the host itself (`emulation`), which compiles the same text behind a shim: so all that is above the driver is
 //! tested on machines without a GPU.
 
+mod bytes;
 mod chain;
 mod device;
 mod emulation;
@@ -22,6 +23,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::bytes::bytes_of_buffer;
 use self::device::{Address, Allocation, Device, Loaded, Recording};
 use self::plan::{Actions, Planner};
 use self::run::{Machine, REPORT};
@@ -132,7 +134,7 @@ fn resident(device: &Arc<dyn Device>, array: &Array) -> Result<(Arc<Allocation>,
         Some(memory) => Ok((Arc::clone(&memory.allocation), memory.range)),
         None => {
             let buffer = array.download().map_err(failed)?;
-            let allocation = Arc::new(Allocation::of(device, &buffer.to_bytes()).map_err(failed)?);
+            let allocation = Arc::new(Allocation::of(device, &bytes_of_buffer(buffer)).map_err(failed)?);
             let (dtype, length, range) = (array.dtype(), buffer.len(), range_of(buffer));
             array.remember(Box::new(CudaMemory { dtype, length, allocation: Arc::clone(&allocation), range }));
             Ok((allocation, range))
@@ -168,7 +170,7 @@ impl Executor for Cuda {
         if own.is_some_and(|memory| memory.allocation.is_on(&self.device)) {
             return Ok(array.clone());
         }
-        let bytes = array.download().map_err(failed)?.to_bytes();
+        let bytes = bytes_of_buffer(array.download().map_err(failed)?);
         let allocation = Arc::new(Allocation::of(&self.device, &bytes).map_err(failed)?);
         Ok(on_device(&(array.shape().clone(), array.dtype()), allocation))
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
+use super::bytes::bytes_of_buffer;
 use super::device::{Address, Device, Loaded};
 use super::lanes;
 use super::plan::{Action, Actions, Argument, Chained};
@@ -222,7 +223,7 @@ impl Machine<'_> {
             CallKind::Host(custom) => host::call(custom, &inputs, (shape, access.dtype), origin)?,
             _ => perform_call(call, &inputs, origin)?,
         };
-        self.device.write(self.at(frame, access), &made.buffer().to_bytes()).map_err(failed)
+        self.device.write(self.at(frame, access), &bytes_of_buffer(made.buffer())).map_err(failed)
     }
 
     fn copy_all(&self, kinds: &[Signature], from: &[Address], to: &[Address]) -> Result<(), Error> {
