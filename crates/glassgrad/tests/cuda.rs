@@ -269,11 +269,27 @@ on_devices! {
     data_movement_and_random_numbers,
     loops_and_their_reverse_sweeps,
     loops_over_independent_batch_entries,
+    explanations_name_what_runs_each_step,
     windows_and_their_transposes,
     errors_are_those_of_the_cpu,
     an_update_that_fails_keeps_its_state,
     a_training_run_gives_the_losses_of_the_cpu,
     storage_types_are_converted_by_loads_and_stores,
+}
+
+fn explanations_name_what_runs_each_step(device: &Device) {
+    let placements = |make: fn() -> Tensor| {
+        let explanation = device.context.run(|| make().explain().expect("a program"));
+        assert!(explanation.steps.iter().all(|step| step.measured > 0.0));
+        explanation.steps.iter().map(|step| step.placement.clone()).collect::<Vec<String>>().join("; ")
+    };
+    assert_eq!(placements(|| wave(&[300]).tanh()), "kernel");
+    assert_eq!(placements(|| ramp(&[10_000]).argsort(0)), "host, with copies");
+    assert!(placements(|| ramp(&[200, 200]).matmul(&ramp(&[200, 200]))).contains("cuBLASLt"));
+    let state = || Tensor::zeros([6, 5]).cast(DType::F32);
+    let run = || scan(|state: &Tensor, x: &Tensor| ((state + x).tanh(), ()), &state(), &wave(&[9, 6, 5])).0;
+    let explanation = device.context.run(|| run().explain().expect("a program"));
+    assert!(explanation.to_string().contains("[one kernel of 6 blocks]"), "{explanation}");
 }
 
 /// Factors of eleven significant bits: further from the CPU than full precision is, and not by more than their rounding.

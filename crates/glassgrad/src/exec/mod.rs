@@ -122,6 +122,11 @@ pub(crate) trait Executable: Send + Sync {
     /// The bytes that a launch allocates besides its inputs.
     fn footprint(&self) -> usize;
 
+    /// What runs a step of the program, in a few words, where that is more than one thing can be: kernels, a library, the host.
+    fn placement(&self, _step: usize) -> Option<String> {
+        None
+    }
+
     /// Runs the program. Pushes an array for each result that is [`Output::New`], and `None` for the others. Inputs and
     /// outputs that do not fit the program are refused.
     fn launch(

@@ -41,7 +41,7 @@ pub struct Capabilities {
     pub products: &'static [DType],
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
-    /// Which calls it runs itself; others run on the host, which [`explain`](crate::explain) reports.
+    /// Which kinds of call it runs itself; others run on the host. [`explain`](crate::explain) names what runs each step.
     pub native: fn(&CallKind) -> bool,
 }
 

@@ -74,6 +74,16 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         unreachable!("a wait for {mark:?} on a device with one lane")
     }
 
+    /// A point in time of the device, if it has a clock of its own.
+    fn time(&self) -> Result<Option<Mark>, String> {
+        Ok(None)
+    }
+
+    /// The seconds between two points in time, which are then forgotten; waits for the second.
+    fn seconds_between(&self, begin: Mark, end: Mark) -> Result<f64, String> {
+        unreachable!("the time from {begin:?} to {end:?} on a device without a clock")
+    }
+
     /// The groups of threads in a block that can stand in for the blocks of small kernels.
     fn groups(&self) -> u32 {
         1

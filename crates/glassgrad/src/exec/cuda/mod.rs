@@ -349,6 +349,10 @@ impl Executable for Prepared {
         &self.program
     }
 
+    fn placement(&self, step: usize) -> Option<String> {
+        Some(self.actions.described(step))
+    }
+
     fn footprint(&self) -> usize {
         self.program.memory() + self.scratch + self.unread
     }

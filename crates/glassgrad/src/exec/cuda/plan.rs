@@ -128,6 +128,34 @@ impl Actions {
 }
 
 impl Actions {
+    /// What runs a step, in a few words.
+    pub(super) fn described(&self, step: usize) -> String {
+        let words = |action: &Action| match action {
+            Action::Launch { .. } => "kernel".to_owned(),
+            Action::Chain(_) => "kernel of several steps".to_owned(),
+            Action::Joined => "in a kernel of several steps".to_owned(),
+            Action::Multiply { product, .. } if product.is_triangle => "cuBLAS".to_owned(),
+            Action::Multiply { .. } => "cuBLASLt".to_owned(),
+            Action::Clear { .. } => "memset".to_owned(),
+            Action::Host => "host, with copies".to_owned(),
+            Action::Scan { looped: Some(Chained { blocks: 1, .. }), .. } => "one kernel of one block".to_owned(),
+            Action::Scan { looped: Some(Chained { blocks, .. }), .. } => format!("one kernel of {blocks} blocks"),
+            Action::Scan { looped: None, .. } | Action::ReverseScan { .. } => "launches for each iteration".to_owned(),
+        };
+        let mut all: Vec<(String, usize)> = Vec::new();
+        for own in self.steps[step].iter().map(words) {
+            match all.last_mut().filter(|(last, _)| *last == own) {
+                Some((_, count)) => *count += 1,
+                None => all.push((own, 1)),
+            }
+        }
+        let counted = |(words, count): &(String, usize)| match (words.as_str(), count) {
+            ("kernel", 2..) => format!("{count} kernels"),
+            _ => words.clone(),
+        };
+        all.iter().map(counted).collect::<Vec<_>>().join(", ")
+    }
+
     /// Calls a function with the number of every kernel that is launched.
     pub(super) fn each_kernel(&mut self, visit: &mut dyn FnMut(&mut usize)) {
         for action in self.steps.iter_mut().flatten() {

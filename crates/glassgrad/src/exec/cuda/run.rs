@@ -157,10 +157,19 @@ impl Machine<'_> {
         let mut times = Times::new();
         for step in 0..program.steps.len() {
             let started = Instant::now();
+            let begin = if self.is_timed { self.device.time().map_err(failed)? } else { None };
             let inside = self.step(program, &actions.steps[step], &self.frame(actions, memory, step, tile), step)?;
             if self.is_timed {
-                self.device.synchronise().map_err(failed)?;
-                times.push(Timed { seconds: started.elapsed().as_secs_f64(), inside });
+                let end = self.device.time().map_err(failed)?;
+                let seconds = match (begin, end) {
+                    // By events, without the time of launches and waits.
+                    (Some(begin), Some(end)) => self.device.seconds_between(begin, end).map_err(failed)?,
+                    _ => {
+                        self.device.synchronise().map_err(failed)?;
+                        started.elapsed().as_secs_f64()
+                    }
+                };
+                times.push(Timed { seconds, inside });
             }
         }
         Ok(times)

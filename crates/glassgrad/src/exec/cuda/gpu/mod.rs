@@ -371,6 +371,26 @@ impl Device for OpenGpu {
             .map_err(|error| error.to_string())
     }
 
+    fn time(&self) -> Result<Option<Mark>, String> {
+        self.enter()?;
+        let text = |error: driver::DriverError| error.to_string();
+        let event = driver::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(text)?;
+        // SAFETY: the event was just created; the stream lives as long as the process.
+        unsafe { driver::event::record(event, self.stream()) }.map_err(text)?;
+        Ok(Some(Mark(event as u64)))
+    }
+
+    fn seconds_between(&self, begin: Mark, end: Mark) -> Result<f64, String> {
+        self.finish()?;
+        let [begin, end] = [begin, end].map(|mark| mark.0 as sys::CUevent);
+        // SAFETY: both events were created by `time`, are complete, and nothing else holds them.
+        unsafe {
+            let milliseconds = driver::event::elapsed(begin, end);
+            let _ = (driver::event::destroy(begin), driver::event::destroy(end));
+            milliseconds.map(|milliseconds| f64::from(milliseconds) * 1e-3).map_err(|error| error.to_string())
+        }
+    }
+
     fn groups(&self) -> u32 {
         GROUPS
     }
