@@ -1,7 +1,7 @@
 //! The CUDA executor beside the CPU: its kernels compiled for the host by the C++ compiler, and, with `--ignored`, on a GPU.
 
 use glassgrad::dtype::DType;
-use glassgrad::exec::Target;
+use glassgrad::exec::{MatmulPrecision, Target};
 use glassgrad::operations::Convolution;
 use glassgrad::rng::Key;
 use glassgrad::runtime::Context;
@@ -68,6 +68,33 @@ fn contractions(device: &Device) {
     assert_same(device, 1e-12, || grad(|x: &Tensor| ramp(&[20, 30]).matmul(x).tanh().sum())(&ramp(&[30, 17])));
 }
 
+/// Numbers of 32 bits between -1 and 1.
+fn wave(shape: &[usize]) -> Tensor {
+    (ramp(shape) * 3.0).sin().cast(DType::F32).detach().expect("numbers")
+}
+
+fn products_with_epilogues(device: &Device) {
+    // In order: few terms, one part; many, a cluster; the same by vectors; more than clusters split, parts in global memory; a
+    // small result; a tiny one.
+    for [rows, terms, columns] in
+        [[130, 33, 270], [70, 301, 65], [64, 400, 128], [9, 17_001, 5], [64, 393, 10], [5, 7, 3]]
+    {
+        let roundings = 1e-6 * (terms as f64).sqrt();
+        let layer = || wave(&[rows, terms]).matmul(&wave(&[terms, columns])) * 0.1;
+        assert_same(device, roundings, layer);
+        assert_same(device, roundings, || (layer() + wave(&[columns])).relu());
+        assert_same(device, roundings, || (layer() + wave(&[rows, 1])).tanh() * wave(&[rows, columns]));
+        assert_same(device, roundings, || {
+            wave(&[terms, rows]).transpose().matmul(&wave(&[columns, terms]).transpose())
+        });
+        // The update of weights behind their gradient, into a transposed result too.
+        assert_same(device, roundings, || {
+            let weights = wave(&[columns, rows]);
+            &weights * 0.9 - wave(&[rows, terms]).matmul(&wave(&[terms, columns])).transpose() * 0.01
+        });
+    }
+}
+
 fn data_movement_and_random_numbers(device: &Device) {
     let indices = || Tensor::from([2_i64, 0, -1, 2]);
     assert_same(device, 0.0, || ramp(&[5, 3]).take(&indices(), 0));
@@ -83,6 +110,31 @@ fn loops_and_their_reverse_sweeps(device: &Device) {
     let run = |x: &Tensor| scan(|state: &Tensor, x: &Tensor| ((state * x).sin(), state + x), &ramp(&[4]), x);
     assert_same(device, 1e-13, || run(&ramp(&[9, 4])).1);
     assert_same(device, 1e-13, || grad(|x: &Tensor| run(x).0.sum())(&ramp(&[9, 4])));
+}
+
+/// A recurrent network: its state weights are used in every iteration, and each entry of the batch advances alone.
+fn loops_over_independent_batch_entries(device: &Device) {
+    let run = |x: &Tensor, weights: &Tensor| {
+        let state = (Tensor::zeros([6, 5]).cast(x.dtype()), Tensor::zeros([6, 5]).cast(x.dtype()));
+        let advance = |(output, cell): &(Tensor, Tensor), x: &Tensor| {
+            let gates = output.matmul(weights) + x;
+            let parts = gates.split(&[5; 4], 1);
+            let gate = |k: usize| parts[k].sigmoid();
+            let cell = gate(0) * cell + gate(1) * gate(3).tanh();
+            let output = gate(2) * cell.tanh();
+            ((output.clone(), cell), output)
+        };
+        let ((last, _), outputs) = scan(advance, &state, x);
+        last.sum() + (outputs * 0.5).square().sum()
+    };
+    for (dtype, tolerance) in [(DType::F64, 1e-13), (DType::F32, 1e-5)] {
+        for length in [7, 8] {
+            let (x, weights) = (|| wave(&[length, 6, 20]).cast(dtype), || (wave(&[5, 20]) * 0.5).cast(dtype));
+            assert_same(device, tolerance, || run(&x(), &weights()));
+            assert_same(device, tolerance, || grad(|x: &Tensor| run(x, &weights()))(&x()));
+            assert_same(device, tolerance, || grad(|weights: &Tensor| run(&x(), weights))(&weights()));
+        }
+    }
 }
 
 fn windows_and_their_transposes(device: &Device) {
@@ -213,13 +265,59 @@ on_devices! {
     loops_reductions_and_rows,
     rows_along_an_outer_axis,
     contractions,
+    products_with_epilogues,
     data_movement_and_random_numbers,
     loops_and_their_reverse_sweeps,
+    loops_over_independent_batch_entries,
+    explanations_name_what_runs_each_step,
     windows_and_their_transposes,
     errors_are_those_of_the_cpu,
     an_update_that_fails_keeps_its_state,
     a_training_run_gives_the_losses_of_the_cpu,
     storage_types_are_converted_by_loads_and_stores,
+}
+
+fn explanations_name_what_runs_each_step(device: &Device) {
+    let placements = |make: fn() -> Tensor| {
+        let explanation = device.context.run(|| make().explain().expect("a program"));
+        assert!(explanation.steps.iter().all(|step| step.measured > 0.0));
+        explanation.steps.iter().map(|step| step.placement.clone()).collect::<Vec<String>>().join("; ")
+    };
+    assert_eq!(placements(|| wave(&[300]).tanh()), "kernel");
+    assert_eq!(placements(|| ramp(&[10_000]).argsort(0)), "host, with copies");
+    // The emulation has no clock, and its library multiplies element by element.
+    let product: fn() -> Tensor = match device.slack > 1.0 {
+        true => || ramp(&[200, 200]).matmul(&ramp(&[200, 200])),
+        false => || ramp(&[20, 20]).matmul(&ramp(&[20, 20])),
+    };
+    assert!(placements(product).contains("cuBLASLt"));
+    let state = || Tensor::zeros([6, 5]).cast(DType::F32);
+    let run = || scan(|state: &Tensor, x: &Tensor| ((state + x).tanh(), ()), &state(), &wave(&[9, 6, 5])).0;
+    let explanation = device.context.run(|| run().explain().expect("a program"));
+    assert!(explanation.to_string().contains("[one kernel of 6 blocks]"), "{explanation}");
+}
+
+/// Factors of eleven significant bits: further from the CPU than full precision is, and not by more than their rounding.
+fn tf32_rounds_factors_alone(target: Target, [rows, terms, columns]: [usize; 3]) {
+    let product = || wave(&[rows, terms]).matmul(&wave(&[terms, columns]));
+    let expected = numbers(&product());
+    let distance = |precision: MatmulPrecision| {
+        let found = Context::open_with(target, precision).expect("a device").run(|| numbers(&product()));
+        expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+    };
+    let [full, reduced] = [MatmulPrecision::Full, MatmulPrecision::Tf32].map(distance);
+    assert!(full < 1e-4 && reduced > 4.0 * full && reduced < terms as f64 * 2.0_f64.powi(-10), "{full} {reduced}");
+}
+
+#[test]
+fn tf32_rounds_factors_alone_in_the_emulation() {
+    tf32_rounds_factors_alone(Target::EmulatedCuda, [30, 40, 20]);
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn tf32_rounds_factors_alone_on_a_gpu() {
+    tf32_rounds_factors_alone(Target::Cuda(0), [300, 400, 200]);
 }
 
 #[test]
@@ -243,7 +341,11 @@ fn two_runs_on_a_gpu_give_the_same_bits() {
 #[test]
 #[ignore = "needs a GPU"]
 fn memory_that_a_gpu_does_not_have_is_an_error() {
-    let error = gpu().context.run(|| (Tensor::ones([1 << 18, 1 << 18]) + 1.0).sin().eval().unwrap_err().to_string());
+    // Two results of 128 GiB each.
+    let error = gpu().context.run(|| {
+        let x = Tensor::ones([1 << 17, 1 << 17]) + 1.0;
+        Tensor::eval_all(&[&x.sin(), &x.cos()]).unwrap_err().to_string()
+    });
     assert!(error.contains("out of memory") && error.contains("tests/cuda.rs"), "{error}");
     println!("{error}");
 }

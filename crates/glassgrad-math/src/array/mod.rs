@@ -159,14 +159,20 @@ impl Buffer {
     /// The elements as bytes, in the order of the host.
     #[doc(hidden)]
     pub fn to_bytes(&self) -> Vec<u8> {
+        /// Chunks of known length, which the compiler copies by vectors.
+        fn bytes<const N: usize, T: Copy>(elements: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+            let mut bytes = vec![0; elements.len() * N];
+            bytes.as_chunks_mut().0.iter_mut().zip(elements).for_each(|(word, element)| *word = of(*element));
+            bytes
+        }
         match self {
-            Buffer::F32(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::F64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::I64(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::Bool(elements) => elements.iter().map(|x| u8::from(*x)).collect(),
-            Buffer::F16(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::BF16(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
-            Buffer::I32(elements) => elements.iter().flat_map(|x| x.to_ne_bytes()).collect(),
+            Buffer::F32(elements) => bytes(elements, f32::to_ne_bytes),
+            Buffer::F64(elements) => bytes(elements, f64::to_ne_bytes),
+            Buffer::I64(elements) => bytes(elements, i64::to_ne_bytes),
+            Buffer::Bool(elements) => bytes(elements, |x| [u8::from(x)]),
+            Buffer::F16(elements) => bytes(elements, f16::to_ne_bytes),
+            Buffer::BF16(elements) => bytes(elements, bf16::to_ne_bytes),
+            Buffer::I32(elements) => bytes(elements, i32::to_ne_bytes),
             Buffer::U8(elements) => elements.clone(),
         }
     }

@@ -49,6 +49,17 @@ pub enum Target {
     EmulatedCuda,
 }
 
+/// How products of matrices of 32-bit numbers are computed. Sums are of 32 bits in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MatmulPrecision {
+    /// Factors with all of their 24 significant bits.
+    #[default]
+    Full,
+    /// Factors rounded to 11 significant bits, on the tensor cores of a GPU (TF32): several times faster, with relative errors of
+    /// about 5e-4 for each term. Products that kernels of our own run, small ones, stay in full precision.
+    Tf32,
+}
+
 impl Target {
     /// What programs for it may contain.
     pub fn capabilities(self) -> &'static Capabilities {
@@ -73,14 +84,19 @@ impl Target {
     }
 
     /// A new executor; an error if the device cannot be used.
-    pub(crate) fn executor(self) -> Result<Arc<dyn Executor>, Error> {
+    pub(crate) fn executor(self, precision: MatmulPrecision) -> Result<Arc<dyn Executor>, Error> {
+        let has_full_alone = matches!(self, Target::Cpu | Target::Reference);
+        if has_full_alone && precision != MatmulPrecision::Full {
+            return Err(Error::new("open", format!("{self:?} multiplies 32-bit numbers in full precision alone"))
+                .help("choose MatmulPrecision::Full, or a GPU"));
+        }
         Ok(match self {
             Target::Cpu => Arc::new(cpu::Cpu::default()),
             Target::Reference => Arc::new(reference::Reference),
             #[cfg(feature = "cuda")]
-            Target::Cuda(number) => Arc::new(cuda::Cuda::gpu(number)?),
+            Target::Cuda(number) => Arc::new(cuda::Cuda::gpu(number, precision)?),
             #[cfg(feature = "cuda")]
-            Target::EmulatedCuda => Arc::new(cuda::Cuda::emulated()?),
+            Target::EmulatedCuda => Arc::new(cuda::Cuda::emulated(precision)?),
         })
     }
 }
@@ -107,6 +123,11 @@ pub(crate) trait Executable: Send + Sync {
 
     /// The bytes that a launch allocates besides its inputs.
     fn footprint(&self) -> usize;
+
+    /// What runs a step of the program, in a few words, where that is more than one thing can be: kernels, a library, the host.
+    fn placement(&self, _step: usize) -> Option<String> {
+        None
+    }
 
     /// Runs the program. Pushes an array for each result that is [`Output::New`], and `None` for the others. Inputs and
     /// outputs that do not fit the program are refused.

@@ -133,7 +133,10 @@ impl Explanation {
         let times = plan.profile(&mut inputs, &extract.origins, PATIENCE)?;
         let program = plan.program();
         let limits = Limits::measured();
-        let steps = explained(program, &times, limits, &extract.origins, &[]);
+        let mut steps = explained(program, &times, limits, &extract.origins, &[]);
+        for (number, step) in steps.iter_mut().enumerate() {
+            step.placement = plan.placement(number).unwrap_or_default();
+        }
         let arena = Arena::of(program, &steps);
         Ok(Explanation { passes, steps, arena, limits: limits.clone() })
     }
@@ -230,7 +233,7 @@ fn rows(step: &ExplainedStep, number: &str, indent: usize, times: f64, total: f6
     let share = if total > 0.0 { 100.0 * times * step.measured / total } else { 0.0 };
     rows.push([
         number.to_owned(),
-        format!("{}{}", " ".repeat(indent), shortened(&step.what, 52)),
+        format!("{}{}{}", " ".repeat(indent), shortened(&step.what, 52), placed(step)),
         metric(step.flops as u128, "FLOP"),
         metric(step.bytes as u128, "B"),
         seconds(step.predicted),
@@ -246,6 +249,11 @@ fn rows(step: &ExplainedStep, number: &str, indent: usize, times: f64, total: f6
             self::rows(step, &format!("{number}.{place}"), indent + 4, times * inside.runs as f64, total, rows);
         }
     }
+}
+
+/// What runs a step, behind what it does.
+fn placed(step: &ExplainedStep) -> String {
+    if step.placement.is_empty() { String::new() } else { format!(" [{}]", step.placement) }
 }
 
 /// The user's lines of a step: the first few.

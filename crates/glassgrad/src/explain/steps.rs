@@ -67,6 +67,8 @@ pub struct ExplainedStep {
     pub measured: f64,
     /// Elements times registers of a loop, or operations of a product: what is too little for several threads.
     pub work: f64,
+    /// What runs it: kernels, a library, the host. Empty on a CPU, and for steps inside of others.
+    pub placement: String,
     /// The programs that it runs, if it is a loop over time.
     pub inside: Vec<Inside>,
 }
@@ -133,6 +135,7 @@ pub(super) fn explained(
             predicted: limits.predicted(step),
             measured: timed.seconds,
             work: work(step),
+            placement: String::new(),
             inside,
         }
     });
@@ -268,6 +271,7 @@ impl ExplainedStep {
         json!({
             "kind": format!("{:?}", self.kind).to_lowercase(),
             "what": self.what,
+            "placement": self.placement,
             "origins": self.origins.iter().map(origin).collect::<Vec<_>>(),
             "flops": self.flops,
             "bytes": self.bytes,

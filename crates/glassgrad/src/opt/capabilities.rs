@@ -41,7 +41,7 @@ pub struct Capabilities {
     pub products: &'static [DType],
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
-    /// Which calls it runs itself; others run on the host, which [`explain`](crate::explain) reports.
+    /// Which kinds of call it runs itself; others run on the host. [`explain`](crate::explain) names what runs each step.
     pub native: fn(&CallKind) -> bool,
 }
 
@@ -52,4 +52,9 @@ pub struct EpilogueLimits {
     pub bytes: usize,
     /// The least multiplications.
     pub multiplications: usize,
+    /// Whether contractions with more terms than lines of the result can have one. A target that packs a factor again for
+    /// each tile loses by it.
+    pub deep: bool,
+    /// Whether a reduction of what a loop stores becomes a loop of its own, so that the rest of the loop can be an epilogue.
+    pub separate_reductions: bool,
 }

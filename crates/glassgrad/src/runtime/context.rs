@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::budget::MemoryBudget;
 use crate::array::Array;
 use crate::error::Error;
-use crate::exec::{Executable, Executor, Input, Output, Results, Target};
+use crate::exec::{Executable, Executor, Input, MatmulPrecision, Output, Results, Target};
 use crate::opt::Capture;
 use crate::opt::graph::Graph;
 use crate::opt::lower::lower;
@@ -113,7 +113,18 @@ impl Context {
     /// assert!(Context::open(Target::Cpu).is_ok());
     /// ```
     pub fn open(target: Target) -> Result<Context, Error> {
-        Ok(Context(Arc::new(Shared { executor: target.executor()?, plans: Mutex::default() })))
+        Context::open_with(target, MatmulPrecision::Full)
+    }
+
+    /// A new context with a precision for products of 32-bit matrices; an error if the target does not have it.
+    ///
+    /// ```
+    /// use glassgrad::{exec::{MatmulPrecision, Target}, runtime::Context};
+    /// let error = Context::open_with(Target::Cpu, MatmulPrecision::Tf32).err().unwrap();
+    /// assert!(error.to_string().contains("full precision"));
+    /// ```
+    pub fn open_with(target: Target, precision: MatmulPrecision) -> Result<Context, Error> {
+        Ok(Context(Arc::new(Shared { executor: target.executor(precision)?, plans: Mutex::default() })))
     }
 
     /// The target of its programs.

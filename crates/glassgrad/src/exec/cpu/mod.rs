@@ -67,7 +67,12 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     row_elements: fused::BLOCK,
     tiles: true,
     unrolled_windows: 25,
-    epilogue: Some(EpilogueLimits { bytes: 1 << 18, multiplications: 1 << 21 }),
+    epilogue: Some(EpilogueLimits {
+        bytes: 1 << 18,
+        multiplications: 1 << 21,
+        deep: false,
+        separate_reductions: false,
+    }),
     accumulation: true,
     symmetric: true,
     products: &[],

@@ -3,13 +3,20 @@
 
 use std::collections::HashMap;
 
+use super::lanes::{self, Touched};
 use super::plan::{Action, Actions, Argument, Chained, Planner};
-use super::source::{Kernel, Link, SharedArena, THREADS};
-use crate::opt::program::{Memory, Program, Step};
+use super::source::{ChainMemory, Kernel, Link, Place, THREADS};
+use super::split::{self, Split};
+use crate::opt::memory::aligned;
+use crate::opt::program::{Call, CallKind, Memory, Program, ScanLoop, Step, bytes_of};
 
 /// The most blocks of one launch in a chain. More of them are faster on several multiprocessors, and a cluster of blocks is not: its
 /// barriers take as long as launches.
 const MOST_BLOCKS: u32 = 8;
+
+/// The least launches of a chain in a recording that consists of more: steps that are independent of each other run side by side
+/// instead.
+const LEAST_LINKS: usize = 5;
 
 /// The most arguments of a kernel.
 const MOST_ARGUMENTS: usize = 64;
@@ -45,6 +52,43 @@ impl Arguments {
     }
 }
 
+/// The steps of a chain since its last barrier, with what they touch.
+#[derive(Default)]
+struct Running(Vec<(usize, Vec<(Touched, bool)>)>);
+
+impl Running {
+    /// Whether a launch of a step needs a barrier before it, which is then made: it conflicts with what runs, or belongs to a step
+    /// of several launches that follow each other.
+    fn waits(&mut self, program: &Program, actions: &Actions, step: usize) -> bool {
+        let code = &program.steps[step];
+        let uses_tile = actions.steps[step].iter().any(|action| match action {
+            Action::Launch { memories, .. } => memories.contains(&Memory::Tile),
+            _ => true,
+        });
+        // Scratch memory of steps inside of loops is not told apart.
+        let touched = match uses_tile && actions.scratch.is_empty() {
+            true => vec![(Touched::Everything, true)],
+            false => lanes::touched_by(program, actions, step, code),
+        };
+        let is_concatenation = matches!(code, Step::Call(Call { kind: CallKind::Concatenate(_), .. }));
+        let conflicts = |(earlier, known): &(usize, Vec<(Touched, bool)>)| {
+            if *earlier == step {
+                return !is_concatenation;
+            }
+            let meet = |(a, a_writes): &(Touched, bool), (b, b_writes): &(Touched, bool)| {
+                (*a_writes || *b_writes) && a.meets(b, program)
+            };
+            known.iter().any(|a| touched.iter().any(|b| meet(a, b)))
+        };
+        let waits = self.0.iter().any(conflicts);
+        if waits {
+            self.0.clear();
+        }
+        self.0.push((step, touched));
+        waits
+    }
+}
+
 struct Chaining<'p, 'd> {
     planner: &'p mut Planner<'d>,
     groups: u32,
@@ -55,7 +99,8 @@ impl Chaining<'_, '_> {
     fn is_small(&self, action: &Action) -> bool {
         match action {
             Action::Launch { kernel, grid, .. } => {
-                grid[0].saturating_mul(grid[1]) <= MOST_BLOCKS && self.planner.module.kernel(*kernel).threads == THREADS
+                let kernel = self.planner.module.kernel(*kernel);
+                grid[0].saturating_mul(grid[1]) <= MOST_BLOCKS && kernel.threads == THREADS && !kernel.is_alone
             }
             Action::Chain(_)
             | Action::Joined
@@ -81,7 +126,7 @@ impl Chaining<'_, '_> {
                 }
                 match (&mut actions.steps[step][place], &program.steps[step]) {
                     (Action::Scan { body, looped, .. }, Step::Scan(scan)) => {
-                        *looped = self.looped(body, scan.body.arena, scan.length);
+                        *looped = self.split(scan).or_else(|| self.looped(&scan.body, body, scan.length));
                         if looped.is_none() {
                             self.join(&scan.body, body, false);
                         }
@@ -92,43 +137,124 @@ impl Chaining<'_, '_> {
                     }
                     _ => {}
                 }
-                self.close(actions, &mut open, is_outermost, arena);
+                self.close(program, actions, &mut open, is_outermost, arena);
             }
         }
-        self.close(actions, &mut open, is_outermost, arena);
+        self.close(program, actions, &mut open, is_outermost, arena);
     }
 
-    /// The arena of a program, if it fits into shared memory.
-    fn shared_arena(&self, arguments: &Arguments, bytes: usize) -> Option<SharedArena> {
-        let offset = |argument: &Argument| match argument {
-            Argument::Memory(Memory::Arena(offset)) => Some(*offset),
-            Argument::Memory(Memory::Input(_) | Memory::Constant(_) | Memory::Result(_) | Memory::Tile)
-            | Argument::Scratch(_)
-            | Argument::Report(_) => None,
+    /// Where arguments lie if the arena of their program, which nothing else reads, is in shared memory, or is not.
+    fn memory(&self, arguments: &Arguments, arena: Option<usize>) -> ChainMemory {
+        let bytes = arena.filter(|bytes| *bytes <= self.shared_memory).unwrap_or(0);
+        let place = |argument: &Argument| match argument {
+            Argument::Memory(Memory::Arena(at)) if bytes > 0 => Place::Arena(*at),
+            Argument::Memory(_) | Argument::Scratch(_) | Argument::Report(_) => Place::Global { apart: 0 },
         };
-        let offsets = arguments.list.iter().map(offset).collect();
-        (bytes > 0 && bytes <= self.shared_memory).then_some(SharedArena { bytes, offsets })
+        ChainMemory { bytes, places: arguments.list.iter().map(place).collect() }
     }
 
     /// A scan loop as one kernel, if its body consists of small launches.
-    fn looped(&mut self, body: &Actions, arena: usize, length: usize) -> Option<Chained> {
+    fn looped(&mut self, program: &Program, body: &Actions, length: usize) -> Option<Chained> {
         let all = || body.steps.iter().flatten();
         if all().next().is_none() || !all().all(|action| self.is_small(action)) {
             return None;
         }
         let mut arguments = Arguments::default();
-        let links: Vec<Link<'_>> = all().map(|action| self.link(action, None, &mut arguments)).collect();
+        let links = self.links(program, body, &mut arguments);
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
-        let arena = self.shared_arena(&arguments, arena);
-        let kernel = Kernel::chain(&links, arguments.list.len(), Some(length), self.groups, arena.as_ref());
-        Some(self.chained(kernel, arguments))
+        let memory = self.memory(&arguments, Some(program.arena));
+        let kernel = Kernel::chain(&links, &memory, Some(length), self.groups);
+        Some(self.chained(kernel, 1, arguments))
     }
 
-    fn chained(&mut self, kernel: Kernel, arguments: Arguments) -> Chained {
+    /// A scan loop as one kernel of several blocks, each of which runs all iterations for a slice of the batch.
+    fn split(&mut self, scan: &ScanLoop) -> Option<Chained> {
+        let split = split::split(scan)?;
+        let actions = self.planner.slice(&split.body).ok()?;
+        let all = || actions.steps.iter().flatten();
+        if all().next().is_none() || !all().all(|action| self.is_in_slice(action)) {
+            return None;
+        }
+        let mut arguments = Arguments::default();
+        let links = self.links(&split.body, &actions, &mut arguments);
+        if arguments.list.len() > MOST_ARGUMENTS {
+            return None;
+        }
+        let memory = self.split_memory(scan, &split, &arguments)?;
+        let kernel = Kernel::chain(&links, &memory, Some(scan.length), self.groups);
+        Some(self.chained(kernel, split.slices as u32, arguments))
+    }
+
+    /// Whether a launch can run in a block of its own slice: scratch memory would be that of all slices.
+    fn is_in_slice(&self, action: &Action) -> bool {
+        match action {
+            Action::Launch { kernel, memories, report: None, .. } => {
+                let kernel = self.planner.module.kernel(*kernel);
+                kernel.threads == THREADS && !kernel.is_alone && !memories.contains(&Memory::Tile)
+            }
+            _ => false,
+        }
+    }
+
+    /// The memory of a loop over slices: its arena and its carries, and loop invariants as long as there is room.
+    fn split_memory(&self, scan: &ScanLoop, split: &Split, arguments: &Arguments) -> Option<ChainMemory> {
+        let ScanLoop { body, carries, sequences, .. } = scan;
+        let mut bytes = aligned(body.arena);
+        let mut reserve = |own: usize| {
+            let at = bytes;
+            bytes += aligned(own);
+            at
+        };
+        let carry = |number: usize| split.apart(Memory::Input(number), body.inputs[number].1.bytes());
+        let buffers: Vec<[usize; 2]> = (0..*carries).map(|number| [0, 1].map(|_| reserve(carry(number)))).collect();
+        let mut places = Vec::with_capacity(arguments.list.len());
+        for argument in &arguments.list {
+            let Argument::Memory(memory) = argument else { return None };
+            places.push(match *memory {
+                Memory::Arena(at) => Place::Arena(at),
+                Memory::Input(number) if number < *carries => {
+                    Place::Carry { buffers: buffers[number], bytes: carry(number), is_next: false }
+                }
+                Memory::Result(number) if number < *carries => {
+                    Place::Carry { buffers: buffers[number], bytes: carry(number), is_next: true }
+                }
+                Memory::Input(number) if number >= carries + sequences => {
+                    let own = bytes_of(&body.inputs[number]);
+                    match bytes + aligned(own) <= self.shared_memory {
+                        true => {
+                            bytes += aligned(own);
+                            Place::Invariant { at: bytes - aligned(own), bytes: own }
+                        }
+                        false => Place::Global { apart: 0 },
+                    }
+                }
+                Memory::Input(number) => Place::Global { apart: split.apart(*memory, body.inputs[number].1.bytes()) },
+                Memory::Result(number) => Place::Global { apart: split.apart(*memory, body.results[number].1.bytes()) },
+                Memory::Constant(_) => Place::Global { apart: 0 },
+                Memory::Tile => return None,
+            });
+        }
+        (bytes <= self.shared_memory).then_some(ChainMemory { bytes, places })
+    }
+
+    fn chained(&mut self, kernel: Kernel, blocks: u32, arguments: Arguments) -> Chained {
         let threads = kernel.threads;
-        Chained { kernel: self.planner.module.number(kernel), threads, arguments: arguments.list }
+        Chained { kernel: self.planner.module.number(kernel), blocks, threads, arguments: arguments.list }
+    }
+
+    /// All launches of the body of a loop as links.
+    fn links(&self, program: &Program, actions: &Actions, arguments: &mut Arguments) -> Vec<Link<'_>> {
+        let mut running = Running::default();
+        let mut links = Vec::new();
+        for (step, own) in actions.steps.iter().enumerate() {
+            for action in own {
+                let waits = running.waits(program, actions, step);
+                links.push(Link { waits, ..self.link(action, None, arguments) });
+            }
+        }
+        links
     }
 
     /// A launch as a link of a chain. Scratch memory is that of its step, if the step has its own.
@@ -145,12 +271,14 @@ impl Chaining<'_, '_> {
             kernel: self.planner.module.kernel(*kernel),
             grid: *grid,
             arguments: own.map(|argument| arguments.number(argument)).collect(),
+            waits: true,
         }
     }
 
     /// Makes one kernel of the launches at some places; `arena` is the size of the arena if these are the whole program.
     fn close(
         &mut self,
+        program: &Program,
         actions: &mut Actions,
         open: &mut Vec<(usize, usize)>,
         is_outermost: bool,
@@ -160,6 +288,7 @@ impl Chaining<'_, '_> {
         let mut rest = &places[..];
         while rest.len() > 1 {
             let mut arguments = Arguments::default();
+            let mut running = Running::default();
             let mut links = Vec::new();
             for (step, place) in rest {
                 let mut with = Arguments { list: arguments.list.clone(), numbers: arguments.numbers.clone() };
@@ -168,14 +297,14 @@ impl Chaining<'_, '_> {
                     break;
                 }
                 arguments = with;
-                links.push(link);
+                links.push(Link { waits: running.waits(program, actions, *step), ..link });
             }
             let count = links.len();
-            if count > 1 {
-                let bytes = arena.filter(|_| count == places.len());
-                let arena = bytes.and_then(|bytes| self.shared_arena(&arguments, bytes));
-                let joined = Kernel::chain(&links, arguments.list.len(), None, self.groups, arena.as_ref());
-                let chained = self.chained(joined, arguments);
+            let least = if is_outermost && arena.is_none() { LEAST_LINKS } else { 2 };
+            if count >= least {
+                let memory = self.memory(&arguments, arena.filter(|_| count == places.len()));
+                let joined = Kernel::chain(&links, &memory, None, self.groups);
+                let chained = self.chained(joined, 1, arguments);
                 for (step, place) in &rest[1..count] {
                     actions.steps[*step][*place] = Action::Joined;
                 }

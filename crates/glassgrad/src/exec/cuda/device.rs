@@ -74,9 +74,29 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         unreachable!("a wait for {mark:?} on a device with one lane")
     }
 
+    /// A point in time of the device, if it has a clock of its own.
+    fn time(&self) -> Result<Option<Mark>, String> {
+        Ok(None)
+    }
+
+    /// The seconds between two points in time, which are then forgotten; waits for the second.
+    fn seconds_between(&self, begin: Mark, end: Mark) -> Result<f64, String> {
+        unreachable!("the time from {begin:?} to {end:?} on a device without a clock")
+    }
+
     /// The groups of threads in a block that can stand in for the blocks of small kernels.
     fn groups(&self) -> u32 {
         1
+    }
+
+    /// Whether it has thread-block clusters.
+    fn clusters(&self) -> bool {
+        true
+    }
+
+    /// Products of fewer multiplications are faster in a kernel of our own that splits their terms and runs their epilogue.
+    fn own_multiplications(&self) -> usize {
+        0
     }
 
     /// The bytes of dynamic shared memory that a block of a chain can have.

@@ -16,6 +16,7 @@ use super::product::{Matrix, Product};
 use super::source::Module;
 use crate::dtype::{DType, Element, bf16, f16};
 use crate::error::Error;
+use crate::exec::MatmulPrecision;
 
 /// A function that runs a kernel: its arguments, the blocks of the grid, and the threads of a block.
 type Run = unsafe extern "C" fn(*mut *mut c_void, *const u32, u32);
@@ -25,6 +26,7 @@ type Run = unsafe extern "C" fn(*mut *mut c_void, *const u32, u32);
 struct Emulation {
     compiler: String,
     folder: PathBuf,
+    precision: MatmulPrecision,
     /// The memory that is reserved, in words so that every element is aligned.
     memory: Mutex<HashMap<Address, Box<[u128]>>>,
     libraries: Mutex<HashMap<u64, Arc<Kernels>>>,
@@ -37,7 +39,7 @@ struct Kernels {
 }
 
 /// The emulated device, if there is a C++ compiler.
-pub(super) fn open() -> Result<Arc<dyn Device>, Error> {
+pub(super) fn open(precision: MatmulPrecision) -> Result<Arc<dyn Device>, Error> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     let missing = |reason: String| {
         Error::new("cuda", format!("the emulation needs a C++ compiler, and `{compiler}` does not run: {reason}"))
@@ -48,7 +50,7 @@ pub(super) fn open() -> Result<Arc<dyn Device>, Error> {
         return Err(missing(tried.status.to_string()));
     }
     let folder = tempfile_folder().map_err(|error| Error::new("cuda", format!("no temporary folder: {error}")))?;
-    Ok(Arc::new(Emulation { compiler, folder, memory: Mutex::default(), libraries: Mutex::default() }))
+    Ok(Arc::new(Emulation { compiler, folder, precision, memory: Mutex::default(), libraries: Mutex::default() }))
 }
 
 /// A new folder that no one else has, for libraries.
@@ -116,6 +118,9 @@ impl Emulation {
             let byte = element * size_of::<E>() as isize;
             self.checked(places[operand].wrapping_add_signed(byte as i64), size_of::<E>()).map(<*mut u8>::cast::<E>)
         };
+        // Tensor cores round factors to eleven significant bits.
+        let is_rounded = product.dtype == DType::F32 && self.precision == MatmulPrecision::Tf32;
+        let rounded = |number: f64| if is_rounded { tf32(number) } else { number };
         for (offsets, adds) in &product.calls {
             let all = (0..product.batch).flat_map(|b| (0..n).flat_map(move |i| (0..m).map(move |j| (b, i, j))));
             for (batch, i, j) in all.filter(|(_, i, j)| !product.is_triangle || i >= j) {
@@ -124,7 +129,7 @@ impl Emulation {
                     let x = place(0, offsets[0] + at(&product.x, i, term, batch))?;
                     let y = place(1, offsets[1] + at(&product.y, term, j, batch))?;
                     // SAFETY: both lie in reserved memory, which was checked, and are aligned for their type.
-                    sum += unsafe { (*x).to_f64() * (*y).to_f64() };
+                    sum += unsafe { rounded((*x).to_f64()) * rounded((*y).to_f64()) };
                 }
                 let result = place(2, offsets[2] + at(&product.result, i, j, batch))?;
                 // SAFETY: as above.
@@ -136,6 +141,12 @@ impl Emulation {
         }
         Ok(())
     }
+}
+
+/// A number with eleven significant bits, to the nearest.
+fn tf32(number: f64) -> f64 {
+    let half = 1_u64 << 41;
+    f64::from_bits(number.to_bits().wrapping_add(half) & !((1 << 42) - 1))
 }
 
 impl Device for Emulation {
@@ -202,6 +213,11 @@ impl Device for Emulation {
                 unreachable!("products of {} have kernels of their own", product.dtype)
             }
         }
+    }
+
+    fn own_multiplications(&self) -> usize {
+        // Products that have a kernel of our own, and are not too slow here.
+        1 << 22
     }
 
     fn shared_memory(&self) -> usize {

@@ -9,11 +9,11 @@ use std::ops::Range;
 use super::device::Address;
 use super::plan::{Action, Actions};
 use crate::opt::memory::aligned;
-use crate::opt::program::{Memory, Program, Step, bytes_of};
+use crate::opt::program::{Loop, Memory, Program, Step, bytes_of};
 
 /// Memory that a unit touches.
 #[derive(Clone, Debug, PartialEq)]
-enum Touched {
+pub(super) enum Touched {
     Input(usize),
     Result(usize),
     /// Bytes of the arena.
@@ -24,10 +24,28 @@ enum Touched {
     Everything,
 }
 
-/// Consecutive steps that are started together.
+impl Touched {
+    /// Whether two can be the same memory, wherever a run places results: perhaps over inputs of the same size.
+    pub(super) fn meets(&self, other: &Touched, program: &Program) -> bool {
+        let overlap = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        match (self, other) {
+            (Touched::Everything, _) | (_, Touched::Everything) => true,
+            (Touched::Input(a), Touched::Input(b)) | (Touched::Result(a), Touched::Result(b)) => a == b,
+            (Touched::Input(input), Touched::Result(result)) | (Touched::Result(result), Touched::Input(input)) => {
+                bytes_of(&program.inputs[*input]) == bytes_of(&program.results[*result])
+            }
+            (Touched::Arena(a), Touched::Arena(b)) | (Touched::Scratch(a), Touched::Scratch(b)) => overlap(a, b),
+            (Touched::Arena(_) | Touched::Scratch(_), _) | (_, Touched::Arena(_) | Touched::Scratch(_)) => false,
+        }
+    }
+}
+
+/// Consecutive steps that are started together, or some actions of one step.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) steps: Range<usize>,
+    /// The actions of the step, if these are not all.
+    pub(super) actions: Option<Range<usize>>,
     /// What it touches, and whether it writes it.
     touched: Vec<(Touched, bool)>,
 }
@@ -60,13 +78,45 @@ pub(super) fn units(program: &Program, actions: &Actions) -> Vec<Unit> {
                 unit.steps.end = number + 1;
                 unit.touched.extend(touched);
             }
-            None => units.push(Unit { steps: number..number + 1, touched }),
+            None => match parts_of(actions, number, step) {
+                Some(parts) => units.extend(parts.map(|(own, part)| Unit {
+                    steps: number..number + 1,
+                    actions: Some(own),
+                    touched: touched_by(program, actions, number, &Step::Loop(part)),
+                })),
+                None => units.push(Unit { steps: number..number + 1, actions: None, touched }),
+            },
         }
     }
     units
 }
 
-fn touched_by(program: &Program, actions: &Actions, number: usize, step: &Step) -> Vec<(Touched, bool)> {
+/// The two parts of a loop that both reduces and stores elements, with their actions: others go on with the elements while it
+/// reduces.
+fn parts_of(actions: &Actions, number: usize, step: &Step) -> Option<[(Range<usize>, Loop); 2]> {
+    let Step::Loop(fused) = step else { return None };
+    let own = &actions.steps[number];
+    let part = |reduces: bool| {
+        let mut part = fused.clone();
+        part.stores.retain(|store| store.reduction.is_some() == reduces);
+        part
+    };
+    let (elements, mut reductions) = (part(false), part(true));
+    let is_plain = own.len() > 1 && own.iter().all(|action| matches!(action, Action::Launch { .. }));
+    if !is_plain || elements.stores.is_empty() || reductions.stores.is_empty() {
+        return None;
+    }
+    Some(match fused.by_row.contains(&true) {
+        true => {
+            // Rows come first, and leave what is reduced in scratch memory.
+            reductions.loads.clear();
+            [(0..1, elements), (1..own.len(), reductions)]
+        }
+        false => [(0..own.len() - 1, reductions), (own.len() - 1..own.len(), elements)],
+    })
+}
+
+pub(super) fn touched_by(program: &Program, actions: &Actions, number: usize, step: &Step) -> Vec<(Touched, bool)> {
     if let Step::Scan(_) | Step::ReverseScan(_) = step {
         return vec![(Touched::Everything, true)];
     }

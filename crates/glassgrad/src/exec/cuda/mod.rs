@@ -4,6 +4,7 @@
 //! (`gpu`), or the host itself (`emulation`), which compiles the same text behind a shim: so all that is above the driver is
 //! tested on machines without a GPU.
 
+mod bytes;
 mod chain;
 mod device;
 mod emulation;
@@ -13,6 +14,7 @@ mod plan;
 mod product;
 mod run;
 mod source;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -21,15 +23,18 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::bytes::bytes_of_buffer;
 use self::device::{Address, Allocation, Device, Loaded, Recording};
 use self::plan::{Actions, Planner};
 use self::run::{Machine, REPORT};
-use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings, host};
+use super::{
+    Executable, Executor, Input, MatmulPrecision, Output, Results, Target, Times, bind_result, check_bindings, host,
+};
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::opt::Capabilities;
 use crate::opt::program::{Call, CallKind, Memory, Program, Signature, bytes_of};
+use crate::opt::{Capabilities, EpilogueLimits};
 
 pub use self::gpu::{Gpu, gpus};
 
@@ -43,7 +48,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     row_elements: source::rows::ROW_ELEMENTS,
     tiles: false,
     unrolled_windows: 0,
-    epilogue: None,
+    epilogue: Some(EpilogueLimits { bytes: 0, multiplications: 0, deep: true, separate_reductions: true }),
     accumulation: false,
     symmetric: true,
     products: &[DType::F16, DType::BF16],
@@ -59,13 +64,13 @@ pub(super) struct Cuda {
 
 impl Cuda {
     /// The executor for the GPU of this number.
-    pub(super) fn gpu(number: usize) -> Result<Cuda, Error> {
-        Ok(Cuda { target: Target::Cuda(number), device: gpu::open(number)? })
+    pub(super) fn gpu(number: usize, precision: MatmulPrecision) -> Result<Cuda, Error> {
+        Ok(Cuda { target: Target::Cuda(number), device: gpu::open(number, precision)? })
     }
 
     /// The executor that runs the kernels of a GPU on the host.
-    pub(super) fn emulated() -> Result<Cuda, Error> {
-        Ok(Cuda { target: Target::EmulatedCuda, device: emulation::open()? })
+    pub(super) fn emulated(precision: MatmulPrecision) -> Result<Cuda, Error> {
+        Ok(Cuda { target: Target::EmulatedCuda, device: emulation::open(precision)? })
     }
 }
 
@@ -129,7 +134,7 @@ fn resident(device: &Arc<dyn Device>, array: &Array) -> Result<(Arc<Allocation>,
         Some(memory) => Ok((Arc::clone(&memory.allocation), memory.range)),
         None => {
             let buffer = array.download().map_err(failed)?;
-            let allocation = Arc::new(Allocation::of(device, &buffer.to_bytes()).map_err(failed)?);
+            let allocation = Arc::new(Allocation::of(device, &bytes_of_buffer(buffer)).map_err(failed)?);
             let (dtype, length, range) = (array.dtype(), buffer.len(), range_of(buffer));
             array.remember(Box::new(CudaMemory { dtype, length, allocation: Arc::clone(&allocation), range }));
             Ok((allocation, range))
@@ -144,7 +149,8 @@ impl Executor for Cuda {
 
     fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error> {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
-        let mut planner = Planner::new(&multiplies);
+        let mut planner = Planner::new(&multiplies, self.device.clusters());
+        planner.own_multiplications = self.device.own_multiplications();
         let mut actions = planner.program(&program)?;
         let block = (self.device.groups(), self.device.shared_memory());
         chain::chain(&mut planner, &program, &mut actions, block);
@@ -164,7 +170,7 @@ impl Executor for Cuda {
         if own.is_some_and(|memory| memory.allocation.is_on(&self.device)) {
             return Ok(array.clone());
         }
-        let bytes = array.download().map_err(failed)?.to_bytes();
+        let bytes = bytes_of_buffer(array.download().map_err(failed)?);
         let allocation = Arc::new(Allocation::of(&self.device, &bytes).map_err(failed)?);
         Ok(on_device(&(array.shape().clone(), array.dtype()), allocation))
     }
@@ -341,6 +347,10 @@ fn out_of_bounds(call: &Call, place: usize, index: i64) -> Error {
 impl Executable for Prepared {
     fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    fn placement(&self, step: usize) -> Option<String> {
+        Some(self.actions.described(step))
     }
 
     fn footprint(&self) -> usize {

@@ -59,6 +59,8 @@ pub(super) enum Action {
 /// A kernel that stands for several launches.
 pub(super) struct Chained {
     pub(super) kernel: usize,
+    /// The blocks: one, unless each runs a loop for a slice of its batch.
+    pub(super) blocks: u32,
     pub(super) threads: u32,
     pub(super) arguments: Vec<Argument>,
 }
@@ -91,6 +93,10 @@ const SCRATCH: usize = 64 << 20;
 pub(super) struct Planner<'d> {
     /// Which products of matrices the library of the device runs.
     pub(super) multiplies: &'d dyn Fn(&Product) -> bool,
+    /// Whether the device has thread-block clusters.
+    pub(super) clusters: bool,
+    /// Products of fewer multiplications run in a kernel of our own if there is one for their kind, whatever the library does.
+    pub(super) own_multiplications: usize,
     pub(super) module: Module,
     /// The bytes of memory for parts of reductions.
     pub(super) scratch: usize,
@@ -122,6 +128,34 @@ impl Actions {
 }
 
 impl Actions {
+    /// What runs a step, in a few words.
+    pub(super) fn described(&self, step: usize) -> String {
+        let words = |action: &Action| match action {
+            Action::Launch { .. } => "kernel".to_owned(),
+            Action::Chain(_) => "kernel of several steps".to_owned(),
+            Action::Joined => "in a kernel of several steps".to_owned(),
+            Action::Multiply { product, .. } if product.is_triangle => "cuBLAS".to_owned(),
+            Action::Multiply { .. } => "cuBLASLt".to_owned(),
+            Action::Clear { .. } => "memset".to_owned(),
+            Action::Host => "host, with copies".to_owned(),
+            Action::Scan { looped: Some(Chained { blocks: 1, .. }), .. } => "one kernel of one block".to_owned(),
+            Action::Scan { looped: Some(Chained { blocks, .. }), .. } => format!("one kernel of {blocks} blocks"),
+            Action::Scan { looped: None, .. } | Action::ReverseScan { .. } => "launches for each iteration".to_owned(),
+        };
+        let mut all: Vec<(String, usize)> = Vec::new();
+        for own in self.steps[step].iter().map(words) {
+            match all.last_mut().filter(|(last, _)| *last == own) {
+                Some((_, count)) => *count += 1,
+                None => all.push((own, 1)),
+            }
+        }
+        let counted = |(words, count): &(String, usize)| match (words.as_str(), count) {
+            ("kernel", 2..) => format!("{count} kernels"),
+            _ => words.clone(),
+        };
+        all.iter().map(counted).collect::<Vec<_>>().join(", ")
+    }
+
     /// Calls a function with the number of every kernel that is launched.
     pub(super) fn each_kernel(&mut self, visit: &mut dyn FnMut(&mut usize)) {
         for action in self.steps.iter_mut().flatten() {
@@ -142,9 +176,11 @@ impl Actions {
 }
 
 impl<'d> Planner<'d> {
-    pub(super) fn new(multiplies: &'d dyn Fn(&Product) -> bool) -> Planner<'d> {
+    pub(super) fn new(multiplies: &'d dyn Fn(&Product) -> bool, clusters: bool) -> Planner<'d> {
         Planner {
             multiplies,
+            clusters,
+            own_multiplications: 0,
             module: Module::default(),
             scratch: 0,
             unread: 0,
@@ -152,6 +188,17 @@ impl<'d> Planner<'d> {
             reports: Vec::new(),
             depth: 0,
         }
+    }
+
+    /// Plans the body of a loop once more, for a slice of its batch: constants are those of the body.
+    pub(super) fn slice(&mut self, body: &Program) -> Result<Actions, Error> {
+        let (constants, scratch) = (self.constants.len(), self.scratch);
+        self.depth += 1;
+        let actions = self.program(body);
+        self.depth -= 1;
+        self.constants.truncate(constants);
+        self.scratch = scratch;
+        actions
     }
 
     /// Plans a program.
@@ -303,7 +350,6 @@ impl<'d> Planner<'d> {
     }
 
     fn contraction(&mut self, actions: &mut Vec<Action>, product: &Contraction) -> Result<(), Error> {
-        assert!(product.epilogue.is_none(), "programs for this target have no epilogues");
         assert!(!product.accumulates, "programs for this target accumulate nothing");
         let Contraction { batch, sums, rows, columns, inner, operands, .. } = product;
         let outputs = batch.iter().chain([rows, columns]).map(|axis| axis.extent).product::<usize>();
@@ -316,6 +362,10 @@ impl<'d> Planner<'d> {
         }
         // In the body of a loop a kernel of our own can become part of one kernel for all iterations.
         let is_looped = self.depth > 1 && outputs.saturating_mul(terms) <= MOST_LOOPED;
+        let own = source::gemm::kernel(product, self.clusters).filter(|_| self.depth == 1);
+        if let Some(own) = own.filter(|_| outputs.saturating_mul(terms) < self.own_multiplications) {
+            return self.launch(actions, own.kernel, own.memories, own.grid);
+        }
         let by_library =
             product::product(product).filter(|product| terms > 0 && !is_looped && (self.multiplies)(product));
         if let Some(by_library) = by_library {
@@ -328,16 +378,28 @@ impl<'d> Planner<'d> {
                 let (kernel, memories, blocks) = source::mirror::kernel(&operands[2], size, leading);
                 self.launch(actions, kernel, memories, [blocks, 1])?;
             }
-            return Ok(());
+            return self.epilogue(actions, product, outputs);
         }
-        let tiled = source::contraction::kernel(product);
+        if let Some(own) = source::gemm::kernel(product, self.clusters).filter(|_| !is_looped) {
+            return self.launch(actions, own.kernel, own.memories, own.grid);
+        }
+        let tiled = source::direct::kernel(product).unwrap_or_else(|| source::contraction::kernel(product));
         self.launch(actions, tiled.kernel, tiled.memories, tiled.grid)?;
         if let Some((second, bytes)) = tiled.second {
             self.scratch = self.scratch.max(bytes);
             let second = source::merged(&second);
             self.reduce_behind(actions, &second, &second.stores[0], Reduction::Sum, aligned(bytes))?;
+            return self.epilogue(actions, product, outputs);
         }
         Ok(())
+    }
+
+    /// Runs an epilogue, if there is one, as a loop over the product in scratch memory.
+    fn epilogue(&mut self, actions: &mut Vec<Action>, product: &Contraction, outputs: usize) -> Result<(), Error> {
+        let Some(epilogue) = &product.epilogue else { return Ok(()) };
+        self.scratch = self.scratch.max(outputs * product.operands[2].dtype.bytes());
+        let (kernel, memories, blocks) = source::elementwise::kernel(&source::merged(epilogue));
+        self.launch(actions, kernel, memories, [blocks, 1])
     }
 
     fn call(&mut self, actions: &mut Vec<Action>, call: &Call) -> Result<(), Error> {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
+use super::bytes::bytes_of_buffer;
 use super::device::{Address, Device, Loaded};
 use super::lanes;
 use super::plan::{Action, Actions, Argument, Chained};
@@ -111,7 +112,8 @@ impl Machine<'_> {
             own.waits.iter().try_for_each(|earlier| self.device.wait_for(&marks[*earlier]))?;
             for step in unit.steps.clone() {
                 let frame = self.frame(actions, (inputs, results, arena), step, self.scratch);
-                self.step(program, actions, &frame, step).map_err(|error| error.to_string())?;
+                let own = unit.actions.clone().unwrap_or(0..actions.steps[step].len());
+                self.step(program, &actions.steps[step][own], &frame, step).map_err(|error| error.to_string())?;
             }
             marks.push(self.device.mark()?);
             Ok(())
@@ -135,10 +137,10 @@ impl Machine<'_> {
         Frame { inputs, results, arena, first_constant, scratch, tile: tile + own as Address }
     }
 
-    /// Starts the actions of a step; returns the times of what is inside of it.
-    fn step(&self, program: &Program, actions: &Actions, frame: &Frame<'_>, step: usize) -> Result<Vec<Times>, Error> {
+    /// Starts actions of a step; returns the times of what is inside of it.
+    fn step(&self, program: &Program, actions: &[Action], frame: &Frame<'_>, step: usize) -> Result<Vec<Times>, Error> {
         let mut inside = Vec::new();
-        for action in &actions.steps[step] {
+        for action in actions {
             self.act(program, frame, &program.steps[step], action, &mut inside)?;
         }
         Ok(inside)
@@ -155,10 +157,19 @@ impl Machine<'_> {
         let mut times = Times::new();
         for step in 0..program.steps.len() {
             let started = Instant::now();
-            let inside = self.step(program, actions, &self.frame(actions, memory, step, tile), step)?;
+            let begin = if self.is_timed { self.device.time().map_err(failed)? } else { None };
+            let inside = self.step(program, &actions.steps[step], &self.frame(actions, memory, step, tile), step)?;
             if self.is_timed {
-                self.device.synchronise().map_err(failed)?;
-                times.push(Timed { seconds: started.elapsed().as_secs_f64(), inside });
+                let end = self.device.time().map_err(failed)?;
+                let seconds = match (begin, end) {
+                    // By events, without the time of launches and waits.
+                    (Some(begin), Some(end)) => self.device.seconds_between(begin, end).map_err(failed)?,
+                    _ => {
+                        self.device.synchronise().map_err(failed)?;
+                        started.elapsed().as_secs_f64()
+                    }
+                };
+                times.push(Timed { seconds, inside });
             }
         }
         Ok(times)
@@ -179,10 +190,10 @@ impl Machine<'_> {
                 arguments.extend(report.map(|number| self.reports + (number * REPORT) as Address));
                 self.kernels.launch(*kernel, *grid, *threads, &arguments).map_err(failed)
             }
-            (Action::Chain(Chained { kernel, threads, arguments }), _) => {
+            (Action::Chain(Chained { kernel, blocks, threads, arguments }), _) => {
                 let arguments: SmallVec<[Address; 64]> =
                     arguments.iter().map(|argument| self.argument(frame, *argument)).collect();
-                self.kernels.launch(*kernel, [1, 1, 1], *threads, &arguments).map_err(failed)
+                self.kernels.launch(*kernel, [*blocks, 1, 1], *threads, &arguments).map_err(failed)
             }
             (Action::Joined, _) => Ok(()),
             (Action::Multiply { product, memories }, _) => {
@@ -221,7 +232,7 @@ impl Machine<'_> {
             CallKind::Host(custom) => host::call(custom, &inputs, (shape, access.dtype), origin)?,
             _ => perform_call(call, &inputs, origin)?,
         };
-        self.device.write(self.at(frame, access), &made.buffer().to_bytes()).map_err(failed)
+        self.device.write(self.at(frame, access), &bytes_of_buffer(made.buffer())).map_err(failed)
     }
 
     fn copy_all(&self, kinds: &[Signature], from: &[Address], to: &[Address]) -> Result<(), Error> {
@@ -268,7 +279,7 @@ impl Machine<'_> {
         let mut times = Times::new();
         // Where steps are timed, those of the body are too.
         match looped.filter(|_| !self.is_timed) {
-            Some(Chained { kernel, threads, arguments }) => {
+            Some(Chained { kernel, blocks, threads, arguments }) => {
                 let mut addresses: [Vec<Address>; 3] = Default::default();
                 for (step, own) in addresses.iter_mut().enumerate() {
                     enter(&mut inputs, &mut results, step);
@@ -282,7 +293,7 @@ impl Machine<'_> {
                     [even, odd.wrapping_add_signed(-apart), apart as Address]
                 });
                 let given: SmallVec<[Address; 64]> = given.collect();
-                self.kernels.launch(*kernel, [1, 1, 1], *threads, &given).map_err(failed)?;
+                self.kernels.launch(*kernel, [*blocks, 1, 1], *threads, &given).map_err(failed)?;
             }
             None => {
                 for step in 0..*length {

@@ -86,7 +86,7 @@ fn kernels_compile_for_several_architectures() {
         eprintln!("SKIPPED: libnvrtc is not found; tools/nvrtc installs it");
         return;
     }
-    let mut planner = super::plan::Planner::new(&|_| false);
+    let mut planner = super::plan::Planner::new(&|_| false, false);
     let programs = Context::new(Target::Reference).run(|| {
         let x = Tensor::ones([70, 300]);
         let others = [
@@ -139,7 +139,7 @@ fn kernels_compile_for_several_architectures() {
         [looped.1.program().expect("a program"), y.transpose().matmul(&y).exp().sum().program().expect("a program")]
     });
     for program in small {
-        let mut clustered = super::plan::Planner::new(&|_| false);
+        let mut clustered = super::plan::Planner::new(&|_| false, false);
         let mut actions = clustered.program(&program).expect("a plan");
         super::chain::chain(&mut clustered, &program, &mut actions, (4, 16 << 10));
         let texts: Vec<String> = (0..clustered.module.len()).map(|number| clustered.module.cuda(number)).collect();
@@ -149,6 +149,10 @@ fn kernels_compile_for_several_architectures() {
             assert!(code.is_ok(), "{code:?}\n{text}");
         }
     }
+    for text in split_and_clustered() {
+        let code = super::gpu::compiled(&text, "--gpu-architecture=sm_90");
+        assert!(code.is_ok(), "{code:?}\n{text}");
+    }
     let module = planner.module;
     assert!(module.len() > 100);
     for number in 0..module.len() {
@@ -157,4 +161,32 @@ fn kernels_compile_for_several_architectures() {
         let code = super::gpu::compiled(&module.cuda(number), &format!("--gpu-architecture={architecture}"));
         assert!(code.is_ok_and(|code| code.len() > 1000), "kernel {number} for {architecture}");
     }
+}
+
+/// The kernels of a product that a cluster splits, and of a recurrent network whose batch is split over blocks.
+fn split_and_clustered() -> Vec<String> {
+    let programs = Context::open(Target::EmulatedCuda).expect("a C++ compiler").run(|| {
+        let ramp = |count: usize| Tensor::linspace(0.0_f32, 1.0, count);
+        let product = ramp(64 * 784).reshape([64, 784]).matmul(&ramp(784 * 100).reshape([784, 100]));
+        let weights = Tensor::linspace(0.0_f32, 1.0, 64).reshape([8, 8]);
+        let x = Tensor::linspace(0.0_f32, 1.0, 50 * 32 * 8).reshape([50, 32, 8]);
+        let advance = |carry: &Tensor, entry: &Tensor| ((carry.matmul(&weights) + entry).tanh(), carry.exp());
+        let looped = crate::scan(advance, &Tensor::zeros([32, 8]).cast(DType::F32), &x);
+        [(product + 1.0).relu().program().expect("a program"), looped.1.program().expect("a program")]
+    });
+    let texts = |program: &crate::opt::program::Program| {
+        let mut planner = super::plan::Planner::new(&|_| false, true);
+        let mut actions = planner.program(program).expect("a plan");
+        super::chain::chain(&mut planner, program, &mut actions, (4, 100 << 10));
+        (0..planner.module.len()).map(|number| planner.module.cuda(number)).collect::<Vec<_>>()
+    };
+    let [product, looped] = programs.map(|program| texts(&program));
+    assert!(product.iter().any(|text| text.contains("__cluster_dims__")), "no cluster");
+    assert!(looped.iter().any(|text| text.contains("gg_copy_by_block(arena")), "the loop is not split");
+    product.into_iter().chain(looped).collect()
+}
+
+#[test]
+fn loops_over_a_batch_are_split_over_blocks() {
+    assert!(!split_and_clustered().is_empty());
 }

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::groups::{Group, LoopGroup, PendingContraction, PendingStore};
-use super::strides::is_rows;
+use super::groups::{Group, LoopGroup, PendingContraction, PendingStore, Register};
+use super::strides::{is_rows, rows};
 use super::{Located, Lowering, Producer};
 use crate::opt::EpilogueLimits;
 use crate::opt::program::{ContractionAxis, Memory};
@@ -23,6 +23,9 @@ struct Follower {
 impl Lowering<'_> {
     /// Fuses loops that alone read a large contraction into it.
     pub(super) fn fuse_epilogues(&mut self) {
+        if self.target.epilogue.is_some_and(|limits| limits.separate_reductions) {
+            self.separate_reductions();
+        }
         let mut followers = self.followers();
         if followers.iter().all(Option::is_none) {
             return;
@@ -48,6 +51,46 @@ impl Lowering<'_> {
             }
         }
         self.renumber(&numbers);
+    }
+
+    /// Where a loop stores what it reduces, and reads a product, the reductions become a loop behind it: the gradient of a bias is
+    /// a sum of what the gradient of the weights reads.
+    fn separate_reductions(&mut self) {
+        let groups = std::mem::take(&mut self.groups);
+        let mut numbers = Vec::with_capacity(groups.len());
+        let mut separated = Vec::new();
+        let reads_product: Vec<bool> = groups.iter().map(|group| self.reads_product(group, &groups)).collect();
+        for (group, reads_product) in groups.into_iter().zip(reads_product) {
+            let number = self.groups.len();
+            numbers.push(Some(number));
+            let Group::Loop(mut fused) = group else {
+                self.groups.push(group);
+                continue;
+            };
+            let reductions = if reads_product { split_off(&mut fused) } else { Vec::new() };
+            self.groups.push(Group::Loop(fused));
+            for reduction in reductions {
+                separated.push((number, self.groups.len(), reduction.stores[0].producer));
+                self.groups.push(Group::Loop(reduction));
+            }
+        }
+        self.renumber(&numbers);
+        for (from, to, producer) in separated {
+            self.producers[producer].group = to;
+            let sources: Vec<usize> =
+                self.worked.iter().filter(|(group, _)| *group == from).map(|(_, source)| *source).collect();
+            self.worked.extend(sources.into_iter().map(|source| (to, source)));
+        }
+    }
+
+    /// Whether a group is a loop that reads a product, element by element.
+    fn reads_product(&self, group: &Group, groups: &[Group]) -> bool {
+        let Group::Loop(fused) = group else { return false };
+        fused.loads.iter().any(|(at, _)| {
+            let producer = &self.producers[at.producer];
+            let is_product = matches!(groups.get(producer.group), Some(Group::Contract(_))) && producer.leaf.is_none();
+            is_product && at.offset == 0 && is_rows(&fused.extents, &at.strides)
+        })
     }
 
     /// For each group its follower, if it is a product that has one.
@@ -94,7 +137,7 @@ impl Lowering<'_> {
         // Every piece copies a factor, of as many rows as are summed; that must not be more than what is saved.
         let lies = |inner: ContractionAxis, outer: ContractionAxis| {
             let is_dense = inner.strides[2] == 1 && usize::try_from(outer.strides[2]) == Ok(inner.extent);
-            is_dense && axes.inner.extent <= outer.extent
+            is_dense && (limits.deep || axes.inner.extent <= outer.extent)
         };
         producer.dtype.is_float()
             && axes.batch.is_empty()
@@ -149,6 +192,36 @@ fn can_fail(group: &Group) -> bool {
         }
         Group::Loop(_) | Group::Contract(_) => false,
     }
+}
+
+/// Takes the reductions out of a loop, if each is of a register that the loop also stores: a loop for each.
+fn split_off(fused: &mut LoopGroup) -> Vec<LoopGroup> {
+    let is_stored = |store: &PendingStore| {
+        store.reduction.is_none() && !store.clear && store.offset == 0 && is_rows(&fused.extents, &store.strides)
+    };
+    let source = |reduced: &PendingStore| {
+        fused
+            .stores
+            .iter()
+            .find(|store| is_stored(store) && store.register == reduced.register)
+            .map(|store| store.producer)
+    };
+    let sources: Vec<Option<usize>> =
+        fused.stores.iter().filter(|store| store.reduction.is_some()).map(source).collect();
+    if fused.along_rows.is_some() || sources.contains(&None) {
+        return Vec::new();
+    }
+    let (reduced, kept): (Vec<PendingStore>, Vec<PendingStore>) =
+        std::mem::take(&mut fused.stores).into_iter().partition(|store| store.reduction.is_some());
+    fused.stores = kept;
+    let alone = |(store, producer): (PendingStore, usize)| LoopGroup {
+        extents: fused.extents.clone(),
+        along_rows: None,
+        loads: vec![(Located { producer, offset: 0, strides: rows(&fused.extents) }, false)],
+        code: Vec::new(),
+        stores: vec![PendingStore { register: Register::load(0), ..store }],
+    };
+    reduced.into_iter().zip(sources.into_iter().flatten()).map(alone).collect()
 }
 
 /// Whether a loop can run over any part of its elements: it puts nothing together and writes one element after another.

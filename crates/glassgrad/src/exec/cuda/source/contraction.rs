@@ -1,8 +1,8 @@
 //! Contractions in tiles: blocks stage parts of both factors in shared memory, threads keep a tile of the result in registers.
 //! Where there are few tiles and many terms, the terms are split into parts that a second kernel adds up in a fixed order.
 
-use super::instructions::scaled;
-use super::{Kernel, THREADS, Writer, type_of};
+use super::epilogue::Elements;
+use super::{Kernel, THREADS, Writer, reach_of, type_of};
 use crate::dtype::DType;
 use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Reduction, Store};
 
@@ -56,8 +56,21 @@ fn per_thread([rows, columns, batches, terms]: [usize; 4], dtype: DType) -> usiz
     [4, 2].into_iter().find(|own| *own <= most && blocks(*own) * parts >= FEW_BLOCKS).unwrap_or(1)
 }
 
+/// The largest index or element offset of a contraction and its epilogue.
+pub(super) fn reach_of_contraction(product: &Contraction) -> usize {
+    let Contraction { batch, sums, rows, columns, inner, operands, epilogue, .. } = product;
+    let all = [&batch[..], &sums[..], &[*rows, *columns, *inner]].concat();
+    let reaches = (0..3).map(|operand| {
+        let far = all.iter().map(|axis| axis.strides[operand].unsigned_abs().saturating_mul(axis.extent));
+        far.fold(operands[operand].offset.unsigned_abs(), usize::saturating_add)
+    });
+    let terms = count(&[&sums[..], &[*inner]].concat());
+    let outputs = count(batch).saturating_mul(rows.extent).saturating_mul(columns.extent);
+    reaches.fold(outputs.max(terms), usize::max).max(epilogue.as_ref().map_or(0, |epilogue| reach_of(epilogue)))
+}
+
 /// Writes `offset`: how far some axes move an operand, for indices that a row-major linear one stands for.
-fn offset(writer: &mut Writer, name: &str, linear: &str, axes: &[ContractionAxis], operand: usize) {
+pub(super) fn offset(writer: &mut Writer, name: &str, linear: &str, axes: &[ContractionAxis], operand: usize) {
     let index = writer.index;
     let mut inner = 1;
     let mut terms = Vec::new();
@@ -93,13 +106,8 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     // Sums of nothing are zero, and are written too.
     let per_part = terms.div_ceil(parts).next_multiple_of(depth).max(depth);
     let parts = terms.div_ceil(per_part).max(1);
-    let all = [&batch[..], &[*rows, *columns], &summed].concat();
-    let reach = (0..3).map(|operand| {
-        let far = all.iter().map(|axis| axis.strides[operand].unsigned_abs().saturating_mul(axis.extent));
-        far.fold(operands[operand].offset.unsigned_abs(), usize::saturating_add)
-    });
     let outputs = batches * m * n;
-    let mut writer = Writer::new(reach.fold(outputs.saturating_mul(parts).max(terms), usize::max));
+    let mut writer = Writer::new(reach_of_contraction(product).max(outputs.saturating_mul(parts)));
     let index = writer.index;
     let arguments = [writer.argument(operands[0].memory), writer.argument(operands[1].memory)];
     let line = tile + 1;
@@ -190,30 +198,35 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     writer.line("__syncthreads();");
     writer.line("}");
     offset(&mut writer, "c_batch", "batch", batch, 2);
-    writer.line(format!("for (int u = 0; u < {own}; u++) for (int v = 0; v < {own}; v++) {{"));
-    writer.line(format!("const {index} row = row0 + ty + u * {SIDE}, column = column0 + tx + v * {SIDE};"));
-    writer.line(format!("if (row >= {m} || column >= {n}) continue;"));
+    writer.line(format!("for (int i = 0; i < {own}; i++) for (int j = 0; j < {own}; j++) {{"));
+    let elements = Elements { count: 1 };
+    elements.declare(&mut writer, element);
+    writer.line(format!("row[0] = row0 + ty + i * {SIDE}; column[0] = column0 + tx + j * {SIDE};"));
+    writer.line(format!("inside[0] = row[0] < {m} && column[0] < {n}; total[0] = sum[i][j];"));
     let second = if parts == 1 {
-        let to = writer.argument(operands[2].memory);
-        writer.line(format!(
-            "(({stored} *)a{to})[c_batch + row * ({index}){} + column * ({index}){} + {}] = {};",
-            rows.strides[2],
-            columns.strides[2],
-            operands[2].offset,
-            scaled(dtype, "sum[u][v]", product.coefficient)
-        ));
+        elements.finish(&mut writer, product);
         None
     } else {
         let to = writer.argument(Memory::Tile);
+        let first = first_part(product);
         writer.line(format!(
-            "(({element} *)a{to})[(({index})blockIdx.y * {batches} + batch) * {} + row * {n} + column] = sum[u][v];",
+            "if (inside[0]) (({element} *)a{to})[{first} + (({index})blockIdx.y * {batches} + batch) * {} + row[0] * {n} + column[0]] = \
+             total[0];",
             m * n
         ));
-        Some((parts_added_up(product, parts), parts * outputs * dtype.bytes()))
+        Some((parts_added_up(product, parts), (first + parts * outputs) * dtype.bytes()))
     };
     writer.line("}");
     let (kernel, memories) = writer.kernel(THREADS, true);
     Tiled { kernel, memories, grid: [blocks, parts], second }
+}
+
+/// Where partial sums begin in scratch memory, in elements: behind the product if that is there too, for its epilogue.
+fn first_part(product: &Contraction) -> usize {
+    match product.epilogue {
+        Some(_) => (product.rows.extent * product.columns.extent).next_multiple_of(64),
+        None => 0,
+    }
 }
 
 /// The loop that adds up parts, each of which is a whole row-major result.
@@ -231,7 +244,7 @@ fn parts_added_up(product: &Contraction, parts: usize) -> Loop {
         by_row: vec![false],
         along_rows: vec![false; extents.len()],
         extents,
-        loads: vec![Access { memory: Memory::Tile, dtype, offset: 0, strides: from }],
+        loads: vec![Access { memory: Memory::Tile, dtype, offset: first_part(product) as isize, strides: from }],
         code: Vec::new(),
         stores: vec![Store {
             register: 0,

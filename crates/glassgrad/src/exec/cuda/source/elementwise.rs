@@ -37,20 +37,18 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
     }
     let each = several * THREADS as usize;
     // All loads of a thread stand before its arithmetic, so that they overlap, and before its first store, since a loop may
-    // overwrite what it reads. Beyond the last element it is loaded again, and not stored.
-    let head = |writer: &mut Writer, last: &str| {
+    // overwrite what it reads.
+    let is_whole = elements.is_multiple_of(each);
+    let head = |writer: &mut Writer| {
         writer.line("#pragma unroll");
         writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
-        writer.line(format!("const {index} own = ({index})blockIdx.x * {each} + u * {THREADS} + threadIdx.x;"));
-        writer.line(last);
+        writer.line(format!("const {index} i = ({index})blockIdx.x * {each} + u * {THREADS} + threadIdx.x;"));
+        if !is_whole {
+            writer.line(format!("if (i >= ({index}){elements}) break;"));
+        }
         writer.indices("i", &axes, &fused.extents);
     };
-    let is_whole = elements.is_multiple_of(each);
-    let clamped = match is_whole {
-        true => format!("const {index} i = own;"),
-        false => format!("const {index} i = own < ({index}){elements} ? own : ({index}){};", elements - 1),
-    };
-    head(&mut writer, &clamped);
+    head(&mut writer);
     for register in &loads {
         let element = writer.element(&fused.loads[*register]);
         writer.line(format!("l{register}[u] = {element};"));
@@ -63,11 +61,7 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
         writer.line(format!("s{register}[u] = r{register};"));
     }
     writer.line("}");
-    let guard = match is_whole {
-        true => clamped,
-        false => format!("if (own >= ({index}){elements}) break;\n    const {index} i = own;"),
-    };
-    head(&mut writer, &guard);
+    head(&mut writer);
     for store in &stores {
         let place = writer.element(&store.access);
         writer.line(format!("{place} = s{}[u];", store.register));

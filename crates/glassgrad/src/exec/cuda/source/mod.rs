@@ -6,7 +6,10 @@
 
 pub(super) mod call;
 pub(super) mod contraction;
+pub(super) mod direct;
 pub(super) mod elementwise;
+mod epilogue;
+pub(super) mod gemm;
 pub(super) mod instructions;
 pub(super) mod mirror;
 pub(super) mod reduction;
@@ -38,6 +41,10 @@ pub(super) struct Kernel {
     pub(super) arena: usize,
     /// The groups of threads in a block, each of which stands in for a block.
     groups: u32,
+    /// The blocks of a thread-block cluster, along the second axis of the grid; 1 if there are no clusters.
+    cluster: u32,
+    /// Whether it cannot be a part of a chain.
+    pub(super) is_alone: bool,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
     pub(super) parts: Vec<Part>,
 }
@@ -105,7 +112,11 @@ impl Module {
         }
         kernel.operations.iter().for_each(|name| text.push_str(&function_of(name)));
         kernel.functions(&mut text, 0);
-        let head = format!("extern \"C\" __global__ void __launch_bounds__({}) kernel", kernel.threads);
+        let cluster = match kernel.cluster {
+            1 => String::new(),
+            blocks => format!("__cluster_dims__(1, {blocks}, 1) "),
+        };
+        let head = format!("extern \"C\" __global__ void {cluster}__launch_bounds__({}) kernel", kernel.threads);
         let _ = writeln!(text, "{head}({}) {{\n{}}}\n", kernel.parameters(), kernel.main(0));
         text
     }
@@ -123,11 +134,12 @@ impl Module {
                 "static void k{number}({}) {{\n{}}}\n\
                  static void k{number}_thread(void **arguments) {{ k{number}({}); }}\n\
                  extern \"C\" void k{number}_host(void **arguments, const unsigned *grid, unsigned threads) {{\n    \
-                 gg_run(k{number}_thread, arguments, grid, threads, {});\n}}\n\n",
+                 gg_run(k{number}_thread, arguments, grid, threads, {}, {});\n}}\n\n",
                 kernel.parameters(),
                 kernel.main(number),
                 given.join(", "),
                 kernel.barriers,
+                kernel.cluster,
             );
         }
         text
@@ -147,12 +159,27 @@ pub(super) struct Link<'k> {
     pub(super) kernel: &'k Kernel,
     pub(super) grid: [u32; 3],
     pub(super) arguments: Vec<usize>,
+    /// Whether it waits for what is before it; otherwise it runs beside it.
+    pub(super) waits: bool,
 }
 
-/// The arena of a program in shared memory: its bytes, and for each argument of a chain where it lies, if it is in the arena.
-pub(super) struct SharedArena {
+/// Where an argument of a chain lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In global memory; each block has a slice of it, this many bytes apart.
+    Global { apart: usize },
+    /// In the arena of the block, at this byte of shared memory.
+    Arena(usize),
+    /// A carry of a loop, in two buffers of shared memory that alternate: what an iteration reads, or what it writes.
+    Carry { buffers: [usize; 2], bytes: usize, is_next: bool },
+    /// What no iteration changes: a copy in shared memory.
+    Invariant { at: usize, bytes: usize },
+}
+
+/// The memory of a chain: the bytes of shared memory besides that of its kernels, and the place of each argument.
+pub(super) struct ChainMemory {
     pub(super) bytes: usize,
-    pub(super) offsets: Vec<Option<usize>>,
+    pub(super) places: Vec<Place>,
 }
 
 impl Kernel {
@@ -162,58 +189,73 @@ impl Kernel {
 
     /// Several kernels as one block: groups of its threads stand in for their blocks, one kernel after another. Small programs cost
     /// less that way than their launches do. With a length it is a loop; then each argument is three: the addresses in
-    /// even and in odd iterations, and how far they move from one iteration to the next. With an arena the arguments that lie
-    /// in it are in shared memory: values that only the chain reads do not leave the multiprocessor.
-    pub(super) fn chain(
-        links: &[Link<'_>],
-        arguments: usize,
-        length: Option<usize>,
-        groups: u32,
-        arena: Option<&SharedArena>,
-    ) -> Kernel {
+    /// even and in odd iterations, and how far they move from one iteration to the next. Values that lie in shared memory do not
+    /// leave the multiprocessor.
+    pub(super) fn chain(links: &[Link<'_>], memory: &ChainMemory, length: Option<usize>, groups: u32) -> Kernel {
+        let ChainMemory { bytes, places } = memory;
         let mut body = String::new();
-        let in_arena = |argument: usize| arena.and_then(|arena| arena.offsets[argument]);
-        if let Some(SharedArena { bytes, .. }) = arena {
+        if *bytes > 0 {
             let _ = writeln!(body, "    GG_ARENA(arena, {bytes});");
         }
         let shared = links.iter().map(|link| link.kernel.shared).max().unwrap_or(0);
-        let words = shared.div_ceil(8).max(1);
+        let words = shared.div_ceil(16).max(1) * 2;
         let groups = (1..=groups).rev().find(|groups| 8 * words * *groups as usize <= SHARED).unwrap_or(1);
-        let _ = writeln!(body, "    __shared__ double common[{}];", words * groups as usize);
+        let _ = writeln!(body, "    __shared__ __align__(16) double common[{}];", words * groups as usize);
         let _ = writeln!(body, "    const u32 group = threadIdx.x / {THREADS}u;");
         let _ = writeln!(body, "    const GgThread own = {{threadIdx.x % {THREADS}u}};");
         let sync = if groups > 1 { "gg_group_barrier(group);" } else { "__syncthreads();" };
         if let Some(length) = length {
+            copied_in(&mut body, places);
             let _ = writeln!(body, "    for (i64 step = 0; step < {length}; step++) {{");
-            for k in (0..arguments).filter(|k| in_arena(*k).is_none()) {
+            for (k, place) in places.iter().enumerate() {
                 let [even, odd, apart] = [3 * k, 3 * k + 1, 3 * k + 2];
-                let _ = writeln!(body, "    char *const c{k} = (step & 1 ? a{odd} : a{even}) + step * (i64)a{apart};");
+                let address = match place {
+                    Place::Global { apart: slice } => {
+                        let slice = if *slice == 0 { String::new() } else { format!(" + blockIdx.x * (i64){slice}") };
+                        format!("(step & 1 ? a{odd} : a{even}) + step * (i64)a{apart}{slice}")
+                    }
+                    Place::Carry { buffers: [first, second], is_next, .. } => {
+                        let [even, odd] = if *is_next { [second, first] } else { [first, second] };
+                        format!("arena + (step & 1 ? {odd} : {even})")
+                    }
+                    Place::Arena(at) | Place::Invariant { at, .. } => format!("arena + {at}"),
+                };
+                let _ = writeln!(body, "    char *const c{k} = {address};");
             }
         }
-        let name = |argument: &usize| match in_arena(*argument) {
-            Some(offset) => format!("arena + {offset}"),
-            None => format!("{}{argument}", if length.is_some() { "c" } else { "a" }),
+        let name = |argument: &usize| match (length, places[*argument]) {
+            (None, Place::Arena(at)) => format!("arena + {at}"),
+            (None, _) => format!("a{argument}"),
+            (Some(_), _) => format!("c{argument}"),
         };
+        // Links that do not wait for each other begin with different groups.
+        let mut begun = 0;
         for (number, link) in links.iter().enumerate() {
+            if number > 0 && link.waits {
+                body.push_str("    __syncthreads();\n");
+                begun = 0;
+            }
             let given: String = link.arguments.iter().map(|argument| format!("{}, ", name(argument))).collect();
             let [x, y, _] = link.grid;
             // Shared memory of one block is used again by the next.
             let between = if link.kernel.barriers { sync } else { "" };
             let _ = write!(
                 body,
-                "    for (u32 b = group; b < {}u; b += {}u) {{\n        \
+                "    for (u32 b = (group + {}u) % {groups}u; b < {}u; b += {groups}u) {{\n        \
                  part_NUMBER_{number}({given}GgBlock{{b % {x}u, b / {x}u}}, own, group, (char *)(common + group * {words}));\n        \
-                 {between}\n    }}\n    __syncthreads();\n",
+                 {between}\n    }}\n",
+                (groups - begun) % groups,
                 x * y,
-                groups,
             );
+            begun = (begun + x * y) % groups;
         }
         let arguments = match length {
-            Some(_) => {
-                body.push_str("    }\n");
-                3 * arguments
+            Some(length) => {
+                body.push_str("    __syncthreads();\n    }\n");
+                copied_out(&mut body, places, length);
+                3 * places.len()
             }
-            None => arguments,
+            None => places.len(),
         };
         let parts = links.iter().map(|link| Part { body: link.kernel.body.clone(), arguments: link.kernel.arguments });
         Kernel {
@@ -223,10 +265,17 @@ impl Kernel {
             barriers: true,
             operations: links.iter().flat_map(|link| link.kernel.operations.iter().copied()).collect(),
             shared,
-            arena: arena.map_or(0, |arena| arena.bytes),
+            arena: *bytes,
             parts: parts.collect(),
             groups,
+            cluster: 1,
+            is_alone: true,
         }
+    }
+
+    /// The same kernel in clusters of this many blocks, with a launch of its own.
+    fn launched_alone(self, cluster: u32) -> Kernel {
+        Kernel { cluster, is_alone: true, ..self }
     }
 
     /// Writes the parts of a chain as functions, whose names hold the number of the kernel.
@@ -249,12 +298,40 @@ impl Kernel {
             );
         }
         text.push_str("#undef blockIdx\n#undef threadIdx\n#undef GG_SHARED\n#undef __syncthreads\n");
-        text.push_str("#define GG_SHARED(type, name, length) __shared__ type name[length]\n");
+        text.push_str("#define GG_SHARED(type, name, length) __shared__ __align__(16) type name[length]\n");
     }
 
     /// The body of the function itself.
     fn main(&self, number: usize) -> String {
         self.body.replace("part_NUMBER_", &format!("part_{number}_"))
+    }
+}
+
+/// Copies what a loop begins with into shared memory.
+fn copied_in(body: &mut String, places: &[Place]) {
+    for (k, place) in places.iter().enumerate() {
+        let (at, bytes, slice) = match place {
+            Place::Carry { buffers, bytes, is_next: false } => (buffers[0], bytes, *bytes),
+            Place::Invariant { at, bytes } => (*at, bytes, 0),
+            Place::Carry { is_next: true, .. } | Place::Global { .. } | Place::Arena(_) => continue,
+        };
+        let _ = writeln!(body, "    gg_copy_by_block(arena + {at}, a{} + blockIdx.x * (i64){slice}, {bytes});", 3 * k);
+    }
+    body.push_str("    __syncthreads();\n");
+}
+
+/// Copies the last carries of a loop to where an even or odd number of iterations leaves them.
+fn copied_out(body: &mut String, places: &[Place], length: usize) {
+    for (k, place) in places.iter().enumerate() {
+        if let Place::Carry { buffers, bytes, is_next: true } = place
+            && length > 0
+        {
+            let (from, argument) = (buffers[length % 2], 3 * k + (length - 1) % 2);
+            let _ = writeln!(
+                body,
+                "    gg_copy_by_block(a{argument} + blockIdx.x * (i64){bytes}, arena + {from}, {bytes});"
+            );
+        }
     }
 }
 
@@ -322,6 +399,12 @@ impl Writer {
         self.line(format!("GG_SHARED({element}, {name}, {length});"));
     }
 
+    /// Declares shared memory that the other blocks of a cluster can read.
+    fn cluster_shared(&mut self, element: &str, name: &str, length: usize, bytes: usize) {
+        self.shared = self.shared.max(length * bytes);
+        self.line(format!("GG_CLUSTER_SHARED({element}, {name}, {length});"));
+    }
+
     /// The number of the argument for some memory.
     pub(super) fn argument(&mut self, memory: Memory) -> usize {
         let known = self.memories.iter().position(|own| *own == memory);
@@ -366,6 +449,8 @@ impl Writer {
                 shared,
                 arena: 0,
                 groups: 1,
+                cluster: 1,
+                is_alone: false,
                 parts: Vec::new(),
             },
             memories,

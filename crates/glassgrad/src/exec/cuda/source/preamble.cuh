@@ -7,10 +7,81 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 #define GG_INLINE static __device__ __forceinline__
-#define GG_SHARED(type, name, length) __shared__ type name[length]
+#define GG_SHARED(type, name, length) __shared__ __align__(16) type name[length]
 #ifndef GG_ARENA
 #define GG_ARENA(name, length) extern __shared__ __align__(16) char name[]
 #endif
+
+// Four neighbours in memory, which one instruction moves.
+struct __align__(16) GgFour { float a, b, c, d; };
+
+#ifdef __CUDACC__
+#define GG_CLUSTER_SHARED(type, name, length) __shared__ __align__(16) type name[length]
+#define GG_REMOTE(name, rank, index) gg_remote(name + (index), rank)
+
+// An element of shared memory of another block of the cluster.
+GG_INLINE float gg_remote(const float *own, u32 rank) {
+    float value = 0.0f;
+#if __CUDA_ARCH__ >= 900
+    u32 address = (u32)__cvta_generic_to_shared(own);
+    asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+#endif
+    return value;
+}
+
+// Waits for all blocks of the cluster.
+GG_INLINE void gg_cluster_barrier() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+// Copies elements of global memory to shared memory, one or four at aligned addresses, or sets them to zero; complete after the
+// wait for their group.
+template <int count> GG_INLINE void gg_copy_async(float *to, const float *from, const float *anywhere, bool inside) {
+#if __CUDA_ARCH__ >= 800
+    const u32 address = (u32)__cvta_generic_to_shared(to);
+    const float *source = inside ? from : anywhere;
+    if (count == 4)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(inside ? 16 : 0) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(inside ? 4 : 0) : "memory");
+#else
+    for (int k = 0; k < count; k++) to[k] = inside ? from[k] : 0.0f;
+#endif
+}
+
+GG_INLINE void gg_copies_end_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// Waits until at most this many groups of copies are under way.
+template <int groups> GG_INLINE void gg_copies_wait() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+#endif
+}
+#else
+template <int count> GG_INLINE void gg_copy_async(float *to, const float *from, const float *, bool inside) {
+    for (int k = 0; k < count; k++) to[k] = inside ? from[k] : 0.0f;
+}
+GG_INLINE void gg_copies_end_group() {}
+template <int groups> GG_INLINE void gg_copies_wait() {}
+#endif
+
+// Copies bytes by all threads of a block, in the longest words that both addresses allow.
+template <class Word> GG_INLINE void gg_copy_words(char *to, const char *from, u32 bytes) {
+    for (u32 k = threadIdx.x; k < bytes / (u32)sizeof(Word); k += blockDim.x) ((Word *)to)[k] = ((const Word *)from)[k];
+}
+GG_INLINE void gg_copy_by_block(char *to, const char *from, u32 bytes) {
+    const u64 bits = (u64)to | (u64)from | (u64)bytes;
+    if (bits % 16 == 0) gg_copy_words<GgFour>(to, from, bytes);
+    else if (bits % 4 == 0) gg_copy_words<u32>(to, from, bytes);
+    else gg_copy_words<u8>(to, from, bytes);
+}
 
 // The index of a block that another block stands in for.
 struct GgBlock { u32 x, y; };

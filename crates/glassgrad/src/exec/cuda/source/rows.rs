@@ -2,6 +2,7 @@
 
 use super::instructions::{identity, reduced, scaled};
 use super::{Kernel, THREADS, Writer, reach_of, type_of};
+use crate::dtype::DType;
 use crate::opt::program::{Instruction, Loop, Memory};
 
 /// The most elements of a row.
@@ -47,6 +48,8 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
         writer.indices("j", &along, &fused.extents);
     };
     let mut is_open = false;
+    // Rows beyond the last one are computed like others, and neither loaded nor stored.
+    let guarded = |value: String, dtype: DType| format!("inside ? ({}){value} : ({})0", type_of(dtype), type_of(dtype));
     for register in 0..fused.loads.len() + fused.code.len() {
         if !fused.by_row[register] {
             if !is_open {
@@ -54,7 +57,7 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
                 is_open = true;
             }
             let value = match register.checked_sub(fused.loads.len()) {
-                None => writer.element(&fused.loads[register]),
+                None => guarded(writer.element(&fused.loads[register]), fused.dtype(register)),
                 Some(place) => writer.instruction(fused, place, &name),
             };
             writer.line(format!("r{register}[e] = {value};"));
@@ -70,7 +73,7 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
                 // What is loaded for a row does not move along it.
                 let mut load = fused.loads[register].clone();
                 along.iter().for_each(|axis| load.strides[*axis] = 0);
-                let value = writer.element(&load);
+                let value = guarded(writer.element(&load), fused.dtype(register));
                 writer.line(format!("r{register} = {value};"));
             }
             Some((_, (Instruction::RowReduce(reduction, a, scale), dtype))) => {
