@@ -9,4 +9,5 @@ mod golden;
 mod more_garbow_hillstrom;
 mod nist;
 mod seeds;
+mod sparse_derivatives;
 mod table;

@@ -12,8 +12,8 @@ mod graph_eval;
 mod read;
 mod schedule;
 
-pub use context::{Context, programs_planned};
 pub(crate) use budget::{MemoryBudget, Strategy};
+pub use context::{Context, programs_planned};
 pub(crate) use context::{executable_for, planned, prepare, take_budget, target, with_budget};
 pub(crate) use eval_all::{ValueKey, every_value, value_of};
 pub(crate) use schedule::{

@@ -143,6 +143,6 @@ pub use operators::{
     Mode, Recorded, Workspace, derivative, derivatives, gradient, hessian, hvp, jacobian, jacobian_forward, jvp,
     taylor, value_and_gradient, vjp,
 };
-pub use sparse::{SparseMatrix, sparse_hessian, sparse_jacobian};
+pub use sparse::{SparseColumns, SparseMatrix, sparse_hessian, sparse_jacobian};
 pub use tape::{Choice, Guard, Node, NodeId, Operand, ReplayError, Sweep, Tape, Var};
 pub use taylor::{Taylor, TaylorPool};

@@ -106,9 +106,8 @@ pub(super) fn adjoint(case: &Case<'_>) -> Result<(), String> {
     let mut tolerance = rounding;
     for run in 0..2 * RUNS {
         // First operands are perturbed, then every node, as the tolerances of values are measured.
-        let by_nodes = |tensors: &[Tensor]| {
-            with_rounding_noise(run, NODE_PERTURBATION, || elements(by_reference(tensors)))
-        };
+        let by_nodes =
+            |tensors: &[Tensor]| with_rounding_noise(run, NODE_PERTURBATION, || elements(by_reference(tensors)));
         let perturbed = if run < RUNS { products(Some(run), &numbers)? } else { products(None, &by_nodes)? };
         if let Some(([one, other], _)) = perturbed {
             tolerance = tolerance.max((one - forward).abs()).max((other - reverse).abs());

@@ -261,9 +261,9 @@ impl<'p> Case<'p> {
     fn measured(&self, runs: Perturbed) -> Tolerances {
         let inlined = Mode { inlined: true, ..Mode::default() };
         let perturbed: Vec<Evaluated> = match runs {
-            Perturbed::Operands(runs) => (0..runs)
-                .map(|run| by_reference(&self.results(Mode { noise: Some(run), ..inlined })))
-                .collect(),
+            Perturbed::Operands(runs) => {
+                (0..runs).map(|run| by_reference(&self.results(Mode { noise: Some(run), ..inlined }))).collect()
+            }
             Perturbed::Nodes(runs) => (0..runs)
                 .map(|run| with_rounding_noise(run, NODE_PERTURBATION, || by_reference(&self.results(inlined))))
                 .collect(),

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 pub(crate) use self::definitions::{argsort, compute, compute_all};
 use self::interpreter::Bytes;
-pub use self::noise::with_rounding_noise;
 #[cfg(feature = "cuda")]
 pub(crate) use self::interpreter::perform_call;
+pub use self::noise::with_rounding_noise;
 use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings};
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;

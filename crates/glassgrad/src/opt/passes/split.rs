@@ -8,8 +8,8 @@
 use super::common::common;
 use super::contraction_order::Orders;
 use super::dead::dead;
-use super::joint_contraction::Together;
 use super::flatten::plain_product;
+use super::joint_contraction::Together;
 use super::product::{has_sums, product, product_node};
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::flops;
