@@ -85,8 +85,8 @@ fn newton_on_a_long_valley() {
         let length = g.iter().map(|g| g * g).sum::<f64>().sqrt();
         let curvature = sparse_hessian(|x| rosenbrock(x), &x);
         if step == 0 {
-            println!("  the Hessian has {} of 2500 elements, from {} colours", curvature.stored(), curvature.colours);
-            assert_eq!((curvature.stored(), curvature.colours), (3 * 50 - 2, 3));
+            println!("  the Hessian has {} of 2500 elements, from {} colors", curvature.stored(), curvature.colors);
+            assert_eq!((curvature.stored(), curvature.colors), (3 * 50 - 2, 3));
             assert_eq!(curvature.to_dense(), hessian(|x| rosenbrock(x), &x), "the same as without sparsity");
         }
         println!("  step {step}: value {:>12.5e}, length of the gradient {length:.1e}", rosenbrock(&x));

@@ -323,13 +323,13 @@ proptest! {
         let dense = recorded(&results, &x).jacobian(glassgrad::scalar::Mode::Reverse);
         let sparse = sparse_jacobian(|x, y| y.copy_from_slice(&results.at(x)), &x, terms.len());
         assert_near("Jacobian", sparse.to_dense().elements(), dense.elements(), tolerance);
-        prop_assert!(sparse.colours <= n.min(terms.len()) && sparse.stored() <= 2 * terms.len());
+        prop_assert!(sparse.colors <= n.min(terms.len()) && sparse.stored() <= 2 * terms.len());
 
         let sum = Terms { terms, summed: true };
         let dense = glassgrad::scalar::hessian(|x| sum.at(x)[0], &x);
         let sparse = sparse_hessian(|x| sum.at(x)[0], &x);
         assert_near("Hessian", sparse.to_dense().elements(), dense.elements(), tolerance);
-        prop_assert!(sparse.colours <= n);
+        prop_assert!(sparse.colors <= n);
         for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
             prop_assert_eq!(sparse.get(i, j), sparse.to_dense()[(i, j)]);
             let meet = i == j || pairs.contains(&(i, j)) || pairs.contains(&(j, i));
@@ -342,17 +342,17 @@ proptest! {
 }
 
 #[test]
-fn structures_need_as_many_colours_as_is_known_of_them() {
+fn structures_need_as_many_colors_as_is_known_of_them() {
     for n in [5, 6, 17, 100] {
         let x: Vec<f64> = (0..n).map(|k| 1.0 + 0.01 * k as f64).collect();
         let chain = sparse_hessian(|x| x.windows(2).map(|pair| pair[0].square() * pair[1]).sum(), &x);
-        assert_eq!((chain.colours, chain.stored()), (3, 3 * n - 3), "a tridiagonal Hessian with a straight corner");
+        assert_eq!((chain.colors, chain.stored()), (3, 3 * n - 3), "a tridiagonal Hessian with a straight corner");
         let arrow = sparse_hessian(|x| x.iter().map(|each| x[0] * each.square()).sum(), &x);
-        assert_eq!((arrow.colours, arrow.stored()), (2, 3 * n - 2), "an arrowhead");
+        assert_eq!((arrow.colors, arrow.stored()), (2, 3 * n - 2), "an arrowhead");
         let full = sparse_hessian(|x| x.iter().copied().sum::<Var<'_, _>>().square(), &x);
-        assert_eq!((full.colours, full.stored()), (n, n * n), "a dense Hessian");
+        assert_eq!((full.colors, full.stored()), (n, n * n), "a dense Hessian");
         let diagonal = sparse_hessian(|x| x.iter().map(|x| x.exp()).sum(), &x);
-        assert_eq!((diagonal.colours, diagonal.stored()), (1, n), "a diagonal");
+        assert_eq!((diagonal.colors, diagonal.stored()), (1, n), "a diagonal");
         let straight = sparse_hessian(|x| x.iter().copied().sum(), &x);
         assert_eq!(straight.stored(), 0, "a linear function has no Hessian");
 
@@ -361,13 +361,13 @@ fn structures_need_as_many_colours_as_is_known_of_them() {
             &x,
             n,
         );
-        assert_eq!((neighbours.colours, neighbours.stored()), (3, 3 * n - 2), "a tridiagonal Jacobian");
+        assert_eq!((neighbours.colors, neighbours.stored()), (3, 3 * n - 2), "a tridiagonal Jacobian");
         let all = sparse_jacobian(|x, y| y.fill(x.iter().copied().product()), &x, n);
-        assert_eq!((all.colours, all.stored()), (n, n * n), "a dense Jacobian");
+        assert_eq!((all.colors, all.stored()), (n, n * n), "a dense Jacobian");
         let wide = sparse_jacobian(|x, y| y[0] = x.iter().copied().product(), &x, 1);
-        assert_eq!((wide.colours, wide.stored()), (1, n), "one result needs one reverse sweep");
+        assert_eq!((wide.colors, wide.stored()), (1, n), "one result needs one reverse sweep");
         let tall = sparse_jacobian(|x, y| y.iter_mut().for_each(|y| *y = x[0].sin()), &x[..1], n);
-        assert_eq!((tall.colours, tall.stored()), (1, n), "one input needs one forward sweep");
+        assert_eq!((tall.colors, tall.stored()), (1, n), "one input needs one forward sweep");
     }
 }
 
@@ -419,7 +419,7 @@ fn the_pattern_of_every_row_holds_its_own_curvature() {
 fn sparse_derivatives_of_functions_at_the_edge() {
     // No inputs, no results.
     let nothing = sparse_hessian(|_| Var::constant(glassgrad::c(3.0)), &[] as &[f64]);
-    assert_eq!((nothing.rows(), nothing.columns, nothing.stored(), nothing.colours), (0, 0, 0, 0));
+    assert_eq!((nothing.rows(), nothing.columns, nothing.stored(), nothing.colors), (0, 0, 0, 0));
     let nothing = sparse_jacobian(|_, _| {}, &[] as &[f64], 0);
     assert_eq!((nothing.rows(), nothing.columns, nothing.stored()), (0, 0, 0));
     let no_results = sparse_jacobian(|_, _| {}, &[1.0, 2.0], 0);

@@ -415,6 +415,59 @@ fn a_workspace_allocates_only_the_list_of_its_variables() {
     }
 }
 
+#[test]
+fn blocks_grow_from_a_kilobyte_and_keep_every_node() {
+    let tape = Tape::new();
+    let mut x = tape.input(0.0);
+    assert!(tape.bytes() <= 2048, "a small tape occupies {} bytes", tape.bytes());
+    // Past every boundary of the growing blocks and of several of the largest.
+    for k in 1..5000 {
+        x = x + f64::from(k);
+        if k == 20 {
+            assert!(tape.bytes() <= 2048, "a tape of twenty nodes occupies {} bytes", tape.bytes());
+        }
+    }
+    for (k, id) in tape.ids().enumerate() {
+        let node = tape.node(id);
+        assert_eq!(node.value, (k * (k + 1) / 2) as f64);
+        if k > 0 {
+            let previous = tape.ids().nth(k - 1).unwrap();
+            assert_eq!(node.operands, [Operand::Node(previous), Operand::Constant(k as f64)]);
+        }
+    }
+    assert!(tape.reverse(x).as_slice().iter().all(|adjoint| *adjoint == 1.0));
+    assert!(tape.bytes() <= 5000 * 33 + 40 * 1024, "{} bytes", tape.bytes());
+}
+
+#[test]
+fn a_dropped_tape_leaves_its_blocks_to_the_next_one_of_any_number() {
+    let fresh = || gradient(|x| long_computation(x[0], x[1]), &[0.5, 1.5]);
+    let first = fresh();
+    let mut again = Vec::new();
+    // The list of blocks grows to some ten elements, and inputs, variables, adjoints and the result are allocated.
+    let allocations = heap::allocations(|| again = fresh());
+    assert!(allocations <= 12, "{allocations} allocations");
+    assert_eq!(again, first);
+    // Memory of one type of number serves another: uninitialised memory is never read.
+    let curvature = |at: f64| gradient(|x| gradient(|y| long_computation(y[0], y[1]), x)[1], &[0.5, at])[1];
+    let step = 1e-5;
+    let slope = |at: f64| gradient(|x| long_computation(x[0], x[1]), &[0.5, at])[1];
+    let difference = (slope(1e-4 + step) - slope(1e-4 - step)) / (2.0 * step);
+    assert!((curvature(1e-4) - difference).abs() <= 1e-3 * difference.abs(), "{} {difference}", curvature(1e-4));
+    assert_eq!(fresh(), first);
+}
+
+#[test]
+fn a_tape_moves_to_another_thread() {
+    let mut f = Recorded::new(|x| long_computation(x[0], x[1]), &[0.5, 1.5]);
+    let expected = f.gradient();
+    let handle = std::thread::spawn(move || {
+        f.replay(&[0.5, 1.5]).unwrap();
+        f.gradient()
+    });
+    assert_eq!(handle.join().unwrap(), expected);
+}
+
 // ------------------------------------------------------------------ what is refused
 
 /// The message with which a piece of work panics.

@@ -6,6 +6,7 @@
 //!   in both directions, shows every node, and can be replayed at new inputs.
 //! - [`operators`] turns functions into derivatives: [`gradient`], [`jacobian`], [`hessian`] and the
 //!   others; [`sparse`] does so for large sparse problems.
+//! - [`compiled`](self) (feature `jit`) makes machine code of recordings.
 //! - [`Matrix`] is a matrix whose every element is such a number.
 //!
 //! All of them are [`Real`](crate::Real), so they nest: a tape of duals, a tape of tapes.
@@ -129,6 +130,8 @@ macro_rules! order_by_value {
 
 use number_operators;
 
+#[cfg(feature = "jit")]
+pub mod compiled;
 mod dual;
 mod matrix;
 mod num_traits;
@@ -137,12 +140,14 @@ pub mod sparse;
 pub mod tape;
 mod taylor;
 
+#[cfg(feature = "jit")]
+pub use compiled::{Compiled, CompiledTape, Derivative};
 pub use dual::Dual;
 pub use matrix::Matrix;
 pub use operators::{
     Mode, Recorded, Workspace, derivative, derivatives, gradient, hessian, hvp, jacobian, jacobian_forward, jvp,
     taylor, value_and_gradient, vjp,
 };
-pub use sparse::{SparseMatrix, sparse_hessian, sparse_jacobian};
+pub use sparse::{SparseColumns, SparseMatrix, sparse_hessian, sparse_jacobian};
 pub use tape::{Choice, Guard, Node, NodeId, Operand, ReplayError, Sweep, Tape, Var};
 pub use taylor::{Taylor, TaylorPool};

@@ -14,6 +14,9 @@ use crate::scalar::{Dual, Matrix, NodeId, ReplayError, Sweep, Tape, Taylor, Tayl
 /// How many tangents a Hessian carries at once.
 const LANES: usize = 4;
 
+/// How many tangents or adjoints a sweep over a tape computes at once: a cache line of `f64`.
+const SWEEP_LANES: usize = 8;
+
 /// The direction in which a Jacobian is accumulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -118,9 +121,9 @@ impl<T: Real> Recorded<T> {
 
     /// The gradient of the only result, or of the first of several.
     pub fn gradient(&self) -> Vec<T> {
-        let mut weights = vec![c(0.0); self.outputs.len()];
-        weights[0] = c(1.0);
-        self.vjp(&weights)
+        let mut gradient = Vec::with_capacity(self.inputs.len());
+        self.gradient_into(&mut Sweep::new(), &mut gradient);
+        gradient
     }
 
     /// The gradient into memory that is used again, for loops that replay.
@@ -159,6 +162,50 @@ impl<T: Real> Recorded<T> {
         self.inputs.iter().map(|input| sweep.of(*input)).collect()
     }
 
+    /// The derivatives along several directions: a sweep computes eight at a time.
+    ///
+    /// # Panics
+    /// If a direction has not a number for each input.
+    pub fn jvps(&self, directions: &[Vec<T>]) -> Vec<Vec<T>> {
+        let mut products = Vec::with_capacity(directions.len());
+        for group in directions.chunks(SWEEP_LANES) {
+            let seeds = lanes_of(group, self.inputs.iter().copied().map(Some));
+            let tangents = self.tape.forward_lanes(&seeds);
+            products.extend((0..group.len()).map(|lane| {
+                let tangent = |output: &Operand<T>| match output {
+                    Operand::Node(id) => tangents[id.index()][lane],
+                    Operand::Constant(_) => c(0.0),
+                };
+                self.outputs.iter().map(tangent).collect()
+            }));
+        }
+        products
+    }
+
+    /// The gradients of several weighted sums of the results: a sweep computes eight at a time.
+    ///
+    /// ```
+    /// use glassgrad::scalar::Recorded;
+    /// let f = Recorded::several(|x, y| (y[0], y[1]) = (x[0] * x[1], x[0].square()), &[2.0, 3.0], 2);
+    /// assert_eq!(f.vjps(&[vec![1.0, 0.0], vec![1.0, 10.0]]), [[3.0, 2.0], [43.0, 2.0]]);
+    /// ```
+    ///
+    /// # Panics
+    /// If there is not a weight for each result.
+    pub fn vjps(&self, weights: &[Vec<T>]) -> Vec<Vec<T>> {
+        let node = |output: &Operand<T>| match output {
+            Operand::Node(id) => Some(*id),
+            Operand::Constant(_) => None,
+        };
+        let mut products = Vec::with_capacity(weights.len());
+        for group in weights.chunks(SWEEP_LANES) {
+            let adjoints = self.tape.reverse_lanes(&lanes_of(group, self.outputs.iter().map(node)));
+            let adjoint = |lane: usize| self.inputs.iter().map(|input| adjoints[input.index()][lane]).collect();
+            products.extend((0..group.len()).map(adjoint));
+        }
+        products
+    }
+
     /// The Jacobian, one row for each result.
     pub fn jacobian(&self, mode: Mode) -> Matrix<T> {
         let (rows, columns) = (self.outputs.len(), self.inputs.len());
@@ -172,20 +219,39 @@ impl<T: Real> Recorded<T> {
             (0..length).map(|k| c(if k == place { 1.0 } else { 0.0 })).collect()
         };
         if forward {
-            for column in 0..columns {
-                for (row, partial) in self.jvp(&unit(columns, column)).into_iter().enumerate() {
-                    jacobian[(row, column)] = partial;
+            for start in (0..columns).step_by(SWEEP_LANES) {
+                let units: Vec<_> = (start..columns.min(start + SWEEP_LANES)).map(|k| unit(columns, k)).collect();
+                for (column, tangents) in (start..).zip(self.jvps(&units)) {
+                    for (row, partial) in tangents.into_iter().enumerate() {
+                        jacobian[(row, column)] = partial;
+                    }
                 }
             }
         } else {
-            for row in 0..rows {
-                for (column, partial) in self.vjp(&unit(rows, row)).into_iter().enumerate() {
-                    jacobian[(row, column)] = partial;
+            for start in (0..rows).step_by(SWEEP_LANES) {
+                let units: Vec<_> = (start..rows.min(start + SWEEP_LANES)).map(|k| unit(rows, k)).collect();
+                for (row, adjoints) in (start..).zip(self.vjps(&units)) {
+                    for (column, partial) in adjoints.into_iter().enumerate() {
+                        jacobian[(row, column)] = partial;
+                    }
                 }
             }
         }
         jacobian
     }
+}
+
+/// The seeds of several sweeps at once, node by node; places without a node are left out.
+fn lanes_of<T: Real>(
+    group: &[Vec<T>],
+    nodes: impl ExactSizeIterator<Item = Option<NodeId>>,
+) -> Vec<(NodeId, [T; SWEEP_LANES])> {
+    for seeds in group {
+        assert_eq!(seeds.len(), nodes.len(), "a product needs as many numbers as the Jacobian has lines");
+    }
+    let lane = |place: usize, lane: usize| group.get(lane).map_or(c(0.0), |seeds| seeds[place]);
+    let seeds = nodes.enumerate().filter_map(|(place, node)| Some((node?, std::array::from_fn(|k| lane(place, k)))));
+    seeds.collect()
 }
 
 fn derivative_of<T: Real>(output: Operand<T>, sweep: &Sweep<T>) -> T {
@@ -202,13 +268,14 @@ fn derivative_of<T: Real>(output: Operand<T>, sweep: &Sweep<T>) -> T {
 /// assert_eq!(gradient(|x| (x[0] * x[1]) * (x[1] + 1.0), &[2.0, 3.0]), [12.0, 14.0]);
 /// ```
 pub fn gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> Vec<T> {
-    Recorded::new(function, x).gradient()
+    value_and_gradient(function, x).1
 }
 
 /// The value and the gradient of a function.
 pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> (T, Vec<T>) {
-    let recorded = Recorded::new(function, x);
-    (recorded.value(), recorded.gradient())
+    let mut workspace = Workspace::new();
+    let value = workspace.value_and_gradient(function, x).0;
+    (value, workspace.gradient)
 }
 
 /// Memory for gradients in a loop: tape, adjoints and result are used again, so that only the list of

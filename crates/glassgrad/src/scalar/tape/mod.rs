@@ -5,11 +5,12 @@
 //! from an input over everything that is reachable from it, adjoints from an output over its
 //! ancestors. Both sweeps are loops over the list; nothing recurses.
 //!
-//! - [`storage`](self) keeps the nodes in blocks that never move, 33 bytes each over `f64`;
+//! - [`storage`](self) keeps the nodes in blocks that never move and grow geometrically, 33 bytes each over `f64`;
 //! - [`Var`] is the copyable handle that user code computes with;
 //! - `sweep` runs forwards and in reverse;
 //! - `replay` evaluates a recording at new inputs.
 
+mod block;
 mod replay;
 mod storage;
 mod sweep;
@@ -243,6 +244,16 @@ impl<T: Real> Tape<T> {
             operands: operands.collect(),
             partials: partials.collect(),
         }
+    }
+
+    /// The operation of a node.
+    pub(crate) fn operation_of(&self, node: NodeId) -> Operation {
+        self.recording.borrow().nodes.get(node.0).operation
+    }
+
+    /// The nodes that a node was computed from, one for each slot that holds one.
+    pub(crate) fn parents_of(&self, node: NodeId) -> impl Iterator<Item = NodeId> + use<T> {
+        self.recording.borrow().nodes.get(node.0).parents().map(NodeId)
     }
 
     /// The nodes that were computed from a node directly, once for each time it was used.

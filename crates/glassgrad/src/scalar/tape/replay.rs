@@ -122,15 +122,14 @@ impl<T: Real> Recording<T> {
             self.nodes.set_value(*index, *input);
         }
         let mut choices = self.choices.iter_mut();
-        // The values once more, in one piece: operands are found without looking for their block.
+        // The values once more, in one piece: operands are found without looking for their chunk.
         self.values.resize(self.nodes.len(), c(0.0));
         let values = &mut self.values[..];
         let mut index = 0;
         let mut previous = c(0.0);
-        for (count, block) in self.nodes.blocks_mut() {
-            let (parents, partials) = (&mut block.parents[..count], &mut block.partials[..count]);
-            let (own, operations) = (&mut block.values[..count], &block.operations[..count]);
-            for (((parents, partials), own), operation) in parents.iter_mut().zip(partials).zip(own).zip(operations) {
+        for chunk in self.nodes.chunks_mut() {
+            let nodes = chunk.parents.iter_mut().zip(chunk.partials).zip(chunk.values).zip(chunk.operations);
+            for (((parents, partials), own), operation) in nodes {
                 let operand = |slot: usize| match parents[slot] {
                     NONE => partials[slot],
                     parent if parent as usize + 1 == index => previous,

@@ -70,19 +70,19 @@ impl<T: Real> Tape<T> {
         for (node, seed) in seeds {
             tangents[node.index()] += *seed;
         }
-        for (start, count, block) in recording.nodes.blocks_below(length) {
-            for place in 0..count {
-                let mut tangent = tangents[start + place];
+        for (start, chunk) in recording.nodes.chunks_below(length) {
+            for (index, (parents, partials)) in (start..).zip(chunk.parents.iter().zip(chunk.partials)) {
+                let mut tangent = tangents[index];
                 for slot in 0..2 {
-                    let parent = block.parents[place][slot];
+                    let parent = parents[slot];
                     if parent != NONE {
                         let moved = tangents[parent as usize];
                         if !moved.is_exactly_zero() {
-                            tangent += block.partials[place][slot] * moved;
+                            tangent += partials[slot] * moved;
                         }
                     }
                 }
-                tangents[start + place] = tangent;
+                tangents[index] = tangent;
             }
         }
     }
@@ -103,8 +103,8 @@ impl<T: Real> Tape<T> {
         // What the node just before receives waits here, not in memory: in a chain the next adjoint
         // would otherwise have to wait for the store of this one.
         let mut ahead: Option<T> = None;
-        for (start, count, block) in recording.nodes.blocks_below(end).rev() {
-            let nodes = block.parents[..count].iter().zip(&block.partials[..count]);
+        for (start, chunk) in recording.nodes.chunks_below(end).rev() {
+            let nodes = chunk.parents.iter().zip(chunk.partials);
             for (place, (parents, partials)) in nodes.enumerate().rev() {
                 let index = start + place;
                 let mut adjoint = adjoints[index];
@@ -128,6 +128,55 @@ impl<T: Real> Tape<T> {
                 }
             }
         }
+    }
+
+    /// Several tangents of every node in one sweep, from seeds in the order of the tape's inputs.
+    pub(crate) fn forward_lanes<const N: usize>(&self, seeds: &[(NodeId, [T; N])]) -> Vec<[T; N]> {
+        let recording = self.recording.borrow();
+        let length = recording.nodes.len();
+        let mut tangents = vec![[c(0.0); N]; length];
+        for (node, seed) in seeds {
+            tangents[node.index()] = *seed;
+        }
+        for (start, chunk) in recording.nodes.chunks_below(length) {
+            for (index, (parents, partials)) in (start..).zip(chunk.parents.iter().zip(chunk.partials)) {
+                for slot in 0..2 {
+                    let parent = parents[slot];
+                    if parent != NONE {
+                        let moved = tangents[parent as usize];
+                        accumulate(&mut tangents[index], partials[slot], &moved);
+                    }
+                }
+            }
+        }
+        tangents
+    }
+
+    /// Several adjoints of every node in one sweep. Seeds on one node add up.
+    pub(crate) fn reverse_lanes<const N: usize>(&self, seeds: &[(NodeId, [T; N])]) -> Vec<[T; N]> {
+        let recording = self.recording.borrow();
+        let mut adjoints = vec![[c(0.0); N]; recording.nodes.len()];
+        let mut end = 0;
+        for (node, seed) in seeds {
+            for (adjoint, seed) in adjoints[node.index()].iter_mut().zip(seed) {
+                *adjoint += *seed;
+            }
+            end = end.max(node.index() + 1);
+        }
+        for (start, chunk) in recording.nodes.chunks_below(end).rev() {
+            for (place, (parents, partials)) in chunk.parents.iter().zip(chunk.partials).enumerate().rev() {
+                let adjoint: [T; N] = adjoints[start + place];
+                if adjoint.iter().all(|adjoint| adjoint.is_exactly_zero()) {
+                    continue;
+                }
+                for slot in 0..2 {
+                    if parents[slot] != NONE {
+                        accumulate(&mut adjoints[parents[slot] as usize], partials[slot], &adjoint);
+                    }
+                }
+            }
+        }
+        adjoints
     }
 
     /// The nodes that depend on a node, itself included, in the order of the tape.
@@ -172,6 +221,15 @@ impl<T: Real> Tape<T> {
     /// finds it: children before parents.
     pub fn order_towards(&self, node: impl Into<NodeId>) -> Vec<NodeId> {
         depth_first(node.into(), self.len(), |id| self.node(id).parents().map(|(parent, _)| parent).collect())
+    }
+}
+
+/// Adds the products of a partial with several tangents or adjoints, of which those that are exactly zero contribute nothing.
+#[inline(always)]
+fn accumulate<T: Real, const N: usize>(sums: &mut [T; N], partial: T, factors: &[T; N]) {
+    for (sum, factor) in sums.iter_mut().zip(factors) {
+        let product = *sum + partial * *factor;
+        *sum = if factor.is_exactly_zero() { *sum } else { product };
     }
 }
 
