@@ -140,7 +140,10 @@ impl Algebra {
                 key.words(&of_inputs(self));
             }
             Op::Variable if inputs.len() == 1 && tensor.name().is_none() => return self.given(&inputs[0]),
-            _ => key.words(&[1, tensor.0.id as usize]),
+            _ => {
+                key.word(1);
+                key.word(tensor.0.id);
+            }
         }
         let id = self.intern(key.finish(), Node::Given(tensor.clone()), tensor.shape().clone(), tensor.dtype());
         self.tensors_seen.insert(tensor.0.id, id);

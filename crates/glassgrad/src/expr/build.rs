@@ -286,7 +286,7 @@ impl Tensor {
             return self.clone();
         }
         let name = if factor == -1.0 { "neg" } else { "mul" };
-        let scaled = memo::product(Request::Scale, &[self.shape(), &[factor.to_bits() as usize]], || {
+        let scaled = memo::product(Request::Scale(factor), &[self.shape()], || {
             Einsum::elementwise(self.shape(), 1).scaled(factor)
         });
         Tensor::contract_as(name, scaled, &[self])

@@ -91,7 +91,7 @@ impl Tensor {
         if dtype == DType::Bool || (dtype == DType::I64 && value.abs() >= MAX_EXACT_INTEGER) {
             return Tensor::leaf(Array::new(Shape::scalar(), element)).broadcast_to(shape);
         }
-        let filled = memo::product(Request::Fill, &[&shape, &[value.to_bits() as usize]], || {
+        let filled = memo::product(Request::Fill(value), &[&shape], || {
             Einsum::new(Vec::new(), (0..shape.rank()).collect(), shape.to_vec()).scaled(value)
         });
         Tensor::unbound(filled, dtype)

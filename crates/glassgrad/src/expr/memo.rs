@@ -53,20 +53,42 @@ pub(super) fn row(operation: Operation, parameter: f64) -> Shared<Formula> {
 pub(crate) enum Request {
     Broadcast,
     Sum,
-    Scale,
+    /// By a factor.
+    Scale(f64),
     Multiply,
     MatrixProduct,
     Permute,
-    Fill,
+    /// With a number.
+    Fill(f64),
     Pullback,
     Pushforward,
     WithFactor,
 }
 
+impl Request {
+    /// Mixes the request in, with all bits of its number: a `usize` has 32 of them on some targets.
+    fn hash(self, asked: &mut Fingerprint) {
+        let (tag, number): (u64, f64) = match self {
+            Request::Broadcast => (0, 0.0),
+            Request::Sum => (1, 0.0),
+            Request::Scale(factor) => (2, factor),
+            Request::Multiply => (3, 0.0),
+            Request::MatrixProduct => (4, 0.0),
+            Request::Permute => (5, 0.0),
+            Request::Fill(value) => (6, value),
+            Request::Pullback => (7, 0.0),
+            Request::Pushforward => (8, 0.0),
+            Request::WithFactor => (9, 0.0),
+        };
+        asked.word(tag);
+        asked.word(number.to_bits());
+    }
+}
+
 /// The product that a request for some sizes and numbers leads to.
 pub(crate) fn product(request: Request, numbers: &[&[usize]], make: impl FnOnce() -> Einsum) -> Shared<Einsum> {
     let mut asked = Fingerprint::default();
-    asked.word(request as u64);
+    request.hash(&mut asked);
     numbers.iter().for_each(|words| asked.words(words));
     recalled!(EINSUMS, asked.finish(), Shared::new(make()))
 }
@@ -79,7 +101,7 @@ pub(crate) fn product_from(
     make: impl FnOnce() -> Einsum,
 ) -> Shared<Einsum> {
     let mut asked = Fingerprint::default();
-    asked.word(request as u64);
+    request.hash(&mut asked);
     asked.shared(einsum);
     numbers.iter().for_each(|words| asked.words(words));
     recalled!(EINSUMS, asked.finish(), Shared::new(make()))
