@@ -422,7 +422,7 @@ fn a_text_is_learnt_and_gone_on_with() {
     // A GPT, in mixed precision, saved, and generating over a KV cache beyond its context.
     let gpt =
         ["train", &path, "--model", "gpt", "--context", "16", "--layers", "32,32", "--epochs", "8", "--lr", "0.01"];
-    let (gpt_out, gpt_more) = (place.path("gpt"), ["--dropout", "0", "--precision", "bf16", "--json"]);
+    let (gpt_out, gpt_more) = (place.path("gpt"), ["--dropout", "0", "--batch", "32", "--precision", "bf16", "--json"]);
     let json: Value =
         serde_json::from_str(&succeeds(&[&gpt[..], &gpt_more, &["--out", &gpt_out]].concat())).expect("JSON");
     assert!(json["test_bits_per_character"].as_f64().is_some_and(|bits| bits < 0.6), "{json}");

@@ -289,15 +289,15 @@ fn suit_model(settings: &mut Settings, is_text: bool) {
             settings.warmup = 50;
         }
         Model::Gpt => {
-            settings.layers = vec![192; 4];
+            settings.layers = vec![128; 3];
             settings.optimizer = OptimizerName::of("adamw");
             settings.weight_decay = 0.1;
-            settings.dropout = 0.3;
-            settings.lr = 1e-3;
+            settings.dropout = 0.2;
+            settings.lr = 3e-3;
             settings.clip = 1.0;
             settings.warmup = 100;
-            settings.context = 128;
-            settings.epochs = 20;
+            settings.batch = 64;
+            settings.epochs = 14;
         }
         Model::Resnet => {
             settings.layers = vec![16, 32];
