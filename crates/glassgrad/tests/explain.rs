@@ -406,6 +406,7 @@ fn limits_are_positive_and_reasons_follow_from_times() {
         predicted: 1e-3 + 1e-7,
         measured: 1.5e-3,
         work: 1e8,
+        placement: String::new(),
         inside: Vec::new(),
     };
     let reason = |step: ExplainedStep| step.reason(&limits);

@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::lanes::{self, Touched};
 use super::plan::{Action, Actions, Argument, Chained, Planner};
 use super::source::{ChainMemory, Kernel, Link, Place, THREADS};
 use super::split::{self, Split};
 use crate::opt::memory::aligned;
-use crate::opt::program::{Call, CallKind, Memory, Program, ScanLoop, Step, bytes_of};
+use crate::opt::program::{Memory, Program, ScanLoop, Step, bytes_of};
 
 /// The most blocks of one launch in a chain. More of them are faster on several multiprocessors, and a cluster of blocks is not: its
 /// barriers take as long as launches.
@@ -49,43 +48,6 @@ impl Arguments {
             self.list.push(argument);
             self.list.len() - 1
         })
-    }
-}
-
-/// The steps of a chain since its last barrier, with what they touch.
-#[derive(Default)]
-struct Running(Vec<(usize, Vec<(Touched, bool)>)>);
-
-impl Running {
-    /// Whether a launch of a step needs a barrier before it, which is then made: it conflicts with what runs, or belongs to a step
-    /// of several launches that follow each other.
-    fn waits(&mut self, program: &Program, actions: &Actions, step: usize) -> bool {
-        let code = &program.steps[step];
-        let uses_tile = actions.steps[step].iter().any(|action| match action {
-            Action::Launch { memories, .. } => memories.contains(&Memory::Tile),
-            _ => true,
-        });
-        // Scratch memory of steps inside of loops is not told apart.
-        let touched = match uses_tile && actions.scratch.is_empty() {
-            true => vec![(Touched::Everything, true)],
-            false => lanes::touched_by(program, actions, step, code),
-        };
-        let is_concatenation = matches!(code, Step::Call(Call { kind: CallKind::Concatenate(_), .. }));
-        let conflicts = |(earlier, known): &(usize, Vec<(Touched, bool)>)| {
-            if *earlier == step {
-                return !is_concatenation;
-            }
-            let meet = |(a, a_writes): &(Touched, bool), (b, b_writes): &(Touched, bool)| {
-                (*a_writes || *b_writes) && a.meets(b, program)
-            };
-            known.iter().any(|a| touched.iter().any(|b| meet(a, b)))
-        };
-        let waits = self.0.iter().any(conflicts);
-        if waits {
-            self.0.clear();
-        }
-        self.0.push((step, touched));
-        waits
     }
 }
 
@@ -137,10 +99,10 @@ impl Chaining<'_, '_> {
                     }
                     _ => {}
                 }
-                self.close(program, actions, &mut open, is_outermost, arena);
+                self.close(actions, &mut open, is_outermost, arena);
             }
         }
-        self.close(program, actions, &mut open, is_outermost, arena);
+        self.close(actions, &mut open, is_outermost, arena);
     }
 
     /// Where arguments lie if the arena of their program, which nothing else reads, is in shared memory, or is not.
@@ -160,7 +122,7 @@ impl Chaining<'_, '_> {
             return None;
         }
         let mut arguments = Arguments::default();
-        let links = self.links(program, body, &mut arguments);
+        let links: Vec<Link<'_>> = all().map(|action| self.link(action, None, &mut arguments)).collect();
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
@@ -178,7 +140,7 @@ impl Chaining<'_, '_> {
             return None;
         }
         let mut arguments = Arguments::default();
-        let links = self.links(&split.body, &actions, &mut arguments);
+        let links: Vec<Link<'_>> = all().map(|action| self.link(action, None, &mut arguments)).collect();
         if arguments.list.len() > MOST_ARGUMENTS {
             return None;
         }
@@ -244,19 +206,6 @@ impl Chaining<'_, '_> {
         Chained { kernel: self.planner.module.number(kernel), blocks, threads, arguments: arguments.list }
     }
 
-    /// All launches of the body of a loop as links.
-    fn links(&self, program: &Program, actions: &Actions, arguments: &mut Arguments) -> Vec<Link<'_>> {
-        let mut running = Running::default();
-        let mut links = Vec::new();
-        for (step, own) in actions.steps.iter().enumerate() {
-            for action in own {
-                let waits = running.waits(program, actions, step);
-                links.push(Link { waits, ..self.link(action, None, arguments) });
-            }
-        }
-        links
-    }
-
     /// A launch as a link of a chain. Scratch memory is that of its step, if the step has its own.
     fn link(&self, action: &Action, step: Option<usize>, arguments: &mut Arguments) -> Link<'_> {
         let Action::Launch { kernel, grid, memories, report, .. } = action else {
@@ -271,14 +220,12 @@ impl Chaining<'_, '_> {
             kernel: self.planner.module.kernel(*kernel),
             grid: *grid,
             arguments: own.map(|argument| arguments.number(argument)).collect(),
-            waits: true,
         }
     }
 
     /// Makes one kernel of the launches at some places; `arena` is the size of the arena if these are the whole program.
     fn close(
         &mut self,
-        program: &Program,
         actions: &mut Actions,
         open: &mut Vec<(usize, usize)>,
         is_outermost: bool,
@@ -288,7 +235,6 @@ impl Chaining<'_, '_> {
         let mut rest = &places[..];
         while rest.len() > 1 {
             let mut arguments = Arguments::default();
-            let mut running = Running::default();
             let mut links = Vec::new();
             for (step, place) in rest {
                 let mut with = Arguments { list: arguments.list.clone(), numbers: arguments.numbers.clone() };
@@ -297,7 +243,7 @@ impl Chaining<'_, '_> {
                     break;
                 }
                 arguments = with;
-                links.push(Link { waits: running.waits(program, actions, *step), ..link });
+                links.push(link);
             }
             let count = links.len();
             let least = if is_outermost && arena.is_none() { LEAST_LINKS } else { 2 };

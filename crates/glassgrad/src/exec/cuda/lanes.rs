@@ -13,7 +13,7 @@ use crate::opt::program::{Loop, Memory, Program, Step, bytes_of};
 
 /// Memory that a unit touches.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Touched {
+enum Touched {
     Input(usize),
     Result(usize),
     /// Bytes of the arena.
@@ -22,22 +22,6 @@ pub(super) enum Touched {
     Scratch(Range<usize>),
     /// All memory: a loop with programs of its own inside.
     Everything,
-}
-
-impl Touched {
-    /// Whether two can be the same memory, wherever a run places results: perhaps over inputs of the same size.
-    pub(super) fn meets(&self, other: &Touched, program: &Program) -> bool {
-        let overlap = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
-        match (self, other) {
-            (Touched::Everything, _) | (_, Touched::Everything) => true,
-            (Touched::Input(a), Touched::Input(b)) | (Touched::Result(a), Touched::Result(b)) => a == b,
-            (Touched::Input(input), Touched::Result(result)) | (Touched::Result(result), Touched::Input(input)) => {
-                bytes_of(&program.inputs[*input]) == bytes_of(&program.results[*result])
-            }
-            (Touched::Arena(a), Touched::Arena(b)) | (Touched::Scratch(a), Touched::Scratch(b)) => overlap(a, b),
-            (Touched::Arena(_) | Touched::Scratch(_), _) | (_, Touched::Arena(_) | Touched::Scratch(_)) => false,
-        }
-    }
 }
 
 /// Consecutive steps that are started together, or some actions of one step.
@@ -116,7 +100,7 @@ fn parts_of(actions: &Actions, number: usize, step: &Step) -> Option<[(Range<usi
     })
 }
 
-pub(super) fn touched_by(program: &Program, actions: &Actions, number: usize, step: &Step) -> Vec<(Touched, bool)> {
+fn touched_by(program: &Program, actions: &Actions, number: usize, step: &Step) -> Vec<(Touched, bool)> {
     if let Step::Scan(_) | Step::ReverseScan(_) = step {
         return vec![(Touched::Everything, true)];
     }

@@ -53,7 +53,7 @@ fn tiling(product: &Contraction, clusters: bool) -> Option<Tiling> {
     let batches: usize = batch.iter().map(|axis| axis.extent).product();
     let multiplications = [m, n, terms].iter().fold(batches, |product, size| product.saturating_mul(*size));
     let is_large = multiplications >= LEAST_MULTIPLICATIONS;
-    let is_deep = clusters && terms >= MANY_TERMS && terms <= MOST_PARTS * MOST_TERMS && multiplications >= 1 << 16;
+    let is_deep = clusters && (MANY_TERMS..=MOST_PARTS * MOST_TERMS).contains(&terms) && multiplications >= 1 << 16;
     if !is_plain || !sums.is_empty() || !(is_large || is_deep) {
         return None;
     }

@@ -159,8 +159,6 @@ pub(super) struct Link<'k> {
     pub(super) kernel: &'k Kernel,
     pub(super) grid: [u32; 3],
     pub(super) arguments: Vec<usize>,
-    /// Whether it waits for what is before it; otherwise it runs beside it.
-    pub(super) waits: bool,
 }
 
 /// Where an argument of a chain lies.
@@ -228,30 +226,22 @@ impl Kernel {
             (None, _) => format!("a{argument}"),
             (Some(_), _) => format!("c{argument}"),
         };
-        // Links that do not wait for each other begin with different groups.
-        let mut begun = 0;
         for (number, link) in links.iter().enumerate() {
-            if number > 0 && link.waits {
-                body.push_str("    __syncthreads();\n");
-                begun = 0;
-            }
             let given: String = link.arguments.iter().map(|argument| format!("{}, ", name(argument))).collect();
             let [x, y, _] = link.grid;
             // Shared memory of one block is used again by the next.
             let between = if link.kernel.barriers { sync } else { "" };
             let _ = write!(
                 body,
-                "    for (u32 b = (group + {}u) % {groups}u; b < {}u; b += {groups}u) {{\n        \
+                "    for (u32 b = group; b < {}u; b += {groups}u) {{\n        \
                  part_NUMBER_{number}({given}GgBlock{{b % {x}u, b / {x}u}}, own, group, (char *)(common + group * {words}));\n        \
-                 {between}\n    }}\n",
-                (groups - begun) % groups,
+                 {between}\n    }}\n    __syncthreads();\n",
                 x * y,
             );
-            begun = (begun + x * y) % groups;
         }
         let arguments = match length {
             Some(length) => {
-                body.push_str("    __syncthreads();\n    }\n");
+                body.push_str("    }\n");
                 copied_out(&mut body, places, length);
                 3 * places.len()
             }
