@@ -95,9 +95,9 @@ impl Mixture {
                         *scaled = diagonals[component * d + row] * centred[row];
                     }
                     let mut entries = lower[component * triangle..][..triangle].iter();
-                    for column in 0..d {
+                    for (column, centred) in centred.iter().enumerate() {
                         for (row, entry) in (column + 1..d).zip(&mut entries) {
-                            scaled[row] += *entry * centred[column];
+                            scaled[row] += *entry * *centred;
                         }
                     }
                     let squares: T = scaled.iter().map(|x| *x * *x).sum();

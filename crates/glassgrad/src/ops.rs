@@ -953,12 +953,6 @@ pub trait Real:
     fn primal(self) -> f64;
     /// Whether the number and every derivative that travels with it are exactly zero.
     fn is_exactly_zero(self) -> bool;
-    /// Whether the number and every derivative that travels with it are known to be finite. A product of such a
-    /// number with zero is zero, so that it needs no test for strong zeros.
-    #[inline(always)]
-    fn is_known_finite(self) -> bool {
-        false
-    }
 
     /// The number limited to an interval; at a bound the derivative is 1/2.
     fn clip(self, low: f64, high: f64) -> Self {
@@ -996,10 +990,6 @@ macro_rules! machine_algebra {
             #[inline(always)]
             fn is_exactly_zero(self) -> bool {
                 self == 0.0
-            }
-            #[inline(always)]
-            fn is_known_finite(self) -> bool {
-                self.is_finite()
             }
         }
     )*};
