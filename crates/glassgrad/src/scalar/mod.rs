@@ -130,6 +130,8 @@ macro_rules! order_by_value {
 
 use number_operators;
 
+#[cfg(any(feature = "argmin", feature = "levenberg-marquardt"))]
+pub mod adapters;
 #[cfg(feature = "jit")]
 pub mod compiled;
 mod dual;

@@ -276,8 +276,8 @@ impl CompiledTape {
 
     /// Evaluates a point with results that are not finite once more, by the rules with strong zeros.
     fn repair(&self, arguments: &[f64], results: &mut [f64]) {
-        // A sum of differences with themselves is zero only if all are finite, and needs no branches.
-        if results.iter().map(|result| result - result).sum::<f64>() != 0.0 {
+        // Without an early exit, so that the loop has no branches.
+        if !results.iter().fold(true, |finite, result| finite & result.is_finite()) {
             self.interpret(arguments, results);
         }
     }

@@ -1,0 +1,138 @@
+//! Hand tracking: the distances between measured points and a skinned hand model in the pose of 26 parameters.
+
+use glassgrad::scalar::Dual;
+use glassgrad::{Real, c};
+
+/// Two coordinates of a point on its triangle, and the pose.
+pub(crate) const COLUMNS: usize = 28;
+
+/// An angle below which a rotation is the identity, as the suite has it.
+const SMALLEST_ANGLE: f64 = 1e-4;
+
+type Matrix<T> = [[T; 4]; 4];
+
+/// The model and the measurements.
+pub(crate) struct Hand {
+    /// The bone that each bone hangs on, an earlier one; the root has none.
+    pub(crate) parents: Vec<Option<usize>>,
+    pub(crate) relatives: Vec<Matrix<f64>>,
+    pub(crate) inverse_absolutes: Vec<Matrix<f64>>,
+    /// For each vertex, its position in the pose of rest and the weight of each bone.
+    pub(crate) positions: Vec<[f64; 4]>,
+    pub(crate) weights: Vec<Vec<f64>>,
+    pub(crate) triangles: Vec<[usize; 3]>,
+    pub(crate) mirrored: bool,
+    /// The vertex, or the triangle if points have coordinates on one, that each measured point belongs to.
+    pub(crate) correspondences: Vec<usize>,
+    pub(crate) points: Vec<[f64; 3]>,
+}
+
+impl Hand {
+    /// The residuals, three for each point. Without coordinates on triangles the points belong to vertices.
+    pub(crate) fn residuals<T: Real>(&self, theta: &[T], coordinates: &[[T; 2]]) -> Vec<T> {
+        let transforms = self.transforms(theta);
+        let rotation = rotation_about([theta[0], theta[1], theta[2]]);
+        // Only vertices that a point belongs to are moved, each once.
+        let mut moved: Vec<Option<[T; 3]>> = vec![None; self.positions.len()];
+        let mut vertex = |number: usize| -> [T; 3] {
+            *moved[number].get_or_insert_with(|| {
+                let mut skinned = self.skin(&transforms, number);
+                if self.mirrored {
+                    skinned[0] = -skinned[0];
+                }
+                std::array::from_fn(|row| (0..3).map(|k| rotation[row][k] * skinned[k]).sum::<T>() + theta[3 + row])
+            })
+        };
+        let mut residuals = Vec::with_capacity(3 * self.points.len());
+        for (number, (point, target)) in self.points.iter().zip(&self.correspondences).enumerate() {
+            let position: [T; 3] = match coordinates.get(number) {
+                None => vertex(*target),
+                Some([u, v]) => {
+                    let [a, b, d] = self.triangles[*target].map(&mut vertex);
+                    let w = c::<T>(1.0) - *u - *v;
+                    std::array::from_fn(|k| *u * a[k] + *v * b[k] + w * d[k])
+                }
+            };
+            residuals.extend((0..3).map(|k| c::<T>(point[k]) - position[k]));
+        }
+        residuals
+    }
+
+    /// The Jacobian row by row, with all tangents in one evaluation.
+    pub(crate) fn jacobian(&self, theta: &[f64], coordinates: &[[f64; 2]]) -> (Vec<f64>, usize) {
+        let along = |value: f64, lane: usize| Dual::<f64, COLUMNS>::along(value, lane);
+        let pose: Vec<_> = theta.iter().enumerate().map(|(k, theta)| along(*theta, 2 + k)).collect();
+        let coordinates: Vec<_> = coordinates.iter().map(|[u, v]| [along(*u, 0), along(*v, 1)]).collect();
+        let first = if coordinates.is_empty() { 2 } else { 0 };
+        let columns = 2 + theta.len() - first;
+        let residuals = self.residuals(&pose, &coordinates);
+        let rows = residuals.iter().flat_map(|residual| residual.tangents[first..first + columns].iter().copied());
+        (rows.collect(), columns)
+    }
+
+    /// The transform of each bone from rest to the pose.
+    fn transforms<T: Real>(&self, theta: &[T]) -> Vec<Matrix<T>> {
+        let mut absolutes: Vec<Matrix<T>> = Vec::with_capacity(self.parents.len());
+        for (bone, parent) in self.parents.iter().enumerate() {
+            let relative = match bend(bone, theta) {
+                None => self.relatives[bone].map(|row| row.map(c)),
+                Some(rotation) => product(&self.relatives[bone].map(|row| row.map(c)), &rotation),
+            };
+            absolutes.push(match parent {
+                None => relative,
+                Some(parent) => product(&absolutes[*parent], &relative),
+            });
+        }
+        let constant = |matrix: &Matrix<f64>| matrix.map(|row| row.map(c));
+        absolutes.iter().zip(&self.inverse_absolutes).map(|(a, inverse)| product(a, &constant(inverse))).collect()
+    }
+
+    /// The position of a vertex: that under each bone's transform, weighted.
+    fn skin<T: Real>(&self, transforms: &[Matrix<T>], vertex: usize) -> [T; 3] {
+        let position = &self.positions[vertex];
+        let mut skinned = [c::<T>(0.0); 3];
+        let bones = transforms.iter().zip(&self.weights[vertex]).filter(|(_, weight)| **weight != 0.0);
+        for (transform, weight) in bones {
+            for (sum, row) in skinned.iter_mut().zip(transform) {
+                *sum += row.iter().zip(position).map(|(entry, x)| *entry * c(*x)).sum::<T>() * c(*weight);
+            }
+        }
+        skinned
+    }
+}
+
+/// The rotation of a bone: three joints of each finger bend, the first of them in two directions.
+fn bend<T: Real>(bone: usize, theta: &[T]) -> Option<Matrix<T>> {
+    let (finger, joint) = (bone.checked_sub(2)? / 4, (bone - 2) % 4);
+    let own = theta.get(6 + 4 * finger..10 + 4 * finger).filter(|_| joint < 3)?;
+    let (zero, one) = (c::<T>(0.0), c::<T>(1.0));
+    let x = if joint == 0 { own[0] } else { own[1 + joint] };
+    let (sx, cx) = (x.sin(), x.cos());
+    let (sz, cz) = if joint == 0 { (own[1].sin(), own[1].cos()) } else { (zero, one) };
+    Some([[cz, -sz * cx, sz * sx, zero], [sz, cz * cx, -cz * sx, zero], [zero, sx, cx, zero], [zero, zero, zero, one]])
+}
+
+fn product<T: Real>(a: &Matrix<T>, b: &Matrix<T>) -> Matrix<T> {
+    std::array::from_fn(|row| std::array::from_fn(|column| (0..4).map(|k| a[row][k] * b[k][column]).sum()))
+}
+
+/// The rotation about an axis by its length.
+fn rotation_about<T: Real>(axis: [T; 3]) -> [[T; 3]; 3] {
+    let angle = axis.iter().map(|a| *a * *a).sum::<T>().sqrt();
+    if angle.primal() < SMALLEST_ANGLE {
+        return std::array::from_fn(|row| std::array::from_fn(|column| c(if row == column { 1.0 } else { 0.0 })));
+    }
+    let unit = axis.map(|a| a / angle);
+    let (sine, cosine) = (angle.sin(), angle.cos());
+    let rest = c::<T>(1.0) - cosine;
+    std::array::from_fn(|row| {
+        std::array::from_fn(|column| {
+            let symmetric = unit[row] * unit[column] * rest;
+            match (3 + column - row) % 3 {
+                0 => symmetric + cosine,
+                1 => symmetric - unit[(row + 2) % 3] * sine,
+                _ => symmetric + unit[(row + 1) % 3] * sine,
+            }
+        })
+    })
+}
