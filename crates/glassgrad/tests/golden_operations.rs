@@ -286,6 +286,7 @@ fn on_a_gpu_values_and_derivatives_are_those_of_the_peers() {
     use glassgrad::opt::program::{CallKind, Step};
     // Most of the time goes into the compilation of kernels, so that several threads share the cases.
     const THREADS: usize = 14;
+    let checked = std::sync::atomic::AtomicUsize::new(0);
     let check = |thread: usize| {
         let context = glassgrad::runtime::Context::open(Target::Cuda(0)).expect("a GPU");
         let mut complaints = Complaints(Vec::new());
@@ -301,11 +302,19 @@ fn on_a_gpu_values_and_derivatives_are_those_of_the_peers() {
                     });
                     on_host.extend(host);
                 }
+                let before = complaints.0.len();
                 complaints.compare(&case.name, &found, case, ROUNDINGS);
+                // A run that is interrupted leaves what it has.
+                let number = checked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                complaints.0[before..].iter().for_each(|complaint| println!("{complaint}"));
+                if number.is_multiple_of(50) {
+                    println!("{number} cases checked; on the host so far, by one of the threads: {on_host:?}");
+                }
             }
         });
         (complaints, on_host)
     };
+    let check = &check;
     let found: Vec<(Complaints, BTreeSet<String>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || check(thread))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
