@@ -50,6 +50,9 @@ const LAYERS: [&str; 40] = [
 /// What the root re-exports: the vocabulary of the lowest layers, and the macro that derives trees.
 const VOCABULARY: [&str; 6] = ["Literal", "c", "Algebra", "Operation", "Real", "Tree"];
 
+/// Macros that glassgrad-math exports from its root, one of which has the name of a module above it.
+const MACROS: [&str; 2] = ["operations", "with_elements"];
+
 fn rank(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == module)
 }
@@ -91,7 +94,10 @@ fn modules_use_only_what_stands_above_them() {
         }
         let own = rank(&module).unwrap_or_else(|| panic!("module {module} has no place in the layers"));
         let text = std::fs::read_to_string(&path).expect("readable");
-        for (line, used) in used_modules(&text).into_iter().filter(|(_, used)| !VOCABULARY.contains(&used.as_str())) {
+        let is_macro =
+            |used: &str| root.parent().is_some_and(|root| root.ends_with("glassgrad-math")) && MACROS.contains(&used);
+        let is_module = |used: &str| !VOCABULARY.contains(&used) && !is_macro(used);
+        for (line, used) in used_modules(&text).into_iter().filter(|(_, used)| is_module(used)) {
             let place = format!("{}:{line}", path.display());
             let other =
                 rank(&used).unwrap_or_else(|| panic!("{place} names crate::{used}, which has no place in the layers"));

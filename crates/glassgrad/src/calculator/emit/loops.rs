@@ -217,7 +217,8 @@ impl<'a> Writer<'a> {
         if array.origin == Origin::Size {
             return match self.language {
                 Language::C => format!("(double){name}"),
-                _ => format!("{name} as f64"),
+                // In parentheses: a method or a comparison may follow.
+                _ => format!("({name} as f64)"),
             };
         }
         let mut index = String::new();
