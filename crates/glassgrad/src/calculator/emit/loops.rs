@@ -217,8 +217,7 @@ impl<'a> Writer<'a> {
         if array.origin == Origin::Size {
             return match self.language {
                 Language::C => format!("(double){name}"),
-                // In parentheses: a method or a comparison may follow.
-                _ => format!("({name} as f64)"),
+                _ => format!("{name} as f64"),
             };
         }
         let mut index = String::new();

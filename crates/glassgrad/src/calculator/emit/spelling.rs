@@ -49,6 +49,7 @@ pub(super) fn unary(language: Language, operation: Operation, x: &str, parameter
         _ => {}
     }
     let same = operation.name();
+    let x = &receiver(language, x);
     Some(match language {
         Language::Rust => match operation {
             O::Sqrt
@@ -152,9 +153,18 @@ pub(super) fn unary(language: Language, operation: Operation, x: &str, parameter
     })
 }
 
+/// An expression that a method call or a comparison may follow: a cast of Rust stands in parentheses.
+fn receiver(language: Language, text: &str) -> String {
+    match language {
+        Language::Rust if text.ends_with(" as f64") => format!("({text})"),
+        Language::Rust | Language::C | Language::Numpy | Language::Jax => text.to_owned(),
+    }
+}
+
 /// An operation of two arguments.
 pub(super) fn binary(language: Language, operation: Operation, a: &str, b: &str) -> Option<String> {
     use Operation as O;
+    let a = &receiver(language, a);
     Some(match (operation, language) {
         (O::Add, _) => format!("({a} + {b})"),
         (O::Sub, _) => format!("({a} - {b})"),
@@ -183,7 +193,7 @@ pub(super) fn choose(language: Language, relation: Relation, operands: &[String]
     let symbol = relation.symbol();
     match language {
         Language::Rust => {
-            let (taken, otherwise) = (bare(taken), bare(otherwise));
+            let (taken, otherwise, left) = (bare(taken), bare(otherwise), receiver(language, left));
             format!("(if {left} {symbol} {right} {{ {taken} }} else {{ {otherwise} }})")
         }
         Language::C => format!("({left} {symbol} {right} ? {taken} : {otherwise})"),
