@@ -1,7 +1,7 @@
 //! Passes: from a graph to one of the same value that is cheaper to run.
 //!
 //! Each is a small file and can run on its own; [`PASSES`] lists them in the order in which they run, and each returns
-//! what it did in a [`Report`]. Between them [`verify`] checks that the graph is legal, always in tests and debug
+//! what it did in a [`Report`]. Between them `verify` checks that the graph is legal, always in tests and debug
 //! builds. Values change by rounding at most, but for what the conventions leave open: products may be
 //! re-associated, so NaN from zero times infinity may or may not appear where no choice stands between, and a part
 //! that cannot matter is not computed, so it cannot fail either.
