@@ -12,23 +12,23 @@ use crate::rng::Key;
 /// ```
 /// use glassgrad::models::Diffusion;
 /// let chain = Diffusion::cosine(100);
-/// assert!(chain.kept(0) > 0.99 && chain.kept(99) < 1e-3);
+/// assert!(chain.alpha_bar(0) > 0.99 && chain.alpha_bar(99) < 1e-3);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diffusion {
     /// ᾱₜ for each step.
-    kept: Vec<f64>,
+    alpha_bar: Vec<f64>,
 }
 
 /// The largest variance of a step.
-const LARGEST: f64 = 0.999;
+const MAX_VARIANCE: f64 = 0.999;
 
 impl Diffusion {
     /// A schedule with these variances, each above 0 and below 1.
     ///
     /// ```
     /// use glassgrad::models::Diffusion;
-    /// assert_eq!(Diffusion::new(&[0.5, 0.5]).unwrap().kept(1), 0.25);
+    /// assert_eq!(Diffusion::new(&[0.5, 0.5]).unwrap().alpha_bar(1), 0.25);
     /// assert!(Diffusion::new(&[1.5]).is_err());
     /// ```
     pub fn new(variances: &[f64]) -> Result<Diffusion, Error> {
@@ -36,30 +36,30 @@ impl Diffusion {
             let message = format!("the variance of a step is above 0 and below 1, not {wrong}");
             return Err(Error::new("diffusion", message));
         }
+        Ok(Diffusion::of(variances.iter().copied()))
+    }
+
+    /// The cumulative products of 1 − β.
+    fn of(variances: impl Iterator<Item = f64>) -> Diffusion {
         let mut product = 1.0;
-        let kept = variances.iter().map(|variance| {
+        let alpha_bar = variances.map(|variance| {
             product *= 1.0 - variance;
             product
         });
-        Ok(Diffusion { kept: kept.collect() })
+        Diffusion { alpha_bar: alpha_bar.collect() }
     }
 
     /// Variances that rise linearly from 10⁻⁴ to 0.02, as for a chain of 1000 steps; shorter chains have larger ones.
     ///
     /// ```
     /// use glassgrad::models::Diffusion;
-    /// assert!(Diffusion::linear(1000).kept(999) < 1e-4);
+    /// assert!(Diffusion::linear(1000).alpha_bar(999) < 1e-4);
     /// ```
     pub fn linear(steps: usize) -> Diffusion {
         let scale = 1000.0 / steps.max(1) as f64;
         let part = |step: usize| step as f64 / steps.saturating_sub(1).max(1) as f64;
-        let variance = |step: usize| (scale * (1e-4 + (0.02 - 1e-4) * part(step))).min(LARGEST);
-        let mut product = 1.0;
-        let kept = (0..steps).map(|step| {
-            product *= 1.0 - variance(step);
-            product
-        });
-        Diffusion { kept: kept.collect() }
+        let variance = |step: usize| (scale * (1e-4 + (0.02 - 1e-4) * part(step))).min(MAX_VARIANCE);
+        Diffusion::of((0..steps).map(variance))
     }
 
     /// The cosine schedule: ᾱ falls along a squared cosine, slowly at both ends.
@@ -68,12 +68,7 @@ impl Diffusion {
             let part = (step as f64 / steps.max(1) as f64 + 0.008) / 1.008;
             (part * std::f64::consts::FRAC_PI_2).cos().powi(2)
         };
-        let mut product = 1.0;
-        let kept = (1..=steps).map(|step| {
-            product *= 1.0 - (1.0 - curve(step) / curve(step - 1)).min(LARGEST);
-            product
-        });
-        Diffusion { kept: kept.collect() }
+        Diffusion::of((1..=steps).map(|step| (1.0 - curve(step) / curve(step - 1)).min(MAX_VARIANCE)))
     }
 
     /// The number of steps.
@@ -83,12 +78,12 @@ impl Diffusion {
     /// assert_eq!(Diffusion::cosine(50).steps(), 50);
     /// ```
     pub fn steps(&self) -> usize {
-        self.kept.len()
+        self.alpha_bar.len()
     }
 
     /// ᾱₜ: the share of the variance that is still of the example after step t.
-    pub fn kept(&self, step: usize) -> f64 {
-        self.kept[step]
+    pub fn alpha_bar(&self, step: usize) -> f64 {
+        self.alpha_bar[step]
     }
 
     /// Examples `[batch, …]` with noise, at a step for each, and that noise has the shape of the examples.
@@ -96,18 +91,18 @@ impl Diffusion {
     /// ```
     /// use glassgrad::{Tensor, models::Diffusion};
     /// let chain = Diffusion::new(&[0.64]).unwrap();
-    /// let noisy = chain.noised(&Tensor::from([[1.0]]), &Tensor::from([[2.0]]), &Tensor::from([0_i64]));
+    /// let noisy = chain.add_noise(&Tensor::from([[1.0]]), &Tensor::from([[2.0]]), &Tensor::from([0_i64]));
     /// assert!((noisy.item().unwrap() - 2.2).abs() < 1e-12);
     /// ```
     #[track_caller]
-    pub fn noised(&self, x: &Tensor, noise: &Tensor, steps: &Tensor) -> Tensor {
+    pub fn add_noise(&self, x: &Tensor, noise: &Tensor, steps: &Tensor) -> Tensor {
         let mut shape = vec![1; x.rank().max(1)];
         shape[0] = steps.shape().elements();
         let table = |of: &dyn Fn(f64) -> f64| {
-            let numbers: Vec<f64> = self.kept.iter().map(|kept| of(*kept)).collect();
+            let numbers: Vec<f64> = self.alpha_bar.iter().map(|alpha_bar| of(*alpha_bar)).collect();
             Tensor::from(numbers).cast(x.dtype()).take(steps, 0).reshape(&shape[..])
         };
-        x * table(&f64::sqrt) + noise * table(&|kept| (1.0 - kept).sqrt())
+        x * table(&f64::sqrt) + noise * table(&|alpha_bar| (1.0 - alpha_bar).sqrt())
     }
 
     /// The mean squared error of the predicted noise, at a uniformly drawn step for each example.
@@ -130,7 +125,7 @@ impl Diffusion {
     /// The same with given noise and steps.
     #[track_caller]
     pub fn loss_with(&self, network: &Denoiser, x: &Tensor, noise: &Tensor, steps: &Tensor) -> Tensor {
-        let predicted = network.apply(&self.noised(x, noise, steps), steps);
+        let predicted = network.apply(&self.add_noise(x, noise, steps), steps);
         crate::loss::mse(&predicted, noise).mean()
     }
 
@@ -145,7 +140,7 @@ impl Diffusion {
     /// ```
     pub fn sample(&self, network: &Denoiser, count: usize, key: Key) -> Result<Tensor, Error> {
         let inputs = network.input.weight.shape().first().copied().unwrap_or(0);
-        let one = crate::compile::compile(|(network, (x, noise, step), numbers): &Removal| {
+        let one = crate::compile::compile(|(network, (x, noise, step), numbers): &StepArguments| {
             let number = |place: isize| numbers.slice(&[place.into()]);
             let predicted = network.apply(x, &step.broadcast_to([x.shape()[0]]));
             let example = ((x - predicted * number(0)) * number(1)).clip(-1.0, 1.0);
@@ -153,13 +148,13 @@ impl Diffusion {
         });
         let mut x = Tensor::normal(key.fold(0), [count, inputs]);
         for step in (0..self.steps()).rev() {
-            let before = if step == 0 { 1.0 } else { self.kept[step - 1] };
-            let (kept, alpha) = (self.kept[step], self.kept[step] / before);
-            let deviation = ((1.0 - before) / (1.0 - kept) * (1.0 - alpha)).sqrt();
+            let before = if step == 0 { 1.0 } else { self.alpha_bar[step - 1] };
+            let (alpha_bar, alpha) = (self.alpha_bar[step], self.alpha_bar[step] / before);
+            let deviation = ((1.0 - before) / (1.0 - alpha_bar) * (1.0 - alpha)).sqrt();
             let noise = Tensor::normal(key.fold(1 + step as u64), [count, inputs]);
             // The mean of the step before, given this one and the example.
-            let weights = [before.sqrt() * (1.0 - alpha), alpha.sqrt() * (1.0 - before)].map(|w| w / (1.0 - kept));
-            let numbers = [(1.0 - kept).sqrt(), 1.0 / kept.sqrt(), weights[0], weights[1], deviation];
+            let weights = [before.sqrt() * (1.0 - alpha), alpha.sqrt() * (1.0 - before)].map(|w| w / (1.0 - alpha_bar));
+            let numbers = [(1.0 - alpha_bar).sqrt(), 1.0 / alpha_bar.sqrt(), weights[0], weights[1], deviation];
             let numbers = Tensor::from(numbers.to_vec()).cast(x.dtype());
             x = one.call(&(network.clone(), (x, noise, Tensor::from(step as i64)), numbers))?;
         }
@@ -168,7 +163,7 @@ impl Diffusion {
 }
 
 /// The arguments of one step of sampling: the network, the noisy examples with new noise and the step, and the coefficients.
-type Removal = (Denoiser, (Tensor, Tensor, Tensor), Tensor);
+type StepArguments = (Denoiser, (Tensor, Tensor, Tensor), Tensor);
 
 /// A network that predicts the noise in flat examples `[batch, inputs]` at a step: residual layers, each of which adds a
 /// projection of the sinusoidal embedding of the step.

@@ -169,7 +169,7 @@ impl Chaining<'_, '_> {
             bytes += aligned(own);
             at
         };
-        let carry = |number: usize| split.apart(Memory::Input(number), body.inputs[number].1.bytes());
+        let carry = |number: usize| split.slice_stride(Memory::Input(number), body.inputs[number].1.bytes());
         let buffers: Vec<[usize; 2]> = (0..*carries).map(|number| [0, 1].map(|_| reserve(carry(number)))).collect();
         let mut places = Vec::with_capacity(arguments.list.len());
         for argument in &arguments.list {
@@ -192,8 +192,12 @@ impl Chaining<'_, '_> {
                         false => Place::Global { apart: 0 },
                     }
                 }
-                Memory::Input(number) => Place::Global { apart: split.apart(*memory, body.inputs[number].1.bytes()) },
-                Memory::Result(number) => Place::Global { apart: split.apart(*memory, body.results[number].1.bytes()) },
+                Memory::Input(number) => {
+                    Place::Global { apart: split.slice_stride(*memory, body.inputs[number].1.bytes()) }
+                }
+                Memory::Result(number) => {
+                    Place::Global { apart: split.slice_stride(*memory, body.results[number].1.bytes()) }
+                }
                 Memory::Constant(_) => Place::Global { apart: 0 },
                 Memory::Tile => return None,
             });

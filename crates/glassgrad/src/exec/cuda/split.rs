@@ -30,7 +30,7 @@ pub(super) struct Split {
 
 impl Split {
     /// The bytes from one slice of some memory to the next.
-    pub(super) fn apart(&self, memory: Memory, bytes: usize) -> usize {
+    pub(super) fn slice_stride(&self, memory: Memory, bytes: usize) -> usize {
         match self.shares.get(&memory) {
             Some(Share::Slice(elements)) => elements * bytes,
             Some(Share::Whole) | None => 0,
