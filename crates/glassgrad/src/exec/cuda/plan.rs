@@ -89,6 +89,9 @@ pub(super) struct Actions {
     pub(super) scratch: Vec<Range<usize>>,
 }
 
+/// Products that take more calls of a library are left to tensor-core kernels of our own: six calls were faster, twelve slower on an H200.
+const MOST_CALLS: usize = 8;
+
 /// Contractions with strong zeros of fewer multiplications are computed by their definition at once.
 const LEAST_REPAIRED: usize = 1 << 20;
 
@@ -396,8 +399,11 @@ impl<'d> Planner<'d> {
         if let Some(own) = own.filter(|_| outputs.saturating_mul(terms) < self.own_multiplications) {
             return self.launch(actions, own.kernel, own.memories, own.grid);
         }
-        let by_library =
-            product::product(product).filter(|product| terms > 0 && !is_looped && (self.multiplies)(product));
+        // One kernel for a whole batch is faster than many calls of the library.
+        let many_calls =
+            |own: &Product| own.calls.len() > MOST_CALLS && self.runs_on_tensor_cores(product, outputs, terms);
+        let by_library = product::product(product)
+            .filter(|own| terms > 0 && !is_looped && !many_calls(own) && (self.multiplies)(own));
         if let Some(by_library) = by_library {
             let [x, y] = [by_library.x_is, 1 - by_library.x_is];
             let memories = [operands[x].memory, operands[y].memory, operands[2].memory];
