@@ -1,0 +1,5 @@
+//! Answers to questions about expressions, as JSON.
+
+pub(crate) mod compare;
+pub(crate) mod explore;
+pub(crate) mod matrix;
