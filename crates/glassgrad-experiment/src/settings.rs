@@ -11,7 +11,9 @@ pub use super::choices::{
     Activation, Augment, Decimal, Delimiter, Engine, FunctionName, Header, Init, Loss, Missing, Model, Number,
     OptimizerName, Precision, Reduction, Schedule, Target, name_of,
 };
-use super::choices::{Kind, Typed, count_u64, count_usize, reading, width};
+use super::choices::{Kind, Typed, reading};
+#[cfg(feature = "cli")]
+use super::choices::{count_u64, count_usize, width};
 use crate::failure::Failure;
 
 /// The largest decay and noise: far beyond any use, and far below where their products overflow.

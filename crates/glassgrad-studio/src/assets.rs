@@ -23,6 +23,7 @@ pub const FILES: &[File] = &[
     file!("js/gallery.js", "text/javascript; charset=utf-8"),
     file!("js/glossary.js", "text/javascript; charset=utf-8"),
     file!("js/graph.js", "text/javascript; charset=utf-8"),
+    file!("js/host.js", "text/javascript; charset=utf-8"),
     file!("js/main.js", "text/javascript; charset=utf-8"),
     file!("js/matrix.js", "text/javascript; charset=utf-8"),
     file!("js/plan.js", "text/javascript; charset=utf-8"),

@@ -1,12 +1,14 @@
-// Requests to the server. A later request to the same path aborts an earlier one.
+// Requests to the studio. A later request to the same path aborts an earlier one.
+
+import { request as carry } from "./host.js";
 
 const running = new Map();
 
 async function request(path, init) {
-  const response = await fetch(path, init);
+  const response = await carry(path, init);
   const kind = response.headers.get("content-type") || "";
   if (kind.includes("json")) return response.json();
-  return { error: { message: (await response.text()).trim() || `the server answers ${response.status}` } };
+  return { error: { message: (await response.text()).trim() || `the studio answers ${response.status}` } };
 }
 
 const isAway = { error: { message: "the studio does not answer; is it still running?" } };
@@ -31,5 +33,8 @@ export const post = (path, body) => request(path, posted(JSON.stringify(body))).
 export const send = (path, bytes) => request(path, posted(bytes, "application/octet-stream")).catch(() => isAway);
 
 export const get = (path) => request(path).catch(() => isAway);
+
+// A request to delete something.
+export const remove = (path) => carry(path, { method: "DELETE" }).catch(() => null);
 
 export const fetchGallery = () => get("/api/gallery");

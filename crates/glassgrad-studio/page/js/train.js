@@ -3,6 +3,7 @@
 import { get, send, post } from "./api.js";
 import { byId, counted, h, setText } from "./dom.js";
 import { explain } from "./glossary.js";
+import { saves } from "./host.js";
 import { write } from "./state.js";
 import { Form, fillSpeeds } from "./train/form.js";
 import { Inside } from "./train/inside.js";
@@ -204,7 +205,11 @@ async function list() {
   const row = (one) => {
     const name = `${one.id}: ${one.settings.data}, ${one.settings.model} ${one.settings.layers.join("-")}, ${one.settings.optimizer} ${one.settings.lr}`;
     const isOwn = run?.id === one.id;
-    const file = (what, text) => h("a", { class: "button", href: `/api/runs/${one.id}/${what}`, download: "" }, text);
+    const file = (what, text) => {
+      const link = h("a", { class: "button" }, text);
+      saves(link, `/api/runs/${one.id}/${what}`);
+      return link;
+    };
     const act = (text, action, attributes = {}) => h("button", { type: "button", onclick: async () => { await action(); list(); }, ...attributes }, text);
     return h("li", { class: isOwn ? "now" : "" },
       h("span", { class: "name" }, name, h("span", { class: "note" }, ` ${one.state?.phase ?? ""} ${one.state?.test?.shown ?? ""}`)),

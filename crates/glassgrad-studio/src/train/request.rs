@@ -89,6 +89,12 @@ impl TrainRequest {
         let (task, reserved) = match &self.csv {
             Some(text) => of_text(text, &settings, registry, cancel)?,
             None => {
+                if let Data::Named(row) = datasets::find(&settings.data)?
+                    && !(row.is_there)(registry.images.as_ref())
+                {
+                    // The host says what is missing; no memory is needed for that.
+                    datasets::load(&settings, registry.images.as_ref())?;
+                }
                 let reserved = registry.reserve(bytes_to_load(&settings)).map_err(Refusal::new)?;
                 (datasets::load(&settings, registry.images.as_ref())?, reserved)
             }

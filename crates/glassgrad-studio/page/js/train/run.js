@@ -1,6 +1,7 @@
-// A run on the server: its stream of updates, and commands to it.
+// A run of the studio: its stream of updates, and commands to it.
 
-import { ask, get, post } from "../api.js";
+import { ask, get, post, remove } from "../api.js";
+import { watch } from "../host.js";
 
 // The latest message of each kind; the listener is called once a frame with what has changed.
 export class Run {
@@ -11,23 +12,13 @@ export class Run {
     this.fresh = new Set();
     this.frame = null;
     this.isLeft = false;
-    this.connect();
-  }
-
-  connect() {
-    const own = new URL(`/api/runs/${this.id}/stream`, location.href);
-    own.protocol = own.protocol.replace("http", "ws");
-    this.socket = new WebSocket(own);
-    this.socket.onmessage = ({ data }) => this.take(JSON.parse(data));
-    this.socket.onclose = () => {
-      if (this.isLeft || this.latest.freed !== undefined) return;
-      // The server may only have been out of reach for a moment.
-      setTimeout(() => this.isLeft || this.connect(), 1000);
-    };
+    this.updates = watch(id, (text) => this.take(JSON.parse(text)));
   }
 
   take({ kind, data }) {
     this.latest[kind] = data;
+    // A deleted run has no more updates.
+    if (kind === "freed") this.updates?.close();
     this.fresh.add(kind);
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
@@ -47,10 +38,10 @@ export class Run {
 
   leave() {
     this.isLeft = true;
-    this.socket.close();
+    this.updates.close();
   }
 }
 
-export const free = (id) => fetch(`/api/runs/${id}`, { method: "DELETE" }).catch(() => null);
+export const free = (id) => remove(`/api/runs/${id}`);
 
 export const runs = async () => (await get("/api/runs")).runs || [];
