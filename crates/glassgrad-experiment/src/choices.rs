@@ -20,6 +20,8 @@ pub enum Kind {
     Text,
     /// One of some names, each with a line about it.
     Choice(Vec<(String, String)>),
+    /// A text, of which some are suggested.
+    Suggested(Vec<&'static str>),
 }
 
 /// A type that a setting can have.
@@ -42,6 +44,7 @@ impl Kind {
             Kind::Widths => json!("widths"),
             Kind::Text => json!("text"),
             Kind::Choice(choices) => json!(choices),
+            Kind::Suggested(texts) => json!({ "suggested": texts }),
         }
     }
 }
@@ -454,7 +457,7 @@ impl<'d> Deserialize<'d> for OptimizerName {
     }
 }
 
-/// The name of a function of one variable that is fitted.
+/// A function of one variable that is fitted: its name, or an expression in x.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionName(pub String);
 
@@ -468,16 +471,25 @@ impl FromStr for FunctionName {
 
 impl Typed for FunctionName {
     fn kind() -> Kind {
-        Kind::Choice(
-            crate::sources::function_names().into_iter().map(|name| (name.to_owned(), String::new())).collect(),
-        )
+        Kind::Suggested(crate::sources::function_names())
     }
 
     fn read(value: &Value) -> Result<FunctionName, String> {
         let names = crate::sources::function_names();
+        let expected = |why: &str| {
+            format!(
+                "expected one of {}, or an expression in x such as sin(3*x), not {}{why}",
+                names.join(", "),
+                quoted(value)
+            )
+        };
         match value.as_str() {
             Some(name) if names.contains(&name) => Ok(FunctionName(name.to_owned())),
-            _ => Err(format!("expected one of {}, not {}", names.join(", "), quoted(value))),
+            Some(text) => match crate::sources::expression_in_x(text) {
+                Ok(_) => Ok(FunctionName(text.trim().to_owned())),
+                Err(reason) => Err(expected(&format!(": {reason}"))),
+            },
+            None => Err(expected("")),
         }
     }
 }

@@ -104,13 +104,15 @@ pub const ROWS: &[Row] = &[
             settings.epochs = 400;
         },
         is_there: |_| true,
-        load: |settings, _| synthetic(settings, &settings.function.0),
+        load: |settings, _| {
+            synthetic(settings, |key| sources::function(&settings.function.0, key, settings.points, settings.noise))
+        },
     },
 ];
 
 /// Synthetic points of the plane.
 const fn points(name: &'static str, about: &'static str, suit: fn(&mut Settings)) -> Row {
-    Row { name, about, suit, is_there: |_| true, load: |settings, _| synthetic(settings, &settings.data) }
+    Row { name, about, suit, is_there: |_| true, load: plane }
 }
 
 /// As many points as one likes are there: half of them are for the test.
@@ -129,11 +131,15 @@ fn large_images(settings: &mut Settings) {
     settings.epochs = 10;
 }
 
+/// Points of the plane by the name of the data.
+fn plane(settings: &Settings, _: &dyn ImageSets) -> Result<Task, Failure> {
+    synthetic(settings, |key| sources::synthetic(&settings.data, key, settings.points, settings.noise))
+}
+
 /// Points of the plane, or of a function, drawn with the seed.
-fn synthetic(settings: &Settings, name: &str) -> Result<Task, Failure> {
+fn synthetic(settings: &Settings, draw: impl Fn(Key) -> Result<Source, Error>) -> Result<Task, Failure> {
     check_examples(settings.points, 3)?;
-    let source = sources::synthetic(name, Key::new(settings.seed).fold(9), settings.points, settings.noise);
-    let source = source.map_err(Failure::input)?;
+    let source = draw(Key::new(settings.seed).fold(9)).map_err(Failure::input)?;
     let numbers = source.feature_names.len();
     let scaling = if numbers == 1 { Scaling::Columns } else { Scaling::None };
     Task::of(source, View::Row { numbers }, scaling, settings)

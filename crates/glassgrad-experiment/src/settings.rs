@@ -220,7 +220,7 @@ settings! {
         noise: f64 = 0.1, "Noise", Main, SYNTHETIC, "Standard deviation of the noise of a synthetic data set",
             range(|noise| (0.0..=LARGEST).contains(noise), "from 0 to 1000000"), arg(allow_negative_numbers = true);
         function: FunctionName = FunctionName("sine".to_owned()), "Function", Main, Applies { data: &["function"], models: &[] },
-            "Function to fit, for the data set function";
+            "Function to fit: a name, or an expression in x such as 'sin(3*x)'", arg(value_name = "FUNCTION", allow_hyphen_values = true);
         target: String = String::new(), "Target column", Main, TABLES,
             "Target column of a table, by name or number [default: the last]";
         target_type: Target = Target::Auto, "Target type", More, FILES, "Whether the target of a table is a class or a number";
@@ -364,6 +364,7 @@ mod tests {
             Kind::Number => json!(3),
             Kind::Widths => json!([8, 4]),
             Kind::Text => json!("a column"),
+            Kind::Suggested(_) => json!("sin(3*x) +1"),
             Kind::Choice(choices) => {
                 let other = choices.iter().map(|(name, _)| json!(name)).find(|name| *name != usual);
                 other.unwrap_or_else(|| panic!("{} has one choice", row.name))

@@ -27,6 +27,7 @@ pub const FILES: &[File] = &[
     file!("js/main.js", "text/javascript; charset=utf-8"),
     file!("js/matrix.js", "text/javascript; charset=utf-8"),
     file!("js/plan.js", "text/javascript; charset=utf-8"),
+    file!("js/plots.js", "text/javascript; charset=utf-8"),
     file!("js/state.js", "text/javascript; charset=utf-8"),
     file!("js/steps.js", "text/javascript; charset=utf-8"),
     file!("js/tables.js", "text/javascript; charset=utf-8"),

@@ -10,6 +10,7 @@ const LARGEST_UPLOAD: usize = 32 << 20;
 pub enum Route {
     Explore,
     Compare,
+    Plot,
     Derive,
     Gallery,
     Glossary,
@@ -54,6 +55,7 @@ impl Route {
         let routes: Vec<(&str, Route)> = match parts[..] {
             ["explore"] => vec![("POST", Route::Explore)],
             ["compare"] => vec![("POST", Route::Compare)],
+            ["plot"] => vec![("POST", Route::Plot)],
             ["derive"] => vec![("POST", Route::Derive)],
             ["gallery"] => vec![("GET", Route::Gallery)],
             ["glossary"] => vec![("GET", Route::Glossary)],
@@ -77,7 +79,7 @@ impl Route {
 
     pub fn body(self) -> Body {
         match self {
-            Route::Explore | Route::Compare | Route::Derive => Body::Json(LARGEST_REQUEST),
+            Route::Explore | Route::Compare | Route::Plot | Route::Derive => Body::Json(LARGEST_REQUEST),
             Route::Settings | Route::Begin | Route::Command(_) | Route::Inspect(_) => Body::Json(LARGEST_UPLOAD),
             Route::Load => Body::Bytes(LARGEST_UPLOAD),
             Route::Gallery | Route::Glossary | Route::Catalogue | Route::Runs | Route::Latest(_) | Route::Delete(_) => {
@@ -89,7 +91,16 @@ impl Route {
 
     /// Whether the answer takes long enough to be computed beside a server rather than in it.
     pub fn is_work(self) -> bool {
-        matches!(self, Route::Explore | Route::Compare | Route::Derive | Route::Settings | Route::Begin | Route::Load)
+        matches!(
+            self,
+            Route::Explore
+                | Route::Compare
+                | Route::Plot
+                | Route::Derive
+                | Route::Settings
+                | Route::Begin
+                | Route::Load
+        )
     }
 }
 

@@ -43,6 +43,7 @@ impl Studio {
         let answer = match route {
             Route::Explore => on(body, |asked| api::explore::answer(&asked)),
             Route::Compare => on(body, |asked| api::compare::answer(&asked)),
+            Route::Plot => on(body, |asked| api::plot::answer(&asked)),
             Route::Derive => on(body, |asked| api::matrix::answer(&asked)),
             Route::Gallery => Answer::json(&gallery::as_json()),
             Route::Glossary => Answer::json(&glossary::as_json()),

@@ -286,3 +286,40 @@ fn the_pages_of_learning_fit_and_can_be_read() {
         }
     }
 }
+
+#[test]
+fn the_decision_boundary_is_above_the_fold_and_the_network_is_drawn() {
+    let Some((studio, mut browser)) = visited("fold") else { return };
+    let browser = &mut browser;
+    let asked = json!({ "data": "moons", "options": { "epochs": 10, "layers": [4, 12] } });
+    let run = studio.ask("/api/runs", &asked)["id"].as_u64().expect("a run");
+    open(browser, &studio, &format!("#/train?run={run}"), 1280, "light");
+    browser.until("document.querySelector('#view-diagram .unit') !== null && document.querySelector('#view-boundary canvas') !== null");
+    browser.until("document.getElementById('state-phase').textContent === 'finished'");
+    let bottom = browser.evaluate("document.querySelector('#view-boundary canvas').getBoundingClientRect().bottom");
+    assert!(bottom.as_f64().is_some_and(|bottom| bottom <= 800.0), "the boundary ends at {bottom}");
+    // Two inputs, four units, eight of twelve, two outputs.
+    assert_eq!(browser.evaluate("document.querySelectorAll('#view-diagram canvas.unit').length"), 14);
+    assert_eq!(browser.evaluate("document.querySelectorAll('#view-diagram .edge-of-unit').length"), 8 + 32 + 16);
+    assert!(text(browser, "#view-diagram svg").contains("layer 2: 8 of 12"));
+    // An edge is its weight: the inspection shows the same number.
+    browser.evaluate("document.querySelector('#view-diagram .edge-of-unit').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    browser.until("document.querySelector('#inside-body .chain') !== null");
+    is_quiet(browser);
+}
+
+#[test]
+fn an_own_function_is_fitted() {
+    let Some((studio, mut browser)) = visited("function") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/train?data=function&epochs=5", 1280, "light");
+    browser.until(READY);
+    choose(browser, "set-function", "sin(3*x)");
+    browser.until("location.hash.includes('sin')");
+    click(browser, "#train-start");
+    browser.until("document.getElementById('train-title').textContent.includes('y = sin(3*x)')");
+    browser.until("document.getElementById('train-command').textContent.includes(\"--function 'sin(3*x)'\")");
+    is_quiet(browser);
+    choose(browser, "set-function", "sin(3*");
+    browser.until("document.getElementById('train-problem').textContent.includes('an expression in x')");
+}

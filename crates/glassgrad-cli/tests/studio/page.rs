@@ -285,3 +285,30 @@ fn every_example_of_the_gallery_opens() {
     assert_eq!(text(browser, "[data-bytes=dense]"), "800 MB");
     assert!(browser.evaluate("document.querySelectorAll('.ledger > li').length").as_u64() > Some(0));
 }
+
+#[test]
+fn the_plot_follows_the_slider() {
+    let Some((studio, mut browser)) = visited("plot") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/explore?e=sin(x)*exp(x%2F4)&at=x:1&order=4", 1280, "light");
+    browser.until("document.querySelectorAll('#plot-curve .line').length === 3");
+    let slope = |browser: &mut Browser| text(browser, "#plot-curve .legend .k1");
+    let asked = json!({ "expression": "sin(x)*exp(x/4)", "at": { "x": 1 } });
+    let expected = studio.ask("/api/explore", &asked)["gradient"][0]["value"].as_f64().expect("a number");
+    assert_eq!(slope(browser), format!("tangent, slope {}", (expected * 1000.0).round() / 1000.0));
+    assert_eq!(text(browser, "#plot-curve .legend .k2"), "Taylor polynomial of order 4");
+    let place = "document.querySelector('#plot-curve .here').getAttribute('cx')";
+    let before = browser.evaluate(place);
+    // With the keys of the slider.
+    browser.evaluate("document.querySelector('#values input[type=range]').focus()");
+    browser.press("ArrowRight");
+    browser.until(&format!("{place} !== {before}"));
+    // Of two variables there are contours and a field; a point without a value has no arrow.
+    open(browser, &studio, "#/explore?e=ln(x)*y&at=x:1,y:2", 390, "dark");
+    browser.until("document.querySelector('#plot-field canvas') !== null");
+    let arrows = browser.evaluate("document.querySelectorAll('#plot-field .arrow:not(.own)').length");
+    assert!(arrows.as_u64().is_some_and(|arrows| (30..=66).contains(&arrows)), "{arrows}");
+    assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), 390);
+    whole_page(browser, "plot", 390, "dark");
+    is_quiet(browser);
+}

@@ -38,6 +38,19 @@ impl Family for Dense {
 }
 
 impl Dense {
+    /// The values of all units for a batch: of each hidden layer after its activation, and the outputs.
+    #[track_caller]
+    pub fn activations(&self, x: &Tensor) -> Vec<Tensor> {
+        let mut values: Vec<Tensor> = Vec::new();
+        for layer in &self.layers {
+            let input = values.last().map_or_else(|| x.clone(), |before| self.activation.apply(before));
+            values.push(layer.apply(&input));
+        }
+        let hidden = values.len().saturating_sub(1);
+        values[..hidden].iter_mut().for_each(|value| *value = self.activation.apply(value));
+        values
+    }
+
     /// One linear layer, and nothing else.
     pub(super) fn linear(layer: Linear) -> Dense {
         Dense { layers: vec![layer], activation: Activation::Identity, dropout: Dropout::new(0.0) }

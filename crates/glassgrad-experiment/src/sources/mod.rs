@@ -9,7 +9,7 @@ mod synthetic;
 pub use digits::digits;
 pub use images::{Embedded, ImageSet, ImageSets};
 pub use iris::{IRIS, iris};
-pub use synthetic::{function_names, synthetic};
+pub use synthetic::{expression_in_x, function, function_names, synthetic};
 
 #[cfg(test)]
 mod tests {
@@ -46,6 +46,26 @@ mod tests {
         }
         let message = synthetic("cows", Key::new(1), 60, 0.1).unwrap_err().to_string();
         assert!(message.contains("there are moons, circles, spirals, blobs, sine,"), "{message}");
+    }
+
+    #[test]
+    fn functions_are_names_or_expressions() {
+        let named = function("sine", Key::new(1), 50, 0.0).unwrap();
+        let written = function("sin(3*x)", Key::new(1), 50, 0.0).unwrap();
+        assert_eq!((named.title.contains("sin(x)"), written.title.contains("sin(3*x)")), (true, true));
+        let difference = (&written.examples.features * 3.0).sin() - written.examples.targets.tensor();
+        assert!(difference.abs().max().item().unwrap() < 1e-6);
+        // Examples are drawn where the function is finite.
+        let logarithm = function("ln(x)", Key::new(1), 50, 0.0).unwrap();
+        assert!(logarithm.examples.features.min().item().unwrap() > 0.0);
+        let message = function("ln(-1 - x^2)", Key::new(1), 50, 0.0).unwrap_err().to_string();
+        assert!(message.contains("not finite"), "{message}");
+        for (text, reason) in
+            [("moons", "x is the variable"), ("x + y", "x is the variable"), ("x; x^2", "one result"), ("sin(", "")]
+        {
+            let refused = expression_in_x(text).err().unwrap_or_else(|| panic!("{text} is refused"));
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 
     fn counts(targets: &Targets) -> Vec<usize> {

@@ -1,9 +1,10 @@
 // The page on which an expression is taken apart.
 
-import { ask } from "./api.js";
+import { ask, post } from "./api.js";
 import { errors } from "./chart.js";
 import { byId, copy, editor, h, math, options, setMath, setText } from "./dom.js";
 import { Graph, legend } from "./graph.js";
+import * as plots from "./plots.js";
 import { write } from "./state.js";
 import { Stepper, timeline } from "./steps.js";
 import { Tables, covered, orders } from "./tables.js";
@@ -78,7 +79,22 @@ async function question() {
   answer = got;
   answer.mode = answer.forward ? state.mode : "reverse";
   show();
+  plot({ ...asked, ranges: values.ranges() });
   compare(asked);
+}
+
+// The plot follows the slider: one question at a time, and then the latest.
+let plotting = null;
+async function plot(asked) {
+  const isBusy = plotting !== null;
+  plotting = asked;
+  if (isBusy) return;
+  while (plotting !== null) {
+    const now = plotting;
+    const got = await post("/api/plot", now);
+    if (!got.error) plots.show(got);
+    plotting = plotting === now ? null : plotting;
+  }
 }
 
 // What was there before stays in sight, pale, while an expression is not whole yet.

@@ -84,6 +84,7 @@ function attach(id) {
   run = new Run(id, changed);
   phase = null;
   byId("train-work").hidden = false;
+  byId("train-reproduce").hidden = false;
   byId("train-empty").hidden = true;
 }
 
@@ -218,7 +219,7 @@ async function list() {
         isOwn ? null : act(beside.has(one.id) ? "Remove" : "Compare", () => compare(one, name)),
         act(one.pinned ? "Pinned" : "Pin", () => post(`/api/runs/${one.id}/command`, { do: "pin", pinned: !one.pinned }), { "aria-pressed": String(one.pinned) }),
         file("model", "Model"), file("report", "Report"), file("history", "CSV"),
-        act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
+        act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-reproduce").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
   };
   byId("train-runs").replaceChildren(...all.map(row));
   byId("train-list").hidden = all.length === 0;

@@ -37,6 +37,11 @@ export class Values {
     }
   }
 
+  // The ranges of the sliders, over which functions are plotted.
+  ranges() {
+    return Object.fromEntries([...this.rows].map(([name, { slider }]) => [name, [Number(slider.min), Number(slider.max)]]));
+  }
+
   row(name) {
     const label = h("label", { for: `value-${name}` });
     const slider = h("input", { type: "range", min: "-5", max: "5", step: "any", "aria-label": `${name}, slider` });

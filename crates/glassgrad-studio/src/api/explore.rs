@@ -36,6 +36,9 @@ pub(crate) struct ExploreRequest {
     /// The highest order of derivative.
     #[serde(default = "first")]
     order: usize,
+    /// The ranges of plots, by variable.
+    #[serde(default)]
+    ranges: BTreeMap<String, [f64; 2]>,
 }
 
 fn first() -> usize {
@@ -85,8 +88,29 @@ impl ExploreRequest {
             .ok_or_else(|| Refusal::new(format!("there is no result {}; the expression has {count}", self.output)))
     }
 
+    /// The highest order of derivative that is shown.
+    pub(super) fn order(&self) -> Result<usize, Refusal> {
+        match (1..=HIGHEST_ORDER).contains(&self.order) {
+            true => Ok(self.order),
+            false => Err(Refusal::new(format!("the studio shows derivatives of orders 1 to {HIGHEST_ORDER}"))),
+        }
+    }
+
+    /// The range over which a variable is plotted.
+    pub(super) fn range(&self, problem: &Problem, variable: usize) -> Result<(f64, f64), Refusal> {
+        let (name, value) = (problem.name(variable), problem.point[variable]);
+        let usual = if value.is_finite() { (2.0 * value.abs()).max(5.0) } else { 5.0 };
+        let [low, high] = self.ranges.get(name).copied().unwrap_or([-usual, usual]);
+        match low < high && (high - low).is_finite() {
+            true => Ok((low, high)),
+            false => Err(Refusal::new(format!(
+                "the range of {name} goes from {low} to {high}; its first number is the lower one"
+            ))),
+        }
+    }
+
     /// The chosen variable, or the first; none where there is none.
-    fn variable(&self, problem: &Problem) -> Result<Option<usize>, Refusal> {
+    pub(super) fn variable(&self, problem: &Problem) -> Result<Option<usize>, Refusal> {
         let names = problem.expression.variables();
         match &self.wrt {
             None => Ok((!names.is_empty()).then_some(0)),
@@ -103,9 +127,7 @@ pub(crate) fn answer(asked: &ExploreRequest) -> Result<Value, Refusal> {
     let problem = asked.problem()?;
     let index = asked.index(&problem)?;
     let variable = asked.variable(&problem)?;
-    if !(1..=HIGHEST_ORDER).contains(&asked.order) {
-        return Err(Refusal::new(format!("the studio shows derivatives of orders 1 to {HIGHEST_ORDER}")));
-    }
+    asked.order()?;
     let tape = Tape::new();
     let outputs = problem.record(&tape);
     if tape.len() > MOST_NODES {

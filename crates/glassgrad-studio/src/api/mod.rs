@@ -3,3 +3,4 @@
 pub(crate) mod compare;
 pub(crate) mod explore;
 pub(crate) mod matrix;
+pub(crate) mod plot;

@@ -5,6 +5,7 @@
 
 mod boundary;
 mod confusion;
+mod diagram;
 mod errors;
 mod fitted;
 mod histograms;
@@ -50,6 +51,7 @@ pub(crate) struct View {
 /// All views, in the order in which a page shows them.
 pub(crate) const VIEWS: &[View] = &[
     View { name: "boundary", make: boundary::make },
+    View { name: "diagram", make: diagram::make },
     View { name: "fitted", make: fitted::make },
     View { name: "images", make: images::make },
     View { name: "errors", make: errors::make },

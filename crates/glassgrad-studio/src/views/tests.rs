@@ -70,10 +70,10 @@ fn names(study: &Study) -> Vec<&'static str> {
 
 #[test]
 fn views_fit_what_is_learnt() {
-    assert_eq!(names(&suited("moons", |_| {})), ["boundary", "confusion", "weights", "histograms"]);
-    assert_eq!(names(&suited("function", |_| {})), ["fitted", "errors", "weights", "histograms"]);
+    assert_eq!(names(&suited("moons", |_| {})), ["boundary", "diagram", "confusion", "weights", "histograms"]);
+    assert_eq!(names(&suited("function", |_| {})), ["diagram", "fitted", "errors", "weights", "histograms"]);
     assert_eq!(names(&suited("digits", |_| {})), ["images", "confusion", "weights", "histograms"]);
-    assert_eq!(names(&suited("iris", |_| {})), ["confusion", "weights", "histograms"]);
+    assert_eq!(names(&suited("iris", |_| {})), ["diagram", "confusion", "weights", "histograms"]);
     assert_eq!(names(&of_text(|_| {})), ["weights", "histograms"]);
 }
 

@@ -29,11 +29,12 @@ export class Form {
 
   // A field comes from the server's table of settings; a list of choices is its kind.
   add({ name, title, help, kind, more, data, models }) {
+    const suggested = kind.suggested && h("datalist", { id: `suggested-${name}` }, ...kind.suggested.map((value) => h("option", { value })));
     const input = Array.isArray(kind)
       ? h("select", { id: `set-${name}` }, ...kind.map(([value, about]) => h("option", { value, title: about }, value)))
-      : h("input", { id: `set-${name}`, class: "short", inputmode: kind === "number" ? "decimal" : null, autocomplete: "off", spellcheck: "false" });
+      : h("input", { id: `set-${name}`, class: "short", inputmode: kind === "number" ? "decimal" : null, list: suggested ? suggested.id : null, autocomplete: "off", spellcheck: "false" });
     const heading = h("span", {}, title);
-    const label = h("label", { title: help }, heading, input);
+    const label = h("label", { title: help }, heading, input, suggested);
     explain(heading, title);
     this.inputs.set(name, { input, kind, label, data, models });
     byId(more ? "train-more" : "train-fields").append(label);

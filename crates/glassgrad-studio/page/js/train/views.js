@@ -8,7 +8,7 @@ import { key, plot, short, ticks } from "./plot.js";
 
 // Their titles, in the order in which they are shown, and the column they stand in: cards that never move can be watched.
 export const VIEWS = {
-  boundary: ["Decision boundary", 0], fitted: ["Fitted curve", 0], images: ["Predictions", 0], errors: ["Predicted against actual", 0],
+  boundary: ["Decision boundary", 0], fitted: ["Fitted curve", 0], diagram: ["Network", 1], images: ["Predictions", 0], errors: ["Predicted against actual", 0],
   confusion: ["Confusion matrix", 1], weights: ["Weights", 1], histograms: ["Weight and gradient norms by layer", 0],
 };
 
@@ -32,6 +32,58 @@ export function boundary({ fixed, data, kept, choose }) {
   const axis = (name, ends) => `${name} from ${short(ends[0])} to ${short(ends[1])}`;
   return h("figure", {}, key(names.map((name, k) => [k % 10, `class ${name}`])), h("div", { class: "stack" }, kept.canvas, points),
     h("p", { class: "note" }, `${axis(fixed.features[0], fixed.across)}, ${axis(fixed.features[1], fixed.up)}. Dots are training examples, rings test examples. Click one to inspect it.`));
+}
+
+// Units as pictures or circles, edges as wide as their weights. Everything is kept, and only colours and widths change.
+export function diagram({ fixed, data, kept, choose }) {
+  const { inputs, all, shown, places, examples } = fixed;
+  const [UNIT, HIGH] = [36, 44];
+  const most = Math.max(...shown.map((layer) => layer.length));
+  const [wide, high] = [100 * (shown.length - 1) + 130, HIGH * most + 34];
+  const x = (layer) => 48 + 100 * layer;
+  const y = (layer, unit) => 30 + HIGH * (unit + 0.5 + (most - shown[layer].length) / 2);
+  if (!kept.edges) {
+    kept.edges = data.layers.map((_, layer) => shown[layer].map((_own, from) => shown[layer + 1].map((_other, to) => {
+      const [x0, y0, x1, y1] = [x(layer) + UNIT / 2, y(layer, from), x(layer + 1) - UNIT / 2, y(layer + 1, to)];
+      return svg("path", { d: `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`,
+        onclick: () => choose?.({ path: `layers.${layer}.weight`, place: [shown[layer][from], shown[layer + 1][to]] }) });
+    })));
+    kept.units = data.layers.map((_, layer) => shown[layer + 1].map((_own, unit) => (places
+      ? bitmap(places, places, () => [0, 0, 0], { class: "unit", "aria-hidden": "true" })
+      : svg("circle", { class: "unit", cx: x(layer + 1), cy: y(layer + 1, unit), r: UNIT / 2 - 2 }))));
+  }
+  data.layers.forEach(({ units, sizes, weights, scale }, layer) => {
+    const cells = bytes(weights);
+    const largest = Math.max(...sizes.filter((size) => typeof size === "number"), 1e-300);
+    kept.edges[layer].flat().forEach((edge, k) => {
+      const part = cells[k] === 0 ? 0 : (cells[k] - 128) / 127;
+      edge.setAttribute("class", `edge-of-unit k${part >= 0 ? 0 : 1}`);
+      edge.setAttribute("stroke-width", (0.4 + 4.6 * Math.abs(part)).toFixed(2));
+      edge.setAttribute("stroke-opacity", (0.15 + 0.75 * Math.abs(part)).toFixed(2));
+      edge.setAttribute("data-weight", short(part * Number(scale)));
+    });
+    kept.units[layer].forEach((unit, k) => {
+      if (places) repaint(unit, signed(bytes(units[k].cells)));
+      else unit.setAttribute("fill-opacity", String(0.08 + 0.92 * ((Number(sizes[k]) || 0) / largest)));
+    });
+  });
+  if (kept.figure) return null;
+  const canvases = places ? kept.units.flatMap((layer, number) => layer.map((canvas, unit) => {
+    canvas.style.left = `${(100 * (x(number + 1) - UNIT / 2)) / wide}%`;
+    canvas.style.top = `${(100 * (y(number + 1, unit) - UNIT / 2)) / high}%`;
+    canvas.style.width = `${(100 * UNIT) / wide}%`;
+    return canvas;
+  })) : [];
+  const heads = shown.map((layer, number) => svg("text", { class: "tick", x: x(number), y: 16, "text-anchor": "middle" },
+    `${number === 0 ? "inputs" : number === shown.length - 1 ? "outputs" : `layer ${number}`}${layer.length < all[number] ? `: ${layer.length} of ${all[number]}` : ""}`));
+  const cut = (name) => (name.length > 9 ? `${name.slice(0, 8)}…` : name);
+  const names = shown[0].map((_, unit) => svg("g", {}, svg("rect", { class: "input", x: x(0) - 40, y: y(0, unit) - 14, width: 58, height: 28, rx: 6 }),
+    svg("text", { class: "tick", x: x(0) - 11, y: y(0, unit) + 5, "text-anchor": "middle" }, cut(inputs[unit] ?? String(unit)))));
+  const label = `Network of ${all.join(", ")} units; edges are as wide as their weights`;
+  const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": label }, ...kept.edges.flat(2), ...heads, ...names, ...(places ? [] : kept.units.flat()));
+  const meaning = places ? "Each square is the activation of a unit over the plane: blue positive, orange negative." : `The darker a unit, the larger its activation (root mean square of ${counted(examples, "test example")}).`;
+  kept.figure = h("figure", {}, h("div", { class: "diagram" }, drawn, ...canvases), h("p", { class: "note" }, `${meaning} Edges are as wide as their weights; click one to inspect its last update.`));
+  return kept.figure;
 }
 
 export function fitted({ fixed, data }) {
