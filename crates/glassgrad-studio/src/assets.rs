@@ -32,6 +32,7 @@ pub const FILES: &[File] = &[
     file!("js/steps.js", "text/javascript; charset=utf-8"),
     file!("js/tables.js", "text/javascript; charset=utf-8"),
     file!("js/theme.js", "text/javascript; charset=utf-8"),
+    file!("js/tour.js", "text/javascript; charset=utf-8"),
     file!("js/train.js", "text/javascript; charset=utf-8"),
     file!("js/train/form.js", "text/javascript; charset=utf-8"),
     file!("js/train/inside.js", "text/javascript; charset=utf-8"),

@@ -12,6 +12,8 @@ pub enum Route {
     Compare,
     Plot,
     Derive,
+    Tour,
+    Check,
     Gallery,
     Glossary,
     Catalogue,
@@ -57,6 +59,8 @@ impl Route {
             ["compare"] => vec![("POST", Route::Compare)],
             ["plot"] => vec![("POST", Route::Plot)],
             ["derive"] => vec![("POST", Route::Derive)],
+            ["tour"] => vec![("GET", Route::Tour)],
+            ["tour", "check"] => vec![("POST", Route::Check)],
             ["gallery"] => vec![("GET", Route::Gallery)],
             ["glossary"] => vec![("GET", Route::Glossary)],
             ["train"] => vec![("GET", Route::Catalogue)],
@@ -79,12 +83,16 @@ impl Route {
 
     pub fn body(self) -> Body {
         match self {
-            Route::Explore | Route::Compare | Route::Plot | Route::Derive => Body::Json(LARGEST_REQUEST),
+            Route::Explore | Route::Compare | Route::Plot | Route::Derive | Route::Check => Body::Json(LARGEST_REQUEST),
             Route::Settings | Route::Begin | Route::Command(_) | Route::Inspect(_) => Body::Json(LARGEST_UPLOAD),
             Route::Load => Body::Bytes(LARGEST_UPLOAD),
-            Route::Gallery | Route::Glossary | Route::Catalogue | Route::Runs | Route::Latest(_) | Route::Delete(_) => {
-                Body::None
-            }
+            Route::Tour
+            | Route::Gallery
+            | Route::Glossary
+            | Route::Catalogue
+            | Route::Runs
+            | Route::Latest(_)
+            | Route::Delete(_) => Body::None,
             Route::Model(_) | Route::Report(_) | Route::History(_) | Route::Watch(_) => Body::None,
         }
     }

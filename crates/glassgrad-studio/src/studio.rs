@@ -16,7 +16,7 @@ use crate::train::inspect::{self, InspectRequest};
 use crate::train::registry::Registry;
 use crate::train::request::{self, TrainRequest};
 use crate::train::{Command, Snapshot, Spawn, Watcher, files};
-use crate::{gallery, glossary};
+use crate::{gallery, glossary, tour};
 
 /// The limits of a host.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ impl Studio {
             Route::Compare => on(body, |asked| api::compare::answer(&asked)),
             Route::Plot => on(body, |asked| api::plot::answer(&asked)),
             Route::Derive => on(body, |asked| api::matrix::answer(&asked)),
+            Route::Tour => Answer::json(&tour::as_json()),
+            Route::Check => on(body, |attempt| tour::check(&attempt)),
             Route::Gallery => Answer::json(&gallery::as_json()),
             Route::Glossary => Answer::json(&glossary::as_json()),
             Route::Catalogue => Answer::json(&self.catalogue()),

@@ -9,6 +9,7 @@ const pages = {
   matrix: () => import("./matrix.js"),
   train: () => import("./train.js"),
   draw: () => import("./draw.js"),
+  tour: () => import("./tour.js"),
   gallery: () => import("./gallery.js"),
   glossary: () => import("./glossary.js"),
 };

@@ -86,6 +86,7 @@ fn every_page_works_in_both_themes_and_widths() {
         ("#/matrix", "document.getElementById('matrix-work').getAttribute('aria-busy') === 'false'"),
         ("#/train", "document.getElementById('set-lr')?.value.length > 0"),
         ("#/draw", "document.querySelector('#draw-input canvas') !== null"),
+        ("#/tour", "document.querySelectorAll('#tour-list li').length === 10"),
         ("#/gallery", "document.querySelectorAll('#gallery .example').length > 16"),
         ("#/glossary", "document.querySelectorAll('#glossary dt').length > 30"),
     ];
