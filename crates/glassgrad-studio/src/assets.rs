@@ -38,6 +38,7 @@ pub const FILES: &[File] = &[
     file!("js/train/inside.js", "text/javascript; charset=utf-8"),
     file!("js/train/paint.js", "text/javascript; charset=utf-8"),
     file!("js/train/plot.js", "text/javascript; charset=utf-8"),
+    file!("js/train/preview.js", "text/javascript; charset=utf-8"),
     file!("js/train/run.js", "text/javascript; charset=utf-8"),
     file!("js/train/views.js", "text/javascript; charset=utf-8"),
     file!("js/values.js", "text/javascript; charset=utf-8"),

@@ -18,6 +18,7 @@ pub enum Route {
     Glossary,
     Catalogue,
     Settings,
+    Preview,
     Begin,
     Load,
     Runs,
@@ -65,6 +66,7 @@ impl Route {
             ["glossary"] => vec![("GET", Route::Glossary)],
             ["train"] => vec![("GET", Route::Catalogue)],
             ["train", "settings"] => vec![("POST", Route::Settings)],
+            ["train", "preview"] => vec![("POST", Route::Preview)],
             ["models"] => vec![("POST", Route::Load)],
             ["runs"] => vec![("GET", Route::Runs), ("POST", Route::Begin)],
             ["runs", id] => vec![("GET", Route::Latest(number(id)?)), ("DELETE", Route::Delete(number(id)?))],
@@ -84,7 +86,9 @@ impl Route {
     pub fn body(self) -> Body {
         match self {
             Route::Explore | Route::Compare | Route::Plot | Route::Derive | Route::Check => Body::Json(LARGEST_REQUEST),
-            Route::Settings | Route::Begin | Route::Command(_) | Route::Inspect(_) => Body::Json(LARGEST_UPLOAD),
+            Route::Settings | Route::Preview | Route::Begin | Route::Command(_) | Route::Inspect(_) => {
+                Body::Json(LARGEST_UPLOAD)
+            }
             Route::Load => Body::Bytes(LARGEST_UPLOAD),
             Route::Tour
             | Route::Gallery

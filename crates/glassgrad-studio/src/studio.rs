@@ -11,12 +11,13 @@ use crate::api;
 use crate::experiment::datasets;
 use crate::experiment::settings;
 use crate::experiment::sources::ImageSets;
+use crate::failure::Failure;
 use crate::route::Route;
 use crate::train::inspect::{self, InspectRequest};
 use crate::train::registry::Registry;
 use crate::train::request::{self, TrainRequest};
 use crate::train::{Command, Snapshot, Spawn, Watcher, files};
-use crate::{gallery, glossary, tour};
+use crate::{gallery, glossary, tour, views};
 
 /// The limits of a host.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +54,10 @@ impl Studio {
             Route::Settings => on(body, |asked: TrainRequest| {
                 let (settings, problem) = asked.fitted(&self.registry, cancel)?;
                 Ok(json!({ "settings": settings, "problem": problem }))
+            }),
+            Route::Preview => on(body, |asked: TrainRequest| {
+                let (study, _reserved) = asked.study(&self.registry, cancel)?;
+                Ok(views::preview(&study).map_err(Failure::result)?)
             }),
             Route::Begin => on(body, |asked: TrainRequest| {
                 let (study, reserved) = asked.study(&self.registry, cancel)?;

@@ -1,6 +1,6 @@
 // The page on which a network learns.
 
-import { get, send, post } from "./api.js";
+import { ask, get, send, post } from "./api.js";
 import { byId, counted, h, setText } from "./dom.js";
 import { explain } from "./glossary.js";
 import { saves } from "./host.js";
@@ -8,6 +8,7 @@ import { write } from "./state.js";
 import { Form, fillSpeeds } from "./train/form.js";
 import { Inside } from "./train/inside.js";
 import { onTheme } from "./train/paint.js";
+import { Preview } from "./train/preview.js";
 import { key as legend, plot, short } from "./train/plot.js";
 import { Run, free, runs } from "./train/run.js";
 import * as views from "./train/views.js";
@@ -26,6 +27,10 @@ let phase = null;
 let kept = {};
 // Curves of other runs, by number, to compare with.
 const beside = new Map();
+const preview = new Preview((text) => {
+  preview.text = text;
+  form.useTable("points.csv", text);
+});
 const inside = new Inside((asked) => run?.inspect(asked));
 
 export async function open(given) {
@@ -34,6 +39,7 @@ export async function open(given) {
     form = new Form(await get("/api/train"), (settings) => {
       chosen = settings;
       remember();
+      look();
     });
     fillSpeeds(speed, "500");
     await form.open(rest);
@@ -44,6 +50,15 @@ export async function open(given) {
     else tellProblem(`Run ${id} was deleted: start it again, the results are identical.`);
   }
   remember();
+}
+
+// The data of the form, as long as no run is shown. A change of the points themselves is there already.
+async function look() {
+  const asked = form.asked();
+  const isShown = preview.text !== undefined && asked.csv === preview.text;
+  if (byId("train-empty").hidden || isShown || (asked.data.endsWith(".csv") && !asked.csv)) return;
+  const got = await ask("/api/train/preview", asked);
+  if (got) preview.show(got);
 }
 
 export function key(event) {
@@ -219,7 +234,7 @@ async function list() {
         isOwn ? null : act(beside.has(one.id) ? "Remove" : "Compare", () => compare(one, name)),
         act(one.pinned ? "Pinned" : "Pin", () => post(`/api/runs/${one.id}/command`, { do: "pin", pinned: !one.pinned }), { "aria-pressed": String(one.pinned) }),
         file("model", "Model"), file("report", "Report"), file("history", "CSV"),
-        act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-reproduce").hidden = true; byId("train-empty").hidden = false; remember(); } await free(one.id); })));
+        act("Delete", async () => { beside.delete(one.id); if (isOwn) { run.leave(); run = null; byId("train-work").hidden = true; byId("train-reproduce").hidden = true; byId("train-empty").hidden = false; preview.text = undefined; look(); remember(); } await free(one.id); })));
   };
   byId("train-runs").replaceChildren(...all.map(row));
   byId("train-list").hidden = all.length === 0;

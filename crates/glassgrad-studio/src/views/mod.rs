@@ -16,6 +16,7 @@ pub(crate) mod tests;
 mod weights;
 
 use glassgrad::compile;
+use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
 use glassgrad::expr::Tensor;
 use glassgrad::nn::Layer as _;
@@ -59,6 +60,22 @@ pub(crate) const VIEWS: &[View] = &[
     View { name: "weights", make: weights::make },
     View { name: "histograms", make: histograms::make },
 ];
+
+/// The examples of an experiment before its first step: the constant parts of the views that show examples.
+///
+/// ```text
+/// { "title": text, "training": count, "test": count, "views": { "boundary": fixed, … } }
+/// ```
+pub(crate) fn preview(study: &Study) -> Result<Value, Error> {
+    let mut fixed = serde_json::Map::new();
+    for view in VIEWS.iter().filter(|view| ["boundary", "fitted", "images"].contains(&view.name)) {
+        if let Some(live) = (view.make)(study)? {
+            fixed.insert(view.name.to_owned(), live.fixed()?);
+        }
+    }
+    let task = &study.task;
+    Ok(json!({ "title": task.about.title, "training": task.training.len(), "test": task.test.len(), "views": fixed }))
+}
 
 /// The forward pass on fixed inputs.
 type Forward = Box<dyn Fn(&Network) -> Result<Tensor, Error>>;

@@ -60,6 +60,20 @@ export class Form {
     return this.suit();
   }
 
+  // Points that were edited in the page: a table, with the network that was chosen.
+  useTable(name, text) {
+    const kept = ["model", "layers", "activation", "optimizer", "lr", "epochs", "batch", "test", "seed", "dropout", "weight_decay"];
+    if (this.csv?.name !== name || this.data !== "csv") {
+      this.given = { ...Object.fromEntries(kept.map((own) => [own, this.inputs.get(own)?.input.value]).filter(([, value]) => value)), target: "class", target_type: "classification" };
+      this.data = "csv";
+      this.task.value = "csv";
+      byId("train-own").hidden = false;
+      byId("train-about").textContent = "edited points";
+    }
+    this.csv = { name, text };
+    return this.suit();
+  }
+
   async takeFile(file) {
     if (!file) return;
     this.csv = { name: file.name.toLowerCase().endsWith(".csv") ? file.name : `${file.name}.csv`, text: await file.text() };
