@@ -14,6 +14,7 @@ pub(super) mod instructions;
 pub(super) mod mirror;
 pub(super) mod reduction;
 pub(super) mod rows;
+pub(super) mod tensor_core;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
