@@ -9,7 +9,7 @@ import { key, plot, short, ticks } from "./plot.js";
 // Their titles, in the order in which they are shown, and the column they stand in: cards that never move can be watched.
 export const VIEWS = {
   boundary: ["Decision boundary", 0], fitted: ["Fitted curve", 0], diagram: ["Network", 1], images: ["Predictions", 0], errors: ["Predicted against actual", 0],
-  confusion: ["Confusion matrix", 1], weights: ["Weights", 1], histograms: ["Weight and gradient norms by layer", 0],
+  confusion: ["Confusion matrix", 0], weights: ["Weights", 1], histograms: ["Weight and gradient norms by layer", 0],
 };
 
 const percent = (part) => `${(100 * part).toFixed(part > 0.0995 ? 0 : 1)} %`;
