@@ -65,6 +65,10 @@ pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
 /// The threads that count together how many indices stand in front of one.
 const COUNTING: usize = 16;
 
+/// From this many elements on each thread computes several.
+const MANY: usize = 1 << 22;
+const SEVERAL: usize = 4;
+
 struct Kernels {
     called: Vec<Called>,
     reach: usize,
@@ -75,11 +79,22 @@ impl Kernels {
     fn each(&mut self, count: usize, write: impl FnOnce(&mut Writer)) {
         let mut writer = Writer::new(self.reach.max(count));
         let index = writer.index;
-        writer.line(format!("const {index} i = ({index})blockIdx.x * {THREADS} + threadIdx.x;"));
+        // The start of a block costs more than one element of each of its threads.
+        let several = if count >= MANY { SEVERAL } else { 1 };
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
+        writer.line(format!(
+            "const {index} i = ({index})blockIdx.x * {} + u * {THREADS} + threadIdx.x;",
+            several * THREADS as usize
+        ));
         writer.line(format!("if (i >= ({index}){count}) return;"));
+        // A function, so that an element can end early.
+        writer.line("[&] {");
         write(&mut writer);
+        writer.line("}();");
+        writer.line("}");
         let (kernel, memories) = writer.kernel(THREADS, false);
-        let blocks = count.div_ceil(THREADS as usize);
+        let blocks = count.div_ceil(several * THREADS as usize);
         self.called.push(Called { kernel, memories, blocks, reports: false });
     }
 

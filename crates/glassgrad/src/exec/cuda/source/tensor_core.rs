@@ -445,6 +445,6 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> OnTensorCores {
     writer.line("}");
     let second = (parts > 1).then(|| (parts_added_up(product, parts), scratch));
     let (kernel, memories) = writer.kernel(THREADS, true);
-    let tiled = Tiled { kernel: kernel.launched_alone(1), memories, grid: [blocks, parts], second };
+    let tiled = Tiled { kernel: kernel.launched_alone(1).resident(2), memories, grid: [blocks, parts], second };
     OnTensorCores { packing, tiled, scratch }
 }
