@@ -9,7 +9,6 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use glassgrad::exec::Target;
 use glassgrad_studio::{Limits, Studio};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -19,6 +18,7 @@ use super::connections::{Connection, Door};
 use super::requests::routes;
 use super::security::{Guard, guarded};
 use super::threads::threads;
+use crate::device::DeviceChoice;
 use crate::failure::{Failure, print};
 use crate::sources::DataLocation;
 
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     /// The search path of large datasets.
     pub(crate) places: DataLocation,
     /// Where networks are trained.
-    pub(crate) device: Target,
+    pub(crate) device: DeviceChoice,
     /// The lifetime of a run without watchers.
     pub(crate) linger: Duration,
     /// The longest time from the first to the last byte of the head of a request.
@@ -71,7 +71,7 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     let at = listener.local_addr().map_err(|error| Failure::Result(format!("the server has no address: {error}")))?;
     let guard = Guard::new(host)?;
     let limits = Limits { bytes: MOST_BYTES, linger: settings.linger };
-    let studio = Studio::new(Box::new(settings.places.clone()), threads(settings.device), limits);
+    let studio = Studio::new(Box::new(settings.places.clone()), threads(settings.device.clone()), limits);
     tokio::spawn(collect_garbage(Arc::clone(&studio)));
     // The handler is installed before the address is printed: the user may press Ctrl-C at once.
     let interrupted = Arc::new(Notify::new());

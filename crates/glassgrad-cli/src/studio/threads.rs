@@ -2,22 +2,21 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use glassgrad::exec::Target;
-use glassgrad::runtime::Context;
 use glassgrad_studio::train::{Job, Spawn};
+
+use crate::device::DeviceChoice;
+use crate::failure::Failure;
 
 /// The stack of the thread of a run.
 const STACK: usize = 16 << 20;
 
 /// Runs on a device, each on its thread, which ends when the run is deleted.
-pub(super) fn threads(device: Target) -> Spawn {
+pub(super) fn threads(device: DeviceChoice) -> Spawn {
     Box::new(move |job: Job| {
+        let device = device.clone();
         let work = move || {
             let failure = job.failure();
-            let worked = catch_unwind(AssertUnwindSafe(|| match device {
-                Target::Cpu => job.run(),
-                device => Context::open(device)?.run(|| job.run()),
-            }));
+            let worked = catch_unwind(AssertUnwindSafe(|| device.run(|| job.run().map_err(Failure::result))));
             match worked {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => failure.report(&error.to_string()),
