@@ -7,17 +7,14 @@
 //! All of it is this library, and `main.rs` calls [`main`]: a library is compiled as soon as the interfaces of its dependencies are
 //! known, beside their machine code, where a binary waits for all of it.
 
-mod chart;
 mod commands;
 mod device;
-mod experiment;
 mod failure;
+mod folder;
 mod interrupt;
-mod memory;
 mod plot;
 mod progress;
 mod question;
-mod report;
 mod sources;
 mod studio;
 mod table;
@@ -29,6 +26,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use failure::Failure;
+// Experiments under the names that commands use.
+use glassgrad_experiment::{self as experiment, chart, report};
 
 /// See-through automatic differentiation: every value, gradient and dependency of an expression, and neural networks
 /// that can be inspected during training
@@ -93,5 +92,5 @@ fn report(failure: &Failure) -> ExitCode {
     let (start, end) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     // On a closed pipe only the exit code reports the failure.
     let _ = writeln!(std::io::stderr(), "{start}error{end}: {}", terminal::escaped(&failure.to_string()));
-    failure.exit_code()
+    failure::exit_code(failure)
 }

@@ -8,9 +8,9 @@ use glassgrad::error::Error;
 use glassgrad::train::{Epoch, Flow, Observer, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::experiment::folder::{Folder, HISTORY};
 use crate::experiment::history::History;
 use crate::experiment::network::Network;
+use crate::folder::{Folder, HISTORY};
 use crate::interrupt;
 use crate::terminal::escaped;
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
+pub(crate) use glassgrad_experiment::counts::counted;
+
 use crate::failure::Failure;
 
 /// The text with control characters written as `\u001b`: those of ASCII and of Latin-1 but line breaks and tabs, and those
@@ -23,16 +25,6 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(safe)
-}
-
-/// A count with its noun: "1 step", "2 steps".
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", plural(count))
-}
-
-/// The ending of a noun after a count.
-pub(crate) fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 /// Writes text to standard output, with control characters escaped. A reader that has gone away, as `head` does, is no

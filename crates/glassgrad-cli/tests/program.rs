@@ -55,7 +55,7 @@ fn help_texts() {
 /// The texts of the studio's page, without its markup.
 #[test]
 fn texts_of_the_studio() {
-    let page = include_str!("../studio/index.html");
+    let page = include_str!("../../glassgrad-studio/page/index.html");
     let mut text = String::new();
     for piece in page.split('<').skip(1) {
         let (tag, shown) = piece.split_once('>').expect("a tag");

@@ -36,7 +36,12 @@ mod provided {
 
         /// The time since this moment.
         pub fn elapsed(&self) -> Duration {
-            Instant::now().0.saturating_sub(self.0)
+            Instant::now().duration_since(*self)
+        }
+
+        /// The time since an earlier moment; zero if it is later.
+        pub fn duration_since(&self, earlier: Instant) -> Duration {
+            self.0.saturating_sub(earlier.0)
         }
     }
 }

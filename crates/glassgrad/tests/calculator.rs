@@ -307,6 +307,17 @@ fn sizes_and_constants_are_inferred_where_they_are_used() {
 }
 
 #[test]
+fn a_transpose_can_be_written_as_it_is_printed() {
+    let asked = |text: &str, sizes: &str| {
+        let question = Question::new(text, "x").declare(sizes).unwrap_or_else(|error| panic!("{error}"));
+        derive(&question).unwrap_or_else(|error| panic!("{error}")).einstein
+    };
+    assert_eq!(asked("x^T*A^T*x", "A: n n, x: n"), asked("x'*A'*x", "A: n n, x: n"));
+    // Where T is a symbol it is an exponent.
+    assert!(asked("t^T*x", "t:, T:, x:").contains("T"), "{}", asked("t^T*x", "t:, T:, x:"));
+}
+
+#[test]
 fn what_has_no_matrix_notation_is_written_with_indices() {
     let question =
         Question::new("einsum(\"ijk,i,j,k->\", T, x, x, x)", "x").declare("T: n n n, x: n").expect("declared");

@@ -98,8 +98,11 @@ fn errors_point_at_the_place_and_say_what_to_do() {
         "sin(x, y)",
         "leaky_relu(x, y)",
         "powi(x, 2.5)",
-        "2x",
-        "2 pi",
+        "2 3",
+        "x (y)",
+        "|x",
+        "|x + |",
+        "max(x, y, z)",
         "x = = 3",
         "x == 3",
         "where(x, 1, 2)",
@@ -125,6 +128,39 @@ fn errors_point_at_the_place_and_say_what_to_do() {
         })
         .collect();
     insta::assert_snapshot!(messages.join("\n\n"));
+}
+
+#[test]
+fn notation_that_people_type() {
+    let equal = [
+        ("2x", "2*x"),
+        ("2x^2 + 3x - 1", "2*x^2 + 3*x - 1"),
+        ("2(x + 1)", "2*(x + 1)"),
+        ("(x + 1)(x - 1)", "(x + 1)*(x - 1)"),
+        ("2sin(x)cos(x)", "2*sin(x)*cos(x)"),
+        ("1/2x", "1/2*x"),
+        ("x^2y", "x^2*y"),
+        ("-2x", "-2*x"),
+        ("2e", "2*e"),
+        ("|x|", "abs(x)"),
+        ("|x - 3|^2", "abs(x - 3)^2"),
+        ("2|x|y", "2*abs(x)*y"),
+        ("|x| + |y|", "abs(x) + abs(y)"),
+        ("|2x*(|y| - 1)|", "abs(2*x*(abs(y) - 1))"),
+        ("|max(|x|, y)|", "abs(max(abs(x), y))"),
+        ("where(x > 0 and y < 2, 2x, 3(y))", "where(x > 0 and y < 2, 2*x, 3*y)"),
+        ("max(x, y, 0.5)", "max(max(x, y), 0.5)"),
+        ("min(x, y, 2x, 3)", "min(min(min(x, y), 2*x), 3)"),
+    ];
+    for (typed, written) in equal {
+        let [typed_read, written_read] =
+            [typed, written].map(|text| parse(text).unwrap_or_else(|error| panic!("{error}")));
+        assert_eq!(typed_read.variables(), written_read.variables(), "{typed}");
+        for point in [[0.7, 1.9], [-1.3, 0.4]] {
+            let point = &point[..typed_read.variables().len()];
+            assert_eq!(typed_read.evaluate::<f64>(point), written_read.evaluate::<f64>(point), "{typed}");
+        }
+    }
 }
 
 #[test]

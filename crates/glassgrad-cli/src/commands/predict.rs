@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use crate::device::DeviceChoice;
 use crate::experiment::choices::{columns_of, reading};
 use crate::experiment::datasets::reading_failure;
-use crate::experiment::folder::MODEL;
 use crate::experiment::model::{self, Model};
 use crate::experiment::network::Network;
 use crate::experiment::objective::predicted_classes;
@@ -24,6 +23,7 @@ use crate::experiment::samples::{self, Sampling};
 use crate::experiment::settings::{Decimal, Delimiter, Header, Loss, Missing};
 use crate::experiment::task::{Kind, View};
 use crate::failure::{Failure, print};
+use crate::folder::MODEL;
 use crate::terminal::{counted, print_data, warn};
 
 /// Predict with a trained network: classes with probabilities or numbers for rows, or generated text

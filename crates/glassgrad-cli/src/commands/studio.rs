@@ -70,7 +70,7 @@ impl Studio {
             port: self.port,
             opens_browser: !self.no_open,
             places,
-            device: self.device.device,
+            device: self.device,
             linger,
             header_timeout: Duration::from_secs(self.header_timeout),
             request_timeout: Duration::from_secs(self.request_timeout),

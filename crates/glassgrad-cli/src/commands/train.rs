@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::device::DeviceChoice;
 use crate::experiment::datasets;
-use crate::experiment::folder::{self, Folder};
 use crate::experiment::options::Options;
 use crate::experiment::settings::{OptimizerName, Settings, in_flags};
 use crate::experiment::study::{Outcome, RunError, RunOptions, Study};
 use crate::experiment::{model, objective::Measure};
 use crate::failure::{Failure, print};
+use crate::folder::{self, Folder};
 use crate::progress::Progress;
 use crate::report;
 use crate::sources::DataLocation;

@@ -12,13 +12,13 @@ use serde_json::json;
 use crate::device::DeviceChoice;
 use crate::experiment::command::command;
 use crate::experiment::datasets;
-use crate::experiment::folder::Folder;
 use crate::experiment::options::Options;
 use crate::experiment::search::{Candidate, Plan, Space, Trial, ranked};
-use crate::experiment::settings::{in_flags, name_of};
+use crate::experiment::settings::in_flags;
 use crate::experiment::study::{RunError, RunOptions, Study};
 use crate::experiment::task::{Part, Task};
 use crate::failure::{Failure, print};
+use crate::folder::Folder;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report;
@@ -88,6 +88,16 @@ enum Search {
     Halving,
     /// Evolutionary search: mutations of the best candidates so far
     Evolution,
+}
+
+impl Search {
+    fn name(self) -> &'static str {
+        match self {
+            Search::Random => "random",
+            Search::Halving => "halving",
+            Search::Evolution => "evolution",
+        }
+    }
 }
 
 /// This part of the training examples decides between candidates.
@@ -170,7 +180,7 @@ impl Tune {
         let command = command(&study.settings);
         if self.json {
             let object = json!({
-                "dataset": study.task.about.name, "search": name_of(self.search), "trials": trials, "best": best,
+                "dataset": study.task.about.name, "search": self.search.name(), "trials": trials, "best": best,
                 "test": test, "command": command,
             });
             return print(&format!("{object}\n"));
@@ -195,7 +205,7 @@ impl Tune {
             "{}: {}, {} search\n\n{}{more}\nthe best, trained on the whole training set: {} on the test set\n{command}\n{written}",
             study.task.about.name,
             counted(trials.len(), "trial"),
-            name_of(self.search),
+            self.search.name(),
             table.render(),
             test.measure,
         ))

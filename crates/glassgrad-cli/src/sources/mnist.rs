@@ -6,6 +6,7 @@ use glassgrad::Tensor;
 use glassgrad::data::files::Idx;
 use glassgrad::data::{Labelled, Source};
 use glassgrad::error::Error;
+use glassgrad_experiment::sources::{ImageSet, ImageSets};
 
 use super::cache;
 use super::download::{Download, Patience, Progress};
@@ -73,27 +74,26 @@ const FASHION: Set = Set {
     ],
 };
 
-/// 60,000 handwritten digits and 10,000 for tests, `f32[examples, 1, 28, 28]` with ink from 0 to 1.
-pub(crate) fn mnist(place: &DataLocation, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
-    MNIST.source(place, progress)
-}
+impl ImageSets for DataLocation {
+    fn has(&self, set: ImageSet) -> bool {
+        Set::of(set).is_in(self)
+    }
 
-/// As many pictures of clothing, in the same form.
-pub(crate) fn fashion_mnist(place: &DataLocation, progress: &mut dyn FnMut(&Progress)) -> Result<Source, Error> {
-    FASHION.source(place, progress)
-}
-
-/// Whether the files of MNIST are in a place.
-pub(crate) fn has_mnist(place: &DataLocation) -> bool {
-    MNIST.is_in(place)
-}
-
-/// Whether those of Fashion-MNIST are.
-pub(crate) fn has_fashion_mnist(place: &DataLocation) -> bool {
-    FASHION.is_in(place)
+    /// Reads the files; those that are missing are downloaded, with a progress bar, if that is allowed.
+    fn load(&self, set: ImageSet) -> Result<Source, Error> {
+        let mut bar = crate::progress::Fetching::new();
+        Set::of(set).source(self, &mut |progress| bar.show(progress))
+    }
 }
 
 impl Set {
+    fn of(set: ImageSet) -> &'static Set {
+        match set {
+            ImageSet::Mnist => &MNIST,
+            ImageSet::FashionMnist => &FASHION,
+        }
+    }
+
     fn folder(&self, place: &DataLocation) -> Result<PathBuf, Error> {
         place.folder.clone().map_or_else(|| cache::folder(self.name), Ok)
     }
@@ -199,18 +199,18 @@ mod tests {
     fn four_files_are_a_source() {
         let folder = folder("small");
         write_small(&folder, [3, 9]);
-        let source = mnist(&place(&folder), &mut |_| {}).unwrap();
+        let source = place(&folder).load(ImageSet::Mnist).unwrap();
         assert_eq!(source.examples.features.to_vec::<f32>().unwrap(), [1.0; 8]);
         assert_eq!(source.examples.features.shape().to_string(), "[2, 1, 2, 2]");
         assert_eq!(source.test.unwrap().targets.tensor().to_string(), "[7]");
         write_small(&folder, [3, 10]);
-        let message = fashion_mnist(&place(&folder), &mut |_| {}).unwrap_err().to_string();
+        let message = place(&folder).load(ImageSet::FashionMnist).unwrap_err().to_string();
         assert!(
             message.contains("train-labels.idx1-ubyte: example 1 is of the class 10, and there are 10 classes"),
             "{message}"
         );
         std::fs::remove_file(folder.join("t10k-labels-idx1-ubyte")).unwrap();
-        let message = mnist(&place(&folder), &mut |_| {}).unwrap_err().to_string();
+        let message = place(&folder).load(ImageSet::Mnist).unwrap_err().to_string();
         assert!(message.contains("there is no t10k-labels-idx1-ubyte or t10k-labels-idx1-ubyte.gz in"), "{message}");
         std::fs::remove_dir_all(folder).unwrap();
     }
@@ -223,7 +223,7 @@ mod tests {
             eprintln!("skipped: no MNIST in {} (GLASSGRAD_MNIST names the folder)", folder.display());
             return;
         }
-        let source = mnist(&place(&folder), &mut |_| {}).unwrap();
+        let source = place(&folder).load(ImageSet::Mnist).unwrap();
         assert_eq!(source.examples.features.shape().to_string(), "[60000, 1, 28, 28]");
         let test = source.test.unwrap();
         assert_eq!(test.features.shape().to_string(), "[10000, 1, 28, 28]");

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
-use glassgrad::exec::Target;
+use glassgrad_studio::{Limits, Studio};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 use super::browser;
 use super::connections::{Connection, Door};
+use super::requests::routes;
 use super::security::{Guard, guarded};
-use super::train::{self, Registry};
-use super::{api, assets};
+use super::threads::threads;
+use crate::device::DeviceChoice;
 use crate::failure::{Failure, print};
 use crate::sources::DataLocation;
 
-/// The longest request, in bytes.
-const LARGEST_REQUEST: usize = 64 * 1024;
-/// The number of requests that are processed at the same time.
-const AT_ONCE: usize = 4;
+/// The memory of all runs, about.
+const MOST_BYTES: usize = 2 << 30;
+/// Between two deletions of idle runs.
+const BETWEEN_DELETIONS: Duration = Duration::from_millis(500);
 /// The stack of a thread: nesting is limited by number where text is read, and this holds that many levels.
 const STACK: usize = 16 << 20;
 
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     /// The search path of large datasets.
     pub(crate) places: DataLocation,
     /// Where networks are trained.
-    pub(crate) device: Target,
+    pub(crate) device: DeviceChoice,
     /// The lifetime of a run without watchers.
     pub(crate) linger: Duration,
     /// The longest time from the first to the last byte of the head of a request.
@@ -70,8 +70,9 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     })?;
     let at = listener.local_addr().map_err(|error| Failure::Result(format!("the server has no address: {error}")))?;
     let guard = Guard::new(host)?;
-    let registry = Registry::new(settings.places.clone(), settings.device, settings.linger);
-    tokio::spawn(Arc::clone(&registry).collect_garbage());
+    let limits = Limits { bytes: MOST_BYTES, linger: settings.linger };
+    let studio = Studio::new(Box::new(settings.places.clone()), threads(settings.device.clone()), limits);
+    tokio::spawn(collect_garbage(Arc::clone(&studio)));
     // The handler is installed before the address is printed: the user may press Ctrl-C at once.
     let interrupted = Arc::new(Notify::new());
     let heard = Arc::clone(&interrupted);
@@ -83,7 +84,7 @@ async fn listen(settings: &Settings) -> Result<(), Failure> {
     // Kept until the end: a page that holds a token is removed with it.
     let _page = opens_browser.then(|| browser::open(&address, guard.has_token()));
     let door = Door::new(listener, settings.header_timeout);
-    let service = router(guard, Arc::clone(&registry), settings.request_timeout);
+    let service = router(guard, studio, settings.request_timeout);
     tokio::select! {
         ended = axum::serve(door, service.into_make_service_with_connect_info::<Connection>()).into_future() => {
             ended.map_err(|error| Failure::Result(format!("the server ended: {error}")))
@@ -98,18 +99,15 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     if at.ip().is_unspecified() { SocketAddr::new(own, at.port()) } else { at }
 }
 
-fn router(guard: Guard, registry: Arc<Registry>, request_timeout: Duration) -> Router {
-    let workers = Arc::new(Semaphore::new(AT_ONCE));
-    Router::new()
-        .route("/api/explore", post(api::explore))
-        .route("/api/compare", post(api::compare))
-        .route("/api/derive", post(api::derive))
-        .route("/api/gallery", get(api::gallery))
-        .route("/api/glossary", get(api::glossary))
-        .fallback(get(assets::serve))
-        .with_state(Arc::clone(&workers))
-        .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
-        .merge(train::routes(registry, workers))
+async fn collect_garbage(studio: Arc<Studio>) {
+    loop {
+        tokio::time::sleep(BETWEEN_DELETIONS).await;
+        studio.collect_garbage();
+    }
+}
+
+fn router(guard: Guard, studio: Arc<Studio>, request_timeout: Duration) -> Router {
+    routes(studio)
         .layer(from_fn_with_state(request_timeout, in_time))
         .layer(from_fn_with_state(guard, guarded))
         .layer(from_fn(seated))

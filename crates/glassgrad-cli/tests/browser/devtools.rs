@@ -174,7 +174,11 @@ impl Browser {
             "ArrowRight" => (39, None),
             "ArrowDown" => (40, None),
             "Backspace" => (8, None),
-            letter => (letter.to_uppercase().bytes().next().map_or(0, u32::from), Some(letter)),
+            // Signs have no key code of their own: theirs in ASCII are those of other keys.
+            letter => {
+                let code = letter.to_uppercase().bytes().next().filter(u8::is_ascii_alphanumeric);
+                (code.map_or(0, u32::from), Some(letter))
+            }
         };
         let mut event = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
         if let Some(text) = text {

@@ -286,3 +286,80 @@ fn the_pages_of_learning_fit_and_can_be_read() {
         }
     }
 }
+
+#[test]
+fn the_decision_boundary_is_above_the_fold_and_the_network_is_drawn() {
+    let Some((studio, mut browser)) = visited("fold") else { return };
+    let browser = &mut browser;
+    let asked = json!({ "data": "moons", "options": { "epochs": 10, "layers": [4, 12] } });
+    let run = studio.ask("/api/runs", &asked)["id"].as_u64().expect("a run");
+    open(browser, &studio, &format!("#/train?run={run}"), 1280, "light");
+    browser.until("document.querySelector('#view-diagram .unit') !== null && document.querySelector('#view-boundary canvas') !== null");
+    browser.until("document.getElementById('state-phase').textContent === 'finished'");
+    let bottom = browser.evaluate("document.querySelector('#view-boundary canvas').getBoundingClientRect().bottom");
+    assert!(bottom.as_f64().is_some_and(|bottom| bottom <= 800.0), "the boundary ends at {bottom}");
+    // Two inputs, four units, eight of twelve, two outputs.
+    assert_eq!(browser.evaluate("document.querySelectorAll('#view-diagram canvas.unit').length"), 14);
+    assert_eq!(browser.evaluate("document.querySelectorAll('#view-diagram .edge-of-unit').length"), 8 + 32 + 16);
+    assert!(text(browser, "#view-diagram svg").contains("layer 2: 8 of 12"));
+    // An edge is its weight: the inspection shows the same number.
+    browser.evaluate("document.querySelector('#view-diagram .edge-of-unit').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    browser.until("document.querySelector('#inside-body .chain') !== null");
+    is_quiet(browser);
+}
+
+#[test]
+fn an_own_function_is_fitted() {
+    let Some((studio, mut browser)) = visited("function") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/train?data=function&epochs=5", 1280, "light");
+    browser.until(READY);
+    choose(browser, "set-function", "sin(3*x)");
+    browser.until("location.hash.includes('sin')");
+    click(browser, "#train-start");
+    browser.until("document.getElementById('train-title').textContent.includes('y = sin(3*x)')");
+    browser.until("document.getElementById('train-command').textContent.includes(\"--function 'sin(3*x)'\")");
+    is_quiet(browser);
+    choose(browser, "set-function", "sin(3*");
+    browser.until("document.getElementById('train-problem').textContent.includes('an expression in x')");
+}
+
+#[test]
+fn data_is_shown_before_the_start_and_points_are_edited() {
+    let Some((studio, mut browser)) = visited("preview") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/train?data=moons&points=40&epochs=3", 1280, "light");
+    let points = "document.querySelectorAll('#train-preview .point').length";
+    browser.until(&format!("{points} === 40"));
+    whole_page(browser, "preview", 1280, "light");
+    // A click adds a point of the chosen class.
+    browser.evaluate("document.querySelectorAll('#train-preview input[type=radio]')[1].click()");
+    let place = browser.evaluate("(() => { const box = document.querySelector('#train-preview .board').getBoundingClientRect(); return [box.left + 12, box.top + 12]; })()");
+    let mouse = |browser: &mut Browser, kind: &str, by: f64| {
+        let [x, y] = [0, 1].map(|axis| place[axis].as_f64().expect("a number") + by);
+        let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
+        browser.call("Input.dispatchMouseEvent", event);
+    };
+    mouse(browser, "mousePressed", 0.0);
+    mouse(browser, "mouseReleased", 0.0);
+    browser.until(&format!("{points} === 41 && document.getElementById('train-task').value === 'csv'"));
+    let last = "document.querySelector('#train-preview .point:last-child')";
+    assert_eq!(browser.evaluate(&format!("{last}.classList.contains('k1')")), true);
+    // Dragging moves it, as do the arrow keys, and Delete removes it.
+    let before = browser.evaluate(&format!("{last}.getAttribute('cx')"));
+    mouse(browser, "mousePressed", 0.0);
+    mouse(browser, "mouseMoved", 60.0);
+    mouse(browser, "mouseReleased", 60.0);
+    browser.until(&format!("{last}.getAttribute('cx') !== {before}"));
+    let dragged = browser.evaluate(&format!("{last}.getAttribute('cx')"));
+    browser.press("ArrowRight");
+    browser.until(&format!("{last}.getAttribute('cx') !== {dragged}"));
+    // The run learns these points.
+    browser.until("document.getElementById('set-target').value === 'class'");
+    click(browser, "#train-start");
+    browser.until("document.getElementById('train-facts').textContent.includes('example')");
+    let count = "document.getElementById('train-facts').textContent.match(/(\\d+) training examples?, (\\d+) test/).slice(1).map(Number).reduce((a, b) => a + b)";
+    assert_eq!(browser.evaluate(count), 41);
+    browser.until("document.querySelector('#view-boundary canvas') !== null");
+    is_quiet(browser);
+}

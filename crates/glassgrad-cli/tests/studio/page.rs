@@ -215,6 +215,7 @@ fn every_page_fits_and_can_be_read_by_day_and_by_night() {
             "document.getElementById('warning').textContent.includes('not finite') && document.getElementById('compare').textContent.length > 0",
         ),
         ("#/matrix", "document.querySelector('[data-notation=matrix] math') !== null"),
+        ("#/tour?lesson=2", "document.getElementById('tour-title').textContent.startsWith('2.')"),
         ("#/gallery", "document.querySelectorAll('.example').length >= 17"),
         (
             "#/glossary?term=Loss%20surface",
@@ -284,4 +285,80 @@ fn every_example_of_the_gallery_opens() {
     assert_eq!(text(browser, "[data-bytes=held]"), "800 bytes");
     assert_eq!(text(browser, "[data-bytes=dense]"), "800 MB");
     assert!(browser.evaluate("document.querySelectorAll('.ledger > li').length").as_u64() > Some(0));
+}
+
+#[test]
+fn the_plot_follows_the_slider() {
+    let Some((studio, mut browser)) = visited("plot") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/explore?e=sin(x)*exp(x%2F4)&at=x:1&order=4", 1280, "light");
+    browser.until("document.querySelectorAll('#plot-curve .line').length === 3");
+    let slope = |browser: &mut Browser| text(browser, "#plot-curve .legend .k1");
+    let asked = json!({ "expression": "sin(x)*exp(x/4)", "at": { "x": 1 } });
+    let expected = studio.ask("/api/explore", &asked)["gradient"][0]["value"].as_f64().expect("a number");
+    assert_eq!(slope(browser), format!("tangent, slope {}", (expected * 1000.0).round() / 1000.0));
+    assert_eq!(text(browser, "#plot-curve .legend .k2"), "Taylor polynomial of order 4");
+    let place = "document.querySelector('#plot-curve .here').getAttribute('cx')";
+    let before = browser.evaluate(place);
+    // With the keys of the slider.
+    browser.evaluate("document.querySelector('#values input[type=range]').focus()");
+    browser.press("ArrowRight");
+    browser.until(&format!("{place} !== {before}"));
+    // Of two variables there are contours and a field; a point without a value has no arrow.
+    open(browser, &studio, "#/explore?e=ln(x)*y&at=x:1,y:2", 390, "dark");
+    browser.until("document.querySelector('#plot-field canvas') !== null");
+    let arrows = browser.evaluate("document.querySelectorAll('#plot-field .arrow:not(.own)').length");
+    assert!(arrows.as_u64().is_some_and(|arrows| (30..=66).contains(&arrows)), "{arrows}");
+    assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), 390);
+    whole_page(browser, "plot", 390, "dark");
+    is_quiet(browser);
+}
+
+#[test]
+fn the_tour_is_completed_with_keys_alone() {
+    let Some((studio, mut browser)) = visited("tour") else { return };
+    let browser = &mut browser;
+    open(browser, &studio, "#/tour", 1280, "light");
+    browser.until("document.getElementById('tour-title').textContent.startsWith('1.')");
+    let verdict = "document.getElementById('tour-verdict')";
+    let answer = |browser: &mut Browser, text: &str| {
+        for letter in text.chars() {
+            browser.press(&letter.to_string());
+        }
+        browser.press("Enter");
+    };
+    // A wrong answer gets a reason and no mark.
+    browser.press("/");
+    answer(browser, "-12");
+    browser.until(&format!("{verdict}.textContent.includes('sign')"));
+    for _ in 0..3 {
+        browser.press("Backspace");
+    }
+    let answers =
+        ["12", "6*x*exp(3*x^2)", "5", "1.716", "1000", "12", "x*(1-tanh(w*x+b)^2)", "354", "0.25^10", "17/12"];
+    for (place, own) in answers.iter().enumerate() {
+        browser.until(&format!("document.getElementById('tour-title').textContent.startsWith('{}.')", place + 1));
+        browser.until("document.activeElement.id === 'tour-answer'");
+        answer(browser, own);
+        browser.until(&format!("{verdict}.className === 'verdict right'"));
+        // The focus is on the button that goes on.
+        if place + 1 < answers.len() {
+            browser.until("document.activeElement.id === 'tour-next'");
+            browser.press("Enter");
+        }
+    }
+    assert_eq!(text(browser, "#tour-count"), "All ten exercises are solved.");
+    assert!(browser.evaluate("location.hash").as_str().is_some_and(|hash| hash.ends_with("lesson=10")));
+    // Every lesson leads to a page that works.
+    let links = browser.evaluate("import('./js/api.js').then(async ({ get }) => { window.links = (await get('/api/tour')).lessons.map(one => one.link); }) && null");
+    assert!(links.is_null());
+    browser.until("window.links !== undefined");
+    let links: Vec<String> = serde_json::from_value(browser.evaluate("window.links")).expect("links");
+    for link in links {
+        open(browser, &studio, &link, 1280, "light");
+        let is_there =
+            if link.starts_with("#/train") { "document.getElementById('set-lr')?.value.length > 0" } else { READY };
+        browser.until(is_there);
+        is_quiet(browser);
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::devtools::Browser;
 
 /// A screenshot of a window of 1280 pixels and this height, if screenshots are requested.
+#[allow(dead_code, reason = "the tests of the static site write no pictures of the documentation")]
 pub(crate) fn picture(browser: &mut Browser, name: &str, height: u32) {
     let Some(folder) = std::env::var_os("GLASSGRAD_SCREENSHOTS") else { return };
     let metrics = json!({ "width": 1280, "height": height, "deviceScaleFactor": 1, "mobile": false });

@@ -4,7 +4,7 @@ use glassgrad::Tensor;
 use glassgrad::data::files::Table;
 use glassgrad::dtype::DType;
 
-const DIGITS: &[u8] = include_bytes!("../../../glassgrad-cli/data/digits.csv.gz");
+const DIGITS: &[u8] = include_bytes!("../../../glassgrad-experiment/data/digits.csv.gz");
 
 /// Images `[1797, 64]` with ink from 0 to 1, and their classes.
 pub(crate) fn digits() -> (Tensor, Tensor) {

@@ -90,8 +90,8 @@ impl fmt::Display for Token {
 }
 
 /// Longer symbols first, so that `<=` is not read as `<` and `=`.
-const SYMBOLS: [&str; 20] =
-    ["<=", ">=", "==", "!=", "**", "<", ">", "=", "+", "-", "*", "/", "%", "^", "(", ")", ",", ";", "·", "−"];
+const SYMBOLS: [&str; 21] =
+    ["<=", ">=", "==", "!=", "**", "<", ">", "=", "+", "-", "*", "/", "%", "^", "(", ")", ",", ";", "|", "·", "−"];
 
 /// The symbols that matrix expressions have besides.
 const MATRIX_SYMBOLS: [&str; 5] = [".*", "./", ".^", "'", ":"];

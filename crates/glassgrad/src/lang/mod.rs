@@ -4,10 +4,10 @@
 //! program    = statement { ";" statement }
 //! statement  = [ name "=" ] sum
 //! sum        = product { ("+" | "-") product }
-//! product    = unary { ("*" | "/" | "%") unary }
+//! product    = unary { ("*" | "/" | "%" | implied) unary }     implied: behind a number, ")" or "|" a name or "(" follows, as in 2x
 //! unary      = "-" unary | power
 //! power      = atom [ ("^" | "**") unary ]                 right-associative, binds before the sign: -x^2 = -(x^2)
-//! atom       = number | "pi" | "e" | name | function "(" arguments ")" | "(" sum ")"
+//! atom       = number | "pi" | "e" | name | function "(" arguments ")" | "(" sum ")" | "|" sum "|"
 //!            | "where" "(" condition "," sum "," sum ")"
 //! condition  = conjunction { "or" conjunction }
 //! conjunction = negation { "and" negation }

@@ -29,7 +29,8 @@ pub fn parse(source: &str) -> Result<Expression, SyntaxError> {
         spans: Vec::new(),
         names: Vec::new(),
     };
-    let mut parser = Parser { tokens, position: 0, depth: 0, expression, constants: Vec::new(), bindings: Vec::new() };
+    let mut parser =
+        Parser { tokens, position: 0, depth: 0, bars: 0, expression, constants: Vec::new(), bindings: Vec::new() };
     parser.program()?;
     Ok(parser.expression.without_unused().ordered_by_height())
 }
@@ -51,6 +52,8 @@ struct Parser {
     tokens: Vec<(Token, Span)>,
     position: usize,
     depth: usize,
+    /// Bars of absolute values that are open.
+    bars: usize,
     expression: Expression,
     /// The value of each node that depends on no input.
     constants: Vec<Option<f64>>,
@@ -210,8 +213,10 @@ impl Parser {
     ) -> Parsed<Meaning> {
         let start = self.span();
         let mut meaning = operand(self)?;
-        while let Some((symbol, operation)) = operators.iter().find(|(symbol, _)| self.peek() == &Token::Symbol(symbol))
-        {
+        loop {
+            let written = operators.iter().find(|(symbol, _)| self.peek() == &Token::Symbol(symbol));
+            let implied = operators.iter().find(|(symbol, _)| *symbol == "*" && self.implies_product());
+            let Some((symbol, operation)) = written.or(implied) else { break };
             self.accept(symbol);
             let first = self.expect_number(meaning, start)?;
             let second_start = self.span();
@@ -220,6 +225,22 @@ impl Parser {
             meaning = Meaning::Number(self.push_binary(*operation, first, second, start));
         }
         Ok(meaning)
+    }
+
+    /// Whether the next token begins a factor without a sign before it, as in `2x`, `2(x + 1)`, `(x + 1)(x - 1)` and `2|x|`. Two names
+    /// or two numbers side by side are no product: that is more often a mistake.
+    fn implies_product(&self) -> bool {
+        let ends = matches!(
+            self.position.checked_sub(1).map(|before| &self.tokens[before].0),
+            Some(Token::Number(_) | Token::Symbol(")" | "|"))
+        );
+        ends && match self.peek() {
+            Token::Name(name) => !is_word_operator(name),
+            Token::Symbol("(") => true,
+            // Inside of bars the next one closes them.
+            Token::Symbol("|") => self.bars == 0,
+            _ => false,
+        }
     }
 
     fn unary(&mut self) -> Parsed<Meaning> {
@@ -270,21 +291,18 @@ impl Parser {
         match self.peek().clone() {
             Token::Number(number) => {
                 self.position += 1;
-                let node = self.push(Node::Number(number), Some(number), span);
-                if let Token::Name(name) = self.peek() {
-                    let help = format!("write {number}*{name}");
-                    if !is_word_operator(name) {
-                        return Err(self.unexpected().help(help));
-                    }
-                }
-                Ok(Meaning::Number(node))
+                Ok(Meaning::Number(self.push(Node::Number(number), Some(number), span)))
             }
             Token::Symbol("(") => {
                 self.position += 1;
+                // Parentheses inside of bars may hold bars of their own.
+                let bars = std::mem::take(&mut self.bars);
                 let meaning = self.nested(Parser::disjunction)?;
+                self.bars = bars;
                 self.close(span)?;
                 Ok(meaning)
             }
+            Token::Symbol("|") => self.absolute(span).map(Meaning::Number),
             Token::Name(name) => {
                 self.position += 1;
                 if self.peek() == &Token::Symbol("(") {
@@ -295,6 +313,21 @@ impl Parser {
             }
             _ => Err(self.unexpected()),
         }
+    }
+
+    /// `|x|`, the absolute value.
+    fn absolute(&mut self, open: Span) -> Parsed<usize> {
+        self.position += 1;
+        self.bars += 1;
+        let argument = self.nested(Parser::number)?;
+        self.bars -= 1;
+        if !self.accept("|") {
+            return match self.peek() {
+                Token::End => Err(SyntaxError::new(&self.expression.source, open, "this bar is never closed")),
+                _ => Err(self.unexpected()),
+            };
+        }
+        Ok(self.push_unary(Operation::Abs, argument, 0.0, open))
     }
 
     fn name(&mut self, name: &str, span: Span) -> Parsed<usize> {
@@ -334,11 +367,15 @@ impl Parser {
         let Some(operation) = function(name) else {
             let error = SyntaxError::new(&self.expression.source, span, format!("unknown function '{name}'"));
             return Err(match similar(name, &["where", "log"])[..] {
+                _ if self.expression.variables.iter().any(|known| known == name) || name.chars().count() == 1 => {
+                    error.help(format!("for a product write {name}*(...)"))
+                }
                 [] => error.help("`glassgrad operations` lists all functions"),
                 ref names => error.help(format!("did you mean '{}'?", names.join("' or '"))),
             });
         };
         self.accept("(");
+        let bars = std::mem::take(&mut self.bars);
         let mut arguments = Vec::new();
         while self.peek() != &Token::Symbol(")") {
             arguments.push(self.nested(Parser::number)?);
@@ -346,10 +383,19 @@ impl Parser {
                 break;
             }
         }
+        self.bars = bars;
         self.close(open)?;
         let whole = span.cover(self.previous_span());
         let parameter = operation.parameter();
         let allowed = operation.arity()..=operation.arity() + usize::from(parameter.is_some());
+        // The largest of several is the largest of the first ones, and the next one.
+        if matches!(operation, Operation::Max | Operation::Min) && arguments.len() > 2 {
+            let mut extreme = arguments[0];
+            for argument in &arguments[1..] {
+                extreme = self.push_binary(operation, extreme, *argument, span);
+            }
+            return Ok(extreme);
+        }
         if !allowed.contains(&arguments.len()) {
             let takes = match (operation.arity(), parameter) {
                 (1, None) => "one argument".to_owned(),

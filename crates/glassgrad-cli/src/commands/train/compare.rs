@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::{Train, diverged};
 use crate::experiment::datasets;
-use crate::experiment::folder::Folder;
 use crate::experiment::history::History;
 use crate::experiment::objective::Score;
 use crate::experiment::settings::{OptimizerName, Settings, name_of};
 use crate::experiment::study::{RunOptions, Study};
 use crate::failure::{Failure, print};
+use crate::folder::Folder;
 use crate::plot::{Curve, is_coloured, plot};
 use crate::progress::Progress;
 use crate::report::{self, Contestant};

@@ -2,12 +2,12 @@
 
 use glassgrad::data::Dataset as _;
 
-use crate::experiment::folder::Folder;
 use crate::experiment::predictions;
 use crate::experiment::samples::Sample;
 use crate::experiment::settings::name_of;
 use crate::experiment::study::{Outcome, Study};
 use crate::experiment::task::Kind;
+use crate::folder::Folder;
 use crate::plot::{Curve, is_coloured, plot};
 use crate::table::Table;
 use crate::terminal::counted;

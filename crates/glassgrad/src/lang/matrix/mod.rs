@@ -5,7 +5,7 @@
 //! product    = unary { ("*" | "/" | ".*" | "./") unary }
 //! unary      = "-" unary | power
 //! power      = postfix [ ("^" | ".^") unary ]              binds before the sign: -x.^2 = -(x.^2)
-//! postfix    = atom { "'" }
+//! postfix    = atom { "'" | "^" "T" }                   ^T where no symbol is named T
 //! atom       = number | "pi" | "e" | name | function "(" arguments ")" | "(" sum ")"
 //!            | "vector" "(" number [ "," size ] ")" | "matrix" "(" number [ "," size "," size ] ")"
 //!            | "eye" [ "(" size ")" ] | "einsum" "(" text { "," sum } ")"

@@ -124,11 +124,22 @@ impl Parser<'_> {
 
     fn postfix(&mut self) -> Parsed<NodeId> {
         let mut operand = self.atom()?;
-        while self.accept("'") {
+        while self.accept("'") || self.accept_transpose() {
             let span = self.spans[operand].cover(self.previous_span());
             operand = self.push(Syntax::Transpose(operand), span)?;
         }
         Ok(operand)
+    }
+
+    /// `^T`, the transpose as it is printed, where no symbol is named T.
+    fn accept_transpose(&mut self) -> bool {
+        let next = |place: usize| self.tokens.get(self.position + place).map(|(token, _)| token);
+        let is_transpose = next(0) == Some(&Token::Symbol("^"))
+            && matches!(next(1), Some(Token::Name(name)) if name == "T")
+            && self.declared.shape("T").is_none()
+            && !self.declared.is_size("T");
+        self.position += if is_transpose { 2 } else { 0 };
+        is_transpose
     }
 
     fn atom(&mut self) -> Parsed<NodeId> {

@@ -1,0 +1,19 @@
+// The service worker of the static site: after the first visit every file comes from its cache. `tools/site` fills in the list of
+// files and a hash of their contents, by which a new version replaces an old one.
+
+const VERSION = "glassgrad-%VERSION%";
+const FILES = %FILES%;
+
+addEventListener("install", (event) => {
+  event.waitUntil(caches.open(VERSION).then((cache) => cache.addAll(FILES)).then(() => skipWaiting()));
+});
+
+addEventListener("activate", (event) => {
+  const old = (name) => name.startsWith("glassgrad-") && name !== VERSION;
+  event.waitUntil(caches.keys().then((names) => Promise.all(names.filter(old).map((name) => caches.delete(name)))).then(() => clients.claim()));
+});
+
+addEventListener("fetch", (event) => {
+  if (event.request.method !== "GET" || new URL(event.request.url).origin !== location.origin) return;
+  event.respondWith(caches.open(VERSION).then((cache) => cache.match(event.request, { ignoreSearch: true })).then((found) => found || fetch(event.request)));
+});
