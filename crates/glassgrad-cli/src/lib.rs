@@ -17,6 +17,7 @@ mod memory;
 mod plot;
 mod progress;
 mod question;
+mod ranks;
 mod report;
 mod sources;
 mod studio;

@@ -67,7 +67,8 @@ fn layout(counts: &[usize]) -> Result<(Vec<i32>, Vec<i32>), Error> {
         offsets.push(end);
         end += count;
     }
-    let numbers = |numbers: &[usize]| numbers.iter().map(|number| i32::try_from(*number)).collect::<Result<Vec<_>, _>>();
+    let numbers =
+        |numbers: &[usize]| numbers.iter().map(|number| i32::try_from(*number)).collect::<Result<Vec<_>, _>>();
     match (numbers(counts), numbers(&offsets), i32::try_from(end)) {
         (Ok(counts), Ok(offsets), Ok(_)) => Ok((counts, offsets)),
         _ => Err(Error::new("mpi", format!("a message of {end} bytes is longer than MPI takes, {} bytes", i32::MAX))

@@ -20,6 +20,7 @@ use crate::experiment::study::{Outcome, RunError, RunOptions, Study};
 use crate::experiment::{model, objective::Measure};
 use crate::failure::{Failure, print};
 use crate::progress::Progress;
+use crate::ranks::{self, Ranks};
 use crate::report;
 use crate::sources::DataLocation;
 use crate::terminal::{print_around, warn};
@@ -105,20 +106,29 @@ fn after_help() -> String {
 
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        self.device.clone().run(|| self.run_there())
+        let ranks = Ranks::join()?;
+        let done = self.device.clone().run(|| self.run_there(&ranks));
+        ranks.end(done)
     }
 
-    fn run_there(self) -> Result<(), Failure> {
+    fn run_there(self, ranks: &Ranks) -> Result<(), Failure> {
         let places =
             DataLocation { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
         datasets::check_file(&self.data)?;
+        if ranks.size() > 1 && (self.compare.is_some() || self.explain) {
+            let flag = if self.explain { "--explain" } else { "--compare" };
+            return Err(Failure::Input(format!(
+                "{flag} runs in one process, and this is a job of {} ranks",
+                ranks.size()
+            )));
+        }
         if let Some(optimizers) = &self.compare {
             self.options.check_applies(&self.options.settings(&self.data)?)?;
             return compare::run(&self, optimizers, &places);
         }
         self.options.check_applies(&self.options.settings(&self.data)?)?;
-        let (folder, mut settings) = self.place()?;
-        let task = datasets::load(&settings, &places)?;
+        let (folder, mut settings) = ranks.from_first(|| self.place(ranks.size()))?;
+        let task = ranks.one_before_others(self.download, || datasets::load(&settings, &places))?;
         self.options.fit(&mut settings, &task.about);
         let mut study = Study::new(settings, task)?;
         if let Some(path) = &self.init_weights {
@@ -129,6 +139,15 @@ impl Train {
         if self.explain {
             return explain::run(&self, &study);
         }
+        let shards = ranks.shards(study.settings.shards)?;
+        if let Some(shards) = &shards {
+            ranks::check_data(shards, &study.task)?;
+        }
+        if !ranks.is_first() {
+            // Rank 0 reads and writes the file.
+            let checkpoint = self.out.as_ref().map(|path| path.join(folder::RUN));
+            return study.follow(RunOptions { checkpoint, within: self.within, shards });
+        }
         let history = match &folder {
             Some(folder) => {
                 folder.write_settings(&study.settings)?;
@@ -138,7 +157,7 @@ impl Train {
         };
         let history = RefCell::new(history);
         let checkpoint = folder.as_ref().map(|folder| folder.file(folder::RUN));
-        let options = RunOptions { checkpoint, within: self.within };
+        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone() };
         let steps = study.settings.epochs * study.batches();
         let mut progress = Progress::new(&study.task.about.name, steps, !self.json, &history, folder.as_ref());
         let outcome = study.run(options, &history, &mut progress);
@@ -149,18 +168,31 @@ impl Train {
             Some(folder) => write(folder, &study, &outcome)?,
             None => Vec::new(),
         };
+        let distributed = shards.as_deref().map(ranks::Distributed::of);
         match self.json {
-            true => print(&format!("{}\n", object(&study, &outcome))),
+            true => {
+                let mut object = object(&study, &outcome);
+                if let Some(distributed) = distributed {
+                    object["distributed"] = distributed.to_json();
+                }
+                print(&format!("{object}\n"))
+            }
             false => {
-                let [before, drawn, behind] = summary::text(&study, &outcome, folder.as_ref(), &written);
+                let [before, drawn, mut behind] = summary::text(&study, &outcome, folder.as_ref(), &written);
+                if let Some(distributed) = distributed {
+                    behind.push_str(&format!("\n{distributed}\n"));
+                }
                 print_around(&before, &drawn, &behind)
             }
         }
     }
 
     /// The directory, if one is asked for, and the settings: the saved ones if a run is resumed.
-    fn place(&self) -> Result<(Option<Folder>, Settings), Failure> {
-        let asked = self.options.settings(&self.data)?;
+    fn place(&self, ranks: usize) -> Result<(Option<Folder>, Settings), Failure> {
+        let mut asked = self.options.settings(&self.data)?;
+        if self.options.shards.is_none() && ranks > 1 {
+            asked.shards = ranks::default_shards(ranks);
+        }
         let Some(path) = &self.out else { return Ok((None, asked)) };
         if !self.resume {
             return Ok((Some(Folder::create(path)?), asked));

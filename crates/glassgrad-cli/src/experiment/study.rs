@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassgrad::collective::Shards;
 use glassgrad::data::{Batches, Dataset as _};
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
@@ -19,7 +20,7 @@ use super::network::{Network, STATE};
 use super::objective::{Evaluator, Objective, Score};
 use super::recipe;
 use super::samples::Sample;
-use super::settings::{Engine, Settings};
+use super::settings::{Engine, Reduction, Settings};
 use super::task::Task;
 use crate::failure::Failure;
 
@@ -104,12 +105,14 @@ impl From<Error> for RunError {
 }
 
 /// Options of a run that do not change its result.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct RunOptions {
     /// The checkpoint file, from which a run is resumed.
     pub(crate) checkpoint: Option<PathBuf>,
     /// The memory budget of a gradient in bytes.
     pub(crate) within: Option<usize>,
+    /// The shards of every batch, distributed over the ranks of the job.
+    pub(crate) shards: Option<Arc<Shards>>,
 }
 
 /// The result of an engine: the network, the number of steps, whether an observer has stopped it, the loss of each epoch.
@@ -133,10 +136,31 @@ impl Study {
         let start = Network::build(&settings, &task.about.ends(&settings))?;
         let study = Study { settings, task, objective, start };
         recipe::optimizer(&study.settings, study.batches())?;
+        if study.settings.shards > 1 {
+            study.check_shards()?;
+        }
         if study.settings.engine == Engine::Scalar {
             super::scalar::check(&study)?;
         }
         Ok(study)
+    }
+
+    /// Refuses settings under which the shards of a batch do not add up to it.
+    fn check_shards(&self) -> Result<(), Failure> {
+        let Settings { shards, reduction, engine, .. } = &self.settings;
+        let refuse = |why: &str| Err(Failure::Input(format!("--shards {shards}: {why}")));
+        match (reduction, engine) {
+            (Reduction::Sum, _) => refuse("the losses of shards are averaged; leave out --reduction sum"),
+            (Reduction::Mean, Engine::Scalar) => {
+                refuse("the scalar engine trains on whole batches; leave out --engine scalar")
+            }
+            (Reduction::Mean, Engine::Tensor) => match (self.task.training.len() - 1) % self.batch() + 1 {
+                last if last < *shards => refuse(&format!(
+                    "the smallest batch has {last} examples, fewer than the shards; choose another --batch or fewer --shards"
+                )),
+                _ => Ok(()),
+            },
+        }
     }
 
     /// The batch size.
@@ -183,6 +207,14 @@ impl Study {
         Ok(Outcome { network, history, training, test, linear, steps, stopped, warnings, kept: Kept::default() })
     }
 
+    /// Trains as a rank that does not report: rank 0 records the history, evaluates, and explains a divergence.
+    pub(crate) fn follow(&self, options: RunOptions) -> Result<(), Failure> {
+        match self.run_tensors(options, Vec::new()) {
+            Ok(_) | Err(RunError::Diverged { .. }) => Ok(()),
+            Err(RunError::Failed(failure)) => Err(failure),
+        }
+    }
+
     /// The training loop, not started yet.
     pub(crate) fn training(&self) -> Result<Training<'_, Network, Loss<'_>>, Failure> {
         let optimizer = recipe::optimizer(&self.settings, self.batches())?;
@@ -205,6 +237,9 @@ impl Study {
         }
         if let Some(bytes) = options.within {
             training = training.within(bytes);
+        }
+        if let Some(shards) = options.shards {
+            training = training.shards(shards);
         }
         match training.observe(observers).run(&self.start, &self.task.training) {
             Ok(trained) => Ok((trained.warnings, (trained.parameters, trained.steps, trained.stopped, trained.losses))),

@@ -169,17 +169,8 @@ impl Shards {
     /// assert_eq!(all, [[7, 7, 7], [7, 7, 7]]);
     /// ```
     pub fn from_first(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
-        if self.ranks() == 1 {
-            return Ok(bytes);
-        }
         let _alone = self.group.transport();
-        let communicator = self.communicator();
-        let mut length = (bytes.len() as u64).to_ne_bytes();
-        communicator.broadcast(0, &mut length)?;
-        let mut bytes = bytes;
-        bytes.resize(u64::from_ne_bytes(length) as usize, 0);
-        communicator.broadcast(0, &mut bytes)?;
-        Ok(bytes)
+        self.communicator().from_first(bytes)
     }
 
     /// Checks that all ranks have the same facts, such as the version and the data; the error names the first difference, with both
@@ -196,39 +187,8 @@ impl Shards {
     /// assert_eq!(errors[0], errors[1]);
     /// ```
     pub fn agree(&self, facts: &[(&str, String)]) -> Result<(), Error> {
-        let ranks = self.ranks();
-        if ranks == 1 {
-            return Ok(());
-        }
-        let own: Vec<u8> = facts.iter().flat_map(|(_, fact)| [fact.as_bytes(), &[0]].concat()).collect();
         let _alone = self.group.transport();
-        let communicator = self.communicator();
-        let mut lengths = vec![0; 8 * ranks];
-        communicator.all_gather(&(own.len() as u64).to_ne_bytes(), &vec![8; ranks], &mut lengths)?;
-        let lengths = lengths.as_chunks::<8>().0.iter().map(|length| u64::from_ne_bytes(*length) as usize);
-        let lengths: Vec<usize> = lengths.collect();
-        let mut all = vec![0; lengths.iter().sum()];
-        communicator.all_gather(&own, &lengths, &mut all)?;
-        let mut rest = &all[..];
-        let texts: Vec<Vec<String>> = lengths
-            .iter()
-            .map(|length| {
-                let (text, behind) = rest.split_at(*length);
-                rest = behind;
-                String::from_utf8_lossy(text).split_terminator('\0').map(str::to_owned).collect()
-            })
-            .collect();
-        for (rank, text) in texts.iter().enumerate() {
-            for (number, (name, _)) in facts.iter().enumerate() {
-                let [first, other] = [&texts[0], text].map(|text| text.get(number).map_or("nothing", String::as_str));
-                if first != other {
-                    let message = format!("rank {rank} has {name} {other}, and rank 0 has {first}");
-                    let help = "start all ranks with the same program, settings and data";
-                    return Err(Error::new("distribute", message).help(help));
-                }
-            }
-        }
-        Ok(())
+        self.communicator().agree(facts)
     }
 
     /// Calls a function that builds graphs for the program of a shard: collectives in it are among these shards.
