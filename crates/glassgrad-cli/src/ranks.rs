@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::experiment::settings::Settings;
 use crate::experiment::task::Task;
 use crate::failure::Failure;
 
@@ -45,6 +46,27 @@ impl Ranks {
         self.communicator.rank() == 0
     }
 
+    /// Checks that all ranks were started with the same version, device and settings.
+    pub(crate) fn check_settings(&self, settings: &Settings, device: &str) -> Result<(), Failure> {
+        let Ok(Value::Object(values)) = serde_json::to_value(settings) else {
+            unreachable!("settings are an object of JSON");
+        };
+        let names: Vec<(String, String)> = values
+            .into_iter()
+            .map(|(name, value)| {
+                if name == "data" {
+                    ("data".to_owned(), value)
+                } else {
+                    (format!("--{}", name.replace('_', "-")), value)
+                }
+            })
+            .map(|(name, value)| (name, value.to_string()))
+            .collect();
+        let mut facts = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("device", device.to_owned())];
+        facts.extend(names.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        self.communicator.agree(&facts).map_err(Failure::input)
+    }
+
     /// The shards of every batch, if there are several, or several ranks.
     pub(crate) fn shards(&self, count: usize) -> Result<Option<Arc<Shards>>, Failure> {
         if count == 1 && self.size() == 1 {
@@ -55,7 +77,7 @@ impl Ranks {
     }
 
     /// What rank 0 finds, with the part that only rank 0 has; other ranks have the rest alone.
-    pub(crate) fn from_first<F, T: Serialize + DeserializeOwned>(
+    pub(crate) fn broadcast_first<F, T: Serialize + DeserializeOwned>(
         &self,
         find: impl FnOnce() -> Result<(Option<F>, T), Failure>,
     ) -> Result<(Option<F>, T), Failure> {
@@ -68,7 +90,7 @@ impl Ranks {
             // An error of rank 0 is reported there: nothing is sent.
             Some(Err(_)) | None => Vec::new(),
         };
-        let message = self.communicator.from_first(message).map_err(Failure::result)?;
+        let message = self.communicator.broadcast_first(message).map_err(Failure::result)?;
         match found {
             Some(found) => found,
             None if message.is_empty() => Err(Failure::Result("rank 0 could not begin".to_owned())),
@@ -86,7 +108,7 @@ impl Ranks {
             return function();
         }
         let found = self.is_first().then(&function);
-        self.communicator.from_first(Vec::new()).map_err(Failure::result)?;
+        self.communicator.broadcast_first(Vec::new()).map_err(Failure::result)?;
         found.unwrap_or_else(function)
     }
 

@@ -6,6 +6,7 @@ mod summary;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use glassgrad::save;
@@ -64,6 +65,10 @@ pub(crate) struct Train {
     #[arg(long, requires = "out")]
     resume: bool,
 
+    /// Seconds between checkpoints in --out
+    #[arg(long, value_name = "SECONDS", requires = "out", default_value_t = 5.0, value_parser = seconds)]
+    checkpoint_every: f64,
+
     /// Compare several optimizers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OPTIMIZERS", conflicts_with_all = ["resume", "explain"])]
     compare: Option<Vec<OptimizerName>>,
@@ -82,6 +87,12 @@ pub(crate) struct Train {
 
     #[command(flatten)]
     device: DeviceChoice,
+}
+
+/// A time that is not negative.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=1e9).contains(seconds));
+    seconds.ok_or_else(|| "a number of seconds from 0 to 1e9".to_owned())
 }
 
 /// The named datasets, and the options of training.
@@ -127,7 +138,8 @@ impl Train {
             return compare::run(&self, optimizers, &places);
         }
         self.options.check_applies(&self.options.settings(&self.data)?)?;
-        let (folder, mut settings) = ranks.from_first(|| self.place(ranks.size()))?;
+        ranks.check_settings(&self.options.settings(&self.data)?, &format!("{:?}", self.device.device))?;
+        let (folder, mut settings) = ranks.broadcast_first(|| self.place(ranks.size()))?;
         let task = ranks.one_before_others(self.download, || datasets::load(&settings, &places))?;
         self.options.fit(&mut settings, &task.about);
         let mut study = Study::new(settings, task)?;
@@ -139,6 +151,7 @@ impl Train {
         if self.explain {
             return explain::run(&self, &study);
         }
+        let between_saves = Duration::from_secs_f64(self.checkpoint_every);
         let shards = ranks.shards(study.settings.shards)?;
         if let Some(shards) = &shards {
             ranks::check_data(shards, &study.task)?;
@@ -146,7 +159,7 @@ impl Train {
         if !ranks.is_first() {
             // Rank 0 reads and writes the file.
             let checkpoint = self.out.as_ref().map(|path| path.join(folder::RUN));
-            return study.follow(RunOptions { checkpoint, within: self.within, shards });
+            return study.follow(RunOptions { checkpoint, within: self.within, shards, between_saves });
         }
         let history = match &folder {
             Some(folder) => {
@@ -157,7 +170,7 @@ impl Train {
         };
         let history = RefCell::new(history);
         let checkpoint = folder.as_ref().map(|folder| folder.file(folder::RUN));
-        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone() };
+        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone(), between_saves };
         let steps = study.settings.epochs * study.batches();
         let mut progress = Progress::new(&study.task.about.name, steps, !self.json, &history, folder.as_ref());
         let outcome = study.run(options, &history, &mut progress);

@@ -113,13 +113,12 @@ pub(crate) struct RunOptions {
     pub(crate) within: Option<usize>,
     /// The shards of every batch, distributed over the ranks of the job.
     pub(crate) shards: Option<Arc<Shards>>,
+    /// The time between checkpoints.
+    pub(crate) between_saves: Duration,
 }
 
 /// The result of an engine: the network, the number of steps, whether an observer has stopped it, the loss of each epoch.
 pub(super) type Trained = (Network, u64, bool, Vec<f64>);
-
-/// A run is saved when so much time has passed.
-const BETWEEN_SAVES: Duration = Duration::from_secs(5);
 
 /// The most epochs whose gradients are recorded.
 const LOOKS: u64 = 100;
@@ -233,7 +232,7 @@ impl Study {
             // Settings that were changed or damaged since do not go on with this run; more epochs are more of the same.
             let settings = Settings { epochs: 0, ..self.settings.clone() };
             let settings = serde_json::to_string(&settings).map_err(Failure::result)?;
-            training = training.note("settings", settings).checkpoint_after(path, BETWEEN_SAVES);
+            training = training.note("settings", settings).checkpoint_after(path, options.between_saves);
         }
         if let Some(bytes) = options.within {
             training = training.within(bytes);

@@ -52,11 +52,11 @@ impl dyn Communicator + '_ {
     /// use glassgrad::collective::{Communicator, ThreadRank};
     /// let all = ThreadRank::run(2, |rank| {
     ///     let rank: &dyn Communicator = &*rank;
-    ///     rank.from_first(vec![7; 3 * (1 - rank.rank())]).unwrap()
+    ///     rank.broadcast_first(vec![7; 3 * (1 - rank.rank())]).unwrap()
     /// });
     /// assert_eq!(all, [[7, 7, 7], [7, 7, 7]]);
     /// ```
-    pub fn from_first(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub fn broadcast_first(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
         if self.size() == 1 {
             return Ok(bytes);
         }

@@ -164,13 +164,13 @@ impl Shards {
     /// use glassgrad::collective::{Shards, ThreadRank};
     /// let all = ThreadRank::run(2, |rank| {
     ///     let shards = Shards::new(rank, 2).unwrap();
-    ///     shards.from_first(vec![7; 3 * (1 - shards.rank())]).unwrap()
+    ///     shards.broadcast_first(vec![7; 3 * (1 - shards.rank())]).unwrap()
     /// });
     /// assert_eq!(all, [[7, 7, 7], [7, 7, 7]]);
     /// ```
-    pub fn from_first(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+    pub fn broadcast_first(&self, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
         let _alone = self.group.transport();
-        self.communicator().from_first(bytes)
+        self.communicator().broadcast_first(bytes)
     }
 
     /// Checks that all ranks have the same facts, such as the version and the data; the error names the first difference, with both
@@ -274,8 +274,6 @@ struct Pending {
     request: Request,
     /// Partial sums of subtrees, or the operands of shards, by their first shard.
     blocks: BTreeMap<usize, (Block, Vec<u8>)>,
-    /// How many local shards the blocks contain.
-    arrived: usize,
     outcome: Option<Arc<Outcome>>,
     /// How many local shards wait for the outcome, since when all of them do, and how many have it.
     waiting: usize,
@@ -337,7 +335,6 @@ impl Group {
         let entry = state.pending.entry(number).or_insert_with(|| Pending {
             request,
             blocks: BTreeMap::new(),
-            arrived: 0,
             outcome: None,
             waiting: 0,
             all_wait: None,
@@ -377,7 +374,6 @@ impl Group {
                 other => {
                     // A block at the place of the sibling that is smaller: its own sibling is still to come.
                     pending.blocks.extend(other.map(|(smaller, bytes)| (smaller.first, (smaller, bytes))));
-                    pending.arrived += block.size;
                     pending.blocks.insert(block.first, (block, bytes));
                     break;
                 }

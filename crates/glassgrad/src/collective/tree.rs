@@ -38,7 +38,7 @@ pub(super) fn cover(shards: Range<usize>) -> Vec<Block> {
     let mut first = shards.start;
     while first < shards.end {
         let mut size = 1;
-        while first % (2 * size) == 0 && first + 2 * size <= shards.end {
+        while first.is_multiple_of(2 * size) && first + 2 * size <= shards.end {
             size *= 2;
         }
         blocks.push(Block { first, size });

@@ -291,7 +291,7 @@ fn saved_file(path: &Path, shards: Option<&Shards>) -> Result<Option<File>, Erro
         false => Vec::new(),
     };
     let about = || format!("cannot read {}", path.display());
-    match shards.from_first(bytes)?.split_first() {
+    match shards.broadcast_first(bytes)?.split_first() {
         None => Ok(None),
         Some((1, bytes)) => File::from_bytes(bytes).map(Some).map_err(|error| error.within(about())),
         Some((_, reason)) => Err(Error::new("load", format!("{}: {}", about(), String::from_utf8_lossy(reason)))),
@@ -389,7 +389,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             stopped |= observer.epoch(&Epoch { number, loss, parameters, diagnostics: &diagnostics })? == Flow::Stop;
         }
         if let Some(shards) = &self.shards {
-            stopped = shards.from_first(vec![u8::from(stopped)])? == [1];
+            stopped = shards.broadcast_first(vec![u8::from(stopped)])? == [1];
         }
         let is_due = |due: Due| match due {
             Due::Steps(every) => finished.number.is_multiple_of(every) || is_end_of_epoch,
