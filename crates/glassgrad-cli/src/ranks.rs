@@ -151,6 +151,16 @@ fn communicator(launched: Option<usize>) -> Result<Arc<dyn Communicator>, Failur
     }
 }
 
+/// Refuses a command that would run as often as there are ranks, each time alone.
+pub(crate) fn refuse_several(command: &str) -> Result<(), Failure> {
+    match launched() {
+        Some(ranks) if ranks > 1 => Err(Failure::Input(format!(
+            "glassgrad {command} runs in one process, and this is one of {ranks} ranks: only train is distributed"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The number of shards for so many ranks where none is given.
 pub(crate) fn default_shards(ranks: usize) -> usize {
     ranks.next_power_of_two().max(8)

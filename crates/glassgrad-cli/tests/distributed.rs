@@ -184,7 +184,7 @@ fn ranks_that_differ_are_refused_with_both_sides() {
         std::fs::create_dir_all(path).expect("a folder");
         // Not a shift or a factor: columns are standardised.
         let power = if path == &one { 1 } else { 2 };
-        let rows: String = (0..40).map(|k| format!("{},{}\n", k.pow(power), ["a", "b"][k % 2])).collect();
+        let rows: String = (0..40_usize).map(|k| format!("{},{}\n", k.pow(power), ["a", "b"][k % 2])).collect();
         std::fs::write(path.join("table.csv"), format!("x,y\n{rows}")).expect("a file");
     }
     let message = differing([&["moons", "--seed", "1"], &["moons", "--seed", "2"]], [&folder, &folder]);

@@ -267,6 +267,10 @@ struct State {
     failure: Option<Error>,
     closed: bool,
     traffic: Traffic,
+    /// How many local shards wait for an outcome, since when all of them do, and for how long they did before.
+    waiting: usize,
+    all_wait: Option<Instant>,
+    waited: Duration,
 }
 
 /// A collective that some local shard has reached.
@@ -275,9 +279,7 @@ struct Pending {
     /// Partial sums of subtrees, or the operands of shards, by their first shard.
     blocks: BTreeMap<usize, (Block, Vec<u8>)>,
     outcome: Option<Arc<Outcome>>,
-    /// How many local shards wait for the outcome, since when all of them do, and how many have it.
-    waiting: usize,
-    all_wait: Option<Instant>,
+    /// How many local shards have the outcome.
     taken: usize,
 }
 
@@ -336,8 +338,6 @@ impl Group {
             request,
             blocks: BTreeMap::new(),
             outcome: None,
-            waiting: 0,
-            all_wait: None,
             taken: 0,
         });
         if entry.request != request {
@@ -411,11 +411,9 @@ impl Group {
     pub(super) fn wait(&self, number: u64, place: usize, output: &mut [u8]) -> Result<(), Error> {
         let mut state = self.state();
         let count = self.local.len();
-        if let Some(pending) = state.pending.get_mut(&number) {
-            pending.waiting += 1;
-            if pending.waiting == count {
-                pending.all_wait = Some(Instant::now());
-            }
+        state.waiting += 1;
+        if state.waiting == count {
+            state.all_wait = Some(Instant::now());
         }
         let outcome = loop {
             if let Some(error) = &state.failure {
@@ -427,6 +425,8 @@ impl Group {
                 None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         };
+        state.waited = state.all_waited();
+        (state.all_wait, state.waiting) = (None, state.waiting - 1);
         drop(state);
         output.copy_from_slice(outcome.of(place));
         drop(outcome);
@@ -460,6 +460,7 @@ impl Group {
                 continue;
             };
             let (request, blocks) = (pending.request, std::mem::take(&mut pending.blocks).into_values().collect());
+            let waited = state.all_waited();
             drop(state);
             let started = Instant::now();
             let done = {
@@ -474,7 +475,7 @@ impl Group {
                         unreachable!("no shard has taken it yet")
                     };
                     pending.outcome = Some(Arc::new(outcome));
-                    let exposed = pending.all_wait.map_or(Duration::ZERO, |since| since.elapsed().min(busy));
+                    let exposed = state.all_waited().saturating_sub(waited).min(busy);
                     state.traffic.busy += busy;
                     state.traffic.exposed += exposed;
                     state.count(number);
@@ -488,6 +489,11 @@ impl Group {
 }
 
 impl State {
+    /// For how long all local shards have waited at the same time.
+    fn all_waited(&self) -> Duration {
+        self.waited + self.all_wait.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     /// Counts a collective that is over.
     fn count(&mut self, number: u64) {
         let bytes = self.pending.get(&number).map_or(0, |pending| pending.request.bytes as u64);
