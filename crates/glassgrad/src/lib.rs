@@ -235,6 +235,10 @@ struct ReadmeSnippets;
 #[doc = include_str!("../../../docs/learning.md")]
 struct LearningSnippets;
 
+#[cfg(all(doctest, feature = "glass", feature = "save"))]
+#[doc = include_str!("../../../docs/scaling.md")]
+struct ScalingSnippets;
+
 #[cfg(all(doctest, feature = "files", feature = "save"))]
 #[doc = include_str!("../../../docs/data.md")]
 struct DataSnippets;

@@ -346,6 +346,25 @@ fn collectives_run_on_the_reference_executor() {
     }
 }
 
+#[cfg(feature = "cuda")]
+#[test]
+fn collectives_run_on_the_host_between_the_kernels_of_a_gpu() {
+    let function = |x: &Tensor| (x.sin().all_reduce() * 0.5).cos().all_gather(0);
+    let expected = on_shards(2, function);
+    let results = ThreadRank::run(2, |rank| {
+        let shards = Shards::new(rank, 4).unwrap();
+        Context::new(Target::EmulatedCuda).run(|| {
+            let compiled = compile(function);
+            let operands: Vec<Tensor> = shards.local().map(operand).collect();
+            let results = compiled.call_shards(&shards, &operands).unwrap();
+            results.iter().map(|result| result.to_vec::<f64>().unwrap()).collect::<Vec<_>>()
+        })
+    });
+    for (one, other) in results.concat().concat().iter().zip(expected.concat()) {
+        assert!((one - other).abs() <= 64.0 * f64::EPSILON, "{one} and {other}");
+    }
+}
+
 #[test]
 fn collectives_of_many_bytes_go_in_parts() {
     // Above the size at which operands are sent as they are; no multiple of the number of ranks.

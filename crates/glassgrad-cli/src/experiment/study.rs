@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassgrad::collective::Shards;
+use glassgrad::collective::{Shards, Solo};
 use glassgrad::data::{Batches, Dataset as _};
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
@@ -111,7 +111,7 @@ pub(crate) struct RunOptions {
     pub(crate) checkpoint: Option<PathBuf>,
     /// The memory budget of a gradient in bytes.
     pub(crate) within: Option<usize>,
-    /// The shards of every batch, distributed over the ranks of the job.
+    /// The shards of every batch, distributed over the ranks of the job; otherwise all are here.
     pub(crate) shards: Option<Arc<Shards>>,
     /// The time between checkpoints.
     pub(crate) between_saves: Duration,
@@ -237,7 +237,11 @@ impl Study {
         if let Some(bytes) = options.within {
             training = training.within(bytes);
         }
-        if let Some(shards) = options.shards {
+        let shards = match (options.shards, self.settings.shards) {
+            (None, count @ 2..) => Some(Arc::new(Shards::new(Arc::new(Solo), count)?)),
+            (shards, _) => shards,
+        };
+        if let Some(shards) = shards {
             training = training.shards(shards);
         }
         match training.observe(observers).run(&self.start, &self.task.training) {
