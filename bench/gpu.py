@@ -79,8 +79,8 @@ def timed(run, synchronise, rounds):
 class Glassgrad:
     """The program as a server."""
 
-    def __init__(self, program, device):
-        command = [program, "bench", "--serve", "--device", device]
+    def __init__(self, program, device, options=()):
+        command = [program, "bench", "--serve", "--device", device, *options]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, line):

@@ -107,7 +107,7 @@ def lstm(lengths):
     return parameters, batches
 
 
-def resnet18():
+def resnet18(batch=32):
     """The kernels and normalisations in the order of the blocks, the last layer; images and classes."""
     source = Source()
 
@@ -123,19 +123,19 @@ def resnet18():
             blocks.append((first_stride, block))
             inputs = outputs
     last = source.layer(512, 10)
-    return stem, blocks, last, source.uniform((32, 3, 32, 32), -1.0, 1.0), source.classes(32, 10)
+    return stem, blocks, last, source.uniform((batch, 3, 32, 32), -1.0, 1.0), source.classes(batch, 10)
 
 
 # The channels of each stage of ResNet-18, and the stride of its first block.
 RESNET_STAGES = [(64, 1), (128, 2), (256, 2), (512, 2)]
 
 
-def gpt_parameters():
-    """The embeddings of characters and positions and the layers of each block, and a source of the rest."""
+def gpt_parameters(vocabulary=65, context=128, width=384, layers=6):
+    """The embeddings of tokens and positions and the layers of each block, and a source of the rest."""
     source = Source()
-    characters, positions = source.uniform((65, 384), -0.05, 0.05), source.uniform((128, 384), -0.05, 0.05)
-    sizes = [(384, 1152), (384, 384), (384, 1536), (1536, 384)]
-    return characters, positions, [[source.layer(*size) for size in sizes] for _ in range(6)], source
+    tokens, positions = (source.uniform((count, width), -0.05, 0.05) for count in (vocabulary, context))
+    sizes = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
+    return tokens, positions, [[source.layer(*size) for size in sizes] for _ in range(layers)], source
 
 
 def character_gpt():

@@ -69,15 +69,16 @@ def descent(function, optimizer, arguments):
 
 
 class Block(nn.Module):
-    """A block of the character GPT."""
+    """A block of a GPT whose heads have the size 64."""
 
     def __init__(self, layers):
         super().__init__()
         self.attention, self.projection, self.expansion, self.contraction = (linear(*layer) for layer in layers)
-        self.norms = nn.ModuleList(nn.LayerNorm(384) for _ in range(2))
+        width = self.projection.in_features
+        self.heads, self.norms = width // 64, nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
     def forward(self, x, mask=None, cache=None, places=None):
-        parts = self.attention(self.norms[0](x)).view(*x.shape[:2], 3, 6, 64)
+        parts = self.attention(self.norms[0](x)).view(*x.shape[:2], 3, self.heads, 64)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4)
         if cache is not None:
             for part, new in zip(cache, (keys, values)):
@@ -89,12 +90,12 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """The character GPT with tied embeddings."""
+    """A GPT with tied embeddings."""
 
     def __init__(self, characters, positions, blocks):
         super().__init__()
         self.characters, self.positions = (nn.Parameter(torch.tensor(table)) for table in (characters, positions))
-        self.blocks, self.norm = nn.ModuleList(map(Block, blocks)), nn.LayerNorm(384)
+        self.blocks, self.norm = nn.ModuleList(map(Block, blocks)), nn.LayerNorm(positions.shape[1])
 
     def forward(self, tokens):
         x = F.embedding(tokens, self.characters) + self.positions
@@ -109,6 +110,31 @@ class Gpt(nn.Module):
         for block, parts in zip(self.blocks, cache):
             x = block(x, mask, parts, places)
         return self.norm(x) @ self.characters.T
+
+
+def resnet18(stem, blocks, last, images, classes):
+    """ResNet-18 with batch statistics; images and classes are passed on."""
+    weight, bias = last
+
+    def convolved(kernel, stride=1):
+        outputs, inputs, size, _ = kernel.shape
+        layer = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor(kernel))
+        return nn.Sequential(layer, nn.BatchNorm2d(outputs, track_running_stats=False))
+
+    class Block(nn.Module):
+        def __init__(self, stride, first, second, shortcut):
+            super().__init__()
+            self.first, self.second = convolved(first, stride), convolved(second)
+            self.shortcut = nn.Identity() if shortcut is None else convolved(shortcut, stride)
+
+        def forward(self, x):
+            return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+
+    stages = [Block(stride, *kernels) for stride, kernels in blocks]
+    model = nn.Sequential(convolved(stem), nn.ReLU(), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear(weight, bias))
+    return model, images, classes
 
 
 class Workloads:
@@ -225,26 +251,7 @@ class Workloads:
 
     @staticmethod
     def resnet18():
-        stem, blocks, (weight, bias), images, classes = data.resnet18()
-
-        def convolved(kernel, stride=1):
-            outputs, inputs, size, _ = kernel.shape
-            layer = nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False)
-            with torch.no_grad():
-                layer.weight.copy_(torch.tensor(kernel))
-            return nn.Sequential(layer, nn.BatchNorm2d(outputs, track_running_stats=False))
-
-        class Block(nn.Module):
-            def __init__(self, stride, first, second, shortcut):
-                super().__init__()
-                self.first, self.second = convolved(first, stride), convolved(second)
-                self.shortcut = nn.Identity() if shortcut is None else convolved(shortcut, stride)
-
-            def forward(self, x):
-                return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
-
-        stages = [Block(stride, *kernels) for stride, kernels in blocks]
-        model = nn.Sequential(convolved(stem), nn.ReLU(), *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear(weight, bias))
+        model, images, classes = resnet18(*data.resnet18())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.003, momentum=0.9)
         return training(model, optimizer, [(torch.tensor(images), torch.tensor(classes))])
 

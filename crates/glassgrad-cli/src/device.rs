@@ -1,7 +1,7 @@
 //! `--device`: where programs run.
 
 use clap::Args;
-use glassgrad::exec::{Target, gpus};
+use glassgrad::exec::{MatmulPrecision, Target, gpus};
 use glassgrad::runtime::Context;
 
 use crate::failure::Failure;
@@ -12,6 +12,10 @@ pub(crate) struct DeviceChoice {
     /// Where to compute: cpu, cuda, or cuda:N for GPU number N (see `glassgrad device`)
     #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = target)]
     pub(crate) device: Target,
+
+    /// Multiply 32-bit matrices in TF32 on tensor cores: factors are rounded to 11 bits
+    #[arg(long)]
+    pub(crate) tf32: bool,
 }
 
 fn target(text: &str) -> Result<Target, String> {
@@ -27,10 +31,11 @@ fn target(text: &str) -> Result<Target, String> {
 impl DeviceChoice {
     /// Calls a function whose programs run on the device.
     pub(crate) fn run<R>(&self, function: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
-        if self.device == Target::Cpu {
+        if self.device == Target::Cpu && !self.tf32 {
             return function();
         }
-        Context::open(self.device).map_err(Failure::input)?.run(function)
+        let precision = if self.tf32 { MatmulPrecision::Tf32 } else { MatmulPrecision::Full };
+        Context::open_with(self.device, precision).map_err(Failure::input)?.run(function)
     }
 }
 

@@ -16,7 +16,7 @@ pub use regression::{gaussian_nll, kl_div, kl_div_logs, log_cosh, mae, poisson_n
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::Tensor;
+use crate::expr::{Axes, Tensor};
 
 /// Predictions as losses compute with them: those of 16 bits in `f32`, because a sum of small terms needs the digits, and the
 /// value of a loss is compared from step to step.
@@ -109,7 +109,14 @@ pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
 /// ```
 #[track_caller]
 pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
-    nll_as("cross_entropy", &widened(logits).log_softmax(-1), targets)
+    let wide = widened(logits);
+    let is_refused = [logits, targets].iter().any(|tensor| tensor.error().is_some()) || logits.rank() == 0;
+    if is_refused || targets.is_float() {
+        return nll_as("cross_entropy", &wide.log_softmax(-1), targets);
+    }
+    // For classes the logarithm of the normalizer is added once for each example: logarithms of all probabilities are never needed.
+    let shifted = &wide - wide.shift_over(Axes::from(-1).keep());
+    shifted.exp().sum_over(-1).ln() + nll_as("cross_entropy", &shifted, targets)
 }
 
 /// The same from probabilities, clipped below at 10⁻¹².
@@ -149,8 +156,11 @@ fn nll_as(operation: &'static str, logs: &Tensor, targets: &Tensor) -> Tensor {
         let message = "there is no axis of classes";
         return Tensor::refused(Error::new(operation, message), &[logs, targets]);
     };
-    let weights =
-        if targets.is_float() { targets.clone() } else { targets.one_hot_as(operation, classes, logs.dtype()) };
+    let weights = match targets.is_float() {
+        true => targets.clone(),
+        // Truth values take a quarter of the memory of numbers.
+        false => targets.one_hot_as(operation, classes, DType::Bool).cast(logs.dtype()),
+    };
     if weights.shape() != logs.shape() {
         let message = format!(
             "targets are an integer for each row, of shape {}, or probabilities of shape {}",

@@ -372,7 +372,7 @@ impl Tensor {
 
     /// The largest elements as constants, or 0 where they are infinite.
     #[track_caller]
-    fn shift_over(&self, axes: Axes) -> Tensor {
+    pub(crate) fn shift_over(&self, axes: Axes) -> Tensor {
         let largest = self.stop_gradient().max_over(axes);
         largest.abs().lt(f64::INFINITY).choose(&largest, &largest.zeros_like())
     }

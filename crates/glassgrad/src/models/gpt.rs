@@ -2,6 +2,7 @@
 
 use crate::Tree;
 use crate::compile::compile;
+use crate::diff::checkpoint;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor, s};
 use crate::loss;
@@ -106,6 +107,19 @@ pub struct Gpt {
     pub dropout: Dropout,
 }
 
+/// From this vocabulary on probabilities are computed again in the reverse sweep: they are the largest arrays of a step.
+const LARGE_VOCABULARY: usize = 4096;
+
+/// The mean cross-entropy of logits `[…, vocabulary]`.
+#[track_caller]
+fn loss_of(logits: &Tensor, targets: &Tensor) -> Tensor {
+    let mean = |logits: &Tensor| loss::cross_entropy(logits, targets).mean();
+    match logits.shape().last() {
+        Some(LARGE_VOCABULARY..) => checkpoint(mean)(logits),
+        _ => mean(logits),
+    }
+}
+
 /// The standard deviation of initial weights.
 const DEVIATION: f64 = 0.02;
 
@@ -172,7 +186,7 @@ impl Gpt {
     /// The mean cross-entropy of the tokens that follow, in evaluation mode. Tokens and targets are `[batch, positions]`.
     #[track_caller]
     pub fn loss(&self, tokens: &Tensor, targets: &Tensor) -> Tensor {
-        loss::cross_entropy(&self.apply(tokens), targets).mean()
+        loss_of(&self.apply(tokens), targets)
     }
 
     /// The same in training mode, with dropout.
@@ -186,7 +200,7 @@ impl Gpt {
     /// ```
     #[track_caller]
     pub fn loss_train(&self, tokens: &Tensor, targets: &Tensor, key: &Keys) -> Tensor {
-        loss::cross_entropy(&self.apply_train(tokens, key), targets).mean()
+        loss_of(&self.apply_train(tokens, key), targets)
     }
 
     /// AdamW as GPTs are trained: β₂ = 0.95, decay of matrices only, gradients clipped to the norm 1, a linear warm-up and a

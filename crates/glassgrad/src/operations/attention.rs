@@ -13,6 +13,10 @@ use crate::shape::Shape;
 /// How many queries have their scores computed at a time.
 const TILE: usize = 128;
 
+/// Up to this many tiles of causal attention are separate operations, each over the keys that its queries see. More are a loop, whose
+/// iterations all have the same shapes.
+const MOST_UNROLLED: usize = 16;
+
 /// What [`Tensor::scaled_dot_product_attention`] lets a query see, and how scores are scaled. By default it sees every key,
 /// and the scale is 1/√width.
 ///
@@ -28,6 +32,8 @@ const TILE: usize = 128;
 pub struct Attention {
     mask: Option<Tensor>,
     causal_from: Option<Tensor>,
+    /// Whether the first query is known to stand at the first key.
+    begins_at_zero: bool,
     scale: Option<f64>,
 }
 
@@ -55,7 +61,7 @@ impl Attention {
     /// assert_eq!(seen.to_vec::<f64>().unwrap()[0], 1.0);
     /// ```
     pub fn causal(self) -> Attention {
-        self.causal_from(0)
+        Attention { begins_at_zero: true, ..self.causal_from(0) }
     }
 
     /// A query sees only the keys up to its own place, where the first query stands at `start`: an integer, or a tensor of
@@ -70,6 +76,7 @@ impl Attention {
     #[track_caller]
     pub fn causal_from(mut self, start: impl IntoTensor) -> Attention {
         self.causal_from = Some(start.into_values_of(&Tensor::from(0_i64)));
+        self.begins_at_zero = false;
         self
     }
 
@@ -125,6 +132,8 @@ struct Problem {
     /// Axes that broadcast to those of the scores, if there are any.
     mask: Option<Tensor>,
     start: Option<Tensor>,
+    /// Whether query i sees the keys up to i, so that a tile of queries needs the keys up to its last one.
+    is_triangular: bool,
     /// The shape of the result.
     output: Shape,
 }
@@ -175,6 +184,7 @@ impl Problem {
             values: grouped(values, &[groups]),
             mask,
             start: config.causal_from.clone(),
+            is_triangular: config.begins_at_zero && config.mask.is_none(),
             output: Shape::from(&queries.shape()[..rank - 1]).followed_by(&[last(values, 1)]),
         })
     }
@@ -183,9 +193,30 @@ impl Problem {
     fn solve(&self) -> Tensor {
         let rank = self.queries.rank();
         let count = self.queries.shape()[rank - 2];
-        let whole =
-            if count <= TILE { self.attend(&self.queries, &self.start, &self.mask) } else { self.by_tiles(count) };
+        let whole = match count {
+            ..=TILE => self.attend(&self.queries, [&self.keys, &self.values], &self.start, &self.mask),
+            _ if self.is_triangular && count <= MOST_UNROLLED * TILE => self.by_rows(count),
+            _ => self.by_tiles(count),
+        };
         whole.reshape(&self.output)
+    }
+
+    /// The queries one tile after another, each with the keys that it sees: half of all scores are never computed.
+    #[track_caller]
+    fn by_rows(&self, count: usize) -> Tensor {
+        let axis = self.queries.rank() - 2;
+        let keys = self.keys.shape()[self.keys.rank() - 2];
+        let tile = |first: usize| {
+            let last = (first + TILE).min(count);
+            let seen = |tensor: &Tensor| tensor.part(tensor.rank() - 2, 0, last.min(keys));
+            let start = Some(Tensor::from(first as i64));
+            let inside = |(queries, keys, values): &(Tensor, Tensor, Tensor)| {
+                self.attend(queries, [keys, values], &start, &None)
+            };
+            checkpoint(inside)(&(self.queries.part(axis, first, last - first), seen(&self.keys), seen(&self.values)))
+        };
+        let tiles: Vec<Tensor> = (0..count).step_by(TILE).map(tile).collect();
+        Tensor::concatenate(&tiles, axis as isize)
     }
 
     /// The queries one tile after another.
@@ -203,7 +234,7 @@ impl Problem {
         let step = |(): &(), (queries, start, mask): &(Tensor, Option<Tensor>, Option<Tensor>)| {
             let inside = |operands: &(Tensor, Option<Tensor>, Option<Tensor>)| {
                 let (queries, start, mask) = operands;
-                self.attend(queries, start, &mask.as_ref().or(shared_mask).cloned())
+                self.attend(queries, [&self.keys, &self.values], start, &mask.as_ref().or(shared_mask).cloned())
             };
             ((), checkpoint(inside)(&(queries.clone(), start.clone(), mask.clone())))
         };
@@ -216,8 +247,14 @@ impl Problem {
 
     /// The attention of some queries, of which the first stands at `start`.
     #[track_caller]
-    fn attend(&self, queries: &Tensor, start: &Option<Tensor>, mask: &Option<Tensor>) -> Tensor {
-        let mut scores = Tensor::einsum("...grqe,...gke->...grqk", [queries, &self.keys]);
+    fn attend(
+        &self,
+        queries: &Tensor,
+        [keys, values]: [&Tensor; 2],
+        start: &Option<Tensor>,
+        mask: &Option<Tensor>,
+    ) -> Tensor {
+        let mut scores = Tensor::einsum("...grqe,...gke->...grqk", [queries, keys]);
         let [.., count, keys] = scores.shape()[..] else { return scores };
         let mut visible: Option<Tensor> = None;
         if let Some(start) = start {
@@ -236,7 +273,7 @@ impl Problem {
             None => scores,
         };
         if keys == 0 {
-            return Tensor::einsum("...grqk,...gkv->...grqv", [&masked, &self.values]);
+            return Tensor::einsum("...grqk,...gkv->...grqv", [&masked, values]);
         }
         let largest = masked.stop_gradient().max_over(crate::expr::Axes::from(-1).keep());
         let shift = largest.abs().lt(f64::INFINITY).choose(&largest, &largest.zeros_like());
@@ -248,7 +285,7 @@ impl Problem {
         let sum = weights.sum_over(crate::expr::Axes::from(-1).keep());
         // Zeros over 1 for a query that sees nothing.
         let sum = sum.equal(0.0).choose(&sum.ones_like(), &sum);
-        Tensor::einsum("...grqk,...gkv->...grqv", [&weights, &self.values]) / sum
+        Tensor::einsum("...grqk,...gkv->...grqv", [&weights, values]) / sum
     }
 }
 

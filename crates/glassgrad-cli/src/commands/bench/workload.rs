@@ -6,7 +6,7 @@ use glassgrad::Tensor;
 use glassgrad::error::Error;
 use serde_json::Value;
 
-use super::networks::NETWORKS;
+use super::networks::{NETWORKS, ON_A_GPU};
 use super::training::Mode;
 use super::{cnn, elementwise, factorization, iris, lenet, logistic, lstm, mnist, moons, transformer};
 use glassgrad::runtime::Context;
@@ -70,7 +70,7 @@ const NAMED_ONLY: [(&str, Make); 4] = [
 ];
 
 pub(super) fn find(name: &str) -> Result<(&'static str, Make), Failure> {
-    let known = || WORKLOADS.into_iter().chain(NETWORKS).chain(NAMED_ONLY);
+    let known = || WORKLOADS.into_iter().chain(NETWORKS).chain(ON_A_GPU).chain(NAMED_ONLY);
     known().find(|(known, _)| *known == name).ok_or_else(|| {
         let names: Vec<&str> = known().map(|(name, _)| name).collect();
         Failure::Input(format!("there is no workload '{name}'; there are {}", names.join(", ")))

@@ -99,6 +99,11 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
         0
     }
 
+    /// What its tensor cores multiply, if it has them.
+    fn tensor_cores(&self) -> Option<TensorCores> {
+        None
+    }
+
     /// The bytes of dynamic shared memory that a block of a chain can have.
     fn shared_memory(&self) -> usize;
 
@@ -119,6 +124,14 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
 
     /// Compiles the kernels of a module.
     fn load(&self, module: &super::source::Module) -> Result<Arc<dyn Loaded>, String>;
+}
+
+/// What tensor cores multiply besides 16-bit numbers, and from how many multiplications on they are worth their tiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TensorCores {
+    /// Whether factors of 32 bits are rounded to TF32.
+    pub(super) tf32: bool,
+    pub(super) least_multiplications: usize,
 }
 
 /// The right of a thread to start work, until it is dropped.

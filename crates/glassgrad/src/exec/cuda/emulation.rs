@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
 
-use super::device::{Address, Device, Loaded};
+use super::device::{Address, Device, Loaded, TensorCores};
 use super::product::{Matrix, Product};
 use super::source::Module;
 use crate::dtype::{DType, Element, bf16, f16};
@@ -218,6 +218,10 @@ impl Device for Emulation {
     fn own_multiplications(&self) -> usize {
         // Products that have a kernel of our own, and are not too slow here.
         1 << 22
+    }
+
+    fn tensor_cores(&self) -> Option<TensorCores> {
+        Some(TensorCores { tf32: self.precision == MatmulPrecision::Tf32, least_multiplications: 1 << 12 })
     }
 
     fn shared_memory(&self) -> usize {

@@ -151,6 +151,7 @@ impl Executor for Cuda {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
         let mut planner = Planner::new(&multiplies, self.device.clusters());
         planner.own_multiplications = self.device.own_multiplications();
+        planner.tensor_cores = self.device.tensor_cores();
         let mut actions = planner.program(&program)?;
         let block = (self.device.groups(), self.device.shared_memory());
         chain::chain(&mut planner, &program, &mut actions, block);

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use super::device::TensorCores;
 use super::product::{self, Product};
+use super::source::contraction::Tiled;
 use super::source::{self, Kernel, Module};
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::opt::memory::aligned;
 use crate::opt::program::{
@@ -86,6 +89,9 @@ pub(super) struct Actions {
     pub(super) scratch: Vec<Range<usize>>,
 }
 
+/// Contractions with strong zeros of fewer multiplications are computed by their definition at once.
+const LEAST_REPAIRED: usize = 1 << 20;
+
 /// Steps have scratch memory of their own up to this many bytes in all, so that they can run side by side.
 const SCRATCH: usize = 64 << 20;
 
@@ -95,6 +101,8 @@ pub(super) struct Planner<'d> {
     pub(super) multiplies: &'d dyn Fn(&Product) -> bool,
     /// Whether the device has thread-block clusters.
     pub(super) clusters: bool,
+    /// What its tensor cores multiply, if it has them.
+    pub(super) tensor_cores: Option<TensorCores>,
     /// Products of fewer multiplications run in a kernel of our own if there is one for their kind, whatever the library does.
     pub(super) own_multiplications: usize,
     pub(super) module: Module,
@@ -180,6 +188,7 @@ impl<'d> Planner<'d> {
         Planner {
             multiplies,
             clusters,
+            tensor_cores: None,
             own_multiplications: 0,
             module: Module::default(),
             scratch: 0,
@@ -360,6 +369,27 @@ impl<'d> Planner<'d> {
         if outputs == 0 {
             return Ok(());
         }
+        let multiplications = outputs.saturating_mul(terms);
+        if product.masked.contains(&true) && multiplications >= LEAST_REPAIRED {
+            // The usual product, and a kernel that computes again what a zero times an infinity has made a NaN.
+            let usual = Contraction { masked: [false; 2], epilogue: None, clear: None, ..product.clone() };
+            self.product(actions, &usual, outputs, terms)?;
+            let (kernel, memories, grid) = source::contraction::repair(product);
+            self.launch(actions, kernel, memories, grid)?;
+            return self.epilogue(actions, product, outputs);
+        }
+        self.product(actions, product, outputs, terms)
+    }
+
+    /// A contraction with elements, by the fastest kernel or library that has it.
+    fn product(
+        &mut self,
+        actions: &mut Vec<Action>,
+        product: &Contraction,
+        outputs: usize,
+        terms: usize,
+    ) -> Result<(), Error> {
+        let operands = &product.operands;
         // In the body of a loop a kernel of our own can become part of one kernel for all iterations.
         let is_looped = self.depth > 1 && outputs.saturating_mul(terms) <= MOST_LOOPED;
         let own = source::gemm::kernel(product, self.clusters).filter(|_| self.depth == 1);
@@ -383,15 +413,44 @@ impl<'d> Planner<'d> {
         if let Some(own) = source::gemm::kernel(product, self.clusters).filter(|_| !is_looped) {
             return self.launch(actions, own.kernel, own.memories, own.grid);
         }
+        if self.runs_on_tensor_cores(product, outputs, terms) {
+            let source::tensor_core::OnTensorCores { packing, tiled, scratch } = source::tensor_core::kernel(product);
+            self.scratch = self.scratch.max(scratch);
+            for loops in &packing {
+                let (kernel, memories, blocks) = source::elementwise::kernel(&source::merged(loops));
+                self.launch(actions, kernel, memories, [blocks, 1])?;
+            }
+            self.tiled(actions, tiled)?;
+            return self.epilogue(actions, product, outputs);
+        }
         let tiled = source::direct::kernel(product).unwrap_or_else(|| source::contraction::kernel(product));
+        // A kernel that adds up its parts itself runs the epilogue too.
+        let has_parts = tiled.second.is_some();
+        self.tiled(actions, tiled)?;
+        if has_parts { self.epilogue(actions, product, outputs) } else { Ok(()) }
+    }
+
+    /// Launches a kernel, and the reduction of its parts if there are several.
+    fn tiled(&mut self, actions: &mut Vec<Action>, tiled: Tiled) -> Result<(), Error> {
         self.launch(actions, tiled.kernel, tiled.memories, tiled.grid)?;
         if let Some((second, bytes)) = tiled.second {
             self.scratch = self.scratch.max(bytes);
             let second = source::merged(&second);
             self.reduce_behind(actions, &second, &second.stores[0], Reduction::Sum, aligned(bytes))?;
-            return self.epilogue(actions, product, outputs);
         }
         Ok(())
+    }
+
+    /// Whether tensor cores multiply the factors of a contraction, and it is large enough for their tiles.
+    fn runs_on_tensor_cores(&self, product: &Contraction, outputs: usize, terms: usize) -> bool {
+        let has_type = match product.operands[2].dtype {
+            DType::F16 | DType::BF16 => true,
+            DType::F32 => self.tensor_cores.is_some_and(|cores| cores.tf32),
+            DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => false,
+        };
+        let is_plain = product.masked == [false; 2];
+        let least = self.tensor_cores.map_or(usize::MAX, |cores| cores.least_multiplications);
+        has_type && is_plain && outputs.saturating_mul(terms) >= least
     }
 
     /// Runs an epilogue, if there is one, as a loop over the product in scratch memory.
@@ -407,6 +466,7 @@ impl<'d> Planner<'d> {
             actions.push(Action::Host);
             return Ok(());
         }
+        self.scratch = self.scratch.max(source::call::scratch(call));
         let mut reported = None;
         for called in source::call::kernels(call) {
             let before = actions.len();

@@ -1,8 +1,9 @@
 //! Every row of the operation table as a kernel, compiled for the host.
 
 use crate::dtype::DType;
-use crate::exec::Target;
+use crate::exec::{MatmulPrecision, Target};
 use crate::expr::Tensor;
+use crate::operations::Convolution;
 use crate::ops::{Binary, Row, Unary, Visitor, visit};
 use crate::runtime::Context;
 
@@ -189,4 +190,114 @@ fn split_and_clustered() -> Vec<String> {
 #[test]
 fn loops_over_a_batch_are_split_over_blocks() {
     assert!(!split_and_clustered().is_empty());
+}
+
+/// The numbers of some tensors by definition, and by the kernels of a GPU run on the host.
+fn both_ways(precision: MatmulPrecision, make: impl Fn() -> Vec<Tensor>) -> Vec<(Vec<f64>, Vec<f64>)> {
+    let all = || make().iter().map(numbers).collect::<Vec<_>>();
+    let expected = Context::new(Target::Reference).run(all);
+    let emulated = Context::open_with(Target::EmulatedCuda, precision).expect("a C++ compiler");
+    let found = emulated.run(all);
+    expected.into_iter().zip(found).collect()
+}
+
+/// Convolutions with their gradients: 32 channels, whose stages need no index arithmetic for each term, and 3, strides and padding.
+fn convolutions(dtype: DType) -> Vec<Tensor> {
+    let mut all = Vec::new();
+    for (inputs, outputs, stride) in [(32, 40, 1), (3, 70, 1), (16, 16, 2)] {
+        let key = crate::rng::Key::new(inputs as u64);
+        let x = Tensor::normal(key.fold(0), [3, inputs, 9, 8]).cast(dtype);
+        let kernel = Tensor::normal(key.fold(1), [outputs, inputs, 3, 3]).cast(dtype);
+        let convolved =
+            |(x, kernel): &(Tensor, Tensor)| x.conv2d(kernel, Convolution::default().stride(stride).padding(1));
+        let loss = |operands: &(Tensor, Tensor)| convolved(operands).cast(DType::F32).square().sum();
+        let operands = (x.detach().expect("numbers"), kernel.detach().expect("numbers"));
+        let gradient = crate::grad(loss)(&operands);
+        all.extend([convolved(&operands), gradient.0, gradient.1]);
+    }
+    all
+}
+
+#[test]
+fn convolutions_on_tensor_cores_have_the_values_of_the_reference() {
+    for (dtype, precision, digits) in [
+        (DType::BF16, MatmulPrecision::Full, 8),
+        (DType::F16, MatmulPrecision::Full, 11),
+        (DType::F32, MatmulPrecision::Tf32, 10),
+    ] {
+        for (number, (expected, found)) in both_ways(precision, || convolutions(dtype)).iter().enumerate() {
+            // The gradient multiplies results that were rounded already, and sums have both signs: errors are relative to the largest.
+            let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+            let tolerance = 4.0 * largest * 0.5_f64.powi(digits);
+            for (k, (a, b)) in expected.iter().zip(found).enumerate() {
+                assert!(
+                    (a - b).abs() <= tolerance,
+                    "{dtype} {number}, element {k}: {b} instead of {a} within {tolerance}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_16_bits_run_on_tensor_cores() {
+    let programs = Context::open(Target::EmulatedCuda)
+        .expect("a C++ compiler")
+        .run(|| convolutions(DType::BF16).iter().map(|value| value.program().expect("a program")).collect::<Vec<_>>());
+    let mut planner = super::plan::Planner::new(&|_| false, true);
+    planner.tensor_cores = Some(super::device::TensorCores { tf32: false, least_multiplications: 1 << 12 });
+    programs.iter().for_each(|program| drop(planner.program(program).expect("a plan")));
+    let texts: Vec<String> = (0..planner.module.len()).map(|number| planner.module.cuda(number)).collect();
+    let on_tensor_cores = texts.iter().filter(|text| text.contains("gg_multiply_stage<gg_bf16")).count();
+    assert!(on_tensor_cores >= 6, "{on_tensor_cores} kernels");
+    // SAFETY: looking for a library runs none of its code but initialisation, which NVRTC allows.
+    #[allow(unsafe_code)]
+    let has_compiler = unsafe { cudarc::nvrtc::sys::is_culib_present() };
+    if !has_compiler {
+        eprintln!("SKIPPED: libnvrtc is not found; tools/nvrtc installs it");
+        return;
+    }
+    for (number, text) in texts.iter().filter(|text| text.contains("gg_multiply_stage<gg_bf16")).enumerate() {
+        let architecture = ARCHITECTURES[number % ARCHITECTURES.len()];
+        let code = super::gpu::compiled(text, &format!("--gpu-architecture={architecture}"));
+        assert!(code.is_ok(), "{code:?} for {architecture}\n{text}");
+    }
+}
+
+#[test]
+fn scatters_of_many_indices_add_up_in_the_order_of_their_places() {
+    let make = || {
+        let count = 700;
+        let indices = Tensor::from((0..count).map(|k: i64| (k * k + 3 * k) % 90 - 40).collect::<Vec<_>>());
+        let table = Tensor::linspace(-1.0_f32, 1.0, 2 * 90 * 40).reshape([2, 90, 40]);
+        let weights = Tensor::linspace(0.0_f32, 3.0, 2 * 700 * 40).reshape([2, 700, 40]).sin();
+        vec![crate::grad(|table: &Tensor| (table.take(&indices, 1) * &weights).sum())(&table)]
+    };
+    for (expected, found) in both_ways(MatmulPrecision::Full, make) {
+        assert!(expected.iter().any(|x| *x == 0.0) && expected.iter().any(|x| *x != 0.0));
+        // Both add up in the order of the places.
+        assert_eq!(expected, found);
+    }
+}
+
+#[test]
+fn a_zero_of_a_branch_not_taken_wins_over_infinities_in_large_products() {
+    let make = || {
+        let ramp = |count: usize| Tensor::linspace(-1.0_f32, 1.0, count);
+        let (x, weights) = (ramp(150 * 90).reshape([150, 90]), ramp(90 * 130).reshape([90, 130]));
+        // The last column is infinite, and no row chooses it.
+        let column = Tensor::arange(130_i64);
+        let infinite = column.equal(129).choose(&Tensor::from(f32::INFINITY), &weights).detach().expect("numbers");
+        let loss = |x: &Tensor| {
+            let y = x.matmul(&infinite);
+            column.lt(129).choose(&y, &y.zeros_like()).square().sum()
+        };
+        vec![crate::grad(loss)(&x)]
+    };
+    for (expected, found) in both_ways(MatmulPrecision::Full, make) {
+        assert!(expected.iter().all(|x| x.is_finite()) && expected.iter().any(|x| *x != 0.0));
+        for (a, b) in expected.iter().zip(&found) {
+            assert!((a - b).abs() <= 1e-3 * a.abs().max(1.0), "{b} instead of {a}");
+        }
+    }
 }

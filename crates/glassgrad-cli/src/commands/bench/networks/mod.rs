@@ -9,6 +9,7 @@ mod resnet;
 mod vae;
 
 use glassgrad::dtype::DType;
+use glassgrad::train::Precision;
 use glassgrad::tree::Tree;
 
 use super::data::Source;
@@ -25,6 +26,21 @@ pub(super) const NETWORKS: [(&str, Make); 8] = [
     ("pinn", || Box::new(pinn::workload())),
     ("graph", || Box::new(graph::workload())),
 ];
+
+/// Networks at sizes for a GPU; in `bf16` parameters and optimizer stay in 32 bits.
+pub(super) const ON_A_GPU: [(&str, Make); 6] = [
+    ("gpt2", || Box::new(character_gpt::gpt2(Precision::Full))),
+    ("gpt2_bf16", || Box::new(character_gpt::gpt2(Precision::Bf16))),
+    ("character_gpt_64", || Box::new(character_gpt::wide(Precision::Full))),
+    ("character_gpt_64_bf16", || Box::new(character_gpt::wide(Precision::Bf16))),
+    ("resnet18_512", || Box::new(resnet::wide(Precision::Full))),
+    ("resnet18_512_bf16", || Box::new(resnet::wide(Precision::Bf16))),
+];
+
+/// A network as the forward pass of mixed precision sees it.
+fn rounded<X: Tree>(network: &X, dtype: DType) -> X {
+    network.map(|leaf| leaf.cast(dtype))
+}
 
 /// A network with parameters that all engines draw: in the order of the leaves, each from a stream of its own. Weights and the biases
 /// behind them lie between ±1/√fan-in, embeddings between ±0.05, and those of recurrent cells between ±1/√states; scales and

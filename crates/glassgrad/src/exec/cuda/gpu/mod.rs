@@ -17,7 +17,7 @@ use std::thread::ThreadId;
 use cudarc::driver::{result as driver, sys};
 use cudarc::nvrtc::sys as nvrtc_sys;
 
-use super::device::{Address, Device, Loaded, Mark, Recording, Turn};
+use super::device::{Address, Device, Loaded, Mark, Recording, TensorCores, Turn};
 use super::product::Product;
 use super::source::{self, Module};
 use crate::error::Error;
@@ -30,6 +30,9 @@ use self::products::{Algorithms, Products};
 
 /// The groups of threads in a block of a chain: as many as a block can have.
 const GROUPS: u32 = 4;
+
+/// Smaller contractions do not fill the tiles of tensor cores.
+const LEAST_ON_TENSOR_CORES: usize = 1 << 20;
 
 /// Products of fewer multiplications are faster in kernels of our own where there are clusters: measured on an H200 with layers of a
 /// network at batch 64.
@@ -405,6 +408,11 @@ impl Device for OpenGpu {
             MatmulPrecision::Full => OWN_MULTIPLICATIONS,
             MatmulPrecision::Tf32 => OWN_MULTIPLICATIONS_BESIDE_TF32,
         }
+    }
+
+    fn tensor_cores(&self) -> Option<TensorCores> {
+        let tf32 = self.precision == MatmulPrecision::Tf32;
+        (self.gpu.capability.0 >= 8).then_some(TensorCores { tf32, least_multiplications: LEAST_ON_TENSOR_CORES })
     }
 
     fn shared_memory(&self) -> usize {

@@ -36,6 +36,40 @@ pub(in crate::exec::cuda) struct Called {
     pub(in crate::exec::cuda) reports: bool,
 }
 
+/// Sums of fewer comparisons are collected by looking at every index; for larger ones indices are sorted first.
+const SORTED: usize = 1 << 22;
+
+/// Whether the indices of a scatter are sorted, so that each sum reads its own terms alone.
+fn sorts(call: &Call) -> bool {
+    let picks = call.inputs[1].1.elements();
+    picks > 1 && picks < 1 << 30 && picks.saturating_mul(call.output.1.elements()) >= SORTED
+}
+
+/// The bytes of scratch memory of a call: sorted indices, and which of them each was.
+pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
+    match &call.kind {
+        CallKind::ScatterAdd(_) if sorts(call) => 8 * call.inputs[1].1.elements(),
+        CallKind::ScatterAdd(_)
+        | CallKind::Host(_)
+        | CallKind::ArgSort { .. }
+        | CallKind::ReadView(_)
+        | CallKind::ScatterView(_)
+        | CallKind::Concatenate(_)
+        | CallKind::Gather(_)
+        | CallKind::OneHot(_)
+        | CallKind::ArgMax(_)
+        | CallKind::Draw(_)
+        | CallKind::Collective(_) => 0,
+    }
+}
+
+/// The threads that count together how many indices stand in front of one.
+const COUNTING: usize = 16;
+
+/// From this many elements on each thread computes several.
+const MANY: usize = 1 << 22;
+const SEVERAL: usize = 4;
+
 struct Kernels {
     called: Vec<Called>,
     reach: usize,
@@ -46,12 +80,56 @@ impl Kernels {
     fn each(&mut self, count: usize, write: impl FnOnce(&mut Writer)) {
         let mut writer = Writer::new(self.reach.max(count));
         let index = writer.index;
-        writer.line(format!("const {index} i = ({index})blockIdx.x * {THREADS} + threadIdx.x;"));
+        // The start of a block costs more than one element of each of its threads.
+        let several = if count >= MANY { SEVERAL } else { 1 };
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
+        writer.line(format!(
+            "const {index} i = ({index})blockIdx.x * {} + u * {THREADS} + threadIdx.x;",
+            several * THREADS as usize
+        ));
         writer.line(format!("if (i >= ({index}){count}) return;"));
+        // A function, so that an element can end early.
+        writer.line("[&] {");
         write(&mut writer);
+        writer.line("}();");
+        writer.line("}");
         let (kernel, memories) = writer.kernel(THREADS, false);
-        let blocks = count.div_ceil(THREADS as usize);
+        let blocks = count.div_ceil(several * THREADS as usize);
         self.called.push(Called { kernel, memories, blocks, reports: false });
+    }
+
+    /// Adds a kernel that sorts the indices of a scatter, stably, by counting those in front of each: scratch memory gets the
+    /// sorted indices and then the place that each had.
+    fn ranked(&mut self, call: &Call, size: usize) {
+        let picks = call.inputs[1].1.elements();
+        let mut writer = Writer::new(self.reach.max(picks));
+        let (indices, order) = (operand(&mut writer, call, 1), pointer(&mut writer, Memory::Tile, DType::I32, 0));
+        writer.shared("int", "counts", THREADS as usize, 4);
+        let own = THREADS as usize / COUNTING;
+        writer.line(format!(
+            "const int lane = threadIdx.x % {COUNTING}, p = blockIdx.x * {own} + threadIdx.x / {COUNTING};"
+        ));
+        writer.line(format!("i64 k = p < {picks} ? {indices}[p] : 0;"));
+        writer.line(format!("if (k < 0) k += {size};"));
+        writer.line("int before = 0;");
+        writer.line("#pragma unroll 4");
+        writer.line(format!("for (int q = lane; q < {picks}; q += {COUNTING}) {{"));
+        writer.line(format!("i64 other = {indices}[q];"));
+        writer.line(format!("if (other < 0) other += {size};"));
+        writer.line("before += other < k || (other == k && q < p);");
+        writer.line("}");
+        writer.line("counts[threadIdx.x] = before;");
+        writer.line("__syncthreads();");
+        writer.line(format!("if (lane == 0 && p < {picks}) {{"));
+        writer.line("int rank = 0;");
+        writer.line(format!("for (int l = 0; l < {COUNTING}; l++) rank += counts[threadIdx.x + l];"));
+        // What is out of bounds is reported; it belongs to no place.
+        writer.line(format!("{order}[rank] = k < 0 || k >= {size} ? -1 : (int)k;"));
+        writer.line(format!("{order}[{picks} + rank] = p;"));
+        writer.line("}");
+        let (kernel, memories) = writer.kernel(THREADS, true);
+        self.called.push(Called { kernel, memories, blocks: picks.div_ceil(own), reports: false });
     }
 
     /// Adds a kernel of one block that reports the first of some integers that is not below a limit, nor, if it counts from
@@ -144,19 +222,30 @@ pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
             let [_, size, inner] = around(shape, *axis);
             let picks = call.inputs[1].1.elements();
             kernels.checked(call, 1, size, true);
-            kernels.each(count, |writer| {
-                let (from, indices, to) = (operand(writer, call, 0), operand(writer, call, 1), output(writer, call));
-                let index = writer.index;
-                writer.line(format!("const i64 own = i / {inner} % {size};"));
-                writer.line(format!("const {index} block = i / {};", size * inner));
-                writer.line(format!("{element} sum = 0;"));
-                writer.line(format!("for ({index} p = 0; p < {picks}; p++) {{"));
-                writer.line(format!("const i64 k = {indices}[p];"));
-                writer.line(format!("if (k == own || k + {size} == own)"));
-                writer.line(format!("sum = gg_plus(sum, {from}[(block * {picks} + p) * {inner} + i % {inner}]);"));
-                writer.line("}");
-                writer.line(format!("{to}[i] = sum;"));
-            });
+            if sorts(call) {
+                kernels.ranked(call, size);
+                kernels.each(count, |writer| {
+                    let to = output(writer, call);
+                    writer.line(format!("{to}[i] = ({element})0;"));
+                });
+                let outer = count / (size * inner).max(1);
+                kernels.each(outer * picks * inner, |writer| added_in_order(writer, call, [picks, size, inner]));
+            } else {
+                kernels.each(count, |writer| {
+                    let (from, indices, to) =
+                        (operand(writer, call, 0), operand(writer, call, 1), output(writer, call));
+                    let index = writer.index;
+                    writer.line(format!("const i64 own = i / {inner} % {size};"));
+                    writer.line(format!("const {index} block = i / {};", size * inner));
+                    writer.line(format!("{element} sum = 0;"));
+                    writer.line(format!("for ({index} p = 0; p < {picks}; p++) {{"));
+                    writer.line(format!("const i64 k = {indices}[p];"));
+                    writer.line(format!("if (k == own || k + {size} == own)"));
+                    writer.line(format!("sum = gg_plus(sum, {from}[(block * {picks} + p) * {inner} + i % {inner}]);"));
+                    writer.line("}");
+                    writer.line(format!("{to}[i] = sum;"));
+                });
+            }
         }
         CallKind::OneHot(_) => {
             let classes = shape.last().copied().unwrap_or(1);
@@ -219,6 +308,38 @@ pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
         CallKind::Host(_) | CallKind::Collective(_) => unreachable!("host code has no kernel"),
     }
     kernels.called
+}
+
+/// The terms of a sum that are loaded at a time.
+const TOGETHER: usize = 8;
+
+/// The first of equal indices, in sorted order, adds up what all of them pick, in the order of their places.
+fn added_in_order(writer: &mut Writer, call: &Call, [picks, size, inner]: [usize; 3]) {
+    let (from, to) = (operand(writer, call, 0), output(writer, call));
+    let order = pointer(writer, Memory::Tile, DType::I32, 0);
+    let (index, element) = (writer.index, type_of(call.output.0.dtype));
+    writer
+        .line(format!("const {index} p = i / {inner} % {picks}, block = i / {}, column = i % {inner};", picks * inner));
+    writer.line(format!("const int own = {order}[p];"));
+    writer.line(format!("if (own < 0 || (p > 0 && {order}[p - 1] == own)) return;"));
+    writer.line(format!("{element} sum = 0;"));
+    writer.line("bool goes_on = true;");
+    writer.line(format!("for ({index} q = p; goes_on; q += {TOGETHER}) {{"));
+    writer.line(format!("{element} terms[{TOGETHER}]; bool belongs[{TOGETHER}];"));
+    writer.line("#pragma unroll");
+    writer.line(format!("for (int l = 0; l < {TOGETHER}; l++) {{"));
+    writer.line(format!("belongs[l] = q + l < {picks} && {order}[q + l] == own;"));
+    writer.line(format!(
+        "terms[l] = belongs[l] ? {from}[(block * {picks} + {order}[{picks} + q + l]) * {inner} + column] : ({element})0;"
+    ));
+    writer.line("}");
+    writer.line("#pragma unroll");
+    writer.line(format!("for (int l = 0; l < {TOGETHER}; l++) {{"));
+    writer.line("goes_on = goes_on && belongs[l];");
+    writer.line("if (goes_on) sum = gg_plus(sum, terms[l]);");
+    writer.line("}");
+    writer.line("}");
+    writer.line(format!("{to}[(block * {size} + own) * {inner} + column] = sum;"));
 }
 
 fn read(writer: &mut Writer, call: &Call, view: &View) {

@@ -38,7 +38,7 @@ pub(in crate::exec::cuda) struct Tiled {
     pub(in crate::exec::cuda) second: Option<(Loop, usize)>,
 }
 
-fn count(axes: &[ContractionAxis]) -> usize {
+pub(super) fn count(axes: &[ContractionAxis]) -> usize {
     axes.iter().map(|axis| axis.extent).product()
 }
 
@@ -88,18 +88,30 @@ pub(super) fn offset(writer: &mut Writer, name: &str, linear: &str, axes: &[Cont
 
 /// The kernel of a contraction. Parts go to scratch memory.
 pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
+    tiled(product, false)
+}
+
+/// The kernel behind the usual product of a contraction with strong zeros. A zero times what is not finite leaves a NaN in its sum, so
+/// that tiles without a NaN are right as they are; the others are computed again by the definition.
+pub(in crate::exec::cuda) fn repair(product: &Contraction) -> (Kernel, Vec<Memory>, [usize; 2]) {
+    let Tiled { kernel, memories, grid, second } = tiled(&Contraction { epilogue: None, ..product.clone() }, true);
+    assert!(second.is_none(), "tiles are computed again as a whole");
+    (kernel, memories, grid)
+}
+
+fn tiled(product: &Contraction, repairs: bool) -> Tiled {
     let Contraction { batch, sums, rows, columns, inner, operands, masked, .. } = product;
     // Factors are converted while they are staged, and results rounded where they are stored.
     let dtype = operands[2].dtype.compute_type();
     let (element, stored) = (type_of(dtype), type_of(operands[2].dtype));
     let summed = [&sums[..], &[*inner]].concat();
     let (m, n, terms, batches) = (rows.extent, columns.extent, count(&summed), count(batch));
-    let own = per_thread([m, n, batches, terms], dtype);
+    let own = if repairs { 4 } else { per_thread([m, n, batches, terms], dtype) };
     let depth = depth(own, terms, dtype);
     let tile = SIDE * own;
     let tiles = [m.div_ceil(tile), n.div_ceil(tile)];
     let blocks = tiles[0] * tiles[1] * batches;
-    let parts = match blocks < BLOCKS && terms >= 2 * LEAST_TERMS {
+    let parts = match blocks < BLOCKS && terms >= 2 * LEAST_TERMS && !repairs {
         true => BLOCKS.div_ceil(blocks).min(terms / LEAST_TERMS),
         false => 1,
     };
@@ -118,6 +130,9 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     writer.line(format!("const {index} column0 = block % {} * {tile};", tiles[1]));
     writer.line(format!("const {index} row0 = block / {} % {} * {tile};", tiles[1], tiles[0]));
     writer.line(format!("const {index} batch = block / {};", tiles[0] * tiles[1]));
+    if repairs {
+        return_unless_nan(&mut writer, product, tile);
+    }
     offset(&mut writer, "a_batch", "batch", batch, 0);
     offset(&mut writer, "b_batch", "batch", batch, 1);
     let factor = |k: usize| format!("((const {stored} *)a{} + {})", arguments[k], operands[k].offset);
@@ -221,16 +236,51 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> Tiled {
     Tiled { kernel, memories, grid: [blocks, parts], second }
 }
 
+/// Ends the kernel for a block whose tile of the result has no NaN.
+fn return_unless_nan(writer: &mut Writer, product: &Contraction, tile: usize) {
+    let Contraction { batch, rows, columns, operands, .. } = product;
+    let (index, stored, to) = (writer.index, type_of(operands[2].dtype), writer.argument(operands[2].memory));
+    writer.line("{");
+    offset(writer, "c_batch", "batch", batch, 2);
+    writer.line(format!("const {stored} *c = (const {stored} *)a{to} + {} + c_batch;", operands[2].offset));
+    writer.line("volatile int *found = (volatile int *)staged;");
+    writer.line("if (threadIdx.x == 0) *found = 0;");
+    writer.line("__syncthreads();");
+    writer.line("bool is_nan = false;");
+    // Neighbouring threads read neighbouring elements.
+    let (row, column) = match columns.strides[2].unsigned_abs() <= rows.strides[2].unsigned_abs() {
+        true => (format!("s / {tile}"), format!("s % {tile}")),
+        false => (format!("s % {tile}"), format!("s / {tile}")),
+    };
+    writer.line("#pragma unroll 4");
+    writer.line(format!("for (int s = threadIdx.x; s < {}; s += {THREADS}) {{", tile * tile));
+    writer.line(format!("const {index} row = row0 + {row}, column = column0 + {column};"));
+    writer.line(format!("if (row < {} && column < {}) {{", rows.extent, columns.extent));
+    writer.line(format!(
+        "const float x = (float)c[row * ({index}){} + column * ({index}){}];",
+        rows.strides[2], columns.strides[2]
+    ));
+    writer.line("is_nan |= x != x;");
+    writer.line("}");
+    writer.line("}");
+    writer.line("if (is_nan) *found = 1;");
+    writer.line("__syncthreads();");
+    writer.line("const bool is_usual = *found == 0;");
+    writer.line("__syncthreads();");
+    writer.line("if (is_usual) return;");
+    writer.line("}");
+}
+
 /// Where partial sums begin in scratch memory, in elements: behind the product if that is there too, for its epilogue.
-fn first_part(product: &Contraction) -> usize {
-    match product.epilogue {
-        Some(_) => (product.rows.extent * product.columns.extent).next_multiple_of(64),
-        None => 0,
+pub(super) fn first_part(product: &Contraction) -> usize {
+    match product.operands[2].memory {
+        Memory::Tile => count(&[&product.batch[..], &[product.rows, product.columns]].concat()).next_multiple_of(64),
+        Memory::Input(_) | Memory::Constant(_) | Memory::Result(_) | Memory::Arena(_) => 0,
     }
 }
 
 /// The loop that adds up parts, each of which is a whole row-major result.
-fn parts_added_up(product: &Contraction, parts: usize) -> Loop {
+pub(super) fn parts_added_up(product: &Contraction, parts: usize) -> Loop {
     let Contraction { batch, rows, columns, operands, coefficient, .. } = product;
     let kept = [&batch[..], &[*rows, *columns]].concat();
     let extents: Vec<usize> = std::iter::once(parts).chain(kept.iter().map(|axis| axis.extent)).collect();

@@ -14,6 +14,7 @@ pub(super) mod instructions;
 pub(super) mod mirror;
 pub(super) mod reduction;
 pub(super) mod rows;
+pub(super) mod tensor_core;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -43,6 +44,8 @@ pub(super) struct Kernel {
     groups: u32,
     /// The blocks of a thread-block cluster, along the second axis of the grid; 1 if there are no clusters.
     cluster: u32,
+    /// The blocks for which a multiprocessor must have registers.
+    resident: u32,
     /// Whether it cannot be a part of a chain.
     pub(super) is_alone: bool,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
@@ -116,7 +119,8 @@ impl Module {
             1 => String::new(),
             blocks => format!("__cluster_dims__(1, {blocks}, 1) "),
         };
-        let head = format!("extern \"C\" __global__ void {cluster}__launch_bounds__({}) kernel", kernel.threads);
+        let bounds = format!("__launch_bounds__({}, {})", kernel.threads, kernel.resident);
+        let head = format!("extern \"C\" __global__ void {cluster}{bounds} kernel");
         let _ = writeln!(text, "{head}({}) {{\n{}}}\n", kernel.parameters(), kernel.main(0));
         text
     }
@@ -259,6 +263,7 @@ impl Kernel {
             parts: parts.collect(),
             groups,
             cluster: 1,
+            resident: 1,
             is_alone: true,
         }
     }
@@ -266,6 +271,11 @@ impl Kernel {
     /// The same kernel in clusters of this many blocks, with a launch of its own.
     fn launched_alone(self, cluster: u32) -> Kernel {
         Kernel { cluster, is_alone: true, ..self }
+    }
+
+    /// The same kernel with few enough registers for this many blocks on a multiprocessor.
+    fn resident(self, blocks: u32) -> Kernel {
+        Kernel { resident: blocks, ..self }
     }
 
     /// Writes the parts of a chain as functions, whose names hold the number of the kernel.
@@ -440,6 +450,7 @@ impl Writer {
                 arena: 0,
                 groups: 1,
                 cluster: 1,
+                resident: 1,
                 is_alone: false,
                 parts: Vec::new(),
             },

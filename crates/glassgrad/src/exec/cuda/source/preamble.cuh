@@ -172,6 +172,76 @@ struct gg_bf16 {
     __device__ operator float() const { return gg_f32_from_bits((u32)bits << 16); }
 };
 
+// Sixteen bytes of the terms of one row, which one instruction moves.
+template <class T> struct __align__(16) GgUnit { T v[16 / sizeof(T)]; };
+
+// Factors as tensor cores read them: numbers of 32 bits are rounded to TF32, 11 significant bits.
+GG_INLINE float gg_factor(float x) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+    u32 bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return gg_f32_from_bits(bits);
+#else
+    const u32 bits = gg_f32_bits(x);
+    return (bits & 0x7F800000u) == 0x7F800000u ? x : gg_f32_from_bits((bits + 0x1000u) & 0xFFFFE000u);
+#endif
+}
+GG_INLINE gg_f16 gg_factor(gg_f16 x) { return x; }
+GG_INLINE gg_bf16 gg_factor(gg_bf16 x) { return x; }
+
+template <class T> GG_INLINE void gg_store_unit(char *to, GgUnit<T> unit) {
+#pragma unroll
+    for (int e = 0; e < (int)(16 / sizeof(T)); e++) unit.v[e] = gg_factor(unit.v[e]);
+    *(GgUnit<T> *)to = unit;
+}
+
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+GG_INLINE void gg_load_matrices(u32 (&to)[4], const char *from) {
+    const u32 address = (u32)__cvta_generic_to_shared(from);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
+}
+#define GG_MMA(type, instruction)                                                                                                  \
+    GG_INLINE void gg_mma(type, float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {                                                \
+        asm volatile("mma.sync.aligned." instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"            \
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                              \
+    }
+GG_MMA(gg_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32")
+GG_MMA(gg_f16, "m16n8k16.row.col.f32.f16.f16.f32")
+GG_MMA(float, "m16n8k8.row.col.f32.tf32.tf32.f32")
+#undef GG_MMA
+#endif
+
+// Multiplies the rows of a warp of both factors in shared memory, 64 bytes of terms in lines of 80, and adds the products to the sums of a
+// thread. Sum [i][j][q] of lane l belongs to row 16 i + l / 4 + 8 (q / 2) and to column 8 j + 2 (l % 4) + q % 2.
+template <class T, int height, int width>
+GG_INLINE void gg_multiply_stage(float (&sum)[height / 16][width / 8][4], const char *a, const char *b, int lane) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+#pragma unroll
+    for (int k = 0; k < 64; k += 32) {
+        u32 x[height / 16][4], y[width / 16][4];
+#pragma unroll
+        for (int i = 0; i < height / 16; i++) gg_load_matrices(x[i], a + (16 * i + lane % 16) * 80 + lane / 16 * 16 + k);
+#pragma unroll
+        for (int j = 0; j < width / 16; j++)
+            gg_load_matrices(y[j], b + (16 * j + lane % 8 + lane / 16 * 8) * 80 + lane / 8 % 2 * 16 + k);
+#pragma unroll
+        for (int i = 0; i < height / 16; i++)
+#pragma unroll
+            for (int j = 0; j < width / 8; j++) gg_mma(T(), sum[i][j], x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1]);
+    }
+#else
+    for (int i = 0; i < height / 16; i++)
+        for (int j = 0; j < width / 8; j++)
+            for (int q = 0; q < 4; q++) {
+                const T *x = (const T *)(a + (16 * i + lane / 4 + q / 2 * 8) * 80);
+                const T *y = (const T *)(b + (8 * j + lane % 4 * 2 + q % 2) * 80);
+                for (int k = 0; k < (int)(64 / sizeof(T)); k++) sum[i][j][q] += (float)x[k] * (float)y[k];
+            }
+#endif
+}
+
 // The float to round further to 16 bits without rounding twice: between two neighbours, the one whose last bit is 1.
 GG_INLINE float gg_round_to_odd(float x) { return x; }
 GG_INLINE float gg_round_to_odd(double x) {

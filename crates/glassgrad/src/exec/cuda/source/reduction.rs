@@ -11,6 +11,9 @@ const BLOCKS: usize = 528;
 /// The least elements that a thread reduces before parts are made.
 const PER_THREAD: usize = 16;
 
+/// The elements that a thread loads at a time.
+const SEVERAL: usize = 4;
+
 /// How a store that reduces is computed.
 pub(in crate::exec::cuda) struct Reducing {
     pub(in crate::exec::cuda) kernel: Kernel,
@@ -57,12 +60,37 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, store: &Store, reduction: Redu
     writer.line(format!("if (o < ({index}){outputs}) {{"));
     writer.indices("o", &kept, &fused.extents);
     let step = along * parts;
-    // Several loads at a time; the order of the sum stays that of the loop.
-    writer.line("#pragma unroll 4");
-    writer.line(format!("for ({index} i = ({index})blockIdx.y * {along} + rx; i < ({index}){inputs}; i += {step}) {{"));
+    let first = format!("({index})blockIdx.y * {along} + rx");
+    let needed = fused.needed(&[store.register]);
+    let loads: Vec<usize> = (0..fused.loads.len()).filter(|load| needed[*load]).collect();
+    let accumulated = format!("sum = {};", reduced(reduction, "sum", &format!("r{}", store.register)));
+    writer.line(format!("{index} i0 = {first};"));
+    if inputs >= SEVERAL * step {
+        // Several loads at a time, all of them before the arithmetic; the order of the sum stays that of the loop.
+        writer.line(format!("for (; i0 + {} < ({index}){inputs}; i0 += {}) {{", (SEVERAL - 1) * step, SEVERAL * step));
+        for load in &loads {
+            writer.line(format!("{} l{load}[{SEVERAL}];", type_of(fused.dtype(*load))));
+        }
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {SEVERAL}; u++) {{"));
+        writer.line(format!("const {index} i = i0 + u * {step};"));
+        writer.indices("i", &summed, &fused.extents);
+        for load in &loads {
+            let element = writer.element(&fused.loads[*load]);
+            writer.line(format!("l{load}[u] = {element};"));
+        }
+        writer.line("}");
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int u = 0; u < {SEVERAL}; u++) {{"));
+        writer.computed(fused, &needed, &|load| format!("l{load}[u]"));
+        writer.line(&accumulated);
+        writer.line("}");
+        writer.line("}");
+    }
+    writer.line(format!("for ({index} i = i0; i < ({index}){inputs}; i += {step}) {{"));
     writer.indices("i", &summed, &fused.extents);
     writer.registers_for(fused, &[store.register]);
-    writer.line(format!("sum = {};", reduced(reduction, "sum", &format!("r{}", store.register))));
+    writer.line(&accumulated);
     writer.line("}");
     writer.line("}");
     writer.line(format!("shared[rx * {across} + kx] = sum;"));

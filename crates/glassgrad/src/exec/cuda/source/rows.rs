@@ -11,6 +11,9 @@ pub(in crate::exec::cuda) const ROW_ELEMENTS: usize = 1 << 14;
 /// The most threads of a row.
 const MOST_THREADS: usize = 1024;
 
+/// The branches of each level of the tree by which the threads of a row reduce it.
+const BRANCHES: usize = 8;
+
 /// Rows of at most this many elements have a thread each.
 const SHORT: usize = 8;
 
@@ -87,11 +90,21 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop) -> (Kernel, Vec<Memory>, usize
                     writer.shared(element, "shared", block, dtype.bytes());
                     writer.line("__syncthreads();");
                     writer.line("shared[threadIdx.x] = sum;");
-                    writer.line(format!("for (int s = {}; s > 0; s /= 2) {{", lanes / 2));
-                    writer.line("__syncthreads();");
-                    let both = reduced(reduction, "shared[threadIdx.x]", "shared[threadIdx.x + s]");
-                    writer.line(format!("if (t < s) shared[threadIdx.x] = {both};"));
-                    writer.line("}");
+                    // A tree of eight branches: each level costs a barrier.
+                    let mut left = lanes;
+                    while left > 1 {
+                        let next = left.div_ceil(BRANCHES);
+                        writer.line("__syncthreads();");
+                        writer.line(format!("if (t < {next}) {{"));
+                        writer.line(format!("{element} branch = shared[threadIdx.x];"));
+                        for k in 1..left / next {
+                            let other = format!("shared[threadIdx.x + {}]", k * next);
+                            writer.line(format!("branch = {};", reduced(reduction, "branch", &other)));
+                        }
+                        writer.line("shared[threadIdx.x] = branch;");
+                        writer.line("}");
+                        left = next;
+                    }
                     writer.line("__syncthreads();");
                     writer.line("sum = shared[threadIdx.x - t];");
                 }
