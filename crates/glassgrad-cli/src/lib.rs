@@ -15,6 +15,7 @@ mod interrupt;
 mod plot;
 mod progress;
 mod question;
+mod ranks;
 mod sources;
 mod studio;
 mod table;

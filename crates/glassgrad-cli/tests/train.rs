@@ -266,3 +266,34 @@ fn losses_and_gradients_are_those_of_pytorch() {
     }
     std::fs::remove_file(&weights).expect("the weights are there");
 }
+
+#[test]
+fn shards_of_a_batch_give_the_loss_of_the_batch() {
+    let losses = |shards: &str| {
+        numbers(&json(&["train", "iris", "--epochs", "5", "--dtype", "f64", "--shards", shards, "--json"])["losses"])
+    };
+    // Sums in another order.
+    are_close(&losses("1"), &losses("4"), 1e-9);
+    for (arguments, expected) in [
+        (&["--shards", "3"][..], "--shards 3: a power of two up to 65536"),
+        (&["--shards", "8", "--batch", "17"], "--shards 8: the smallest batch has 1 examples, fewer than the shards"),
+        (&["--shards", "2", "--reduction", "sum"], "--shards 2: the losses of shards are averaged"),
+        (&["--shards", "2", "--engine", "scalar"], "--shards 2: the scalar engine trains on whole batches"),
+    ] {
+        let output = glassgrad(&[&["train", "iris"], arguments].concat());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+/// A program without MPI would train as often as there are ranks, each time alone.
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_rank_of_a_job_is_refused_without_mpi() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassgrad"));
+    let output =
+        command.args(["train", "iris"]).envs([("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "1")]).output();
+    let output = output.expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && message.contains("one of 4 ranks"), "{message}");
+}

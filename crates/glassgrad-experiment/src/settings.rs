@@ -205,6 +205,11 @@ settings! {
             range(|epochs| *epochs <= MOST, "at most 2147483648"),
             studio(|epochs| (1..=100_000).contains(epochs), "from 1 to 100000"), arg(value_parser = count_u64, allow_negative_numbers = true);
         batch: usize = 32, "Batch size", Main, ALL, "Batch size; 0 is the whole training set", arg(value_parser = count_usize, allow_negative_numbers = true);
+        shards: usize = 1, "Shards", Hidden, ALL,
+            "Number of shards that each batch is split into, a power of two: results depend on it, and not on the number of ranks [default: 1; with several ranks 8, or one for each]",
+            range(|shards| shards.is_power_of_two() && *shards <= 65536, "a power of two up to 65536"),
+            studio(|shards| *shards == 1, "1: the studio trains on whole batches"),
+            arg(value_parser = count_usize, allow_negative_numbers = true);
         seed: u64 = 0, "Random seed", More, ALL, "Random seed of the split, the initialization and the order of examples", arg(value_parser = count_u64, allow_negative_numbers = true);
         dtype: Number = Number::F32, "Element type", More, ALL, "Floating-point type of the parameters";
         precision: Precision = Precision::Full, "Precision", More, ALL, "Precision of the forward and backward pass";

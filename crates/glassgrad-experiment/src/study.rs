@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassgrad::clock::Instant;
+use glassgrad::collective::{Shards, Solo};
 use glassgrad::data::{Batches, Dataset as _};
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
@@ -20,7 +21,7 @@ use super::network::{Network, STATE};
 use super::objective::{Evaluator, Objective, Score};
 use super::recipe;
 use super::samples::Sample;
-use super::settings::{Engine, Settings};
+use super::settings::{Engine, Reduction, Settings};
 use super::task::Task;
 use crate::failure::Failure;
 
@@ -105,19 +106,20 @@ impl From<Error> for RunError {
 }
 
 /// Options of a run that do not change its result.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct RunOptions {
     /// The checkpoint file, from which a run is resumed.
     pub checkpoint: Option<PathBuf>,
     /// The memory budget of a gradient in bytes.
     pub within: Option<usize>,
+    /// The shards of every batch, distributed over the ranks of the job; otherwise all are here.
+    pub shards: Option<Arc<Shards>>,
+    /// The time between checkpoints.
+    pub between_saves: Duration,
 }
 
 /// The result of an engine: the network, the number of steps, whether an observer has stopped it, the loss of each epoch.
 pub(super) type Trained = (Network, u64, bool, Vec<f64>);
-
-/// A run is saved when so much time has passed.
-const BETWEEN_SAVES: Duration = Duration::from_secs(5);
 
 /// The most epochs whose gradients are recorded.
 const LOOKS: u64 = 100;
@@ -134,10 +136,31 @@ impl Study {
         let start = Network::build(&settings, &task.about.ends(&settings))?;
         let study = Study { settings, task, objective, start };
         recipe::optimizer(&study.settings, study.batches())?;
+        if study.settings.shards > 1 {
+            study.check_shards()?;
+        }
         if study.settings.engine == Engine::Scalar {
             super::scalar::check(&study)?;
         }
         Ok(study)
+    }
+
+    /// Refuses settings under which the shards of a batch do not add up to it.
+    fn check_shards(&self) -> Result<(), Failure> {
+        let Settings { shards, reduction, engine, .. } = &self.settings;
+        let refuse = |why: &str| Err(Failure::Input(format!("--shards {shards}: {why}")));
+        match (reduction, engine) {
+            (Reduction::Sum, _) => refuse("the losses of shards are averaged; leave out --reduction sum"),
+            (Reduction::Mean, Engine::Scalar) => {
+                refuse("the scalar engine trains on whole batches; leave out --engine scalar")
+            }
+            (Reduction::Mean, Engine::Tensor) => match (self.task.training.len() - 1) % self.batch() + 1 {
+                last if last < *shards => refuse(&format!(
+                    "the smallest batch has {last} examples, fewer than the shards; choose another --batch or fewer --shards"
+                )),
+                _ => Ok(()),
+            },
+        }
     }
 
     /// The batch size.
@@ -184,6 +207,14 @@ impl Study {
         Ok(Outcome { network, history, training, test, linear, steps, stopped, warnings, kept: Kept::default() })
     }
 
+    /// Trains as a rank that does not report: rank 0 records the history, evaluates, and explains a divergence.
+    pub fn follow(&self, options: RunOptions) -> Result<(), Failure> {
+        match self.run_tensors(options, Vec::new()) {
+            Ok(_) | Err(RunError::Diverged { .. }) => Ok(()),
+            Err(RunError::Failed(failure)) => Err(failure),
+        }
+    }
+
     /// The training loop, not started yet.
     pub fn training(&self) -> Result<Training<'_, Network, Loss<'_>>, Failure> {
         let optimizer = recipe::optimizer(&self.settings, self.batches())?;
@@ -202,10 +233,17 @@ impl Study {
             // Settings that were changed or damaged since do not go on with this run; more epochs are more of the same.
             let settings = Settings { epochs: 0, ..self.settings.clone() };
             let settings = serde_json::to_string(&settings).map_err(Failure::result)?;
-            training = training.note("settings", settings).checkpoint_after(path, BETWEEN_SAVES);
+            training = training.note("settings", settings).checkpoint_after(path, options.between_saves);
         }
         if let Some(bytes) = options.within {
             training = training.within(bytes);
+        }
+        let shards = match (options.shards, self.settings.shards) {
+            (None, count @ 2..) => Some(Arc::new(Shards::new(Arc::new(Solo), count)?)),
+            (shards, _) => shards,
+        };
+        if let Some(shards) = shards {
+            training = training.shards(shards);
         }
         match training.observe(observers).run(&self.start, &self.task.training) {
             Ok(trained) => Ok((trained.warnings, (trained.parameters, trained.steps, trained.stopped, trained.losses))),

@@ -107,7 +107,7 @@
 //! | transforms | [`diff`], [`compile`](mod@compile), [`tree`], [`calculus`] (structured Jacobians and Hessians) |
 //! | learning | [`nn`], [`models`], [`loss`], [`dist`], [`optim`], [`data`], `train` (features `glass` and `save`), `save` |
 //! | scalars | [`scalar`], [`ops`] (the table of operations), [`algebra`], [`formula`] |
-//! | execution | [`runtime`], [`exec`] |
+//! | execution | [`runtime`], [`exec`], [`collective`] (many machines) |
 //! | inspection | `lang`, `trace`, `picture`, `explain`, `glass`, `certify` (feature `glass`), `calculator` (also `linalg`) |
 //!
 //! # Features
@@ -133,6 +133,7 @@ pub use glassgrad_math::{algebra, array, clock, dtype, einsum, error, formula, o
 pub use glassgrad_math::{hashing, interning};
 pub(crate) use glassgrad_math::{numbering, special};
 
+pub mod collective;
 pub mod expr;
 
 // Internal: for the tests and tools of this workspace, and without a promise of stability. What programs do is shown by `explain`.
@@ -233,6 +234,10 @@ struct ReadmeSnippets;
 #[cfg(all(doctest, feature = "glass", feature = "save"))]
 #[doc = include_str!("../../../docs/learning.md")]
 struct LearningSnippets;
+
+#[cfg(all(doctest, feature = "glass", feature = "save"))]
+#[doc = include_str!("../../../docs/scaling.md")]
+struct ScalingSnippets;
 
 #[cfg(all(doctest, feature = "files", feature = "save"))]
 #[doc = include_str!("../../../docs/data.md")]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 40] = [
+const LAYERS: [&str; 41] = [
     "clock",
     "special",
     "algebra",
@@ -20,6 +20,7 @@ const LAYERS: [&str; 40] = [
     "ops",
     "formula",
     "error",
+    "collective",
     "expr",
     "opt",
     "exec",

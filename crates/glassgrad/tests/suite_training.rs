@@ -4,6 +4,7 @@
 #![allow(clippy::duplicate_mod)]
 
 mod data_files;
+mod distributed;
 mod learning;
 mod networks;
 mod optim;

@@ -6,6 +6,7 @@ mod summary;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use glassgrad::save;
@@ -20,6 +21,7 @@ use crate::experiment::{model, objective::Measure};
 use crate::failure::{Failure, print};
 use crate::folder::{self, Folder};
 use crate::progress::Progress;
+use crate::ranks::{self, Ranks};
 use crate::report;
 use crate::sources::DataLocation;
 use crate::terminal::{print_around, warn};
@@ -63,6 +65,10 @@ pub(crate) struct Train {
     #[arg(long, requires = "out")]
     resume: bool,
 
+    /// Seconds between checkpoints in --out
+    #[arg(long, value_name = "SECONDS", requires = "out", default_value_t = 5.0, value_parser = seconds)]
+    checkpoint_every: f64,
+
     /// Compare several optimizers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OPTIMIZERS", conflicts_with_all = ["resume", "explain"])]
     compare: Option<Vec<OptimizerName>>,
@@ -81,6 +87,12 @@ pub(crate) struct Train {
 
     #[command(flatten)]
     device: DeviceChoice,
+}
+
+/// A time that is not negative.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=1e9).contains(seconds));
+    seconds.ok_or_else(|| "a number of seconds from 0 to 1e9".to_owned())
 }
 
 /// The named datasets, and the options of training.
@@ -105,20 +117,30 @@ fn after_help() -> String {
 
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        self.device.clone().run(|| self.run_there())
+        let ranks = Ranks::join()?;
+        let done = self.device.clone().run(|| self.run_there(&ranks));
+        ranks.end(done)
     }
 
-    fn run_there(self) -> Result<(), Failure> {
+    fn run_there(self, ranks: &Ranks) -> Result<(), Failure> {
         let places =
             DataLocation { folder: self.directory.clone(), download: self.download, mirror: self.mirror.clone() };
         datasets::check_file(&self.data)?;
+        if ranks.size() > 1 && (self.compare.is_some() || self.explain) {
+            let flag = if self.explain { "--explain" } else { "--compare" };
+            return Err(Failure::Input(format!(
+                "{flag} runs in one process, and this is a job of {} ranks",
+                ranks.size()
+            )));
+        }
         if let Some(optimizers) = &self.compare {
             self.options.check_applies(&self.options.settings(&self.data)?)?;
             return compare::run(&self, optimizers, &places);
         }
         self.options.check_applies(&self.options.settings(&self.data)?)?;
-        let (folder, mut settings) = self.place()?;
-        let task = datasets::load(&settings, &places)?;
+        ranks.check_settings(&self.options.settings(&self.data)?, &format!("{:?}", self.device.device))?;
+        let (folder, mut settings) = ranks.broadcast_first(|| self.place(ranks.size()))?;
+        let task = ranks.one_before_others(self.download, || datasets::load(&settings, &places))?;
         self.options.fit(&mut settings, &task.about);
         let mut study = Study::new(settings, task)?;
         if let Some(path) = &self.init_weights {
@@ -129,6 +151,16 @@ impl Train {
         if self.explain {
             return explain::run(&self, &study);
         }
+        let between_saves = Duration::from_secs_f64(self.checkpoint_every);
+        let shards = ranks.shards(study.settings.shards)?;
+        if let Some(shards) = &shards {
+            ranks::check_data(shards, &study.task)?;
+        }
+        if !ranks.is_first() {
+            // Rank 0 reads and writes the file.
+            let checkpoint = self.out.as_ref().map(|path| path.join(folder::RUN));
+            return study.follow(RunOptions { checkpoint, within: self.within, shards, between_saves });
+        }
         let history = match &folder {
             Some(folder) => {
                 folder.write_settings(&study.settings)?;
@@ -138,7 +170,7 @@ impl Train {
         };
         let history = RefCell::new(history);
         let checkpoint = folder.as_ref().map(|folder| folder.file(folder::RUN));
-        let options = RunOptions { checkpoint, within: self.within };
+        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone(), between_saves };
         let steps = study.settings.epochs * study.batches();
         let mut progress = Progress::new(&study.task.about.name, steps, !self.json, &history, folder.as_ref());
         let outcome = study.run(options, &history, &mut progress);
@@ -149,18 +181,31 @@ impl Train {
             Some(folder) => write(folder, &study, &outcome)?,
             None => Vec::new(),
         };
+        let distributed = shards.as_deref().map(ranks::Distributed::of);
         match self.json {
-            true => print(&format!("{}\n", object(&study, &outcome))),
+            true => {
+                let mut object = object(&study, &outcome);
+                if let Some(distributed) = distributed {
+                    object["distributed"] = distributed.to_json();
+                }
+                print(&format!("{object}\n"))
+            }
             false => {
-                let [before, drawn, behind] = summary::text(&study, &outcome, folder.as_ref(), &written);
+                let [before, drawn, mut behind] = summary::text(&study, &outcome, folder.as_ref(), &written);
+                if let Some(distributed) = distributed {
+                    behind.push_str(&format!("\n{distributed}\n"));
+                }
                 print_around(&before, &drawn, &behind)
             }
         }
     }
 
     /// The directory, if one is asked for, and the settings: the saved ones if a run is resumed.
-    fn place(&self) -> Result<(Option<Folder>, Settings), Failure> {
-        let asked = self.options.settings(&self.data)?;
+    fn place(&self, ranks: usize) -> Result<(Option<Folder>, Settings), Failure> {
+        let mut asked = self.options.settings(&self.data)?;
+        if self.options.shards.is_none() && ranks > 1 {
+            asked.shards = ranks::default_shards(ranks);
+        }
         let Some(path) = &self.out else { return Ok((None, asked)) };
         if !self.resume {
             return Ok((Some(Folder::create(path)?), asked));

@@ -21,6 +21,7 @@ use crate::failure::{Failure, print};
 use crate::folder::Folder;
 use crate::interrupt;
 use crate::progress::Progress;
+use crate::ranks;
 use crate::report;
 use crate::sources::DataLocation;
 use crate::table::Table;
@@ -108,6 +109,7 @@ const SHOWN: usize = 15;
 
 impl Tune {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        ranks::refuse_several("tune")?;
         self.device.clone().run(|| self.run_there())
     }
 

@@ -71,6 +71,7 @@ impl<'a> Reader<'a> {
             | Op::Compare(_)
             | Op::Logic(_)
             | Op::Select
+            | Op::Collective(_)
             | Op::Max(_)
             | Op::ArgMax(_)
             | Op::OneHot(_)

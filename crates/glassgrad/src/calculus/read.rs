@@ -205,6 +205,8 @@ impl Reader<'_> {
             | Op::ArgSort { .. }
             | Op::Draw(_)
             | Op::StopGradient
+            // What other shards contribute is known when it runs: the derivative is computed as it is.
+            | Op::Collective(_)
             | Op::GetOutput(_)
             | Op::Failed(_) => return Ok(None),
         }))

@@ -1,6 +1,7 @@
 //! Functions compiled: the graph is built, differentiated and planned once, and then only run.
 
 mod plan;
+mod shards;
 mod update;
 
 use std::cell::RefCell;
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::plan::{Plan, Source, output, publish, sources, unknown};
 use crate::array::Array;
+use crate::collective::shard_count;
 use crate::diff::{Fallible, Outcome};
 use crate::error::Error;
 use crate::exec::{self, Input, Output};
@@ -135,6 +137,8 @@ fn make_known(arguments: &[Tensor]) -> Result<(), Error> {
 fn plan_key(mut definition: Definition, arguments: &[Tensor]) -> u128 {
     definition.number(arguments.len());
     definition.number(runtime::target().number());
+    // Collectives are among so many shards.
+    definition.number(shard_count());
     for leaf in arguments {
         definition.shape(leaf.shape(), leaf.dtype());
     }

@@ -23,11 +23,13 @@ pub(super) struct Plan<R> {
     /// The results in their structure, and for each leaf where it comes from.
     pub(super) results: R,
     pub(super) leaves: Vec<Result<usize, Array>>,
-    pub(super) origins: Vec<&'static Location<'static>>,
+    pub(super) origins: Arc<[&'static Location<'static>]>,
     /// What stands in the place of a state while it is written over.
     pub(super) nothing: Tensor,
     /// For each result a small tensor from an earlier call, whose memory is reused if no other handle to it is left.
     spare: Mutex<Spare>,
+    /// The same for the shards of a batch, of any size.
+    shard_spares: Mutex<Vec<Spare>>,
     /// The program that writes the first results over the first arguments, once an update has asked for it.
     pub(super) in_place: OnceLock<InPlace>,
 }
@@ -98,15 +100,26 @@ impl<R: Tree> Plan<R> {
             inputs,
             results,
             leaves,
-            origins: extract.origins.clone(),
+            origins: extract.origins.as_slice().into(),
             nothing,
             spare: Mutex::default(),
+            shard_spares: Mutex::default(),
             in_place: OnceLock::new(),
         })
     }
 }
 
 impl<R> Plan<R> {
+    /// Tensors for reuse by the program of one shard.
+    pub(super) fn take_shard_spare(&self) -> Spare {
+        let spare = self.shard_spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| vec![None; self.executable.program().results.len()])
+    }
+
+    pub(super) fn give_shard_spare(&self, spare: Spare) {
+        self.shard_spares.lock().unwrap_or_else(PoisonError::into_inner).push(spare);
+    }
+
     /// Tensors for reuse: owned exclusively until they are returned.
     pub(super) fn take_spare(&self) -> Spare {
         let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,5 +1,7 @@
 //! The order in which examples are seen.
 
+use std::ops::Range;
+
 use super::dataset::Dataset;
 use crate::error::Error;
 use crate::rng::Key;
@@ -37,6 +39,8 @@ pub struct Batches {
     key: Key,
     shuffled: bool,
     whole_only: bool,
+    /// The shard of each batch that is read, and how many there are.
+    shard: (usize, usize),
 }
 
 impl Batches {
@@ -47,7 +51,7 @@ impl Batches {
     /// assert_eq!(Batches::new(4, Key::new(1)).count(&Examples::new(Tensor::zeros([10])).unwrap()), 3);
     /// ```
     pub fn new(size: usize, key: Key) -> Batches {
-        Batches { size: size.max(1), key, shuffled: true, whole_only: false }
+        Batches { size: size.max(1), key, shuffled: true, whole_only: false, shard: (0, 1) }
     }
 
     /// In the order of the dataset.
@@ -70,6 +74,41 @@ impl Batches {
     /// ```
     pub fn whole_only(self) -> Batches {
         Batches { whole_only: true, ..self }
+    }
+
+    /// One shard of every batch: its examples are divided evenly, in order, into this many parts, of which the first ones may have
+    /// fewer. What another rank reads is not read here.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, data::{Batches, Examples, Position}, rng::Key};
+    /// let examples = Examples::new(Tensor::arange(10.0)).unwrap();
+    /// let batches = Batches::new(6, Key::new(1)).in_order();
+    /// let shard = |number| batches.shard(number, 4).at(&examples, Position::default()).unwrap().to_string();
+    /// assert_eq!([shard(0), shard(1), shard(3)], ["[0]", "[1, 2]", "[4, 5]"]);
+    /// ```
+    pub fn shard(self, shard: usize, shards: usize) -> Batches {
+        Batches { shard: (shard, shards.max(1)), ..self }
+    }
+
+    /// The share of a batch that the shard has: the examples of both.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, data::{Batches, Examples, Position}, rng::Key};
+    /// let examples = Examples::new(Tensor::arange(10.0)).unwrap();
+    /// let batches = Batches::new(6, Key::new(1)).shard(1, 4);
+    /// assert_eq!(batches.share(&examples, Position { epoch: 0, batch: 1 }), (1, 4));
+    /// ```
+    pub fn share<D: Dataset>(&self, dataset: &D, position: Position) -> (usize, usize) {
+        let whole = Batches { shard: (0, 1), ..*self };
+        (self.places(dataset.len(), position).len(), whole.places(dataset.len(), position).len())
+    }
+
+    /// The places of a batch, or of the shard, in the order of an epoch of so many examples.
+    pub(super) fn places(&self, count: usize, position: Position) -> Range<usize> {
+        let begin = (position.batch as usize).saturating_mul(self.size).min(count);
+        let length = self.size.min(count - begin);
+        let (shard, shards) = self.shard;
+        begin + length * shard / shards..begin + length * (shard + 1) / shards
     }
 
     /// Batches per epoch.
@@ -97,17 +136,12 @@ impl Batches {
             return Err(Error::new("batches", message));
         }
         let order = self.order(dataset.len(), position.epoch);
-        let begin = position.batch as usize * self.size;
-        dataset.batch(&order[begin..(begin + self.size).min(order.len())])
+        dataset.batch(&order[self.places(order.len(), position)])
     }
 
     /// The places of an epoch, one after another.
     pub(super) fn order(&self, count: usize, epoch: u64) -> Vec<usize> {
         if self.shuffled { self.key.fold(epoch).permutation(count) } else { (0..count).collect() }
-    }
-
-    pub(super) fn size(&self) -> usize {
-        self.size
     }
 
     /// The position behind another.

@@ -59,8 +59,7 @@ impl<B: Send + 'static> Prefetch<B> {
                     Some((epoch, order)) if *epoch == position.epoch => order,
                     other => &mut other.insert((position.epoch, batches.order(dataset.len(), position.epoch))).1,
                 };
-                let begin = position.batch as usize * batches.size();
-                dataset.batch(&order[begin..(begin + batches.size()).min(order.len())])
+                dataset.batch(&order[batches.places(order.len(), position)])
             };
             is_over = batch.is_err();
             let loaded = batch.map(|batch| (position, batch));

@@ -128,6 +128,7 @@ fn rule(node: &Arc<Node>, inputs: &[Tensor], with_axis: &[bool], size: usize) ->
             let each = Shape::from(&node.shape[node.inputs()[0].shape.rank()..]);
             Tensor::draw_at(distribution.clone(), x, &each, node.origin)
         }
+        Op::Collective(collective) => x.collective_at(collective.with_lead(1), node.origin),
         Op::Custom(custom) => super::custom::batch(node, custom, inputs, with_axis, size),
         Op::ControlDependency => x.clone(),
         Op::Leaf | Op::Placeholder | Op::Failed(_) | Op::GetOutput(_) => {

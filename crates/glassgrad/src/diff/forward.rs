@@ -118,6 +118,9 @@ fn rule(
             let axes: Vec<isize> = axes.iter().map(|axis| (lead.len() + axis) as isize).collect();
             only(&|tangent| product_with(tangent, &weights, lead, false).sum_over(&axes[..]))
         }
+        Op::Collective(collective) => {
+            only(&|tangent| tangent.collective_at(collective.with_lead(lead.len()), node.origin))
+        }
         Op::Custom(custom) => {
             let output = Tensor::onto(std::sync::Arc::clone(node));
             let tangents: Vec<Tensor> = moved.iter().flatten().cloned().collect();

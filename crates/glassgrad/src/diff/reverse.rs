@@ -284,6 +284,7 @@ fn rule(
             let expanded = g.reshape(led(&kept(input, axes))).broadcast_to(led(input.shape()));
             product_with(&expanded, &weights, lead, masked)
         }
+        Op::Collective(collective) => g.collective_at(collective.transposed(lead.len()), node.origin),
         Op::Custom(custom) => {
             let output = Tensor::onto(Arc::clone(node));
             let pulled = super::batch::over_lead(std::slice::from_ref(g), lead, |g| {

@@ -49,6 +49,7 @@ impl Op {
             Op::GetOutput(number) => format!("output {number}"),
             Op::ReadView(_) => "view".to_owned(),
             Op::ScatterView(_) => "scatter_view".to_owned(),
+            Op::Collective(collective) => collective.kind.name().to_owned(),
             Op::Custom(custom) => custom.0.name().to_owned(),
             // All others are called as their variant is; the kind that several share is left out.
             other @ (Op::Leaf

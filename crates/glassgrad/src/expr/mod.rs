@@ -9,13 +9,14 @@
 //! - `node` is the graph itself: nodes, handles, and how they go;
 //! - `build` makes checked nodes, and failed ones where a check does not pass; `promote` gives operands one element type;
 //! - `provenance` records the primal node that each derived node came from, `display` writes operations as text;
-//! - `axes` and `sizes` are arguments, `create` makes leaves, `random` draws numbers, `custom` the user's own operations, `operators` the operators of
+//! - `axes` and `sizes` are arguments, `create` makes leaves, `random` draws numbers, `collective` communicates among shards, `custom` the user's own operations, `operators` the operators of
 //!   Rust, `index` slices, `compose` the rest;
 //! - `subgraph` holds parts of a graph as functions, and the operations with several outputs that contain one: loops,
 //!   rematerialised regions and reverse sweeps.
 
 mod axes;
 mod build;
+mod collective;
 mod compose;
 mod create;
 mod custom;

@@ -12,6 +12,7 @@ use super::provenance::{self, Cause};
 use super::random::Distribution;
 use super::subgraph::MultiNode;
 use crate::array::Array;
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -82,6 +83,8 @@ pub enum Op {
     ControlDependency,
     /// One output of an operation with several: see [`Tensor::multi_op`].
     GetOutput(usize),
+    /// Communication among the shards of a batch.
+    Collective(Collective),
     /// An operation of the user's own.
     Custom(Custom),
     /// An operation that could not be.
@@ -119,6 +122,7 @@ impl Op {
             Op::GetOutput(number) => format!("output {number}"),
             Op::StopGradient => "stop_gradient".to_owned(),
             Op::ControlDependency => "control_dependency".to_owned(),
+            Op::Collective(collective) => collective.to_string(),
             Op::Custom(custom) => custom.0.name().to_owned(),
             Op::Failed(error) => format!("failed {error}"),
             Op::Leaf
@@ -169,6 +173,7 @@ impl Op {
             | Op::Max(_)
             | Op::ControlDependency
             | Op::GetOutput(_)
+            | Op::Collective(_)
             | Op::Custom(_)
             | Op::Failed(_) => none,
         }

@@ -2,6 +2,7 @@
 
 use super::layer::Layer;
 use crate::Tree;
+use crate::collective::shard_count;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::expr::{Axes, Tensor};
@@ -69,7 +70,7 @@ impl Layer for LayerNorm {
     }
 }
 
-/// Batch normalization: normalises each channel over the batch. The running statistics for evaluation are a separate tree that a
+/// Batch normalization: normalises each channel over the batch, and where the batch is distributed over ranks, over all of it. The running statistics for evaluation are a separate tree that a
 /// training step returns beside its result: layers have no hidden state.
 ///
 /// ```
@@ -149,16 +150,16 @@ impl BatchNorm {
         }
         let (given, x) = (x, &widened(x));
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|axis| *axis != 1).collect();
-        let mean = x.mean_over(&axes[..]);
+        let (mean, count) = batch_mean(x, &axes);
         let centred = x - along_channels(&mean, x.rank());
-        let variance = centred.square().mean_over(&axes[..]);
-        let count = x.shape().elements() / mean.shape().elements().max(1);
-        let unbiased = count as f64 / (count.max(2) - 1) as f64;
-        let towards = |old: &Tensor, new: Tensor| old * (1.0 - self.momentum) + new.stop_gradient() * self.momentum;
-        let moved = Statistics {
-            mean: towards(&statistics.mean, mean),
-            variance: towards(&statistics.variance, &variance * unbiased),
+        let (variance, _) = batch_mean(&centred.square(), &axes);
+        let unbiased = match count {
+            Elements::Known(count) => &variance * (count as f64 / (count.max(2) - 1) as f64),
+            Elements::Summed(count) => &variance * (&count / (count.maximum(2.0) - 1.0)),
         };
+        let towards = |old: &Tensor, new: Tensor| old * (1.0 - self.momentum) + new.stop_gradient() * self.momentum;
+        let moved =
+            Statistics { mean: towards(&statistics.mean, mean), variance: towards(&statistics.variance, unbiased) };
         (rounded_as(self.scaled(&centred, &variance), given), moved)
     }
 
@@ -199,6 +200,30 @@ impl BatchNorm {
         let factor = &self.scale / (variance + self.epsilon).sqrt();
         centred * along_channels(&factor, centred.rank()) + along_channels(&self.shift, centred.rank())
     }
+}
+
+/// The number of elements that a channel has in the batch.
+enum Elements {
+    /// All are here.
+    Known(usize),
+    /// Summed over the shards of the batch.
+    Summed(Tensor),
+}
+
+/// The mean of each channel over the batch, and the number of its elements. On the shards of a batch both are those of the whole batch:
+/// statistics are synchronised.
+#[track_caller]
+fn batch_mean(x: &Tensor, axes: &[isize]) -> (Tensor, Elements) {
+    let channels = x.shape()[1];
+    let count = x.shape().elements() / channels.max(1);
+    if shard_count() == 1 {
+        return (x.mean_over(axes), Elements::Known(count));
+    }
+    // The number of elements travels with the sums, because shards may differ by an example.
+    let parts = [x.sum_over(axes), Tensor::full([1], count as f64, x.dtype())];
+    let both = Tensor::concatenate(&parts, 0).all_reduce();
+    let (sums, count) = (both.part_of_axis(0, 0, channels), both.part_of_axis(0, channels, 1));
+    (sums / &count, Elements::Summed(count))
 }
 
 /// A vector over channels, reshaped to broadcast against a tensor of this rank with channels second.

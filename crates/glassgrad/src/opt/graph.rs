@@ -165,6 +165,7 @@ impl GraphNode {
             | Op::StopGradient
             | Op::ControlDependency
             | Op::GetOutput(_)
+            | Op::Collective(_)
             | Op::Custom(_)
             | Op::Failed(_) => 0.0,
         }

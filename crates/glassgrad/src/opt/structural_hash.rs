@@ -117,6 +117,11 @@ impl StructuralHash for Fingerprint {
             Op::StopGradient => (20, &[]),
             Op::ControlDependency => (26, &[]),
             Op::GetOutput(number) => (22, std::slice::from_ref(number)),
+            Op::Collective(collective) => {
+                self.word(29);
+                self.words(&collective.numbers());
+                return true;
+            }
             Op::Custom(custom) => {
                 let Some(key) = custom.0.key() else { return false };
                 self.word(23);

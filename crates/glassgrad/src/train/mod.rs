@@ -5,7 +5,8 @@
 //! the operation and the line where that began, and returns the last parameters that were good. [`inspect`] looks at a step
 //! for what does not show in the loss: vanishing and exploding gradients, dead units, parameters that the loss does not reach.
 //! [`Training::precision`] computes both passes in 16 bits with master weights in full precision, and [`inspect_precision`] reports what
-//! that overflows or loses. A [`Session`] makes one step at a time; [`Training::run`] is a loop over [`Session::advance`], and an [`Observer`] sees its
+//! that overflows or loses. [`Training::shards`] distributes every batch over the ranks of a job, on many machines if need
+//! be, with the same bits for any number of ranks. A [`Session`] makes one step at a time; [`Training::run`] is a loop over [`Session::advance`], and an [`Observer`] sees its
 //! steps and epochs.
 //!
 //! ```
@@ -26,6 +27,7 @@
 
 mod backward;
 mod diagnostics;
+mod distributed;
 mod error;
 mod observer;
 mod precision;

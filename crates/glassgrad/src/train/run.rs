@@ -8,6 +8,7 @@ use super::error::TrainError;
 use super::observer::{Flow, Observer};
 use super::precision::{LossScale, Precision};
 use crate::Tree;
+use crate::collective::Shards;
 use crate::data::{Dataset, Position};
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
@@ -63,6 +64,7 @@ pub struct Training<'w, X, F> {
     pub(super) notes: Vec<(String, String)>,
     pub(super) inspections: Option<u64>,
     pub(super) precision: Precision,
+    pub(super) shards: Option<Arc<Shards>>,
     observers: Vec<Box<dyn Observer<X> + 'w>>,
 }
 
@@ -128,13 +130,13 @@ impl<X: Tree> Run<X> {
         }
     }
 
-    /// Reads a run from a file, with the warnings about it; one before its first step says what is expected.
+    /// The run in a file, with the warnings about it; one before its first step says what is expected.
     pub(super) fn read(
         path: &Path,
+        file: File,
         start: &Run<X>,
         notes: &[(String, String)],
     ) -> Result<(Run<X>, Vec<String>), Error> {
-        let file = File::read(path)?;
         if let Some((name, _)) = notes.iter().find(|(name, text)| file.notes.get(name).is_some_and(|own| own != text)) {
             let message = format!("{} was saved by another run: its note {name:?} differs", path.display());
             return Err(
@@ -172,6 +174,7 @@ impl<'w, X, F> Training<'w, X, F> {
             notes: Vec::new(),
             inspections: None,
             precision: Precision::Full,
+            shards: None,
             observers: Vec::new(),
         }
     }
@@ -242,6 +245,34 @@ impl<'w, X, F> Training<'w, X, F> {
     /// The precision of the forward and the backward pass; the parameters and the state of the optimizer keep their type.
     pub fn precision(self, precision: Precision) -> Self {
         Training { precision, ..self }
+    }
+
+    /// Trains on the shards of every batch, distributed over the ranks of a job. Every rank calls [`Training::run`] with the same
+    /// parameters and data and has the same result, which depends on the number of shards and not on that of the ranks. Each rank reads
+    /// its own shards only. Batch normalization is synchronised: it normalises by the statistics of the whole batch. Random keys of the
+    /// loss belong to shards. Rank 0 alone has observers, decides when to stop, and reads and writes checkpoints.
+    ///
+    /// The loss must be a mean over the examples of a batch.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use glassgrad::collective::{Shards, ThreadRank};
+    /// use glassgrad::{Tensor, data::Examples, expr::Keys, optim::Optimizer, train::Training};
+    /// let train = |ranks: usize| {
+    ///     ThreadRank::run(ranks, |rank| {
+    ///         let examples = Arc::new(Examples::new(Tensor::linspace(0.1_f32, 2.9, 60)).unwrap());
+    ///         let loss = |x: &Tensor, batch: &Tensor, _: &Keys| (x - batch).square().mean();
+    ///         let shards = Arc::new(Shards::new(rank, 4).unwrap());
+    ///         let training = Training::new(loss, Optimizer::sgd(0.1)).batch_size(20).shards(shards);
+    ///         training.run(&Tensor::from(0.0_f32), &examples).unwrap().parameters.item().unwrap()
+    ///     })
+    /// };
+    /// let alone = train(1)[0];
+    /// assert!((alone - 1.5).abs() < 0.05);
+    /// assert_eq!(train(3), [alone; 3]);
+    /// ```
+    pub fn shards(self, shards: Arc<Shards>) -> Self {
+        Training { shards: Some(shards), ..self }
     }
 
     /// Applies [`inspect`](super::inspect) to a step after the first epoch, and then after every `epochs`; in 16 bits

@@ -1,16 +1,18 @@
 //! Training one step at a time, under the caller's control.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::backward::{Backward, with_untrained};
 use super::diagnostics::{Diagnostic, compared, inspect};
+use super::distributed::{Seen, ShardedStep, facts};
 use super::error::TrainError;
 use super::observer::{Epoch, Flow, Observer, Step};
 use super::precision::{LossScale, Precision, all_finite, unless_overflown};
 use super::run::{Due, LossOutput, Run, Training};
 use crate::clock::Instant;
+use crate::collective::Shards;
 use crate::compile::compile;
 use crate::data::{Batches, Dataset, Position, Prefetch};
 use crate::diff::grad;
@@ -19,15 +21,15 @@ use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
 use crate::optim::{Optimizer, State};
 use crate::rng::Key;
-use crate::save;
+use crate::save::{self, File};
 use crate::tree::Tree;
 
 /// The training state: the parameters, the state of the optimizer, and that of loss scaling.
-type TrainState<X> = (X, State<X>, Option<LossScale>);
+pub(super) type TrainState<X> = (X, State<X>, Option<LossScale>);
 /// A step: updates the training state in place, and returns the loss before it.
-type Advance<'s, X, B> = dyn Fn(&mut TrainState<X>, &(B, Keys)) -> Result<Tensor, Error> + 's;
+type Advance<'s, X, B> = dyn Fn(&mut TrainState<X>, &[Seen<B>]) -> Result<Tensor, Error> + 's;
 /// The loss of a batch, in full precision or not, and the parameters with the next state of what is not trained.
-type Loss<'s, X, B> = dyn Fn(&X, &B, &Keys, Precision) -> (Tensor, Option<X>) + 's;
+pub(super) type Loss<'s, X, B> = dyn Fn(&X, &B, &Keys, Precision) -> (Tensor, Option<X>) + 's;
 
 /// The interval of in-memory snapshots, from which steps are replayed to explain a failure or to inspect the last step.
 const SNAPSHOT_INTERVAL: u64 = 64;
@@ -69,7 +71,9 @@ pub struct Session<'s, X, D: Dataset> {
     batches: Batches,
     key: Key,
     epochs: u64,
-    ahead: Prefetch<D::Batch>,
+    /// The next batches, or those of each local shard.
+    ahead: Vec<Prefetch<D::Batch>>,
+    shards: Option<Arc<Shards>>,
     /// The batch that comes next.
     position: Position,
     state: TrainState<X>,
@@ -117,6 +121,37 @@ pub struct Last<X, B> {
 }
 
 impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
+    /// Checks before the first step that every shard of every batch has examples, and that all ranks run the same training.
+    fn check_shards<D: Dataset>(
+        &self,
+        shards: &Shards,
+        start: &X,
+        dataset: &Arc<D>,
+        batches: &Batches,
+    ) -> Result<(), Error> {
+        let last = Position { epoch: 0, batch: batches.count(dataset) - 1 };
+        let (smallest, count) = (batches.share(dataset, last).1, shards.count());
+        let numbers = [
+            ("shards", count as u64),
+            ("examples", dataset.len() as u64),
+            ("batch size", self.size as u64),
+            ("epochs", self.epochs),
+            ("seed", self.seed),
+            ("micro-batches", self.parts as u64),
+            ("precision", self.precision as u64),
+        ];
+        let mut facts = facts(start, &numbers)?;
+        facts.extend(self.notes.iter().map(|(name, text)| (name.as_str(), text.clone())));
+        shards.agree(&facts)?;
+        if smallest < count {
+            let which = if batches.count(dataset) == 1 { "the batch" } else { "the last batch of an epoch" };
+            let message = format!("{which} has {smallest} examples, fewer than the {count} shards");
+            let help = "choose another batch size or fewer shards, or leave out the smaller batch with whole_batches";
+            return Err(Error::new("train", message).help(help));
+        }
+        Ok(())
+    }
+
     /// Training before its first step, or resumed from a checkpoint. It has no observer.
     ///
     /// ```
@@ -142,11 +177,18 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             let message = format!("{} examples make no batch of {}", dataset.len(), self.size);
             return Err(Error::new("train", message));
         }
+        let shards = self.shards.clone().filter(|shards| shards.count() > 1 || shards.ranks() > 1);
+        if let Some(shards) = &shards {
+            self.check_shards(shards, start, dataset, &batches)?;
+        }
         let mut begin = Run::start(&self.optimizer, &start.realise()?);
         begin.loss_scale = (self.precision == Precision::F16).then(LossScale::start);
         let (run, warnings) = match &self.checkpoint {
-            Some((path, _)) if path.exists() => Run::read(path, &begin, &self.notes)?,
-            _ => (begin, Vec::new()),
+            Some((path, _)) => match saved_file(path, shards.as_deref())? {
+                Some(file) => Run::read(path, file, &begin, &self.notes)?,
+                None => (begin, Vec::new()),
+            },
+            None => (begin, Vec::new()),
         };
         let position = run.position()?;
         let mut losses = run.losses.to_vec::<f64>()?;
@@ -157,28 +199,36 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
         let loss: Rc<Loss<'s, X, D::Batch>> = Rc::new(move |parameters, batch, key, precision| {
             (self.loss)(&precision.rounded(&self.optimizer, parameters), batch, key).parts()
         });
-        let own = Rc::clone(&loss);
-        let step = compile(move |((parameters, state, scale), (batch, key)): &(TrainState<X>, (D::Batch, Keys))| {
-            let loss = |parameters: &X, batch: &D::Batch, key: &Keys| own(parameters, batch, key, precision);
-            let backward = Backward { optimizer, parts, budget, scale: scale.as_ref().map(|scale| &scale.factor) };
-            let (value, gradient, untrained) = backward.run(loss, parameters, batch, key);
-            let (next, next_state) = optimizer.update_with_loss(parameters, &gradient, Some(&value), state);
-            let next = match &untrained {
-                Some(leaves) => with_untrained(optimizer, &next, leaves),
-                None => next,
-            };
-            match scale {
-                None => ((next, next_state, None), value),
-                Some(scale) => {
-                    let is_finite = all_finite(&gradient);
-                    let (next, next_state) = unless_overflown(&is_finite, (next, next_state), (parameters, state));
-                    ((next, next_state, Some(scale.after(&is_finite))), value)
-                }
+        let advance: Box<Advance<'s, X, D::Batch>> = match &shards {
+            Some(shards) => {
+                let shards = Arc::clone(shards);
+                Box::new(ShardedStep { shards, optimizer, parts, budget, precision }.compiled(Rc::clone(&loss)))
             }
-        });
+            None => {
+                let own = Rc::clone(&loss);
+                let step =
+                    compile(move |((parameters, state, scale), (batch, key)): &(TrainState<X>, (D::Batch, Keys))| {
+                        let loss =
+                            |parameters: &X, batch: &D::Batch, key: &Keys| own(parameters, batch, key, precision);
+                        let backward =
+                            Backward { optimizer, parts, budget, scale: scale.as_ref().map(|scale| &scale.factor) };
+                        let (value, gradient, untrained) = backward.run(loss, parameters, batch, key);
+                        (updated(optimizer, (parameters, state, scale), &gradient, &value, untrained.as_deref()), value)
+                    });
+                Box::new(move |state, seen| {
+                    let [Seen { data, .. }] = seen else { unreachable!("a step sees one batch") };
+                    step.update(state, data)
+                })
+            }
+        };
+        let ahead = |batches: Batches| Prefetch::new(Arc::clone(dataset), batches, position, 2);
+        let ahead = match &shards {
+            Some(shards) => shards.local().map(|shard| ahead(batches.shard(shard, shards.count()))).collect(),
+            None => vec![ahead(batches)],
+        };
         let state = (run.parameters, run.optimizer, run.loss_scale);
         Ok(Session {
-            advance: Box::new(move |state, data| step.update(state, data)),
+            advance,
             loss,
             precision,
             optimizer,
@@ -190,7 +240,8 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             batches,
             key,
             epochs: self.epochs,
-            ahead: Prefetch::new(Arc::clone(dataset), batches, position, 2),
+            ahead,
+            shards,
             position,
             snapshot: (position, state.clone()),
             state,
@@ -201,6 +252,49 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             sum,
             warnings,
         })
+    }
+}
+
+/// The training state after a step, from its gradient, its loss, and the leaves that are not trained.
+pub(super) fn updated<X: Tree>(
+    optimizer: &Optimizer,
+    (parameters, state, scale): (&X, &State<X>, &Option<LossScale>),
+    gradient: &X,
+    value: &Tensor,
+    untrained: Option<&[Tensor]>,
+) -> TrainState<X> {
+    let (next, next_state) = optimizer.update_with_loss(parameters, gradient, Some(value), state);
+    let next = match untrained {
+        Some(leaves) => with_untrained(optimizer, &next, leaves),
+        None => next,
+    };
+    match scale {
+        None => (next, next_state, None),
+        Some(scale) => {
+            let is_finite = all_finite(gradient);
+            let (next, next_state) = unless_overflown(&is_finite, (next, next_state), (parameters, state));
+            (next, next_state, Some(scale.after(&is_finite)))
+        }
+    }
+}
+
+/// The checkpoint, if there is one. Rank 0 reads it for all.
+fn saved_file(path: &Path, shards: Option<&Shards>) -> Result<Option<File>, Error> {
+    let Some(shards) = shards.filter(|shards| shards.ranks() > 1) else {
+        return path.exists().then(|| File::read(path)).transpose();
+    };
+    // A rank that cannot read it says so to the others: they wait for the bytes.
+    let bytes = match shards.rank() == 0 && path.exists() {
+        true => std::fs::read(path)
+            .map(|bytes| [&[1], &bytes[..]].concat())
+            .unwrap_or_else(|error| [&[2], error.to_string().as_bytes()].concat()),
+        false => Vec::new(),
+    };
+    let about = || format!("cannot read {}", path.display());
+    match shards.broadcast_first(bytes)?.split_first() {
+        None => Ok(None),
+        Some((1, bytes)) => File::from_bytes(bytes).map(Some).map_err(|error| error.within(about())),
+        Some((_, reason)) => Err(Error::new("load", format!("{}: {}", about(), String::from_utf8_lossy(reason)))),
     }
 }
 
@@ -222,13 +316,20 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         if self.is_over() {
             return Ok(None);
         }
-        let Some(next) = self.ahead.next() else {
-            // The thread of the batches ends before the last epoch only by a panic of the dataset.
-            let Position { epoch, batch } = self.position;
-            let message = format!("the dataset panicked while it loaded batch {batch} of epoch {epoch}");
-            return Err(Error::new("train", message).help("the panic is reported where it happened").into());
-        };
-        let (_, batch) = next?;
+        let position = self.position;
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let next = ahead.iter_mut().enumerate().map(|(place, ahead)| {
+            let Some(next) = ahead.next() else {
+                // The thread of the batches ends before the last epoch only by a panic of the dataset.
+                let Position { epoch, batch } = position;
+                let message = format!("the dataset panicked while it loaded batch {batch} of epoch {epoch}");
+                return Err(Error::new("train", message).help("the panic is reported where it happened"));
+            };
+            Ok(self.seen(place, position, next?.1))
+        });
+        let seen = next.collect::<Result<Vec<_>, Error>>();
+        self.ahead = ahead;
+        let seen = seen?;
         let is_changed = self.requested_factor.is_some();
         if let Some(factor) = self.requested_factor.take() {
             self.factor = factor;
@@ -237,8 +338,6 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         if is_changed || self.steps.is_multiple_of(SNAPSHOT_INTERVAL) {
             self.snapshot = (self.position, self.state.clone());
         }
-        let position = self.position;
-        let seen = (batch, self.key_at(position));
         let loss = (self.advance)(&mut self.state, &seen)?.item()?;
         self.steps += 1;
         if !loss.is_finite() {
@@ -272,13 +371,15 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
     /// ```
     pub fn advance(&mut self, observer: &mut dyn Observer<X>) -> Result<Option<Flow>, TrainError<X>> {
         let Some(finished) = self.step()? else { return Ok(None) };
-        let mut stopped = observer.step(&finished)? == Flow::Stop;
+        // Rank 0 alone reports, saves and decides.
+        let is_first = self.shards.as_ref().is_none_or(|shards| shards.rank() == 0);
+        let mut stopped = is_first && observer.step(&finished)? == Flow::Stop;
         let before = finished.position;
         let is_end_of_epoch = self.position.epoch > before.epoch;
-        if is_end_of_epoch {
+        if is_first && is_end_of_epoch {
             let diagnostics = match self.inspections.is_some_and(|every| before.epoch.is_multiple_of(every)) {
                 true => {
-                    let (batch, key) = self.seen_at(before)?;
+                    let (batch, key) = self.whole_at(before)?;
                     self.inspected(&batch, &key)?
                 }
                 false => Vec::new(),
@@ -287,11 +388,15 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             let (number, parameters) = (before.epoch, self.parameters());
             stopped |= observer.epoch(&Epoch { number, loss, parameters, diagnostics: &diagnostics })? == Flow::Stop;
         }
+        if let Some(shards) = &self.shards {
+            stopped = shards.broadcast_first(vec![u8::from(stopped)])? == [1];
+        }
         let is_due = |due: Due| match due {
             Due::Steps(every) => finished.number.is_multiple_of(every) || is_end_of_epoch,
             Due::Time(time) => self.saved.is_some_and(|saved| saved.elapsed() >= time),
         };
         if let Some((path, due)) = &self.checkpoint
+            && is_first
             && (stopped || self.is_over() || is_due(*due))
         {
             let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
@@ -376,14 +481,13 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         }
         loop {
             let next = self.batches.after(&self.dataset, position);
-            let batch = self.batches.at(&self.dataset, position)?;
-            let key = self.key_at(position);
             if next >= self.position {
+                let (batch, key) = self.whole_at(position)?;
                 let rate = self.optimizer.rate_at(self.steps) * self.factor;
                 let (parameters, state, _) = state;
                 return Ok(Some(Last { number: self.steps, parameters, state, batch, key, rate }));
             }
-            (self.advance)(&mut state, &(batch, key))?;
+            (self.advance)(&mut state, &self.seen_at(position)?)?;
             position = next;
         }
     }
@@ -423,13 +527,40 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         Ok(diagnostics)
     }
 
-    /// The batch at a position, and what its loss draws with.
-    pub(super) fn seen_at(&self, position: Position) -> Result<(D::Batch, Keys), Error> {
-        Ok((self.batches.at(&self.dataset, position)?, self.key_at(position)))
+    /// The batch at a position, with all of its shards, and what its loss draws with.
+    fn whole_at(&self, position: Position) -> Result<(D::Batch, Keys), Error> {
+        Ok((self.batches.at(&self.dataset, position)?, Keys::from(self.key_at(position))))
     }
 
-    fn key_at(&self, position: Position) -> Keys {
-        Keys::from(self.key.fold(1).fold(position.epoch).fold(position.batch))
+    /// What a step at a position sees.
+    fn seen_at(&self, position: Position) -> Result<Vec<Seen<D::Batch>>, Error> {
+        let one = |place: usize| Ok(self.seen(place, position, self.batches_of(place).at(&self.dataset, position)?));
+        (0..self.ahead.len()).map(one).collect()
+    }
+
+    /// A batch, or one shard of it, with what its loss draws with. Keys belong to shards, wherever these run.
+    fn seen(&self, place: usize, position: Position, batch: D::Batch) -> Seen<D::Batch> {
+        let key = self.key_at(position);
+        match &self.shards {
+            None => Seen { data: (batch, Keys::from(key)), share: 1.0 },
+            Some(shards) => {
+                let (own, all) = self.batches_of(place).share(&self.dataset, position);
+                let key = key.fold((shards.local().start + place) as u64);
+                Seen { data: (batch, Keys::from(key)), share: own as f64 / all as f64 }
+            }
+        }
+    }
+
+    /// The batches of a local shard, or whole ones.
+    fn batches_of(&self, place: usize) -> Batches {
+        match &self.shards {
+            None => self.batches,
+            Some(shards) => self.batches.shard(shards.local().start + place, shards.count()),
+        }
+    }
+
+    fn key_at(&self, position: Position) -> Key {
+        self.key.fold(1).fold(position.epoch).fold(position.batch)
     }
 
     /// Explains a non-finite loss: the steps since the last snapshot are replayed.
@@ -453,7 +584,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             true => (0, (position, state.0)),
             false => (1, (before.0, before.1.0)),
         };
-        let (batch, key) = self.seen_at(at)?;
+        let (batch, key) = self.whole_at(at)?;
         let explanation =
             explain_non_finite(|parameters: &X| (self.loss)(parameters, &batch, &key, self.precision).0, &parameters)?;
         Ok(TrainError::NotFinite {

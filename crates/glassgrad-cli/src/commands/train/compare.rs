@@ -32,7 +32,7 @@ pub(super) fn run(train: &Train, optimizers: &[OptimizerName], places: &DataLoca
         let steps = study.settings.epochs * study.batches();
         let history = RefCell::default();
         let mut progress = Progress::new(&name_of(*optimizer), steps, !train.json, &history, None);
-        let outcome = study.run(RunOptions { within: train.within, checkpoint: None }, &history, &mut progress);
+        let outcome = study.run(RunOptions { within: train.within, ..RunOptions::default() }, &history, &mut progress);
         drop(progress);
         let name = name_of(*optimizer);
         let (history, test, trouble) = match outcome {

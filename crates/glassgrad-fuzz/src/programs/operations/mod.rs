@@ -150,6 +150,7 @@ pub fn node_kind(op: &Op) -> &'static str {
         Op::StopGradient => "Stop",
         Op::ControlDependency => "After",
         Op::GetOutput(_) => "Part",
+        Op::Collective(_) => "Collective",
         Op::Custom(_) => "Custom",
         Op::Failed(_) => "Failed",
     }

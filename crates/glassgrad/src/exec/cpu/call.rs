@@ -11,6 +11,7 @@ use super::isa::Isa;
 use super::thread_pool;
 use super::vector::draws::{self, Drawn, Normal, OpenUniform, Uniform};
 use crate::array::{Array, Buffer};
+use crate::collective::{self, Collective, Ticket};
 use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::exec::host;
@@ -52,6 +53,9 @@ macro_rules! for_dtype {
 pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
     let done = match (&call.kind, call.output.0.dtype) {
         (CallKind::Host(custom), _) => host_call(custom, call, frame, origin),
+        (CallKind::Collective(collective), _) => {
+            begin(*collective, call, frame).and_then(|begun| finish(begun, call, frame))
+        }
         // Elements of storage types are moved by their bits.
         (_, DType::F16 | DType::BF16) => moved::<u16>(call, frame),
         (_, DType::I32) => moved::<u32>(call, frame),
@@ -61,6 +65,19 @@ pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> 
         }
     };
     done.map_err(|error| error.at(origin(call.source)))
+}
+
+/// Begins a collective: its operand is copied, and messages are made while later steps run.
+pub(super) unsafe fn begin(collective: Collective, call: &Call, frame: &Frame<'_>) -> Result<Ticket, Error> {
+    let (access, shape) = &call.inputs[0];
+    let operand = elements::<u8>(frame.at(access, 0), shape.elements() * access.dtype.bytes());
+    collective::post(collective, access.dtype, shape, operand)
+}
+
+/// Waits for a collective, and writes its result.
+pub(super) unsafe fn finish(ticket: Ticket, call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
+    let (access, shape) = &call.output;
+    ticket.wait(elements_mut::<u8>(frame.at(access, 0), shape.elements() * access.dtype.bytes()))
 }
 
 /// Calls that only move elements, by element size; the bits of zero are those of the default.
@@ -85,6 +102,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
         | CallKind::ArgMax(_)
         | CallKind::ArgSort { .. }
         | CallKind::Draw(_)
+        | CallKind::Collective(_)
         | CallKind::Host(_) => unreachable!("the call computes with elements, in their compute type"),
     }
     Ok(())
@@ -93,7 +111,8 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
 /// Whether a call runs on arrays where they are; host code is given copies.
 pub(super) fn is_native(kind: &CallKind) -> bool {
     match kind {
-        CallKind::Host(_) => false,
+        // Memory for operands and results beside that of the program.
+        CallKind::Host(_) | CallKind::Collective(_) => false,
         CallKind::ReadView(_)
         | CallKind::ScatterView(_)
         | CallKind::Concatenate(_)
@@ -152,6 +171,7 @@ unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_
         CallKind::Draw(distribution) => {
             draw(distribution, frame.isa, indices(0), frame.at(access, 0), shape.elements());
         }
+        CallKind::Collective(_) => unreachable!("collectives are begun and finished by their bytes"),
         CallKind::Host(_) => unreachable!("host code is given copies of its operands, of any type"),
     }
     Ok(())

@@ -11,9 +11,10 @@ use super::plan::{Plan, PlannedLoop, StepPlan};
 use super::workspace::{Workspace, Workspaces};
 use super::{call, contraction, fused, reverse_scan};
 use crate::array::{Array, Buffer, OutOfMemory};
+use crate::collective::Ticket;
 use crate::error::Error;
 use crate::opt::memory;
-use crate::opt::program::{Access, Memory, Program, ScanLoop, Step, bytes_of};
+use crate::opt::program::{Access, Call, CallKind, Memory, Program, ScanLoop, Step, bytes_of};
 
 /// The user's source line of a node.
 pub(super) type Origin<'o> = &'o dyn Fn(usize) -> &'static Location<'static>;
@@ -173,7 +174,35 @@ pub(super) unsafe fn steps(
     origin: Origin<'_>,
 ) -> Result<(), Error> {
     let frame = Frame::new(&plan.program, inputs, results, arena, workspaces);
+    if !plan.collectives.is_empty() {
+        return overlapped(plan, &frame, scratch, origin);
+    }
     plan.planned_steps().try_for_each(|(step, plan)| self::step(step, plan, &frame, scratch, origin))
+}
+
+/// Runs all steps of a plan with collectives: they begin where they stand, and are finished before the first step that reads their
+/// result, so that messages are made behind the computation.
+unsafe fn overlapped(plan: &Plan, frame: &Frame<'_>, scratch: *mut u8, origin: Origin<'_>) -> Result<(), Error> {
+    let mut begun: Vec<(usize, &Call, Ticket)> = Vec::with_capacity(plan.collectives.len());
+    let mut collectives = plan.collectives.iter().peekable();
+    // The end of the program needs all results.
+    for number in 0..=plan.steps.len() {
+        for (_, call, ticket) in begun.extract_if(.., |(first_use, ..)| *first_use <= number) {
+            call::finish(ticket, call, frame).map_err(|error| error.at(origin(call.source)))?;
+        }
+        let Some(step) = plan.program.steps.get(number) else { break };
+        match (step, collectives.next_if(|(own, _)| *own == number)) {
+            (Step::Call(call), Some((_, first_use))) => {
+                let CallKind::Collective(collective) = call.kind else {
+                    unreachable!("step {number} is no collective")
+                };
+                let ticket = call::begin(collective, call, frame).map_err(|error| error.at(origin(call.source)))?;
+                begun.push((*first_use, call, ticket));
+            }
+            (_, _) => self::step(step, &plan.steps[number], frame, scratch, origin)?,
+        }
+    }
+    Ok(())
 }
 
 /// Runs one step.

@@ -53,7 +53,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     symmetric: true,
     products: &[DType::F16, DType::BF16],
     matrix_vector: false,
-    native: |kind| !matches!(kind, CallKind::Host(_)),
+    native: |kind| !matches!(kind, CallKind::Host(_) | CallKind::Collective(_)),
 };
 
 /// The executor for one device.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::super::host;
 use super::noise::{self, perturbed};
 use crate::array::{Array, Buffer, with_elements};
+use crate::collective;
 use crate::dtype::{DType, Element};
 use crate::einsum::Einsum;
 use crate::error::Error;
@@ -53,6 +54,7 @@ fn takes_stored(op: &Op) -> bool {
         | Op::Add
         | Op::ScatterView(_)
         | Op::ScatterAdd(_)
+        | Op::Collective(_)
         | Op::Compare(_)
         | Op::Logic(_)
         | Op::Select
@@ -93,7 +95,7 @@ fn with_noise(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
 /// Whether the results of an operation on floating-point numbers are rounded.
 fn rounds(op: &Op) -> bool {
     match op {
-        Op::Map(_) | Op::Add | Op::ScatterView(_) | Op::ScatterAdd(_) | Op::Custom(_) => true,
+        Op::Map(_) | Op::Add | Op::ScatterView(_) | Op::ScatterAdd(_) | Op::Collective(_) | Op::Custom(_) => true,
         Op::Einsum(einsum) => product_rounds(einsum),
         Op::Variable
         | Op::StopGradient
@@ -196,6 +198,7 @@ fn computed(node: &Task<'_>, inputs: &[Array]) -> Result<Array, Error> {
             drawn
         }
         Op::Custom(custom) => return host::call(custom, inputs, (node.shape, node.dtype), node.origin),
+        Op::Collective(collective) => return collective::perform(*collective, &inputs[0], node.shape),
         Op::Failed(error) => return Err(error.clone()),
     };
     Ok(Array::new(node.shape.clone(), buffer))

@@ -459,6 +459,7 @@ pub(crate) fn perform_call(call: &Call, inputs: &[Array], origin: &'static Locat
         CallKind::ArgMax(axis) => Op::ArgMax(*axis),
         CallKind::ArgSort { descending } => Op::ArgSort { descending: *descending },
         CallKind::Draw(distribution) => Op::Draw(distribution.clone()),
+        CallKind::Collective(collective) => Op::Collective(*collective),
         CallKind::Host(custom) => Op::Custom(custom.clone()),
     };
     let (access, shape) = &call.output;

@@ -53,6 +53,7 @@ fn moves_elements(kind: &CallKind) -> bool {
     match kind {
         CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) | CallKind::Host(_) => true,
         CallKind::ScatterView(_)
+        | CallKind::Collective(_)
         | CallKind::ScatterAdd(_)
         | CallKind::OneHot(_)
         | CallKind::ArgMax(_)

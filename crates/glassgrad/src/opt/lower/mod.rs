@@ -35,7 +35,7 @@ pub(super) use strides::is_rows;
 
 use super::Capabilities;
 use super::graph::Graph;
-use super::passes::expanded;
+use super::passes::{early, expanded};
 use super::program::{CallKind, Memory, Program, Reduction};
 use crate::dtype::DType;
 use crate::expr::Op;
@@ -113,7 +113,7 @@ struct Lowering<'g> {
 
 /// Lowers a graph to a program for a target.
 pub fn lower(graph: &Graph, target: &Capabilities) -> Program {
-    let graph = &*expanded(graph);
+    let graph = &*early(expanded(graph));
     let mut lowering = Lowering {
         graph,
         target,
@@ -245,6 +245,7 @@ impl<'g> Lowering<'g> {
             Op::OneHot(operation) => self.call(number, CallKind::OneHot(operation)),
             Op::ArgSort { descending } => self.call(number, CallKind::ArgSort { descending: *descending }),
             Op::Draw(distribution) => self.call(number, CallKind::Draw(distribution.clone())),
+            Op::Collective(collective) => self.call(number, CallKind::Collective(*collective)),
             Op::Custom(custom) => self.call(number, CallKind::Host(custom.clone())),
             Op::Leaf | Op::Placeholder => unreachable!("leaf {number} is no input of its graph"),
             Op::Failed(error) => unreachable!("node {number} has failed: {error}"),

@@ -69,6 +69,7 @@ fn folded(node: &GraphNode, from: DType, numbers: &[f64]) -> Option<f64> {
         | Op::Draw(_)
         | Op::ControlDependency
         | Op::GetOutput(_)
+        | Op::Collective(_)
         | Op::Custom(_)
         | Op::Failed(_) => None,
     }

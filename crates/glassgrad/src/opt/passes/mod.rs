@@ -13,6 +13,7 @@ mod common;
 mod contraction_order;
 mod correlate;
 mod dead;
+mod early;
 mod expand;
 mod flatten;
 mod fold;
@@ -31,6 +32,7 @@ use super::graph::{Graph, GraphMulti};
 use crate::hashing::NumberMap;
 
 pub(super) use dead::dead;
+pub(super) use early::early;
 pub(super) use expand::expanded;
 pub use verify::{Illegal, verify};
 

@@ -93,6 +93,7 @@ fn simpler(graph: &Graph, node: &GraphNode) -> Simpler {
         | Op::Draw(_)
         | Op::ControlDependency
         | Op::GetOutput(_)
+        | Op::Collective(_)
         | Op::Custom(_)
         | Op::Failed(_) => Simpler::Same,
     }

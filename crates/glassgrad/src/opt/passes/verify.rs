@@ -280,6 +280,11 @@ fn legal_node(graph: &Graph, node: &GraphNode) -> Legal {
             let lead = multi.op.output_lead(*output);
             has_shape(node, &lead.followed_by(&result.shape)).and_then(|()| has_type(node, result.dtype))
         }
+        Op::Collective(collective) => {
+            counted(1)?;
+            has_shape(node, &collective.output(&inputs[0].shape, node.dtype)?)?;
+            has_type(node, inputs[0].dtype)
+        }
         Op::Custom(_) => Ok(()),
         Op::Placeholder => Err("its value is not known".to_owned()),
         Op::Failed(_) => Err("it has no value".to_owned()),

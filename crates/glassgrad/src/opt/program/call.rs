@@ -1,6 +1,7 @@
 //! Calls on whole arrays, by kind.
 
 use super::Access;
+use crate::collective::Collective;
 use crate::expr::{Custom, Distribution};
 use crate::interning::Shared;
 use crate::shape::Shape;
@@ -43,15 +44,21 @@ pub enum CallKind {
     },
     /// Random numbers by the counter-based generator, from the keys of the operand.
     Draw(Distribution),
+    /// Communication among the shards of a batch.
+    Collective(Collective),
     /// Host code, such as an operation of the user's own.
     Host(Custom),
 }
 
 impl CallKind {
-    /// Whether the call may end in an error: indices may be out of bounds, and host code may do anything.
+    /// Whether the call may end in an error: indices may be out of bounds, ranks may be lost, and host code may do anything.
     pub(crate) fn can_fail(&self) -> bool {
         match self {
-            CallKind::Gather(_) | CallKind::ScatterAdd(_) | CallKind::OneHot(_) | CallKind::Host(_) => true,
+            CallKind::Gather(_)
+            | CallKind::ScatterAdd(_)
+            | CallKind::OneHot(_)
+            | CallKind::Collective(_)
+            | CallKind::Host(_) => true,
             CallKind::ReadView(_)
             | CallKind::ScatterView(_)
             | CallKind::Concatenate(_)
@@ -74,6 +81,7 @@ impl CallKind {
             CallKind::ArgSort { descending: false } => "argsort".to_owned(),
             CallKind::ArgSort { descending: true } => "argsort descending".to_owned(),
             CallKind::Draw(distribution) => distribution.to_string(),
+            CallKind::Collective(collective) => collective.to_string(),
             CallKind::Host(custom) => custom.0.name().to_owned(),
         }
     }

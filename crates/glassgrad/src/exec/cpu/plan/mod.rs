@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::contraction::{self, Kernel};
 use super::{fused, interpreter};
 use crate::opt::memory::aligned;
-use crate::opt::program::{Contraction, Program, Step};
+use crate::opt::program::{CallKind, Contraction, Memory, Program, Step};
 pub(super) use registers::{LoadMode, LoopPlan, PlannedLoop};
 
 /// A program with all that the CPU decides on.
@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(super) steps: Vec<StepPlan>,
     /// The bytes of scratch memory that steps need beside the arena.
     pub(super) scratch: usize,
+    /// The collectives among the steps, in order, each with the first step that reads its result, or the number of steps.
+    pub(super) collectives: Vec<(usize, usize)>,
 }
 
 /// The plan of one step.
@@ -41,7 +43,8 @@ impl Plan {
     pub(super) fn new(program: Arc<Program>) -> Plan {
         let steps: Vec<StepPlan> = program.steps.iter().map(StepPlan::new).collect();
         let scratch = program.steps.iter().zip(&steps).map(|(step, plan)| plan.scratch(step)).max().unwrap_or(0);
-        Plan { program, steps, scratch }
+        let collectives = collectives(&program);
+        Plan { program, steps, scratch, collectives }
     }
 
     /// The steps with their plans.
@@ -53,6 +56,22 @@ impl Plan {
     pub(super) fn working_bytes(&self) -> usize {
         aligned(self.program.arena).saturating_add(self.scratch)
     }
+}
+
+/// The collectives among the steps of a program, each with the first step that reads its result. Nothing else is written there while
+/// the result is live, so that it may be written as late as that.
+fn collectives(program: &Program) -> Vec<(usize, usize)> {
+    let count = program.steps.len();
+    let is_collective = |step: &Step| match step {
+        Step::Call(call) if matches!(call.kind, CallKind::Collective(_)) => Some(call.output.0.memory),
+        Step::Loop(_) | Step::Contract(_) | Step::Call(_) | Step::Scan(_) | Step::ReverseScan(_) => None,
+    };
+    let first_use = |begun: usize, memory: Memory| {
+        let reads = |step: &Step| step.reads().any(|access| access.memory == memory);
+        program.steps[begun + 1..].iter().position(reads).map_or(count, |place| begun + 1 + place)
+    };
+    let steps = program.steps.iter().enumerate();
+    steps.filter_map(|(number, step)| is_collective(step).map(|memory| (number, first_use(number, memory)))).collect()
 }
 
 impl StepPlan {

@@ -14,7 +14,7 @@ const SORTED_BY_COUNTING: usize = 1 << 13;
 /// Whether there is a kernel for a call; the others run on the host.
 pub(in crate::exec::cuda) fn is_native(call: &Call) -> bool {
     match &call.kind {
-        CallKind::Host(_) | CallKind::Draw(Distribution::Permutation) => false,
+        CallKind::Host(_) | CallKind::Collective(_) | CallKind::Draw(Distribution::Permutation) => false,
         CallKind::ArgSort { .. } => call.inputs[0].1.last().is_none_or(|size| *size <= SORTED_BY_COUNTING),
         CallKind::ReadView(_)
         | CallKind::ScatterView(_)
@@ -58,7 +58,8 @@ pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
         | CallKind::Gather(_)
         | CallKind::OneHot(_)
         | CallKind::ArgMax(_)
-        | CallKind::Draw(_) => 0,
+        | CallKind::Draw(_)
+        | CallKind::Collective(_) => 0,
     }
 }
 
@@ -304,7 +305,7 @@ pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
                 writer.line(format!("{to}[i] = {drawn};"));
             });
         }
-        CallKind::Host(_) => unreachable!("host code has no kernel"),
+        CallKind::Host(_) | CallKind::Collective(_) => unreachable!("host code has no kernel"),
     }
     kernels.called
 }

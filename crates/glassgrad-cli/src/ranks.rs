@@ -1,0 +1,227 @@
+//! The ranks of a job: processes that `mpirun` or `srun` has started, and that train together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassgrad::collective::{Communicator, Shards, Solo, Traffic};
+use glassgrad::hashing::Fingerprint;
+use glassgrad::tree::Tree as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::experiment::settings::Settings;
+use crate::experiment::task::Task;
+use crate::failure::Failure;
+
+/// What launchers of MPI programs tell each process: the number of ranks.
+const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
+/// What they tell it about the rank. `srun` without MPI sets only the size.
+const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/// The number of ranks that a launcher has started, if one has.
+fn launched() -> Option<usize> {
+    RANKS.iter().find_map(std::env::var_os)?;
+    Some(SIZES.iter().find_map(|name| std::env::var(name).ok()?.parse().ok()).unwrap_or(1))
+}
+
+/// This process as a rank of its job.
+pub(crate) struct Ranks {
+    communicator: Arc<dyn Communicator>,
+}
+
+impl Ranks {
+    /// Joins the job; a process that no launcher started is a job of one rank.
+    pub(crate) fn join() -> Result<Ranks, Failure> {
+        Ok(Ranks { communicator: communicator(launched())? })
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.communicator.size()
+    }
+
+    /// Whether this rank reports and saves.
+    pub(crate) fn is_first(&self) -> bool {
+        self.communicator.rank() == 0
+    }
+
+    /// Checks that all ranks were started with the same version, device and settings.
+    pub(crate) fn check_settings(&self, settings: &Settings, device: &str) -> Result<(), Failure> {
+        let Ok(Value::Object(values)) = serde_json::to_value(settings) else {
+            unreachable!("settings are an object of JSON");
+        };
+        let names: Vec<(String, String)> = values
+            .into_iter()
+            .map(|(name, value)| {
+                if name == "data" {
+                    ("data".to_owned(), value)
+                } else {
+                    (format!("--{}", name.replace('_', "-")), value)
+                }
+            })
+            .map(|(name, value)| (name, value.to_string()))
+            .collect();
+        let mut facts = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("device", device.to_owned())];
+        facts.extend(names.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        self.communicator.agree(&facts).map_err(Failure::input)
+    }
+
+    /// The shards of every batch, if there are several, or several ranks.
+    pub(crate) fn shards(&self, count: usize) -> Result<Option<Arc<Shards>>, Failure> {
+        if count == 1 && self.size() == 1 {
+            return Ok(None);
+        }
+        let shards = Shards::over(Arc::clone(&self.communicator), count);
+        shards.map(|shards| Some(Arc::new(shards))).map_err(|error| Failure::Input(format!("--shards: {error}")))
+    }
+
+    /// What rank 0 finds, with the part that only rank 0 has; other ranks have the rest alone.
+    pub(crate) fn broadcast_first<F, T: Serialize + DeserializeOwned>(
+        &self,
+        find: impl FnOnce() -> Result<(Option<F>, T), Failure>,
+    ) -> Result<(Option<F>, T), Failure> {
+        if self.size() == 1 {
+            return find();
+        }
+        let found = self.is_first().then(find);
+        let message = match &found {
+            Some(Ok((_, rest))) => serde_json::to_vec(rest).map_err(Failure::result)?,
+            // An error of rank 0 is reported there: nothing is sent.
+            Some(Err(_)) | None => Vec::new(),
+        };
+        let message = self.communicator.broadcast_first(message).map_err(Failure::result)?;
+        match found {
+            Some(found) => found,
+            None if message.is_empty() => Err(Failure::Result("rank 0 could not begin".to_owned())),
+            None => Ok((None, serde_json::from_slice(&message).map_err(Failure::result)?)),
+        }
+    }
+
+    /// Calls a function on all ranks, on rank 0 before the others if it downloads what they read.
+    pub(crate) fn one_before_others<T>(
+        &self,
+        is_download: bool,
+        function: impl Fn() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if self.size() == 1 || !is_download {
+            return function();
+        }
+        let found = self.is_first().then(&function);
+        self.communicator.broadcast_first(Vec::new()).map_err(Failure::result)?;
+        found.unwrap_or_else(function)
+    }
+
+    /// Ends the part of this rank. A failure ends the whole job: the other ranks wait for this one.
+    pub(crate) fn end(self, done: Result<(), Failure>) -> Result<(), Failure> {
+        let failure = match done {
+            Err(failure) if self.size() > 1 => failure,
+            done => return done,
+        };
+        // What all ranks have noticed rank 0 reports, and ends the job; the others leave it the time to.
+        let failure = match self.communicator.rank() {
+            0 => failure,
+            rank => {
+                std::thread::sleep(Duration::from_millis(500));
+                Failure::Result(format!("rank {rank}: {failure}"))
+            }
+        };
+        crate::report(&failure);
+        self.communicator.abort(&failure.to_string());
+        Err(failure)
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn communicator(launched: Option<usize>) -> Result<Arc<dyn Communicator>, Failure> {
+    match launched {
+        Some(_) => Ok(Arc::new(glassgrad_mpi::MpiCommunicator::initialise().map_err(Failure::result)?)),
+        None => Ok(Arc::new(Solo)),
+    }
+}
+
+#[cfg(not(feature = "mpi"))]
+fn communicator(launched: Option<usize>) -> Result<Arc<dyn Communicator>, Failure> {
+    match launched {
+        // Each process would train alone, and write over what the others write.
+        Some(ranks) if ranks > 1 => Err(Failure::Input(format!(
+            "this process is one of {ranks} ranks, and the program was built without MPI: build it with --features mpi (docs/scaling.md)"
+        ))),
+        _ => Ok(Arc::new(Solo)),
+    }
+}
+
+/// Refuses a command that would run as often as there are ranks, each time alone.
+pub(crate) fn refuse_several(command: &str) -> Result<(), Failure> {
+    match launched() {
+        Some(ranks) if ranks > 1 => Err(Failure::Input(format!(
+            "glassgrad {command} runs in one process, and this is one of {ranks} ranks: only train is distributed"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The number of shards for so many ranks where none is given.
+pub(crate) fn default_shards(ranks: usize) -> usize {
+    ranks.next_power_of_two().max(8)
+}
+
+/// Checks that all ranks have loaded the same examples.
+pub(crate) fn check_data(shards: &Shards, task: &Task) -> Result<(), Failure> {
+    if shards.ranks() == 1 {
+        return Ok(());
+    }
+    let mut hash = Fingerprint::default();
+    for (_, leaf) in task.training.tensors().leaves() {
+        hash.words(leaf.shape());
+        let bytes = leaf.eval().map_err(Failure::result)?.buffer().to_bytes();
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| hash.word(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| hash.word(u64::from(*byte)));
+    }
+    let facts = [("data", format!("{} with the fingerprint {:032x}", task.about.name, hash.finish()))];
+    shards.agree(&facts).map_err(Failure::input)
+}
+
+/// What a distributed run reports about itself.
+pub(crate) struct Distributed {
+    ranks: usize,
+    shards: usize,
+    transport: String,
+    traffic: Traffic,
+}
+
+impl Distributed {
+    pub(crate) fn of(shards: &Shards) -> Distributed {
+        Distributed {
+            ranks: shards.ranks(),
+            shards: shards.count(),
+            transport: shards.communicator().describe(),
+            traffic: shards.traffic(),
+        }
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let Traffic { collectives, bytes, busy, exposed } = self.traffic;
+        json!({
+            "ranks": self.ranks, "shards": self.shards, "transport": self.transport, "collectives": collectives, "bytes": bytes,
+            "communication_seconds": busy.as_secs_f64(), "exposed_seconds": exposed.as_secs_f64(), "hidden": self.traffic.hidden(),
+        })
+    }
+}
+
+/// One line.
+impl fmt::Display for Distributed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Distributed { ranks, shards, transport, traffic } = self;
+        write!(formatter, "{shards} shards on {ranks} rank{} ({transport})", if *ranks == 1 { "" } else { "s" })?;
+        write!(formatter, "; {} collectives, {:.1} MB", traffic.collectives, traffic.bytes as f64 / 1e6)?;
+        match traffic.hidden() {
+            Some(hidden) => {
+                let seconds = traffic.busy.as_secs_f64();
+                write!(formatter, ", {seconds:.2} s of communication, {:.0} % of it hidden", 100.0 * hidden)
+            }
+            None => Ok(()),
+        }
+    }
+}
