@@ -26,6 +26,7 @@ pub(crate) enum Evaluation {
     Mixture(Vec<f64>, usize, usize),
     /// Residuals and errors of weights.
     Residuals(Vec<f64>, Vec<f64>),
+    /// Elements of a sparse matrix that the suite compares: those of the first observation, and the last one.
     Sparse {
         starts: Vec<u32>,
         columns: Vec<u32>,
@@ -57,17 +58,8 @@ impl Evaluation {
                 "reproj_error": { "elements": &residuals[..2], "repeated": residuals.len() / 2 },
                 "w_err": { "element": weights[0], "repeated": weights.len() },
             }),
-            // The suite compares the elements of the first observation and the last one.
             Evaluation::Sparse { starts, columns, values } => {
-                let places = || (0..30).chain([usize::MAX]);
-                fn at<T: Copy>(list: &[T], place: usize) -> T {
-                    list[place.min(list.len() - 1)]
-                }
-                json!({
-                    "rows": places().map(|place| at(starts, place)).collect::<Vec<_>>(),
-                    "cols": places().map(|place| at(columns, place)).collect::<Vec<_>>(),
-                    "vals": places().map(|place| at(values, place)).collect::<Vec<_>>(),
-                })
+                json!({ "rows": starts, "cols": columns, "vals": values })
             }
         }
     }
@@ -231,9 +223,12 @@ fn bundle_adjustment(function: &str, input: &Value) -> Result<Function, String> 
     );
     let compiled = CompiledTape::new(&residuals, Derivative::Jacobian).map_err(|error| error.to_string())?;
     let mut results = vec![0.0; BATCH * compiled.results()];
+    // The matrix stays here from run to run, so that its memory is used again.
+    let (mut starts, mut columns, mut values) = (Vec::new(), Vec::new(), Vec::new());
     Ok(Box::new(move || {
-        let (mut starts, mut columns, mut values) =
-            (Vec::with_capacity(3 * p + 1), Vec::with_capacity(31 * p), Vec::with_capacity(31 * p));
+        starts.clear();
+        columns.clear();
+        values.clear();
         starts.push(0);
         for start in (0..p).step_by(BATCH) {
             let batch = start..p.min(start + BATCH);
@@ -266,8 +261,13 @@ fn bundle_adjustment(function: &str, input: &Value) -> Result<Function, String> 
             values.push(derivative(models::weight_error, weights[k]));
             starts.push(columns.len() as u32);
         }
-        Evaluation::Sparse { starts, columns, values }
+        Evaluation::Sparse { starts: compared(&starts), columns: compared(&columns), values: compared(&values) }
     }))
+}
+
+/// The first thirty elements of a list and the last one.
+fn compared<T: Copy>(list: &[T]) -> Vec<T> {
+    (0..30).chain([usize::MAX]).map(|place| list[place.min(list.len() - 1)]).collect()
 }
 
 /// Observations that compiled code evaluates in one call.

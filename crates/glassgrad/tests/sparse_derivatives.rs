@@ -3,7 +3,9 @@
 use glassgrad::dtype::DType;
 use glassgrad::expr::s;
 use glassgrad::scalar::sparse::{Coloring, Compression, Pattern};
-use glassgrad::scalar::{Matrix, Mode, Recorded, SparseMatrix, Var, hessian, jacobian, sparse_hessian, sparse_jacobian};
+use glassgrad::scalar::{
+    Matrix, Mode, Recorded, SparseMatrix, Var, hessian, jacobian, sparse_hessian, sparse_jacobian,
+};
 use glassgrad::{Real, Tensor, c, calculus, hvp};
 
 #[path = "judges/random.rs"]

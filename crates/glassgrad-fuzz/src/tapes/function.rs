@@ -318,9 +318,7 @@ fn run<T: Real>(step: &Step, values: &[T], noise: &[f64], outcomes: &mut Vec<boo
             let numbers: Vec<f64> = values.iter().map(|value| value.primal()).collect();
             T::literal(run(step, &numbers, noise, outcomes))
         }
-        Step::Binary(operation, a, b) => {
-            operation.apply_binary(of(0, *a), of(1, *b)).expect("a row of two arguments")
-        }
+        Step::Binary(operation, a, b) => operation.apply_binary(of(0, *a), of(1, *b)).expect("a row of two arguments"),
         Step::Choose(relation, [left, right], [taken, otherwise]) => {
             let (left, right) = (of(0, *left), of(1, *right));
             outcomes.push(relation.holds(left.primal(), right.primal()));

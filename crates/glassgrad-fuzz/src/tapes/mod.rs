@@ -276,12 +276,7 @@ impl Tapes {
 }
 
 /// A batch has the results of its points.
-fn check_lanes(
-    function: &Function,
-    compiled: &CompiledTape,
-    kind: Derivative,
-    valid: &[(&Point, Vec<f64>)],
-) -> Check {
+fn check_lanes(function: &Function, compiled: &CompiledTape, kind: Derivative, valid: &[(&Point, Vec<f64>)]) -> Check {
     let arguments: Vec<f64> = valid.iter().flat_map(|(point, _)| point.arguments(function, kind)).collect();
     let mut results = vec![f64::NAN; valid.len() * compiled.results()];
     let outcome = compiled.evaluate_batch(&arguments, &mut results, 1);

@@ -177,6 +177,6 @@ fn term_values(term: &Term, factors: &[Tensor], walked: &[Label]) -> Result<Term
         return Ok(TermValues { labels: Vec::new(), strides: Vec::new(), numbers: vec![term.coefficient] });
     }
     let array = plain.contracted(factors, &[], &labels, DType::F64).eval()?;
-    let strides = array.shape().strides().iter().copied().collect();
+    let strides = array.shape().strides().to_vec();
     Ok(TermValues { labels, strides, numbers: numbers(&array).into_owned() })
 }

@@ -115,7 +115,8 @@ impl Compression {
     /// assert_eq!((products.len(), jacobian.stored(), jacobian.get(3, 4)), (2, 8, 4.0));
     /// ```
     pub fn seeds<T: Real>(&self) -> Vec<Vec<T>> {
-        let lines = |color: usize| self.coloring.color_of.iter().map(move |line| c(if *line == color { 1.0 } else { 0.0 }));
+        let lines =
+            |color: usize| self.coloring.color_of.iter().map(move |line| c(if *line == color { 1.0 } else { 0.0 }));
         (0..self.coloring.count()).map(|color| lines(color).collect()).collect()
     }
 
