@@ -256,9 +256,9 @@ fn bundle_adjustment(function: &str, input: &Value) -> Result<Function, String> 
                 }
             }
         }
-        for k in 0..p {
+        for (k, weight) in weights.iter().enumerate() {
             columns.push((11 * n + 3 * m + k) as u32);
-            values.push(derivative(models::weight_error, weights[k]));
+            values.push(derivative(models::weight_error, *weight));
             starts.push(columns.len() as u32);
         }
         Evaluation::Sparse { starts: compared(&starts), columns: compared(&columns), values: compared(&values) }

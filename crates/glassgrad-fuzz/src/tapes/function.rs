@@ -337,7 +337,7 @@ fn run<T: Real>(step: &Step, values: &[T], noise: &[f64], outcomes: &mut Vec<boo
                 if !above {
                     break;
                 }
-                x = x * T::literal(0.5);
+                x *= T::literal(0.5);
             }
             x
         }
