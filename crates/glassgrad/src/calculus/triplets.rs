@@ -16,7 +16,8 @@ use crate::opt::contract::metric;
 use crate::shape::Shape;
 
 /// A sparse matrix as a list of coordinates (COO), sorted by rows, without duplicates. Elements are structural: one may be zero at this
-/// point. `scalar::SparseMatrix::from` makes compressed rows of it.
+/// point. Slices and other views are held as dense factors, and their zeros are elements too; `scalar::SparseMatrix::from` makes
+/// compressed rows of the list, and `without_zeros` leaves them out.
 ///
 /// ```
 /// use glassgrad::{Tensor, calculus};

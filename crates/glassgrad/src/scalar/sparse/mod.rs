@@ -98,12 +98,13 @@ impl Compression {
     /// of results if rows are. Any engine can multiply them, also one of tensors.
     ///
     /// ```
-    /// use glassgrad::scalar::{Mode, sparse::{Coloring, Compression, Pattern}};
+    /// use glassgrad::scalar::{Mode, SparseMatrix, sparse::{Coloring, Compression}};
     /// use glassgrad::{Tensor, calculus, expr::s, jvp};
     /// let f = |x: &Tensor| x.slice(&[s(1..5)]) * x.slice(&[s(0..4)]);
     /// let x = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0]).cast(glassgrad::dtype::DType::F64);
-    /// // The pattern once, from the structure of the derivative, and then two products instead of five at any point.
-    /// let pattern = Pattern::from(&calculus::jacobian(f).at(&x).unwrap().triplets().unwrap());
+    /// // The pattern once, from the derivative at a point, and then two products instead of five at any point.
+    /// let at_x = SparseMatrix::from(&calculus::jacobian(f).at(&x).unwrap().triplets().unwrap());
+    /// let pattern = at_x.without_zeros().pattern();
     /// let coloring = Coloring::jacobian(&pattern, Mode::Forward);
     /// let compression = Compression::new(pattern, coloring);
     /// let products: Vec<Vec<f64>> = compression
