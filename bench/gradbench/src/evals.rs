@@ -3,7 +3,7 @@
 use crate::descent::Mode;
 use crate::hand::Hand;
 use crate::models::{self, Lstm, Mixture};
-use glassgrad::scalar::{Dual, Recorded, Workspace, derivative};
+use glassgrad::scalar::{CompiledTape, Derivative, Dual, Recorded, Workspace, derivative};
 use serde_json::{Value, json};
 
 /// The modules of the suite that this tool has.
@@ -26,9 +26,10 @@ pub(crate) enum Evaluation {
     Mixture(Vec<f64>, usize, usize),
     /// Residuals and errors of weights.
     Residuals(Vec<f64>, Vec<f64>),
+    /// Elements of a sparse matrix that the suite compares: those of the first observation, and the last one.
     Sparse {
-        starts: Vec<usize>,
-        columns: Vec<usize>,
+        starts: Vec<u32>,
+        columns: Vec<u32>,
         values: Vec<f64>,
     },
 }
@@ -57,17 +58,8 @@ impl Evaluation {
                 "reproj_error": { "elements": &residuals[..2], "repeated": residuals.len() / 2 },
                 "w_err": { "element": weights[0], "repeated": weights.len() },
             }),
-            // The suite compares the elements of the first observation and the last one.
             Evaluation::Sparse { starts, columns, values } => {
-                let places = || (0..30).chain([usize::MAX]);
-                fn at<T: Copy>(list: &[T], place: usize) -> T {
-                    list[place.min(list.len() - 1)]
-                }
-                json!({
-                    "rows": places().map(|place| at(starts, place)).collect::<Vec<_>>(),
-                    "cols": places().map(|place| at(columns, place)).collect::<Vec<_>>(),
-                    "vals": places().map(|place| at(values, place)).collect::<Vec<_>>(),
-                })
+                json!({ "rows": starts, "cols": columns, "vals": values })
             }
         }
     }
@@ -215,32 +207,84 @@ fn bundle_adjustment(function: &str, input: &Value) -> Result<Function, String> 
             Evaluation::Residuals(residuals, weights.iter().map(|weight| models::weight_error(*weight)).collect())
         }));
     }
+    let observation = move |k: usize, weights: &[f64], numbers: &mut [f64]| {
+        let (camera, point) = of(k);
+        numbers[..11].copy_from_slice(&cameras[camera..][..11]);
+        numbers[11..14].copy_from_slice(&points[point..][..3]);
+        numbers[14] = weights[k];
+        numbers[15..].copy_from_slice(&features[2 * k..][..2]);
+    };
+    let mut arguments = vec![0.0; BATCH * OBSERVATION];
+    observation(0, &weights, &mut arguments[..OBSERVATION]);
+    let residuals = Recorded::several(
+        |x, y| y.copy_from_slice(&models::reprojection(&x[..11], &x[11..14], x[14], &x[15..])),
+        &arguments[..OBSERVATION],
+        2,
+    );
+    let compiled = CompiledTape::new(&residuals, Derivative::Jacobian).map_err(|error| error.to_string())?;
+    let mut results = vec![0.0; BATCH * compiled.results()];
+    // The matrix stays here from run to run, so that its memory is used again.
+    let (mut starts, mut columns, mut values) = (Vec::new(), Vec::new(), Vec::new());
     Ok(Box::new(move || {
-        let (mut starts, mut columns, mut values) = (vec![0], Vec::with_capacity(31 * p), Vec::with_capacity(31 * p));
-        for k in 0..p {
-            let (camera, point) = of(k);
-            // An observation has fifteen inputs: as many tangents at once.
-            let seeded: [Dual<f64, 15>; 15] = std::array::from_fn(|lane| {
-                let value = match lane {
-                    0..11 => cameras[camera + lane],
-                    11..14 => points[point + lane - 11],
-                    _ => weights[k],
-                };
-                Dual::along(value, lane)
-            });
-            for residual in models::reprojection(&seeded[..11], &seeded[11..14], seeded[14], &features[2 * k..][..2]) {
-                columns.extend((camera..camera + 11).chain((11 * n + point..).take(3)).chain([11 * n + 3 * m + k]));
-                values.extend(residual.tangents);
-                starts.push(columns.len());
+        starts.clear();
+        columns.clear();
+        values.clear();
+        starts.push(0);
+        for start in (0..p).step_by(BATCH) {
+            let batch = start..p.min(start + BATCH);
+            for (k, numbers) in batch.clone().zip(arguments.chunks_exact_mut(OBSERVATION)) {
+                observation(k, &weights, numbers);
+            }
+            let arguments = &arguments[..batch.len() * OBSERVATION];
+            let results = &mut results[..batch.len() * compiled.results()];
+            if compiled.evaluate_batch(arguments, results, 1).is_err() {
+                // Some camera is rotated by exactly nothing, which is another branch.
+                let lines = arguments.chunks_exact(OBSERVATION).zip(results.chunks_exact_mut(compiled.results()));
+                lines.for_each(|(numbers, results)| reprojection_jacobian(numbers, results));
+            }
+            for (k, results) in batch.zip(results.chunks_exact(compiled.results())) {
+                let (camera, point) = of(k);
+                let own: [u32; 15] = std::array::from_fn(|lane| match lane {
+                    0..11 => camera + lane,
+                    11..14 => 11 * n + point + lane - 11,
+                    _ => 11 * n + 3 * m + k,
+                } as u32);
+                for row in results[2..].chunks_exact(OBSERVATION) {
+                    columns.extend_from_slice(&own);
+                    values.extend_from_slice(&row[..15]);
+                    starts.push(columns.len() as u32);
+                }
             }
         }
         for (k, weight) in weights.iter().enumerate() {
-            columns.push(11 * n + 3 * m + k);
+            columns.push((11 * n + 3 * m + k) as u32);
             values.push(derivative(models::weight_error, *weight));
-            starts.push(columns.len());
+            starts.push(columns.len() as u32);
         }
-        Evaluation::Sparse { starts, columns, values }
+        Evaluation::Sparse { starts: compared(&starts), columns: compared(&columns), values: compared(&values) }
     }))
+}
+
+/// The first thirty elements of a list and the last one.
+fn compared<T: Copy>(list: &[T]) -> Vec<T> {
+    (0..30).chain([usize::MAX]).map(|place| list[place.min(list.len() - 1)]).collect()
+}
+
+/// Observations that compiled code evaluates in one call.
+const BATCH: usize = 64;
+/// The numbers of an observation: camera, point, weight, feature.
+const OBSERVATION: usize = 17;
+
+/// The residuals of an observation and their Jacobian with dual numbers: as many tangents at once as it has inputs, and one more to
+/// fill vector registers.
+fn reprojection_jacobian(numbers: &[f64], results: &mut [f64]) {
+    let seeded: [Dual<f64, 16>; OBSERVATION] = std::array::from_fn(|lane| Dual::along(numbers[lane], lane));
+    let found = models::reprojection(&seeded[..11], &seeded[11..14], seeded[14], &seeded[15..]);
+    let (values, rows) = results.split_at_mut(2);
+    for ((value, row), residual) in values.iter_mut().zip(rows.chunks_exact_mut(OBSERVATION)).zip(found) {
+        *value = residual.value;
+        row[..15].copy_from_slice(&residual.tangents[..15]);
+    }
 }
 
 fn hand(function: &str, input: &Value) -> Result<Function, String> {
@@ -283,9 +327,18 @@ fn hand(function: &str, input: &Value) -> Result<Function, String> {
     if function == "objective" {
         return Ok(Box::new(move || Evaluation::Vector(hand.residuals(&theta, &coordinates))));
     }
+    let Some((compiled, x)) = hand.compiled(&theta, &coordinates) else {
+        return Ok(Box::new(move || {
+            let (jacobian, columns) = hand.jacobian(&theta, &coordinates);
+            Evaluation::Rows(jacobian, columns)
+        }));
+    };
+    let residuals = 3 * hand.points.len();
+    let columns = compiled.results() / residuals.max(1) - 1;
+    let mut results = vec![0.0; compiled.results()];
     Ok(Box::new(move || {
-        let (jacobian, columns) = hand.jacobian(&theta, &coordinates);
-        Evaluation::Rows(jacobian, columns)
+        compiled.evaluate(&x, &mut results).expect("the pose at which it was recorded");
+        Evaluation::Rows(results[residuals..].to_vec(), columns)
     }))
 }
 

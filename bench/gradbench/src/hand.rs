@@ -1,10 +1,14 @@
 //! Hand tracking: the distances between measured points and a skinned hand model in the pose of 26 parameters.
 
-use glassgrad::scalar::Dual;
+use crate::models::{less, scale};
+use glassgrad::scalar::{CompiledTape, Dual, Recorded};
 use glassgrad::{Real, c};
 
 /// Two coordinates of a point on its triangle, and the pose.
 pub(crate) const COLUMNS: usize = 28;
+
+/// Points up to which code is generated: it grows with their number, and takes seconds to compile for more.
+const MOST_COMPILED: usize = 400;
 
 /// An angle below which a rotation is the identity, as the suite has it.
 const SMALLEST_ANGLE: f64 = 1e-4;
@@ -49,11 +53,11 @@ impl Hand {
                 None => vertex(*target),
                 Some([u, v]) => {
                     let [a, b, d] = self.triangles[*target].map(&mut vertex);
-                    let w = c::<T>(1.0) - *u - *v;
+                    let w = less(1.0, *u) - *v;
                     std::array::from_fn(|k| *u * a[k] + *v * b[k] + w * d[k])
                 }
             };
-            residuals.extend((0..3).map(|k| c::<T>(point[k]) - position[k]));
+            residuals.extend((0..3).map(|k| less(point[k], position[k])));
         }
         residuals
     }
@@ -70,21 +74,45 @@ impl Hand {
         (rows.collect(), columns)
     }
 
+    /// Machine code for the residuals and the Jacobian, of whose columns the coordinates of all points share two. `None` where it
+    /// would be too large. The arguments are the pose and then the coordinates.
+    pub(crate) fn compiled(&self, theta: &[f64], coordinates: &[[f64; 2]]) -> Option<(CompiledTape, Vec<f64>)> {
+        if self.points.len() > MOST_COMPILED {
+            return None;
+        }
+        let x = [theta, coordinates.as_flattened()].concat();
+        let recorded = Recorded::several(
+            |x, y| {
+                let (theta, coordinates) = x.split_at(theta.len());
+                let coordinates: Vec<_> = coordinates.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect();
+                y.copy_from_slice(&self.residuals(theta, &coordinates));
+            },
+            &x,
+            3 * self.points.len(),
+        );
+        let number = |chosen: bool| if chosen { 1.0 } else { 0.0 };
+        let shared = (0..if coordinates.is_empty() { 0 } else { 2 }).map(|axis| {
+            let own = |k: usize| number(k >= theta.len() && (k - theta.len()) % 2 == axis);
+            (0..x.len()).map(own).collect::<Vec<f64>>()
+        });
+        let own = (0..theta.len()).map(|place| (0..x.len()).map(|k| number(k == place)).collect());
+        Some((CompiledTape::compressed(&recorded, &shared.chain(own).collect::<Vec<_>>()).ok()?, x))
+    }
+
     /// The transform of each bone from rest to the pose.
     fn transforms<T: Real>(&self, theta: &[T]) -> Vec<Matrix<T>> {
         let mut absolutes: Vec<Matrix<T>> = Vec::with_capacity(self.parents.len());
         for (bone, parent) in self.parents.iter().enumerate() {
             let relative = match bend(bone, theta) {
                 None => self.relatives[bone].map(|row| row.map(c)),
-                Some(rotation) => product(&self.relatives[bone].map(|row| row.map(c)), &rotation),
+                Some(rotation) => product_by(&self.relatives[bone], &rotation, |entry, x| scale(x, entry)),
             };
             absolutes.push(match parent {
                 None => relative,
-                Some(parent) => product(&absolutes[*parent], &relative),
+                Some(parent) => product_by(&absolutes[*parent], &relative, |a, b| a * b),
             });
         }
-        let constant = |matrix: &Matrix<f64>| matrix.map(|row| row.map(c));
-        absolutes.iter().zip(&self.inverse_absolutes).map(|(a, inverse)| product(a, &constant(inverse))).collect()
+        absolutes.iter().zip(&self.inverse_absolutes).map(|(a, inverse)| product_by(a, inverse, scale)).collect()
     }
 
     /// The position of a vertex: that under each bone's transform, weighted.
@@ -94,7 +122,7 @@ impl Hand {
         let bones = transforms.iter().zip(&self.weights[vertex]).filter(|(_, weight)| **weight != 0.0);
         for (transform, weight) in bones {
             for (sum, row) in skinned.iter_mut().zip(transform) {
-                *sum += row.iter().zip(position).map(|(entry, x)| *entry * c(*x)).sum::<T>() * c(*weight);
+                *sum += scale(row.iter().zip(position).map(|(entry, x)| scale(*entry, *x)).sum::<T>(), *weight);
             }
         }
         skinned
@@ -112,19 +140,21 @@ fn bend<T: Real>(bone: usize, theta: &[T]) -> Option<Matrix<T>> {
     Some([[cz, -sz * cx, sz * sx, zero], [sz, cz * cx, -cz * sx, zero], [zero, sx, cx, zero], [zero, zero, zero, one]])
 }
 
-fn product<T: Real>(a: &Matrix<T>, b: &Matrix<T>) -> Matrix<T> {
-    std::array::from_fn(|row| std::array::from_fn(|column| (0..4).map(|k| a[row][k] * b[k][column]).sum()))
+/// The product of two matrices, of which one may be of constants.
+fn product_by<A: Copy, B: Copy, T: Real>(a: &Matrix<A>, b: &Matrix<B>, multiply: impl Fn(A, B) -> T) -> Matrix<T> {
+    std::array::from_fn(|row| std::array::from_fn(|column| (0..4).map(|k| multiply(a[row][k], b[k][column])).sum()))
 }
 
 /// The rotation about an axis by its length.
 fn rotation_about<T: Real>(axis: [T; 3]) -> [[T; 3]; 3] {
     let angle = axis.iter().map(|a| *a * *a).sum::<T>().sqrt();
-    if angle.primal() < SMALLEST_ANGLE {
+    // A guard of a recording.
+    if angle < c(SMALLEST_ANGLE) {
         return std::array::from_fn(|row| std::array::from_fn(|column| c(if row == column { 1.0 } else { 0.0 })));
     }
     let unit = axis.map(|a| a / angle);
     let (sine, cosine) = (angle.sin(), angle.cos());
-    let rest = c::<T>(1.0) - cosine;
+    let rest = less(1.0, cosine);
     std::array::from_fn(|row| {
         std::array::from_fn(|column| {
             let symmetric = unit[row] * unit[column] * rest;

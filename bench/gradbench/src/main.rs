@@ -34,8 +34,9 @@ fn respond(message: &Value) -> Value {
         Some("define") => json!({ "id": id, "success": false, "error": format!("there is no module '{module}'") }),
         Some("evaluate") => {
             let function = message["function"].as_str().unwrap_or_default();
+            let start = Instant::now();
             match evals::prepare(module, function, &message["input"]) {
-                Ok(function) => run(id, function, &message["input"]),
+                Ok(function) => run(id, function, &message["input"], start.elapsed()),
                 Err(error) => json!({ "id": id, "success": false, "error": format!("{module}::{function}: {error}") }),
             }
         }
@@ -43,18 +44,21 @@ fn respond(message: &Value) -> Value {
     }
 }
 
-/// Runs a function as often and as long as the message asks for, with one timing for each run.
-fn run(id: &Value, mut function: Function, input: &Value) -> Value {
+/// Runs a function as often and as long as the message asks for, with one timing for each run, and one for its preparation:
+/// reading the input and compiling.
+fn run(id: &Value, mut function: Function, input: &Value, preparation: Duration) -> Value {
     let least_runs = input["min_runs"].as_u64().unwrap_or(1).max(1);
     let least_time = Duration::from_secs_f64(input["min_seconds"].as_f64().unwrap_or(0.0).max(0.0));
+    let timing = |name: &str, time: Duration| json!({ "name": name, "nanoseconds": time.as_nanos() as u64 });
     let (mut timings, mut total, mut output) = (Vec::new(), Duration::ZERO, Evaluation::default());
     while (timings.len() as u64) < least_runs || total < least_time {
         let start = Instant::now();
         output = function();
         let elapsed = start.elapsed();
         total += elapsed;
-        timings.push(json!({ "name": "evaluate", "nanoseconds": elapsed.as_nanos() as u64 }));
+        timings.push(timing("evaluate", elapsed));
     }
+    timings.push(timing("prepare", preparation));
     json!({ "id": id, "success": true, "output": output.to_json(), "timings": timings })
 }
 
@@ -86,7 +90,9 @@ mod tests {
         assert_eq!(unknown["success"], json!(false));
         let message = json!({ "id": 6, "kind": "evaluate", "module": "lse", "function": "primal",
             "input": { "x": [1.0, 2.0], "min_runs": 5, "min_seconds": 0.0 } });
-        assert_eq!(respond(&message)["timings"].as_array().unwrap().len(), 5);
+        let response = respond(&message);
+        let timings = response["timings"].as_array().unwrap();
+        assert_eq!(timings.iter().filter(|timing| timing["name"] == "evaluate").count(), 5);
     }
 
     #[test]

@@ -1,19 +1,36 @@
 //! The functions of the suite, generic in the number: each is written once, for values and for every derivative.
 
 use crate::descent::{Mode, Objective, argmin};
+use glassgrad::ops::rule;
 use glassgrad::{Real, c};
+
+/// The product with a constant, which has no tangents to multiply: `x * c(k)` would make it a number with tangents that are zero.
+pub(crate) fn scale<T: Real>(x: T, constant: f64) -> T {
+    x.with_constant::<rule::Mul>(constant)
+}
+
+/// The difference constant - x.
+pub(crate) fn less<T: Real>(constant: f64, x: T) -> T {
+    x.after_constant::<rule::Sub>(constant)
+}
 
 /// The determinant by expansion by minors along the first row that is left.
 pub(crate) fn determinant<T: Real>(matrix: &[T], size: usize) -> T {
-    fn minor<T: Real>(matrix: &[T], size: usize, row: usize, columns: &mut Vec<usize>) -> T {
-        if let [column] = columns[..] {
-            return matrix[row * size + column];
+    /// The columns that are left are a linked list, from which one is taken and put back without moving the others: `after[k]`
+    /// is the column behind column `k`, and the last entry the first column.
+    fn minor<T: Real>(rows: &[T], size: usize, after: &mut [usize]) -> T {
+        let (row, below) = rows.split_at(size);
+        let mut before = size;
+        if below.is_empty() {
+            return row[after[before]];
         }
         let mut sum = None;
-        for place in 0..columns.len() {
-            let column = columns.remove(place);
-            let term = matrix[row * size + column] * minor(matrix, size, row + 1, columns);
-            columns.insert(place, column);
+        for place in 0..below.len() / size + 1 {
+            let column = after[before];
+            after[before] = after[column];
+            let term = row[column] * minor(below, size, after);
+            after[before] = column;
+            before = column;
             sum = Some(match sum {
                 None => term,
                 Some(sum) if place % 2 == 0 => sum + term,
@@ -22,7 +39,8 @@ pub(crate) fn determinant<T: Real>(matrix: &[T], size: usize) -> T {
         }
         sum.unwrap_or(c(1.0))
     }
-    minor(matrix, size, 0, &mut (0..size).collect())
+    let mut after: Vec<usize> = (1..=size).chain([0]).collect();
+    if size == 0 { c(1.0) } else { minor(matrix, size, &mut after) }
 }
 
 /// Half the sum of squares between the sign function and a polynomial, by Horner's rule.
@@ -174,20 +192,24 @@ impl Lstm {
 }
 
 /// The weighted residuals of one observation of a point by a camera.
-pub(crate) fn reprojection<T: Real>(camera: &[T], point: &[T], weight: T, feature: &[f64]) -> [T; 2] {
+pub(crate) fn reprojection<T: Real>(camera: &[T], point: &[T], weight: T, feature: &[T]) -> [T; 2] {
     let centred = std::array::from_fn(|k| point[k] - camera[3 + k]);
     let rotated = rotate([camera[0], camera[1], camera[2]], centred);
     let plane = [rotated[0] / rotated[2], rotated[1] / rotated[2]];
     let square = plane[0] * plane[0] + plane[1] * plane[1];
-    let distortion = camera[9] * square + camera[10] * square * square + c(1.0);
-    std::array::from_fn(|k| weight * (plane[k] * distortion * camera[6] + camera[7 + k] - c(feature[k])))
+    let distortion = (camera[9] * square + camera[10] * square * square).with_constant::<rule::Add>(1.0);
+    std::array::from_fn(|k| {
+        let projected = plane[k] * distortion * camera[6] + camera[7 + k];
+        weight * (projected - feature[k])
+    })
 }
 
 /// Rodrigues' formula: the rotation about an axis by its length.
 fn rotate<T: Real>(axis: [T; 3], x: [T; 3]) -> [T; 3] {
     let cross = |a: [T; 3]| std::array::from_fn(|k| a[(k + 1) % 3] * x[(k + 2) % 3] - a[(k + 2) % 3] * x[(k + 1) % 3]);
     let square = axis[0] * axis[0] + axis[1] * axis[1] + axis[2] * axis[2];
-    if square.primal() == 0.0 {
+    // A comparison of numbers, not of their values, so that a recording has it as a guard.
+    if square == c(0.0) {
         let turned: [T; 3] = cross(axis);
         return std::array::from_fn(|k| x[k] + turned[k]);
     }
@@ -195,12 +217,12 @@ fn rotate<T: Real>(axis: [T; 3], x: [T; 3]) -> [T; 3] {
     let (sine, cosine, inverse) = (angle.sin(), angle.cos(), angle.recip());
     let unit = axis.map(|a| a * inverse);
     let turned: [T; 3] = cross(unit);
-    let along = (unit[0] * x[0] + unit[1] * x[1] + unit[2] * x[2]) * (c::<T>(1.0) - cosine);
+    let along = (unit[0] * x[0] + unit[1] * x[1] + unit[2] * x[2]) * less(1.0, cosine);
     std::array::from_fn(|k| x[k] * cosine + turned[k] * sine + unit[k] * along)
 }
 
 pub(crate) fn weight_error<T: Real>(weight: T) -> T {
-    c::<T>(1.0) - weight * weight
+    less(1.0, weight * weight)
 }
 
 /// The sum of squared distances from each point to the nearest centroid.

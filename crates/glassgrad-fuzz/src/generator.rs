@@ -6,6 +6,7 @@ use std::fmt;
 use crate::emitted::Emitted;
 use crate::programs::Programs;
 use crate::structured::Structured;
+use crate::tapes::Tapes;
 
 /// Makes test cases from seeds and checks them.
 ///
@@ -29,6 +30,7 @@ pub fn generators(selection: &Selection) -> Vec<Box<dyn Generator>> {
         Box::new(Programs::new(selection.clone())),
         Box::new(Structured::new(selection.clone())),
         Box::new(Emitted::new(selection.clone())),
+        Box::new(Tapes::new(selection.clone())),
     ]
 }
 

@@ -14,3 +14,4 @@ pub mod programs;
 pub mod random;
 pub mod runner;
 pub mod structured;
+pub mod tapes;

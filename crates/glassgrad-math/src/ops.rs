@@ -958,6 +958,12 @@ pub trait Real:
     fn primal(self) -> f64;
     /// Whether the number and every derivative that travels with it are exactly zero.
     fn is_exactly_zero(self) -> bool;
+    /// Whether the number and every derivative that travels with it are known to be finite, so that its product with an
+    /// exact zero is one.
+    #[inline(always)]
+    fn is_entirely_finite(self) -> bool {
+        false
+    }
 
     /// The number limited to an interval; at a bound the derivative is 1/2.
     fn clip(self, low: f64, high: f64) -> Self {
@@ -995,6 +1001,10 @@ macro_rules! machine_algebra {
             #[inline(always)]
             fn is_exactly_zero(self) -> bool {
                 self == 0.0
+            }
+            #[inline(always)]
+            fn is_entirely_finite(self) -> bool {
+                self.is_finite()
             }
         }
     )*};

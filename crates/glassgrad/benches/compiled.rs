@@ -1,13 +1,16 @@
 //! What compiled tapes cost: `cargo bench -p glassgrad-benches --features jit --bench compiled`.
 //!
 //! For each function the plain evaluation in `f64`, its compiled gradient at one point and in a batch, and the gradient on a reused
-//! tape, each the best of several turns; and after how many gradients compiling has paid off against the tape.
+//! tape, each the best of several turns; and after how many gradients compiling has paid off against the tape. A second table has
+//! the growth with the size: bytes a node of the tape, time of compiling a node, and the ratio to the plain evaluation.
+
+mod functions;
 
 use std::hint::black_box;
 use std::time::Instant;
 
+use functions::{determinant, log_sum_exp, rosenbrock};
 use glassgrad::scalar::{CompiledTape, Derivative, Recorded, Var, Workspace};
-use glassgrad::{Real, c};
 
 /// Points in a batch.
 const BATCH: usize = 64;
@@ -25,6 +28,36 @@ fn main() {
     let x: Vec<f64> = (0..64).map(|k| (1.7 * f64::from(k)).sin()).collect();
     row("determinant by minors, 6 × 6", &x[..36], |x| determinant(x, 6), |x| determinant(x, 6));
     row("determinant by minors, 8 × 8", &x, |x| determinant(x, 8), |x| determinant(x, 8));
+    growth();
+}
+
+/// Rosenbrock's function in more and more dimensions.
+fn growth() {
+    println!("\n| Rosenbrock, n | nodes | bytes a node | compile a node | compiled | × f64 | break-even |");
+    println!("|--:|--:|--:|--:|--:|--:|--:|");
+    for n in [10, 100, 1000, 10_000] {
+        let x: Vec<f64> = (0..n).map(|k| 0.5 + 0.3 * f64::from(k).sin()).collect();
+        let recorded = Recorded::new(|x| rosenbrock(x), &x);
+        let compiled = CompiledTape::new(&recorded, Derivative::Gradient).expect("the machine is supported");
+        let (nodes, bytes) = (recorded.tape().len(), recorded.tape().bytes());
+        let mut results = vec![0.0; compiled.results()];
+        let mut workspace = Workspace::new();
+        let [mut primal, mut single, mut tape] = [f64::INFINITY; 3];
+        for _ in 0..10 {
+            primal = primal.min(seconds(|| _ = black_box(rosenbrock(black_box(&x)))));
+            single = single.min(seconds(|| compiled.evaluate(&x, &mut results).expect("there are no guards")));
+            tape = tape.min(seconds(|| _ = black_box(workspace.value_and_gradient(|x| rosenbrock(x), &x))));
+        }
+        let compile = compiled.compile_time().as_secs_f64();
+        println!(
+            "| {n} | {nodes} | {:.1} | {:.1} µs | {:.3} µs | {:.2} | {:.0} |",
+            bytes as f64 / nodes as f64,
+            compile / nodes as f64 * 1e6,
+            single * 1e6,
+            single / primal,
+            compile / (tape - single),
+        );
+    }
 }
 
 fn row(name: &str, x: &[f64], function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>, plain: impl Fn(&[f64]) -> f64) {
@@ -72,36 +105,4 @@ fn seconds(mut call: impl FnMut()) -> f64 {
         }
         count *= 2;
     }
-}
-
-fn rosenbrock<T: Real>(x: &[T]) -> T {
-    let term = |pair: &[T]| {
-        let valley = pair[1] - pair[0] * pair[0];
-        let distance = c::<T>(1.0) - pair[0];
-        valley * valley * c(100.0) + distance * distance
-    };
-    x.windows(2).map(term).sum()
-}
-
-/// The shift depends on the values alone: as a constant it changes no derivative.
-fn log_sum_exp<T: Real>(x: &[T]) -> T {
-    let shift = x.iter().map(|x| x.primal()).fold(f64::NEG_INFINITY, f64::max);
-    x.iter().map(|x| (*x - c(shift)).exp()).sum::<T>().ln() + c(shift)
-}
-
-fn determinant<T: Real>(matrix: &[T], size: usize) -> T {
-    fn minor<T: Real>(matrix: &[T], size: usize, row: usize, columns: &mut Vec<usize>) -> T {
-        if let [column] = columns[..] {
-            return matrix[row * size + column];
-        }
-        let mut sum = c(0.0);
-        for place in 0..columns.len() {
-            let column = columns.remove(place);
-            let term = matrix[row * size + column] * minor(matrix, size, row + 1, columns);
-            columns.insert(place, column);
-            sum = if place % 2 == 0 { sum + term } else { sum - term };
-        }
-        sum
-    }
-    minor(matrix, size, 0, &mut (0..size).collect())
 }

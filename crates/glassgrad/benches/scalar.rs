@@ -4,10 +4,13 @@
 //! of the same generic function. Memory is used again from one iteration to the next, as in a loop
 //! that runs often.
 
+mod functions;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput};
+use functions::{log_sum_exp, rosenbrock};
 use glassgrad::scalar::{NodeId, Recorded, Sweep, Tape, Var, Workspace};
 use glassgrad::{Real, c};
 
@@ -135,21 +138,6 @@ fn gradient(
         })
     });
     group.finish();
-}
-
-fn rosenbrock<T: Real>(x: &[T]) -> T {
-    let term = |pair: &[T]| {
-        let valley = pair[1] - pair[0] * pair[0];
-        let distance = c::<T>(1.0) - pair[0];
-        valley * valley * c(100.0) + distance * distance
-    };
-    x.windows(2).map(term).sum()
-}
-
-/// The shift depends on the values alone: as a constant it changes no derivative.
-fn log_sum_exp<T: Real>(x: &[T]) -> T {
-    let shift = x.iter().map(|x| x.primal()).fold(f64::NEG_INFINITY, f64::max);
-    x.iter().map(|x| (*x - c(shift)).exp()).sum::<T>().ln() + c(shift)
 }
 
 /// Points, and a mixture of Gaussians with diagonal covariances that may have produced them.

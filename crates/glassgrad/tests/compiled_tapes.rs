@@ -11,8 +11,14 @@ use glassgrad::scalar::{
 mod random;
 use random::Random;
 
-const KINDS: [Derivative; 5] =
-    [Derivative::Value, Derivative::Gradient, Derivative::Tangent, Derivative::Pullback, Derivative::HessianProduct];
+const KINDS: [Derivative; 6] = [
+    Derivative::Value,
+    Derivative::Gradient,
+    Derivative::Tangent,
+    Derivative::Pullback,
+    Derivative::HessianProduct,
+    Derivative::Jacobian,
+];
 
 /// A function of every number, so that each mode can evaluate it.
 trait Function {
@@ -25,7 +31,7 @@ fn expected(function: &impl Function, kind: Derivative, x: &[f64], extra: &[f64]
     let dual = |x: &[f64]| -> Vec<Dual<f64>> { x.iter().zip(extra).map(|(x, v)| Dual::new(*x, [*v])).collect() };
     let derivative = match kind {
         Derivative::Value => vec![],
-        Derivative::Gradient => gradient(|x| function.at(x), x),
+        Derivative::Gradient | Derivative::Jacobian => gradient(|x| function.at(x), x),
         Derivative::Tangent => vec![function.at(&dual(x)).tangent()],
         Derivative::Pullback => Recorded::new(|x| function.at(x), x).vjp(extra),
         Derivative::HessianProduct => [gradient(|x| function.at(x), x), hvp(|x| function.at(x), x, extra)].concat(),
@@ -187,6 +193,38 @@ fn several_results_have_pullbacks_and_tangents() {
         pullback.evaluate(&[&x[..], &unit].concat(), &mut results).unwrap();
         agree(&results[3..], &[dense[(k, 0)], dense[(k, 1)], dense[(k, 2)]], 1.0, &k);
         assert_eq!(results[2], 4.0);
+    }
+}
+
+#[test]
+fn jacobians_are_compiled_forwards_in_reverse_and_along_constant_directions() {
+    fn write<T: Real>(x: &[T], y: &mut [T]) {
+        for (k, y) in y.iter_mut().enumerate() {
+            *y = (x[k % x.len()] * x[(k + 1) % x.len()]).sin() / (x[0].square() + T::literal(1.0));
+        }
+    }
+    let x = [0.4, 1.7, -0.6, 2.2];
+    for results in [1, 3, 4, 9] {
+        let recorded = Recorded::several(|x, y| write(x, y), &[1.0; 4], results);
+        let dense = jacobian(|x, y| write(x, y), &x, results, Mode::Reverse);
+        let compiled = CompiledTape::new(&recorded, Derivative::Jacobian).unwrap();
+        let mut found = vec![f64::NAN; compiled.results()];
+        compiled.evaluate(&x, &mut found).unwrap();
+        agree(&found[results..], dense.elements(), 1.0, &results);
+        let directions = [vec![1.0, 0.0, 1.0, 0.0], vec![0.5, 2.0, 0.0, -1.0]];
+        let compressed = CompiledTape::compressed(&recorded, &directions).unwrap();
+        let mut found = vec![f64::NAN; compressed.results()];
+        compressed.evaluate(&x, &mut found).unwrap();
+        for row in 0..results {
+            let product = |direction: &[f64]| (0..4).map(|k| dense[(row, k)] * direction[k]).sum::<f64>();
+            agree(&found[results + 2 * row..][..2], &[product(&directions[0]), product(&directions[1])], 10.0, &row);
+        }
+        // At a pole the interpreter takes over; its Jacobian has strong zeros.
+        let root = Recorded::several(|x, y| (y[0], y[1]) = (x[0].sqrt() + x[1], x[1] * 2.0), &[1.0, 1.0], 2);
+        let compiled = CompiledTape::compressed(&root, &[vec![1.0, 0.0], vec![0.0, 1.0]]).unwrap();
+        let mut found = [0.0; 6];
+        compiled.evaluate(&[0.0, 3.0], &mut found).unwrap();
+        assert_eq!(found, [3.0, 6.0, f64::INFINITY, 1.0, 0.0, 2.0]);
     }
 }
 

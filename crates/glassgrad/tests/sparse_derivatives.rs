@@ -1,8 +1,12 @@
-//! Patterns, colorings and compressed matrices of scalar functions beside dense derivatives.
+//! Patterns, colorings and compressed matrices of functions of numbers and of tensors beside dense derivatives.
 
+use glassgrad::dtype::DType;
+use glassgrad::expr::s;
 use glassgrad::scalar::sparse::{Coloring, Compression, Pattern};
-use glassgrad::scalar::{Matrix, Mode, Recorded, Var, hessian, jacobian, sparse_hessian, sparse_jacobian};
-use glassgrad::{Real, c};
+use glassgrad::scalar::{
+    Matrix, Mode, Recorded, SparseMatrix, Var, hessian, jacobian, sparse_hessian, sparse_jacobian,
+};
+use glassgrad::{Real, Tensor, c, calculus, hvp};
 
 #[path = "judges/random.rs"]
 mod random;
@@ -141,4 +145,67 @@ fn several_products_of_one_sweep_are_those_of_several_sweeps() {
     let pole = Recorded::several(|x, y| (y[0], y[1]) = (x[0].sqrt() + x[1], Var::constant(4.0)), &[0.0, 1.0], 2);
     assert_eq!(pole.jvps(&[vec![0.0, 1.0], vec![1.0, 0.0]]), [[1.0, 0.0], [f64::INFINITY, 0.0]]);
     assert_eq!(pole.vjps(&[vec![0.0, 5.0], vec![2.0, 5.0]]), [[0.0, 0.0], [f64::INFINITY, 2.0]]);
+}
+
+// ------------------------------------------------------------------ functions of tensors
+
+/// The list of elements is the dense array. Views are factors of zeros and ones, whose zeros are stored until they are left out.
+fn check_triplets(f: impl Fn(&Tensor) -> Tensor, x: &Tensor, stored: usize) {
+    let j = calculus::jacobian(&f).at(x).unwrap();
+    let sparse = SparseMatrix::from(&j.triplets().unwrap()).without_zeros();
+    let dense: Vec<f64> = j.to_dense().unwrap().to_vec().unwrap();
+    assert_eq!(sparse.to_dense().elements(), dense);
+    assert_eq!(sparse.stored(), stored);
+    let columns = sparse.to_columns();
+    assert_eq!((columns.columns(), columns.stored()), (x.shape().elements(), stored));
+}
+
+#[test]
+fn jacobians_of_tensors_are_read_without_their_zeros() {
+    let x = Tensor::linspace(0.5, 3.0, 6).cast(DType::F64);
+    check_triplets(|x| x.sin(), &x, 6);
+    check_triplets(|x| x.slice(&[s(1..6)]) * x.slice(&[s(0..5)]), &x, 10);
+    check_triplets(|x| x.reshape([2, 3]).sum_over([1]), &x, 6);
+    check_triplets(|x| x * x.sum(), &x, 36);
+    let indices = Tensor::from([4_i64, 0, 4]);
+    check_triplets(|x| x.take(&indices, 0).square(), &x, 3);
+    check_triplets(|x| x.take(&indices, 0) * x.slice(&[s(0..3)]), &x, 6);
+}
+
+#[test]
+fn hessians_of_tensors_have_patterns_and_colorings() {
+    let x = Tensor::linspace(0.5, 3.0, 50).cast(DType::F64);
+    let chain = |x: &Tensor| (x.slice(&[s(1..50)]) - x.slice(&[s(0..49)]).square()).square().sum();
+    let h = calculus::hessian(chain).at(&x).unwrap();
+    let sparse = SparseMatrix::from(&h.triplets().unwrap()).without_zeros();
+    assert_eq!(sparse.stored(), 50 + 2 * 49, "tridiagonal");
+    assert_eq!(sparse.to_dense().elements(), h.to_dense().unwrap().to_vec::<f64>().unwrap());
+    let pattern = sparse.pattern();
+    let compression = Compression::new(pattern.clone(), Coloring::star(&pattern));
+    assert!(compression.coloring().count() <= 3);
+    let product = |seed: &Vec<f64>| hvp(chain, &x, &Tensor::new(seed, 50)).to_vec().unwrap();
+    let found = compression.decompress::<f64>(&compression.seeds().iter().map(product).collect::<Vec<_>>());
+    for (a, b) in found.values.iter().zip(&sparse.values) {
+        assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} {b}");
+    }
+    let shifted = sparse.with_pattern(&Pattern::from_rows(50, (0..50).map(|_| (0..50).collect())));
+    assert_eq!((shifted.stored(), shifted.without_zeros().stored()), (2500, sparse.without_zeros().stored()));
+}
+
+#[test]
+fn derivatives_of_trees_are_one_sparse_matrix() {
+    let f = |x: &Vec<Tensor>| vec![&x[0] * 2.0, &x[1] * &x[0].sum()];
+    let point = vec![Tensor::from([1.0, 2.0]).cast(DType::F64), Tensor::from([3.0, 4.0, 5.0]).cast(DType::F64)];
+    let sparse = SparseMatrix::from(&calculus::jacobian(f).at(&point).unwrap().triplets().unwrap());
+    // 2·I in the first leaf; for the second a dense block and a diagonal.
+    assert_eq!((sparse.rows(), sparse.columns, sparse.stored()), (5, 5, 2 + 6 + 3));
+    assert_eq!((sparse.get(0, 0), sparse.get(2, 1), sparse.get(4, 4)), (2.0, 3.0, 3.0));
+}
+
+#[test]
+fn a_list_beyond_the_limit_of_memory_is_an_error() {
+    let x = Tensor::linspace(0.5, 3.0, 300).cast(DType::F64);
+    let j = calculus::jacobian(|x: &Tensor| x * x.sum()).limit(100_000).at(&x).unwrap();
+    let error = j.triplets().unwrap_err().to_string();
+    assert!(error.contains("the list of elements takes") && error.contains(".limit(bytes)"), "{error}");
 }

@@ -3,7 +3,7 @@
 pub mod dense;
 pub mod function;
 
-use glassgrad::calculus::{Hessian, Structure, hessian, jacobian};
+use glassgrad::calculus::{Hessian, Structure, Triplets, hessian, jacobian};
 use glassgrad::tree::Tree;
 use glassgrad::{Tensor, dtype::DType, hvp, jvp, rng::Key};
 
@@ -25,10 +25,10 @@ impl Structured {
     }
 }
 
-/// The oracles: the dense array, products, the diagonal, solutions, determinants, claims about the structure, the bytes that
+/// The oracles: the dense array, the list of its elements, products, the diagonal, solutions, determinants, claims about the structure, the bytes that
 /// are held, and the work of planning.
 const NAMES: &[&str] =
-    &["dense", "products", "diagonal", "solve", "logdet", "structure", "bytes", "planning", "jacobian"];
+    &["dense", "triplets", "products", "diagonal", "solve", "logdet", "structure", "bytes", "planning", "jacobian"];
 /// Systems of a smaller condition number must be solved.
 const REGULAR: f64 = 1e7;
 /// Larger numbers leave too few digits to compare.
@@ -64,6 +64,19 @@ fn near(what: &str, found: &[f64], expected: &[f64], tolerance: f64) -> Result<(
         true => Ok(()),
         false => Err(format!("{what}: {found:?} is not {expected:?}")),
     }
+}
+
+/// A list of elements as a dense matrix of this size. Positions ascend, so that none occurs twice.
+fn from_triplets(triplets: &Triplets, size: [usize; 2]) -> Result<Vec<f64>, String> {
+    let Triplets { rows, columns, entries } = triplets;
+    if [*rows, *columns] != size || !entries.is_sorted_by_key(|(row, column, _)| (*row, *column)) {
+        return Err(format!("triplets of {rows} × {columns} for {size:?}, or not in order"));
+    }
+    let mut dense = vec![0.0; rows * columns];
+    for (row, column, value) in entries {
+        dense[row * columns + column] += value;
+    }
+    Ok(dense)
 }
 
 impl Generator for Structured {
@@ -110,6 +123,12 @@ impl Structured {
         let found = h.to_dense().map_err(|error| ("dense", error.to_string()))?;
         near("to_dense", &numbers(&found).map_err(fail("dense"))?, &expected.numbers, tolerance)
             .map_err(fail("dense"))?;
+        if self.selection.has("triplets") {
+            let triplets = h.triplets().map_err(|error| ("triplets", error.to_string()))?;
+            let listed = from_triplets(&triplets, [size, size]).map_err(fail("triplets"))?;
+            near("triplets", &listed, &expected.numbers, tolerance).map_err(fail("triplets"))?;
+            counters::add("oracle", "triplets", 1);
+        }
         let vector: Vec<Tensor> = point
             .iter()
             .enumerate()
@@ -224,6 +243,12 @@ impl Structured {
         let j = jacobian(g).at(&point).map_err(says)?;
         let dense = numbers(&j.to_dense().map_err(says)?).map_err(of)?;
         near("to_dense", &dense, &expected.numbers, 1e-10).map_err(of)?;
+        let triplets = j.triplets().map_err(says)?;
+        let columns = expected.numbers.len().checked_div(rows).unwrap_or_default();
+        if rows > 0 {
+            near("triplets", &from_triplets(&triplets, [rows, columns]).map_err(of)?, &expected.numbers, 1e-10)
+                .map_err(of)?;
+        }
         let product = numbers(&j.matvec(vector).map_err(says)?).map_err(of)?;
         near("matvec", &product, &expected.times(&numbers(vector).map_err(of)?), 1e-10).map_err(of)?;
         counters::add("oracle", "jacobian", 1);

@@ -17,7 +17,7 @@
 //! - `block` is a term with numbers, `structure` says what it is, `solve`, `kroneckers` and `system` use that, over `dense` systems and
 //!   products alone (`krylov`), or both (`reduced`); `condition` estimates condition numbers, `verify` checks residuals, and
 //!   `eigen` finds the ends of the spectrum; `held` does all that for lists of leaves, `value` for trees: [`Hessian`] and
-//!   [`Jacobian`].
+//!   [`Jacobian`]; `triplets` lists the elements of sparse ones.
 
 mod algebra;
 mod block;
@@ -46,6 +46,7 @@ mod structure;
 mod sweep;
 mod system;
 mod terms;
+mod triplets;
 mod value;
 mod verify;
 
@@ -55,4 +56,5 @@ pub use explain::{Candidate, Explanation};
 pub(crate) use export::{Opened, Part, Planned, opened, planned};
 pub use ledger::Step;
 pub use structure::Structure;
+pub use triplets::Triplets;
 pub use value::{Factored, Hessian, Jacobian};

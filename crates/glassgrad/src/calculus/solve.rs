@@ -205,6 +205,9 @@ impl Solver {
         bounds: Bounds,
     ) -> Result<Solver, Singular> {
         let (count, size) = (slots.count(&slots.dependent, shape), slots.count(&slots.rest, shape));
+        if count * size == 0 {
+            return Ok(Solver::Empty);
+        }
         fits((count as u128).saturating_mul(size as u128).saturating_mul(size as u128), bounds.limit)?;
         let sizes: Vec<usize> =
             slots.dependent.iter().chain(&slots.rest).chain(&slots.rest).map(|slot| shape[*slot]).collect();

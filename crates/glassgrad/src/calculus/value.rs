@@ -10,6 +10,7 @@ use super::derivative::Derivative;
 use super::plan::Plan;
 use super::storage::Held;
 use super::structure::{self, Structure};
+use super::triplets::Triplets;
 use super::verify::Factorisation;
 use crate::error::Error;
 use crate::expr::Tensor;
@@ -140,6 +141,20 @@ macro_rules! shared_methods {
         /// ```
         pub fn to_dense(&self) -> Result<Tensor, Error> {
             self.held.dense()
+        }
+
+        /// The elements that can differ from zero, as a list of coordinates: the structure of the derivative without its zeros. If the
+        /// list takes more than the limit of memory, it is an error.
+        ///
+        /// ```
+        /// use glassgrad::scalar::SparseMatrix;
+        /// use glassgrad::{Tensor, calculus};
+        /// let h = calculus::hessian(|x: &Tensor| x.powi(4).sum()).at(&Tensor::from([1.0, 2.0])).unwrap();
+        /// let sparse = SparseMatrix::from(&h.triplets().unwrap());
+        /// assert_eq!((sparse.stored(), sparse.get(1, 1)), (2, 48.0));
+        /// ```
+        pub fn triplets(&self) -> Result<Triplets, Error> {
+            self.held.triplets()
         }
 
         /// The largest element of the product of the magnitudes of all factors with those of a direction, by which rounding

@@ -74,25 +74,46 @@ pub(crate) fn strong_product<T: Real>(partial: T, tangent: T) -> T {
     if tangent.is_exactly_zero() { tangent } else { product }
 }
 
-/// The product of partials with tangents: with strong zeros, except in sums, whose partials are always finite.
+/// Whether products of the partials of a row with zero tangents are zero by themselves. One test for all lanes, since it looks at
+/// the partials; those of sums are constants.
 #[inline(always)]
-fn product_of<T: Real, R: Binary>() -> fn(T, T) -> T {
-    match R::OPERATION {
-        Operation::Add | Operation::Sub => |partial, tangent| partial * tangent,
-        _ => strong_product,
-    }
+fn is_plain<T: Real>(operation: Operation, partials: &[T]) -> bool {
+    matches!(operation, Operation::Add | Operation::Sub) || partials.iter().all(|partial| partial.is_entirely_finite())
 }
 
 impl<T: Real, const N: usize> Dual<T, N> {
     /// The result of an operation with this value and local derivative. A loop over the lanes, because the closures
     /// of `array::map` are not always inlined for many lanes.
     #[inline(always)]
-    fn moved(self, value: T, derivative: T, product: fn(T, T) -> T) -> Self {
+    fn moved(self, operation: Operation, value: T, derivative: T) -> Self {
         let mut tangents = self.tangents;
-        for tangent in &mut tangents {
-            *tangent = product(derivative, *tangent);
+        if is_plain(operation, &[derivative]) {
+            for tangent in &mut tangents {
+                *tangent = derivative * *tangent;
+            }
+        } else {
+            scale_strongly(&mut tangents, &derivative);
         }
         Dual { value, tangents }
+    }
+}
+
+/// Multiplies tangents by a partial with strong zeros. Never inlined: in nested numbers the code of every level would contain
+/// this of all levels below, and its stack frame.
+#[cold]
+#[inline(never)]
+fn scale_strongly<T: Real>(tangents: &mut [T], partial: &T) {
+    for tangent in tangents {
+        *tangent = strong_product(*partial, *tangent);
+    }
+}
+
+/// The sum of two such products for each lane.
+#[cold]
+#[inline(never)]
+fn combine_strongly<T: Real>(tangents: &mut [T], others: &[T], partials: &[T; 2]) {
+    for (tangent, other) in tangents.iter_mut().zip(others) {
+        *tangent = strong_product(partials[0], *tangent) + strong_product(partials[1], *other);
     }
 }
 
@@ -103,7 +124,7 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
     fn unary<R: Unary>(self, parameter: f64) -> Self {
         let value = self.value.unary::<R>(parameter);
         let derivative = R::derivative(self.value, value, parameter);
-        self.moved(value, derivative, strong_product)
+        self.moved(R::OPERATION, value, derivative)
     }
 
     #[inline(always)]
@@ -111,10 +132,13 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
         let value = self.value.binary::<R>(other.value);
         let first = R::first(self.value, other.value, value);
         let second = R::second(self.value, other.value, value);
-        let product = product_of::<T, R>();
         let mut tangents = self.tangents;
-        for (tangent, other) in tangents.iter_mut().zip(&other.tangents) {
-            *tangent = product(first, *tangent) + product(second, *other);
+        if is_plain(R::OPERATION, &[first, second]) {
+            for (tangent, other) in tangents.iter_mut().zip(&other.tangents) {
+                *tangent = first * *tangent + second * *other;
+            }
+        } else {
+            combine_strongly(&mut tangents, &other.tangents, &[first, second]);
         }
         Dual { value, tangents }
     }
@@ -124,14 +148,14 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
     fn with_constant<R: Binary>(self, constant: f64) -> Self {
         let constant = c(constant);
         let value = self.value.binary::<R>(constant);
-        self.moved(value, R::first(self.value, constant, value), product_of::<T, R>())
+        self.moved(R::OPERATION, value, R::first(self.value, constant, value))
     }
 
     #[inline(always)]
     fn after_constant<R: Binary>(self, constant: f64) -> Self {
         let constant: T = c(constant);
         let value = constant.binary::<R>(self.value);
-        self.moved(value, R::second(constant, self.value, value), product_of::<T, R>())
+        self.moved(R::OPERATION, value, R::second(constant, self.value, value))
     }
 
     #[inline(always)]
@@ -154,6 +178,12 @@ impl<T: Real, const N: usize> Real for Dual<T, N> {
     #[inline(always)]
     fn is_exactly_zero(self) -> bool {
         self.value.is_exactly_zero() && self.tangents.iter().all(|tangent| tangent.is_exactly_zero())
+    }
+
+    #[inline(always)]
+    fn is_entirely_finite(self) -> bool {
+        // Without an early exit, so that lanes are tested together.
+        self.tangents.iter().fold(self.value.is_entirely_finite(), |all, tangent| all & tangent.is_entirely_finite())
     }
 }
 

@@ -142,6 +142,30 @@ pub(super) fn forward<'g>(graph: &'g Graph, seeds: &[Expr<'g>], roots: &[Expr<'g
     roots.iter().map(tangent).collect()
 }
 
+/// The Jacobian of `outputs` row by row, or its product with constant directions: forwards, unless there are fewer outputs than
+/// inputs. Elements that are structurally zero are constants, and no operation is spent on them.
+pub(super) fn jacobian<'g>(
+    graph: &'g Graph,
+    outputs: &[Expr<'g>],
+    inputs: usize,
+    directions: Option<&[Vec<f64>]>,
+) -> Vec<Expr<'g>> {
+    if directions.is_none() && outputs.len() < inputs {
+        let row = |output: &Expr<'g>| reverse(graph, &[(*output, Expr::Constant(1.0))], inputs);
+        return outputs.iter().flat_map(row).collect();
+    }
+    let column = |seeds: Vec<Expr<'g>>| forward(graph, &seeds, outputs);
+    let columns: Vec<Vec<Expr<'g>>> = match directions {
+        None => (0..inputs)
+            .map(|place| column((0..inputs).map(|k| Expr::Constant(if k == place { 1.0 } else { 0.0 })).collect()))
+            .collect(),
+        Some(directions) => {
+            directions.iter().map(|direction| column(direction.iter().copied().map(Expr::Constant).collect())).collect()
+        }
+    };
+    (0..outputs.len()).flat_map(|row| columns.iter().map(move |column| column[row])).collect()
+}
+
 /// The operands of a row that are no constants, with the partial derivatives.
 fn partials<'g>(graph: &'g Graph, node: u32, op: Op) -> Vec<(u32, Expr<'g>)> {
     let (of, y) = (|node: u32| graph.expr(node), graph.expr(node));

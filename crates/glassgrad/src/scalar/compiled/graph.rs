@@ -94,17 +94,6 @@ impl Graph {
         }
     }
 
-    pub(super) fn mask_of(&self, mask: Mask<'_>) -> u32 {
-        match mask {
-            // A comparison of constants, which only occurs where a whole condition is known.
-            Mask::Known(value) => {
-                let (zero, one) = (self.node_of(Expr::Constant(0.0)), self.node_of(Expr::Constant(1.0)));
-                self.intern(Op::Compare(if value { Relation::Less } else { Relation::Greater }, zero, one))
-            }
-            Mask::Node(_, node) => node,
-        }
-    }
-
     /// The number of a node, with constants seen as such.
     pub(super) fn expr(&self, node: u32) -> Expr<'_> {
         match self.op(node) {

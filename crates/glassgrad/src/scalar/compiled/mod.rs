@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::scalar::{Dual, Recorded, Var};
+use crate::scalar::{Dual, Mode, Recorded, Var};
 use codegen::Code;
 use graph::{Expr, Graph, Mask, Op};
 
@@ -36,6 +36,9 @@ pub enum Derivative {
     Pullback,
     /// The product of the first result's Hessian with a direction: arguments x and v, results f(x), ∇f₀(x) and H v.
     HessianProduct,
+    /// The Jacobian: arguments x, results f(x) and J, row by row. Structural zeros cost nothing but a store;
+    /// [`CompiledTape::compressed`] multiplies by constant directions, as the colors of a sparse Jacobian are.
+    Jacobian,
 }
 
 /// Why a recording has no machine code: the processor is not supported, or the code is too large.
@@ -86,6 +89,8 @@ pub struct CompiledTape {
     kind: Derivative,
     inputs: usize,
     outputs: usize,
+    /// The constant directions that a Jacobian is multiplied by, if there are any.
+    directions: Option<Vec<Vec<f64>>>,
     /// The nodes of the values, in which points with results that are not finite are interpreted.
     primal: Vec<Op>,
     primal_outputs: Vec<u32>,
@@ -110,6 +115,39 @@ impl CompiledTape {
     /// # Errors
     /// If Cranelift does not support the processor, or cannot compile a function of this size.
     pub fn new(recorded: &Recorded<f64>, kind: Derivative) -> Result<Self, CompileError> {
+        CompiledTape::compile(recorded, kind, None)
+    }
+
+    /// Compiles the products of the Jacobian with constant directions: arguments x, results f(x), and for each result its
+    /// derivatives along all directions.
+    ///
+    /// ```
+    /// use glassgrad::scalar::{CompiledTape, Recorded};
+    /// // The Jacobian is diagonal: one direction is enough for all of its elements.
+    /// let recorded = Recorded::several(|x, y| (y[0], y[1]) = (x[0].square(), x[1].square()), &[1.0, 1.0], 2);
+    /// let compiled = CompiledTape::compressed(&recorded, &[vec![1.0, 1.0]]).unwrap();
+    /// let mut results = [0.0; 4];
+    /// compiled.evaluate(&[3.0, 5.0], &mut results).unwrap();
+    /// assert_eq!(results, [9.0, 25.0, 6.0, 10.0]);
+    /// ```
+    ///
+    /// # Errors
+    /// As [`CompiledTape::new`].
+    ///
+    /// # Panics
+    /// If a direction has not a number for each input.
+    pub fn compressed(recorded: &Recorded<f64>, directions: &[Vec<f64>]) -> Result<Self, CompileError> {
+        for direction in directions {
+            assert_eq!(direction.len(), recorded.inputs().len(), "CompiledTape::compressed: a number for each input");
+        }
+        CompiledTape::compile(recorded, Derivative::Jacobian, Some(directions.to_vec()))
+    }
+
+    fn compile(
+        recorded: &Recorded<f64>,
+        kind: Derivative,
+        directions: Option<Vec<Vec<f64>>>,
+    ) -> Result<Self, CompileError> {
         let start = Instant::now();
         let graph = Graph::default();
         let inputs = recorded.inputs().len();
@@ -132,6 +170,7 @@ impl CompiledTape {
                 let product = derivative::forward(&graph, &extra(inputs), &gradient);
                 gradient.into_iter().chain(product).collect()
             }
+            Derivative::Jacobian => derivative::jacobian(&graph, &primal.outputs, inputs, directions.as_deref()),
         };
         let violated = primal.violations.iter().fold(Mask::Known(false), |any, guard| any | *guard);
         let violated = graph.select(violated, one, Expr::Constant(0.0));
@@ -150,6 +189,7 @@ impl CompiledTape {
             kind,
             inputs,
             outputs,
+            directions,
             primal: primal_nodes,
             primal_outputs,
             lowered: lowered.ops(),
@@ -282,6 +322,18 @@ impl CompiledTape {
         }
     }
 
+    /// The graph of the values, recorded on a tape.
+    fn recorded_at(&self, x: &[f64]) -> Recorded<f64> {
+        Recorded::several(
+            |x, y| {
+                let numbers = graph::interpret(&self.primal, x);
+                y.iter_mut().zip(&self.primal_outputs).for_each(|(y, node)| *y = numbers[*node as usize]);
+            },
+            x,
+            self.outputs,
+        )
+    }
+
     #[cold]
     fn interpret(&self, arguments: &[f64], results: &mut [f64]) {
         let (x, extra) = arguments.split_at(self.inputs);
@@ -292,19 +344,17 @@ impl CompiledTape {
         }
         match self.kind {
             Derivative::Value => {}
-            Derivative::Gradient | Derivative::Pullback => {
-                let recorded = Recorded::several(
-                    |x, y| {
-                        let numbers = graph::interpret(&self.primal, x);
-                        y.iter_mut().zip(&self.primal_outputs).for_each(|(y, node)| *y = numbers[*node as usize]);
-                    },
-                    x,
-                    self.outputs,
-                );
-                let gradient =
-                    if self.kind == Derivative::Gradient { recorded.gradient() } else { recorded.vjp(extra) };
-                derivative.copy_from_slice(&gradient);
-            }
+            Derivative::Gradient => derivative.copy_from_slice(&self.recorded_at(x).gradient()),
+            Derivative::Pullback => derivative.copy_from_slice(&self.recorded_at(x).vjp(extra)),
+            Derivative::Jacobian => match &self.directions {
+                None => derivative.copy_from_slice(self.recorded_at(x).jacobian(Mode::Auto).elements()),
+                Some(directions) => {
+                    let products = self.recorded_at(x).jvps(directions);
+                    for (place, derivative) in derivative.iter_mut().enumerate() {
+                        *derivative = products[place % directions.len()][place / directions.len()];
+                    }
+                }
+            },
             Derivative::Tangent => {
                 let seeded: Vec<Dual<f64>> = x.iter().zip(extra).map(|(x, v)| Dual::new(*x, [*v])).collect();
                 let numbers = graph::interpret(&self.primal, &seeded);
@@ -315,10 +365,12 @@ impl CompiledTape {
             Derivative::HessianProduct => {
                 let seeded: Vec<Dual<f64>> = x.iter().zip(extra).map(|(x, v)| Dual::new(*x, [*v])).collect();
                 let output = self.primal_outputs[0] as usize;
-                let gradient = Recorded::new(|x| graph::interpret(&self.primal, x)[output], &seeded).gradient();
-                for (place, partial) in gradient.into_iter().enumerate() {
-                    (derivative[place], derivative[self.inputs + place]) = (partial.value, partial.tangent());
-                }
+                let moving = Recorded::new(|x| graph::interpret(&self.primal, x)[output], &seeded).gradient();
+                let (gradient, product) = derivative.split_at_mut(self.inputs);
+                // The gradient by itself: a zero adjoint that moves is no strong zero, and its product with an infinite
+                // partial is NaN.
+                gradient.copy_from_slice(&self.recorded_at(x).gradient());
+                product.iter_mut().zip(moving).for_each(|(product, partial)| *product = partial.tangent());
             }
         }
     }
@@ -327,7 +379,7 @@ impl CompiledTape {
 impl Derivative {
     fn arguments(self, inputs: usize, outputs: usize) -> usize {
         match self {
-            Derivative::Value | Derivative::Gradient => inputs,
+            Derivative::Value | Derivative::Gradient | Derivative::Jacobian => inputs,
             Derivative::Tangent | Derivative::HessianProduct => 2 * inputs,
             Derivative::Pullback => inputs + outputs,
         }

@@ -2,6 +2,7 @@
 
 use super::Pattern;
 use crate::algebra::c;
+use crate::calculus::Triplets;
 use crate::ops::Real;
 use crate::scalar::Matrix;
 
@@ -142,6 +143,16 @@ impl<T: Real> SparseMatrix<T> {
         }
         let (starts, indices) = (transposed.starts().to_vec(), transposed.indices().to_vec());
         SparseColumns { rows: self.rows(), starts, indices, values }
+    }
+}
+
+impl From<&Triplets> for SparseMatrix<f64> {
+    /// Compressed rows of the derivative of a function of tensors. It took no sweep: the elements are those of its factors.
+    fn from(triplets: &Triplets) -> Self {
+        let pattern = Pattern::from(triplets);
+        let values = triplets.entries.iter().map(|(_, _, value)| *value).collect();
+        let (starts, indices) = (pattern.starts().to_vec(), pattern.indices().to_vec());
+        SparseMatrix { columns: triplets.columns, starts, indices, values, colors: 0 }
     }
 }
 

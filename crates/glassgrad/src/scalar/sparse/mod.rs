@@ -86,19 +86,58 @@ impl Compression {
             (self.pattern.rows(), self.pattern.columns()),
             "the pattern is that of a function with other numbers of results and inputs"
         );
-        let Coloring { kind, color_of, .. } = &self.coloring;
-        let lines = |color: usize| -> Vec<T> {
-            color_of.iter().map(|line| c(if *line == color { 1.0 } else { 0.0 })).collect()
-        };
-        let seeds: Vec<Vec<T>> = (0..self.coloring.count()).map(lines).collect();
-        let compressed = match kind {
-            Kind::Columns => recorded.jvps(&seeds),
-            Kind::Rows => recorded.vjps(&seeds),
+        let seeds = self.seeds();
+        match &self.coloring.kind {
+            Kind::Columns => self.decompress(&recorded.jvps(&seeds)),
+            Kind::Rows => self.decompress(&recorded.vjps(&seeds)),
             Kind::Star { .. } => panic!("a star coloring compresses Hessians, not Jacobians"),
-        };
-        self.expand(|row, column, _| match kind {
-            Kind::Rows => compressed[color_of[row]][column],
-            _ => compressed[color_of[column]][row],
+        }
+    }
+
+    /// One vector for each color, with a 1 at its lines: directions of tangents if columns are colored or for a Hessian, weights
+    /// of results if rows are. Any engine can multiply them, also one of tensors.
+    ///
+    /// ```
+    /// use glassgrad::scalar::{Mode, SparseMatrix, sparse::{Coloring, Compression}};
+    /// use glassgrad::{Tensor, calculus, expr::s, jvp};
+    /// let f = |x: &Tensor| x.slice(&[s(1..5)]) * x.slice(&[s(0..4)]);
+    /// let x = Tensor::from([1.0, 2.0, 3.0, 4.0, 5.0]).cast(glassgrad::dtype::DType::F64);
+    /// // The pattern once, from the derivative at a point, and then two products instead of five at any point.
+    /// let at_x = SparseMatrix::from(&calculus::jacobian(f).at(&x).unwrap().triplets().unwrap());
+    /// let pattern = at_x.without_zeros().pattern();
+    /// let coloring = Coloring::jacobian(&pattern, Mode::Forward);
+    /// let compression = Compression::new(pattern, coloring);
+    /// let products: Vec<Vec<f64>> = compression
+    ///     .seeds::<f64>()
+    ///     .iter()
+    ///     .map(|seed| jvp(f, &x, &Tensor::new(seed, 5)).1.to_vec().unwrap())
+    ///     .collect();
+    /// let jacobian = compression.decompress(&products);
+    /// assert_eq!((products.len(), jacobian.stored(), jacobian.get(3, 4)), (2, 8, 4.0));
+    /// ```
+    pub fn seeds<T: Real>(&self) -> Vec<Vec<T>> {
+        let lines =
+            |color: usize| self.coloring.color_of.iter().map(move |line| c(if *line == color { 1.0 } else { 0.0 }));
+        (0..self.coloring.count()).map(|color| lines(color).collect()).collect()
+    }
+
+    /// The matrix whose products with the [seeds](Compression::seeds) these are.
+    ///
+    /// # Panics
+    /// If there is not a product for each color, with a number for each line of the other side.
+    pub fn decompress<T: Real>(&self, products: &[Vec<T>]) -> SparseMatrix<T> {
+        let Coloring { kind, color_of, .. } = &self.coloring;
+        let length = if *kind == Kind::Rows { self.pattern.columns() } else { self.pattern.rows() };
+        assert_eq!(products.len(), self.coloring.count(), "decompress needs a product for each color");
+        for product in products {
+            assert_eq!(product.len(), length, "decompress needs a number for each line of the other side");
+        }
+        self.expand(|row, column, position| match kind {
+            Kind::Columns => products[color_of[column]][row],
+            Kind::Rows => products[color_of[row]][column],
+            // A star coloring guarantees that one of the two mirror images stands alone.
+            Kind::Star { direct } if direct[position] => products[color_of[column]][row],
+            Kind::Star { .. } => products[color_of[row]][column],
         })
     }
 
@@ -112,10 +151,11 @@ impl Compression {
         x: &[T],
     ) -> SparseMatrix<T> {
         assert_eq!(x.len(), self.pattern.rows(), "the pattern is that of a function with another number of inputs");
-        let Kind::Star { direct } = &self.coloring.kind else {
-            panic!("the Hessian needs a star coloring, and this one is that of a Jacobian");
-        };
-        let Coloring { color_of, .. } = &self.coloring;
+        let Coloring { kind, color_of, .. } = &self.coloring;
+        assert!(
+            matches!(kind, Kind::Star { .. }),
+            "the Hessian needs a star coloring, and this one is that of a Jacobian"
+        );
         let colors = self.coloring.count();
         let mut tape = crate::scalar::Tape::new();
         let mut compressed: Vec<Vec<T>> = vec![vec![c(0.0); x.len()]; colors];
@@ -130,10 +170,7 @@ impl Compression {
             }
             tape = recorded.into_tape();
         }
-        // A star coloring guarantees that one of the two mirror images stands alone.
-        self.expand(|row, column, position| {
-            if direct[position] { compressed[color_of[column]][row] } else { compressed[color_of[row]][column] }
-        })
+        self.decompress(&compressed)
     }
 
     fn expand<T: Real>(&self, element: impl Fn(usize, usize, usize) -> T) -> SparseMatrix<T> {

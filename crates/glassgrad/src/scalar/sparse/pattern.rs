@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::calculus::Triplets;
 use crate::ops::{Algebra, Binary, Operation, Real, Row, Unary, Visitor, visit};
 use crate::scalar::tape::Operand;
 use crate::scalar::{Dual, NodeId, Recorded, Tape};
@@ -161,6 +162,17 @@ impl Pattern {
     /// The most positions in one row.
     pub(super) fn longest_row(&self) -> usize {
         self.starts.windows(2).map(|bounds| bounds[1] - bounds[0]).max().unwrap_or(0)
+    }
+}
+
+impl From<&Triplets> for Pattern {
+    /// The pattern of the derivative of a function of tensors.
+    fn from(triplets: &Triplets) -> Self {
+        let mut rows = vec![Vec::new(); triplets.rows];
+        for (row, column, _) in &triplets.entries {
+            rows[*row].push(*column);
+        }
+        Pattern::from_rows(triplets.columns, rows)
     }
 }
 

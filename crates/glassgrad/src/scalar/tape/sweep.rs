@@ -227,9 +227,21 @@ impl<T: Real> Tape<T> {
 /// Adds the products of a partial with several tangents or adjoints, of which those that are exactly zero contribute nothing.
 #[inline(always)]
 fn accumulate<T: Real, const N: usize>(sums: &mut [T; N], partial: T, factors: &[T; N]) {
-    for (sum, factor) in sums.iter_mut().zip(factors) {
-        let product = *sum + partial * *factor;
-        *sum = if factor.is_exactly_zero() { *sum } else { product };
+    if partial.is_entirely_finite() {
+        for (sum, factor) in sums.iter_mut().zip(factors) {
+            *sum += partial * *factor;
+        }
+    } else {
+        accumulate_strongly(sums, &partial, factors);
+    }
+}
+
+/// The same with a partial that is not finite.
+#[cold]
+#[inline(never)]
+fn accumulate_strongly<T: Real>(sums: &mut [T], partial: &T, factors: &[T]) {
+    for (sum, factor) in sums.iter_mut().zip(factors).filter(|(_, factor)| !factor.is_exactly_zero()) {
+        *sum += *partial * *factor;
     }
 }
 
