@@ -161,7 +161,7 @@ pub(crate) fn refuse_several(command: &str) -> Result<(), Failure> {
     }
 }
 
-/// The number of shards for so many ranks where none is given.
+/// The default number of shards of a job with this many ranks.
 pub(crate) fn default_shards(ranks: usize) -> usize {
     ranks.next_power_of_two().max(8)
 }

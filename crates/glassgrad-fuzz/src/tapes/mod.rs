@@ -42,7 +42,7 @@ const KINDS: [(&str, Derivative); 6] = [
 const TOLERANCE: f64 = 1e-12;
 /// The largest relative perturbation of an operand that stands for rounding errors, and how often one is drawn.
 const NOISE: (f64, usize) = (8.0 * f64::EPSILON, 12);
-/// Differences up to so many times those that perturbed values cause are rounding errors.
+/// Differences up to this multiple of those that perturbed values cause are rounding errors.
 const SAFETY: f64 = 32.0;
 
 /// What is evaluated: arguments, and the directions or weights behind them.

@@ -137,7 +137,7 @@ fn make_known(arguments: &[Tensor]) -> Result<(), Error> {
 fn plan_key(mut definition: Definition, arguments: &[Tensor]) -> u128 {
     definition.number(arguments.len());
     definition.number(runtime::target().number());
-    // Collectives are among so many shards.
+    // Collectives depend on the number of shards.
     definition.number(shard_count());
     for leaf in arguments {
         definition.shape(leaf.shape(), leaf.dtype());

@@ -103,7 +103,7 @@ impl Batches {
         (self.places(dataset.len(), position).len(), whole.places(dataset.len(), position).len())
     }
 
-    /// The places of a batch, or of the shard, in the order of an epoch of so many examples.
+    /// The places of a batch, or of the shard, in the order of an epoch of `count` examples.
     pub(super) fn places(&self, count: usize, position: Position) -> Range<usize> {
         let begin = (position.batch as usize).saturating_mul(self.size).min(count);
         let length = self.size.min(count - begin);

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::backward::{Backward, with_untrained};
 use super::diagnostics::{Diagnostic, compared, inspect};
 use super::distributed::{Seen, ShardedStep, facts};
@@ -327,7 +329,8 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             };
             Ok(self.seen(place, position, next?.1))
         });
-        let seen = next.collect::<Result<Vec<_>, Error>>();
+        // One batch, unless there are shards: no request for memory.
+        let seen = next.collect::<Result<SmallVec<[_; 1]>, Error>>();
         self.ahead = ahead;
         let seen = seen?;
         let is_changed = self.requested_factor.is_some();

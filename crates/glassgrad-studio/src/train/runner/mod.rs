@@ -50,7 +50,7 @@ const MOST_EPOCHS: usize = 2000;
 /// The maximum number of steps per second; unlimited if `None`.
 pub(super) type Pace = Option<f64>;
 
-/// A query about a run, executed between two steps; without a run it is told so.
+/// A query about a run, executed between two steps; it is also answered when there is no run.
 pub(crate) type Query = Box<dyn FnOnce(Option<&Snapshot<'_>>) + Send>;
 
 /// A command to a run.

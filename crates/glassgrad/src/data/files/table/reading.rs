@@ -266,7 +266,7 @@ impl Rows<'_> {
         let mut found: Option<Found> = None;
         self.each(|record, line| {
             let Some(found) = &mut found else {
-                found = Some(Found::broadcast_first(record, line));
+                found = Some(Found::from_first(record, line));
                 return Ok(());
             };
             found.see(record, line)
@@ -367,7 +367,7 @@ impl Rows<'_> {
 }
 
 impl Found {
-    fn broadcast_first(record: &StringRecord, line: u32) -> Found {
+    fn from_first(record: &StringRecord, line: u32) -> Found {
         let mut found = Found {
             first: record.clone(),
             are_numbers: Vec::new(),

@@ -27,7 +27,7 @@ const BLOCKS: usize = 264;
 /// The least stages of a part.
 const LEAST_STAGES: usize = 8;
 
-/// A factor is packed into scratch memory, terms side by side, if it has at most this many elements and at least so many tiles read it.
+/// A factor is packed into scratch memory, terms side by side, if it is at most this large and is read by several tiles.
 const MOST_PACKED: usize = 1 << 24;
 const LEAST_READERS: usize = 4;
 
