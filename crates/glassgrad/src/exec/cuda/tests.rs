@@ -271,7 +271,7 @@ fn scatters_of_many_indices_have_the_values_of_the_reference() {
         let indices = Tensor::from((0..count).map(|k: i64| (k * k + 3 * k) % 90 - 40).collect::<Vec<_>>());
         let table = Tensor::linspace(-1.0_f32, 1.0, 2 * 90 * 40).reshape([2, 90, 40]);
         // Whole numbers, whose sums are exact in any order.
-        let weights = (0..2 * 700 * 40).map(|k| (k * k % 37 - 18) as f32).collect::<Vec<_>>();
+        let weights = (0..2 * 700 * 40).map(|k: i64| (k * k % 37 - 18) as f32).collect::<Vec<_>>();
         let weights = Tensor::new(&weights, [2, 700, 40]);
         vec![crate::grad(|table: &Tensor| (table.take(&indices, 1) * &weights).sum())(&table)]
     };
