@@ -31,8 +31,12 @@ fn target(text: &str) -> Result<Target, String> {
 impl DeviceChoice {
     /// Calls a function whose programs run on the device.
     pub(crate) fn run<R>(&self, function: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
-        if self.device == Target::Cpu && !self.tf32 {
-            return function();
+        if self.device == Target::Cpu {
+            if !self.tf32 {
+                return function();
+            }
+            let message = "--tf32 is for a GPU: a CPU multiplies 32-bit numbers in full precision; add --device cuda";
+            return Err(Failure::Input(message.to_owned()));
         }
         let precision = if self.tf32 { MatmulPrecision::Tf32 } else { MatmulPrecision::Full };
         Context::open_with(self.device, precision).map_err(Failure::input)?.run(function)
