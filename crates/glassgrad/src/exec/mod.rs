@@ -56,7 +56,7 @@ pub enum MatmulPrecision {
     #[default]
     Full,
     /// Factors rounded to 11 significant bits, on the tensor cores of a GPU (TF32): several times faster, with relative errors of
-    /// about 5e-4 for each term. Products that kernels of our own run, small ones, stay in full precision.
+    /// about 5e-4 for each term. Small products, which run in SIMT kernels, stay in full precision.
     Tf32,
 }
 

@@ -36,16 +36,16 @@ pub(in crate::exec::cuda) struct Called {
     pub(in crate::exec::cuda) reports: bool,
 }
 
-/// Sums of fewer comparisons are collected by looking at every index; for larger ones indices are sorted first.
+/// The threshold, outputs times indices, from which a scatter-add sorts its indices instead of scanning all of them for each output.
 const SORTED: usize = 1 << 22;
 
-/// Whether the indices of a scatter are sorted, so that each sum reads its own terms alone.
+/// Whether a scatter-add sorts its indices, so that each sum reads only its own segment.
 fn sorts(call: &Call) -> bool {
     let picks = call.inputs[1].1.elements();
     picks > 1 && picks < 1 << 30 && picks.saturating_mul(call.output.1.elements()) >= SORTED
 }
 
-/// The bytes of scratch memory of a call: sorted indices, and which of them each was.
+/// The bytes of scratch memory of a call: the sorted indices and the sorting permutation.
 pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
     match &call.kind {
         CallKind::ScatterAdd(_) if sorts(call) => 8 * call.inputs[1].1.elements(),
@@ -63,7 +63,7 @@ pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
     }
 }
 
-/// The threads that count together how many indices stand in front of one.
+/// The threads that compute the rank of one index.
 const COUNTING: usize = 16;
 
 /// From this many elements on each thread computes several.
@@ -99,8 +99,8 @@ impl Kernels {
         self.called.push(Called { kernel, memories, blocks, reports: false });
     }
 
-    /// Adds a kernel that sorts the indices of a scatter, stably, by counting those in front of each: scratch memory gets the
-    /// sorted indices and then the place that each had.
+    /// Adds a kernel that sorts the indices of a scatter-add by a stable rank sort. Scratch memory receives the sorted indices and
+    /// the permutation.
     fn ranked(&mut self, call: &Call, size: usize) {
         let picks = call.inputs[1].1.elements();
         let mut writer = Writer::new(self.reach.max(picks));
@@ -313,7 +313,7 @@ pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
 /// The terms of a sum that are loaded at a time.
 const TOGETHER: usize = 8;
 
-/// The first of equal indices, in sorted order, adds up what all of them pick, in the order of their places.
+/// Segmented sum over the sorted indices: the first entry of each segment adds up the segment in the order of the input.
 fn added_in_order(writer: &mut Writer, call: &Call, [picks, size, inner]: [usize; 3]) {
     let (from, to) = (operand(writer, call, 0), output(writer, call));
     let order = pointer(writer, Memory::Tile, DType::I32, 0);

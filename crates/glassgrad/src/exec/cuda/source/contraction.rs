@@ -236,7 +236,7 @@ fn tiled(product: &Contraction, repairs: bool) -> Tiled {
     Tiled { kernel, memories, grid: [blocks, parts], second }
 }
 
-/// Ends the kernel for a block whose tile of the result has no NaN.
+/// Early exit of a block whose tile of the result holds no NaN.
 fn return_unless_nan(writer: &mut Writer, product: &Contraction, tile: usize) {
     let Contraction { batch, rows, columns, operands, .. } = product;
     let (index, stored, to) = (writer.index, type_of(operands[2].dtype), writer.argument(operands[2].memory));
