@@ -4,13 +4,15 @@ mod plan;
 mod shards;
 mod update;
 
+use std::any::type_name;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::plan::{Plan, Source, output, publish, sources, unknown};
+use self::plan::{Plan, Source, sources, unknown};
 use crate::array::Array;
 use crate::collective::shard_count;
 use crate::diff::{Fallible, Outcome};
@@ -21,6 +23,7 @@ use crate::interning::Lru;
 use crate::opt::Capture;
 use crate::opt::program::Program;
 use crate::runtime;
+use crate::shape::Shape;
 use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 
 /// A function whose graph is built once for every definition of its arguments: their structure (which parts there are,
@@ -28,7 +31,7 @@ use crate::tree::{Branch, Definition, Tree, checked_map, inconsistent};
 /// kept.
 ///
 /// What the function captures is read when it is built: tensors that change from call to call, random keys among
-/// them, are arguments. LoadMode a value inside it is an error, because there is none yet.
+/// them, are arguments. Reading a value inside it is an error, because there is none yet.
 ///
 /// Inside a transform, or where an argument or a captured tensor depends on a variable, a call is the function itself,
 /// so that derivatives, [`vmap`](crate::vmap) and other compiled functions see through it.
@@ -81,8 +84,8 @@ pub struct Compiled<F, R> {
 
 /// The plan for arguments of one definition, or inlining.
 enum Prepared<R> {
-    /// A planned program is run.
-    Planned(Box<Plan<R>>),
+    /// A planned program is run; its results have this structure.
+    Planned(Box<Plan>, R),
     /// The function captures what depends on a variable: it is called as it is, so that derivatives pass.
     Inline,
 }
@@ -109,19 +112,40 @@ fn recycled<A, B>(mut list: Vec<A>) -> Vec<B> {
     list.into_iter().map(|_| unreachable!("the list is empty")).collect()
 }
 
-/// Does something with empty lists. A function that is called while another one is built finds none, and makes others.
-#[track_caller]
-fn with_lists<R>(work: impl FnOnce(&mut Lists) -> R) -> R {
-    let mut lists = LISTS.with_borrow_mut(std::mem::take);
-    let result = work(&mut lists);
-    lists.arguments.clear();
-    lists.results.clear();
-    LISTS.with_borrow_mut(|place| *place = lists);
-    result
+/// The lists of this thread, empty, until the end of a call. A function that is called while another one is built finds none, and
+/// makes others.
+struct TakenLists(Lists);
+
+impl TakenLists {
+    fn new() -> TakenLists {
+        TakenLists(LISTS.with_borrow_mut(std::mem::take))
+    }
 }
 
-fn push_leaves<X: Tree>(x: &X, leaves: &mut Vec<Tensor>) {
-    x.visit(&Branch::root(), &mut |_, leaf| leaves.push(leaf.clone()));
+impl Deref for TakenLists {
+    type Target = Lists;
+    fn deref(&self) -> &Lists {
+        &self.0
+    }
+}
+
+impl DerefMut for TakenLists {
+    fn deref_mut(&mut self) -> &mut Lists {
+        &mut self.0
+    }
+}
+
+impl Drop for TakenLists {
+    fn drop(&mut self) {
+        let mut lists = std::mem::take(&mut self.0);
+        lists.arguments.clear();
+        lists.results.clear();
+        LISTS.with_borrow_mut(|place| *place = lists);
+    }
+}
+
+fn pushed(leaves: &mut Vec<Tensor>) -> impl FnMut(&Branch<'_>, &Tensor) {
+    |_, leaf| leaves.push(leaf.clone())
 }
 
 /// Computes the values of arguments that are not known yet.
@@ -146,14 +170,14 @@ fn plan_key(mut definition: Definition, arguments: &[Tensor]) -> u128 {
 }
 
 /// A function after it was called with placeholders in place of its arguments.
-struct Traced<R> {
+struct Traced {
     /// The numbers of the arguments, by node.
     arguments: HashMap<u64, usize>,
-    results: R,
+    /// The leaves of the results.
     roots: Vec<Tensor>,
 }
 
-impl<R> Traced<R> {
+impl Traced {
     /// Whether derivatives must pass through the results to something that is no argument.
     fn captures_variable(&self) -> bool {
         let foreign = |id: u64| !self.arguments.contains_key(&id);
@@ -163,6 +187,57 @@ impl<R> Traced<R> {
     fn extract(&self) -> Result<Capture, Error> {
         runtime::capture_function(&self.roots.iter().collect::<Vec<_>>())
     }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        let extract = self.extract()?;
+        let numbers: HashMap<u64, usize> =
+            extract.results().enumerate().map(|(number, node)| (node.id, number)).collect();
+        let leaves = self.roots.iter().map(|root| match numbers.get(&root.0.id) {
+            Some(number) => Ok(Ok(*number)),
+            None => root.0.value().cloned().map(Err).ok_or_else(unknown),
+        });
+        Plan::new(&extract, &self.arguments, leaves.collect::<Result<Vec<_>, Error>>()?)
+    }
+
+    /// What is to be computed, and what is given to it.
+    fn given(&self, arguments: &[Array]) -> Result<(Capture, Vec<(Array, usize)>), Error> {
+        let extract = self.extract()?;
+        let given = sources(&extract, &self.arguments)?.into_iter().map(|source| match source {
+            Source::Argument(number) => (arguments[number].clone(), 0),
+            Source::Captured(array, start) => (array, start),
+        });
+        let given = given.collect();
+        Ok((extract, given))
+    }
+}
+
+/// Placeholders with the names of the leaves that they stand for.
+fn placeholder_of(origin: &'static Location<'static>) -> impl FnMut(&Tensor) -> Tensor {
+    move |leaf| {
+        let placeholder = Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin);
+        match leaf.name() {
+            Some(name) => placeholder.named(name),
+            None => placeholder,
+        }
+    }
+}
+
+/// The numbers of placeholders, by node. The program reads its inputs where the leaves are: what was traced must be what is passed.
+fn numbered(placeholders: &[Tensor], leaves: &[Tensor], tree: &str) -> Result<HashMap<u64, usize>, Error> {
+    if placeholders.len() != leaves.len() || placeholders.iter().zip(leaves).any(|(one, other)| !is_alike(one, other)) {
+        return Err(inconsistent(tree, "compile", "show other leaves each time"));
+    }
+    Ok(placeholders.iter().enumerate().map(|(number, leaf)| (leaf.0.id, number)).collect())
+}
+
+/// A leaf of which only the type stays, not the graph that it depends on.
+fn without_graph(leaf: &Tensor) -> Tensor {
+    Tensor::placeholder(Shape::scalar(), leaf.dtype())
+}
+
+/// The first error in a list of tensors.
+fn first_error(leaves: &[Tensor]) -> Result<(), Error> {
+    leaves.iter().find_map(Tensor::error).map_or(Ok(()), |error| Err(error.clone()))
 }
 
 impl<F, R: Tree> Compiled<F, R> {
@@ -184,28 +259,19 @@ impl<F, R: Tree> Compiled<F, R> {
         F: Fn(&X) -> O,
     {
         let origin = Location::caller();
-        with_lists(|Lists { arguments, results, inputs: unused, outputs: unused_outputs, .. }| {
-            push_leaves(x, arguments);
-            if arguments.iter().any(Tensor::is_tracked) {
-                return self.inline(x);
-            }
-            make_known(arguments)?;
-            let prepared = self.prepared(Definition::of(x), arguments, || self.build(x, arguments))?;
-            let Prepared::Planned(plan) = &*prepared else { return self.inline(x) };
-            let mut inputs: Vec<Input<'_>> = recycled(std::mem::take(unused));
-            for source in &plan.inputs {
-                inputs.push(source.input(arguments)?);
-            }
-            let mut spare = plan.take_spare();
-            let mut outputs: Vec<Output<'_>> = recycled(std::mem::take(unused_outputs));
-            outputs.extend(spare.iter_mut().map(|spare| output(spare, origin)));
-            plan.executable.launch(&mut inputs, &mut outputs, results, &plan.origins)?;
-            (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
-            publish(results, &mut spare, origin);
-            let results = plan.rebuilt(&plan.results, |leaf| plan.leaf(leaf, &spare, origin), 0..plan.leaves.len())?;
-            plan.give_spare(spare);
-            Ok(results)
-        })
+        let mut lists = TakenLists::new();
+        x.visit(&Branch::root(), &mut pushed(&mut lists.arguments));
+        if lists.arguments.iter().any(Tensor::is_tracked) {
+            return self.inline(x);
+        }
+        make_known(&lists.arguments)?;
+        let arguments = &lists.arguments;
+        let prepared = self.prepared(Definition::of(x), arguments, || self.build(x, arguments))?;
+        let Prepared::Planned(plan, structure) = &*prepared else { return self.inline(x) };
+        let spare = plan.launch(&mut lists, origin)?;
+        let results = plan.result_leaves(&spare, origin).tree(structure)?;
+        plan.give_spare(spare);
+        Ok(results)
     }
 
     /// The program for arguments of this definition.
@@ -224,9 +290,9 @@ impl<F, R: Tree> Compiled<F, R> {
         let arguments = x.flatten();
         let prepared = self.prepared(Definition::of(x), &arguments, || self.build(x, &arguments))?;
         match &*prepared {
-            Prepared::Planned(plan) => Ok(Arc::clone(plan.executable.program())),
+            Prepared::Planned(plan, _) => Ok(Arc::clone(plan.executable.program())),
             Prepared::Inline => {
-                let plan = runtime::executable_for(&self.traced(x, &arguments)?.extract()?)?;
+                let plan = runtime::executable_for(&self.traced(x, &arguments)?.0.extract()?)?;
                 Ok(Arc::clone(plan.program()))
             }
         }
@@ -246,16 +312,8 @@ impl<F, R: Tree> Compiled<F, R> {
         F: Fn(&X) -> O,
     {
         let result = (self.function)(x).outcome();
-        let mut failure = None;
-        result.visit(&Branch::root(), &mut |_, leaf| {
-            if failure.is_none() {
-                failure = leaf.error().cloned();
-            }
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(result),
-        }
+        first_error(&result.flatten())?;
+        Ok(result)
     }
 
     /// What is done with arguments of this definition: as planned before, or a new plan.
@@ -287,37 +345,20 @@ impl<F, R: Tree> Compiled<F, R> {
     {
         let leaves = x.flatten();
         let values = Tensor::eval_all(&leaves.iter().collect::<Vec<_>>())?;
-        let traced = self.traced(x, &leaves)?;
-        let extract = traced.extract()?;
-        let given = sources(&extract, &traced.arguments)?.into_iter().map(|source| match source {
-            Source::Argument(number) => (values[number].clone(), 0),
-            Source::Captured(array, start) => (array, start),
-        });
-        let given = given.collect();
-        Ok((extract, given))
+        self.traced(x, &leaves)?.0.given(&values)
     }
 
+    /// What the function built, and its results.
     #[track_caller]
-    fn traced<X: Tree, O: Outcome<Tree = R>>(&self, x: &X, leaves: &[Tensor]) -> Result<Traced<R>, Error>
+    fn traced<X: Tree, O: Outcome<Tree = R>>(&self, x: &X, leaves: &[Tensor]) -> Result<(Traced, R), Error>
     where
         F: Fn(&X) -> O,
     {
-        let named = |placeholder: Tensor, leaf: &Tensor| match leaf.name() {
-            Some(name) => placeholder.named(name),
-            None => placeholder,
-        };
-        let origin = Location::caller();
-        let placeholder =
-            |leaf: &Tensor| named(Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin), leaf);
-        let (placeholders, list) = checked_map("compile", x, placeholder)?;
-        // The program reads its inputs where the leaves are: what was traced must be what is passed.
-        if list.len() != leaves.len() || list.iter().zip(leaves).any(|(one, other)| !is_alike(one, other)) {
-            return Err(inconsistent::<X>("compile", "show other leaves each time"));
-        }
-        let arguments = list.iter().enumerate().map(|(number, leaf)| (leaf.0.id, number)).collect();
-        let results = (self.function)(&placeholders).outcome();
+        let (x, placeholders) = checked_map("compile", x, &mut placeholder_of(Location::caller()))?;
+        let arguments = numbered(&placeholders, leaves, type_name::<X>())?;
+        let results = (self.function)(&x).outcome();
         let roots = results.flatten();
-        Ok(Traced { arguments, results, roots })
+        Ok((Traced { arguments, roots }, results))
     }
 
     #[track_caller]
@@ -325,20 +366,13 @@ impl<F, R: Tree> Compiled<F, R> {
     where
         F: Fn(&X) -> O,
     {
-        let traced = self.traced(x, leaves)?;
+        let (traced, results) = self.traced(x, leaves)?;
         if traced.captures_variable() {
             return Ok(Prepared::Inline);
         }
-        let extract = traced.extract()?;
-        let numbers: HashMap<u64, usize> =
-            extract.results().enumerate().map(|(number, node)| (node.id, number)).collect();
-        let leaves = traced.roots.iter().map(|root| match numbers.get(&root.0.id) {
-            Some(number) => Ok(Ok(*number)),
-            None => root.0.value().cloned().map(Err).ok_or_else(unknown),
-        });
-        let leaves = leaves.collect::<Result<Vec<_>, Error>>()?;
-        let plan = Plan::new(&extract, &traced.arguments, &traced.results, leaves)?;
-        Ok(Prepared::Planned(Box::new(plan)))
+        let plan = traced.plan()?;
+        let (structure, _) = checked_map("compile", &results, &mut without_graph)?;
+        Ok(Prepared::Planned(Box::new(plan), structure))
     }
 }
 

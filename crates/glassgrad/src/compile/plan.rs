@@ -1,10 +1,12 @@
 //! The plan for arguments of one definition: a program, the sources of its inputs, and the destinations of its results.
 
+use std::any::type_name;
 use std::collections::HashMap;
-use std::ops::Range;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::Lists;
+use super::recycled;
 use super::update::InPlace;
 use crate::array::{Array, SMALLEST_BYTES};
 use crate::dtype::DType;
@@ -14,14 +16,14 @@ use crate::expr::Tensor;
 use crate::opt::{Capture, Leaf};
 use crate::runtime;
 use crate::shape::Shape;
-use crate::tree::{Branch, Tree, checked_map, inconsistent};
+use crate::tree::{Branch, Tree, inconsistent};
 
-/// The plan for arguments of one definition.
-pub(super) struct Plan<R> {
+/// The plan for arguments of one definition. It does not depend on the types of arguments and results, so that its methods are
+/// compiled once, and not for every function.
+pub(super) struct Plan {
     pub(super) executable: Arc<dyn Executable>,
     pub(super) inputs: Vec<Source>,
-    /// The results in their structure, and for each leaf where it comes from.
-    pub(super) results: R,
+    /// For each leaf of the results where it comes from.
     pub(super) leaves: Vec<Result<usize, Array>>,
     pub(super) origins: Arc<[&'static Location<'static>]>,
     /// What stands in the place of a state while it is written over.
@@ -81,24 +83,19 @@ impl Source {
     }
 }
 
-impl<R: Tree> Plan<R> {
+impl Plan {
     /// Plans what was extracted. `leaves` says where the leaves of the results come from.
     pub(super) fn new(
         extract: &Capture,
         arguments: &HashMap<u64, usize>,
-        results: &R,
         leaves: Vec<Result<usize, Array>>,
-    ) -> Result<Plan<R>, Error> {
+    ) -> Result<Plan, Error> {
         let inputs = sources(extract, arguments)?;
         let executable = runtime::executable_for(extract)?;
-        // Only the structure of the results stays, not the graph they depend on.
-        let structure = |leaf: &Tensor| Tensor::placeholder(Shape::scalar(), leaf.dtype());
-        let (results, _) = checked_map("compile", results, structure)?;
         let nothing = Tensor::placeholder(Shape::scalar(), DType::F32);
         Ok(Plan {
             executable,
             inputs,
-            results,
             leaves,
             origins: extract.origins.as_slice().into(),
             nothing,
@@ -107,9 +104,32 @@ impl<R: Tree> Plan<R> {
             in_place: OnceLock::new(),
         })
     }
-}
 
-impl<R> Plan<R> {
+    /// Runs the program on the arguments in the lists, and returns its results.
+    pub(super) fn launch(&self, lists: &mut Lists, origin: &'static Location<'static>) -> Result<Spare, Error> {
+        let Lists { arguments, results, inputs: unused, outputs: unused_outputs, .. } = lists;
+        let mut inputs: Vec<Input<'_>> = recycled(std::mem::take(unused));
+        for source in &self.inputs {
+            inputs.push(source.input(arguments)?);
+        }
+        let mut spare = self.take_spare();
+        let mut outputs: Vec<Output<'_>> = recycled(std::mem::take(unused_outputs));
+        outputs.extend(spare.iter_mut().map(|spare| output(spare, origin)));
+        self.executable.launch(&mut inputs, &mut outputs, results, &self.origins)?;
+        (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
+        publish(results, &mut spare, origin);
+        Ok(spare)
+    }
+
+    /// All leaves of the results.
+    pub(super) fn result_leaves<'a>(
+        &'a self,
+        computed: &'a Spare,
+        origin: &'static Location<'static>,
+    ) -> ResultLeaves<'a> {
+        ResultLeaves { plan: self, computed, overwritten: &[], arguments: &[], origin, next: 0, end: self.leaves.len() }
+    }
+
     /// Tensors for reuse by the program of one shard.
     pub(super) fn take_shard_spare(&self) -> Spare {
         let spare = self.shard_spares.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -133,39 +153,55 @@ impl<R> Plan<R> {
         spare.iter_mut().filter(|spare| spare.as_ref().is_some_and(is_large)).for_each(|spare| *spare = None);
         *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = spare;
     }
+}
 
-    /// A leaf of the results: computed, or captured.
-    pub(super) fn leaf(
-        &self,
-        leaf: &Result<usize, Array>,
-        computed: &Spare,
-        origin: &'static Location<'static>,
-    ) -> Tensor {
-        match leaf {
-            Ok(number) => computed[*number].clone().unwrap_or_else(|| unreachable!("the program wrote every result")),
-            Err(captured) => Tensor::leaf_at(captured.clone(), origin),
+/// A range of the leaves of the results, in their order.
+pub(super) struct ResultLeaves<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) computed: &'a Spare,
+    /// For each result the argument that it was written over, if any was.
+    pub(super) overwritten: &'a [Option<usize>],
+    pub(super) arguments: &'a [Tensor],
+    pub(super) origin: &'static Location<'static>,
+    /// The next leaf. It passes the end where more leaves are asked for than there are.
+    pub(super) next: usize,
+    pub(super) end: usize,
+}
+
+impl ResultLeaves<'_> {
+    /// The next leaf: computed, or captured.
+    pub(super) fn next(&mut self) -> Option<Tensor> {
+        let number = self.next;
+        self.next += 1;
+        if number >= self.end {
+            return None;
         }
+        Some(match &self.plan.leaves[number] {
+            Ok(result) => match self.overwritten.get(*result).copied().flatten() {
+                Some(argument) => self.arguments[argument].clone(),
+                None => {
+                    self.computed[*result].clone().unwrap_or_else(|| unreachable!("the program wrote every result"))
+                }
+            },
+            Err(captured) => Tensor::leaf_at(captured.clone(), self.origin),
+        })
     }
 
-    /// A tree of results, from a range of all leaves. `rebuild` is code of the user: it must ask for each of them.
-    pub(super) fn rebuilt<T: Tree>(
-        &self,
-        tree: &T,
-        leaf: impl Fn(&Result<usize, Array>) -> Tensor,
-        range: Range<usize>,
-    ) -> Result<T, Error> {
-        let mut leaves = self.leaves[range].iter();
-        let mut missing = false;
-        let rebuilt = tree.rebuild(&Branch::root(), &mut |_, _| match leaves.next() {
-            Some(next) => leaf(next),
-            None => {
-                missing = true;
-                self.nothing.clone()
-            }
-        });
-        if missing || leaves.next().is_some() {
-            return Err(inconsistent::<T>("compile", "do not have the same number of leaves"));
+    fn leaf(&mut self) -> impl FnMut(&Branch<'_>, &Tensor) -> Tensor {
+        |_, _| self.next().unwrap_or_else(|| self.plan.nothing.clone())
+    }
+
+    /// A tree of these leaves. `rebuild` is code of the user: it must ask for each of them.
+    pub(super) fn tree<T: Tree>(mut self, structure: &T) -> Result<T, Error> {
+        let tree = structure.rebuild(&Branch::root(), &mut self.leaf());
+        self.check_count(type_name::<T>())?;
+        Ok(tree)
+    }
+
+    fn check_count(&self, tree: &str) -> Result<(), Error> {
+        match self.next == self.end {
+            true => Ok(()),
+            false => Err(inconsistent(tree, "compile", "do not have the same number of leaves")),
         }
-        Ok(rebuilt)
     }
 }

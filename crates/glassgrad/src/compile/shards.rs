@@ -3,13 +3,14 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::plan::{Source, output, publish, unknown};
+use super::plan::{Plan, Source, Spare, output, publish, unknown};
 use super::{Compiled, Prepared, make_known};
 use crate::array::Array;
 use crate::collective::Shards;
 use crate::diff::Outcome;
 use crate::error::Error;
 use crate::exec::{Input, Output, Results};
+use crate::expr::Tensor;
 use crate::opt::program::Program;
 use crate::tree::{Definition, Tree};
 
@@ -42,41 +43,23 @@ impl<F, R: Tree> Compiled<F, R> {
             let leaves = x.flatten();
             make_known(&leaves)?;
             let prepared = shards.trace(|| self.prepared(Definition::of(x), &leaves, || self.build(x, &leaves)))?;
-            let Prepared::Planned(plan) = &*prepared else {
+            let Prepared::Planned(plan, _) = &*prepared else {
                 let message = "the function captures a tensor that is being differentiated";
                 return Err(Error::new("call_shards", message).help("differentiate inside of the function"));
             };
-            let input = |source: &Source| match source {
-                Source::Argument(number) => {
-                    leaves[*number].0.value().map(|array| (array.clone(), 0)).ok_or_else(unknown)
-                }
-                Source::Captured(array, start) => Ok((array.clone(), *start)),
-            };
-            let inputs = plan.inputs.iter().map(input).collect::<Result<Vec<(Array, usize)>, Error>>()?;
-            let (executable, origins) = (Arc::clone(&plan.executable), Arc::clone(&plan.origins));
-            let mut spare = plan.take_shard_spare();
-            programs.push(move || {
-                let mut results = Results::with_capacity(spare.len());
-                let mut inputs: Vec<Input<'_>> =
-                    inputs.iter().map(|(array, start)| Input::Read(array, *start)).collect();
-                let mut outputs: Vec<Output<'_>> = spare.iter_mut().map(|spare| output(spare, origin)).collect();
-                executable.launch(&mut inputs, &mut outputs, &mut results, &origins)?;
-                drop(outputs);
-                publish(&mut results, &mut spare, origin);
-                Ok(spare)
-            });
+            programs.push(plan.shard(&leaves, origin)?);
             plans.push(prepared);
         }
         let results = shards.run(programs)?;
         let rebuilt = plans.iter().zip(results).map(|(prepared, spare)| {
-            let Prepared::Planned(plan) = &**prepared else { unreachable!("every shard has a plan") };
-            let leaf = |leaf: &Result<usize, Array>| plan.leaf(leaf, &spare, origin);
-            let result = plan.rebuilt(&plan.results, leaf, 0..plan.leaves.len());
+            let Prepared::Planned(plan, structure) = &**prepared else { unreachable!("every shard has a plan") };
+            let result = plan.result_leaves(&spare, origin).tree(structure);
             plan.give_shard_spare(spare);
             result
         });
         rebuilt.collect()
     }
+
     /// The program of a shard with arguments of this definition.
     ///
     /// ```
@@ -92,5 +75,33 @@ impl<F, R: Tree> Compiled<F, R> {
         F: Fn(&X) -> O,
     {
         shards.trace(|| self.program(x))
+    }
+}
+
+impl Plan {
+    /// The run of the program on the arguments of one shard.
+    fn shard(
+        &self,
+        arguments: &[Tensor],
+        origin: &'static Location<'static>,
+    ) -> Result<impl FnOnce() -> Result<Spare, Error> + Send + use<>, Error> {
+        let input = |source: &Source| match source {
+            Source::Argument(number) => {
+                arguments[*number].0.value().map(|array| (array.clone(), 0)).ok_or_else(unknown)
+            }
+            Source::Captured(array, start) => Ok((array.clone(), *start)),
+        };
+        let inputs = self.inputs.iter().map(input).collect::<Result<Vec<(Array, usize)>, Error>>()?;
+        let (executable, origins) = (Arc::clone(&self.executable), Arc::clone(&self.origins));
+        let mut spare = self.take_shard_spare();
+        Ok(move || {
+            let mut results = Results::with_capacity(spare.len());
+            let mut inputs: Vec<Input<'_>> = inputs.iter().map(|(array, start)| Input::Read(array, *start)).collect();
+            let mut outputs: Vec<Output<'_>> = spare.iter_mut().map(|spare| output(spare, origin)).collect();
+            executable.launch(&mut inputs, &mut outputs, &mut results, &origins)?;
+            drop(outputs);
+            publish(&mut results, &mut spare, origin);
+            Ok(spare)
+        })
     }
 }

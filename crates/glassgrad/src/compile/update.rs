@@ -1,10 +1,12 @@
 //! Functions from a state to the next state, which is written over the old one.
 
+use std::any::type_name;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use super::plan::{Plan, Source, output, publish, unknown};
-use super::{Compiled, Lists, Prepared, is_alike, make_known, push_leaves, recycled, with_lists};
+use super::plan::{Plan, ResultLeaves, Source, Spare, output, publish, unknown};
+use super::{Compiled, Lists, Prepared, TakenLists, is_alike, make_known, pushed, recycled};
 use crate::array::Array;
 use crate::diff::Outcome;
 use crate::error::Error;
@@ -12,7 +14,7 @@ use crate::exec::{Executable, Input, Output};
 use crate::expr::Tensor;
 use crate::opt::in_place;
 use crate::runtime;
-use crate::tree::{Branch, Definition, Tree, inconsistent};
+use crate::tree::{Branch, Definition, Path, Tree, inconsistent};
 
 /// A program that writes results over arguments.
 pub(super) struct InPlace {
@@ -25,6 +27,8 @@ pub(super) struct InPlace {
     overwritten: Vec<bool>,
     /// Whether the next state has its leaves at the same paths, so that it can take the place of the old one leaf by leaf.
     same_structure: bool,
+    /// How many of the leaves of the results belong to the next state.
+    state_leaves: usize,
 }
 
 impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
@@ -54,124 +58,95 @@ impl<F, S: Tree, R: Tree> Compiled<F, (S, R)> {
         F: Fn(&(S, D)) -> O,
     {
         let origin = Location::caller();
-        with_lists(|Lists { arguments, results, inputs: unused, outputs: unused_outputs, overwritten }| {
-            push_leaves(state, arguments);
-            let count = arguments.len();
-            push_leaves(data, arguments);
-            let whole = || (state.map(Tensor::clone), data.map(Tensor::clone));
-            if arguments.iter().any(Tensor::is_tracked) {
-                let (next, rest) = self.inline(&whole())?;
-                *state = next;
-                return Ok(rest);
-            }
-            make_known(arguments)?;
+        let mut lists = TakenLists::new();
+        state.visit(&Branch::root(), &mut pushed(&mut lists.arguments));
+        let count = lists.arguments.len();
+        data.visit(&Branch::root(), &mut pushed(&mut lists.arguments));
+        let whole = |state: &S| (state.map(Tensor::clone), data.map(Tensor::clone));
+        let mut prepared = None;
+        if !lists.arguments.iter().any(Tensor::is_tracked) {
+            make_known(&lists.arguments)?;
             // As of the pair: its definition is that of its parts one after the other.
             let mut definition = Definition::of(state);
             data.define(&mut definition);
-            let prepared = self.prepared(definition, arguments, || self.build(&whole(), arguments))?;
-            let Prepared::Planned(plan) = &*prepared else {
-                let (next, rest) = self.inline(&whole())?;
-                *state = next;
-                return Ok(rest);
-            };
-            let over = match plan.in_place.get() {
-                Some(over) => over,
-                None => {
-                    let planned = plan.in_place(state)?;
-                    plan.in_place.get_or_init(|| planned)
-                }
-            };
-            let homes = &over.homes;
-            // Overwritten buffers must be uniquely owned by the arguments: the state releases its leaves meanwhile.
-            detach(state, &arguments[..count], &plan.nothing)?;
-            let mut spare = plan.take_spare();
-            // Steps that can fail, operations of the user's own among them, precede those that overwrite the state.
-            let run = || {
-                let mut inputs: Vec<Input<'_>> = recycled(std::mem::take(unused));
-                let mut given: Vec<Option<&mut Tensor>> = recycled(std::mem::take(overwritten));
-                given.extend(arguments.iter_mut().map(Some));
-                over.inputs(&plan.inputs, &mut given, &mut inputs)?;
-                let target = |(spare, donor)| match donor {
-                    &Some(input) => Output::AliasInput(input),
-                    None => output(spare, origin),
-                };
-                let mut outputs: Vec<Output<'_>> = recycled(std::mem::take(unused_outputs));
-                outputs.extend(spare.iter_mut().zip(&over.donors).map(target));
-                let done = over.executable.launch(&mut inputs, &mut outputs, results, &plan.origins);
-                (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
-                *overwritten = recycled(given);
-                done
-            };
-            let done = catch_unwind(AssertUnwindSafe(run));
-            if !matches!(done, Ok(Ok(()))) {
-                attach(state, arguments[..count].iter().cloned());
-            }
-            done.unwrap_or_else(|payload| resume_unwind(payload))?;
-            publish(results, &mut spare, origin);
-            let leaf = |leaf: &Result<usize, Array>| match leaf.as_ref().ok().and_then(|result| homes[*result]) {
-                Some(argument) => arguments[argument].clone(),
-                None => plan.leaf(leaf, &spare, origin),
-            };
-            let (next, others) = (plan.state_leaves(), plan.leaves.len());
-            if over.same_structure {
-                attach(state, plan.leaves[..next].iter().map(leaf));
-            } else {
-                *state = plan.rebuilt(&plan.results.0, leaf, 0..next)?;
-            }
-            let rest = plan.rebuilt(&plan.results.1, leaf, next..others)?;
-            // What was read and could not be overwritten is there for the next time.
-            for (argument, leaf) in arguments[..count].iter_mut().zip(&plan.leaves) {
-                if let Ok(result) = leaf
-                    && homes[*result].is_none()
-                    && spare[*result].as_ref().is_some_and(|new| is_alike(new, argument))
-                {
-                    spare[*result] = Some(std::mem::replace(argument, plan.nothing.clone()));
-                }
-            }
-            plan.give_spare(spare);
-            Ok(rest)
-        })
-    }
-}
-
-/// Takes the leaves out of a state: they must be these, in this order. Otherwise, and if walking over the state panics, the
-/// state stays as it was.
-fn detach<S: Tree>(state: &mut S, leaves: &[Tensor], nothing: &Tensor) -> Result<(), Error> {
-    let (mut visited, mut wrong) = (0, false);
-    let walk = catch_unwind(AssertUnwindSafe(|| {
-        state.visit_mut(&Branch::root(), &mut |_, leaf| {
-            match leaves.get(visited) {
-                Some(expected) if !wrong && expected.0.id == leaf.0.id => *leaf = nothing.clone(),
-                _ => wrong = true,
-            }
-            visited += 1;
-        });
-    }));
-    if walk.is_ok() && !wrong && visited == leaves.len() {
-        return Ok(());
-    }
-    // A walk that panics has visited what it took out, and visits it again before it panics again.
-    let mut taken = leaves.iter();
-    let restored = catch_unwind(AssertUnwindSafe(|| {
-        state.visit_mut(&Branch::root(), &mut |_, leaf| {
-            if leaf.0.id == nothing.0.id
-                && let Some(before) = taken.next()
-            {
-                *leaf = before.clone();
-            }
-        });
-    }));
-    walk.and(restored).unwrap_or_else(|payload| resume_unwind(payload));
-    Err(inconsistent::<S>("update", "do not show the same leaves"))
-}
-
-/// Puts leaves in the place of those of a state.
-fn attach<S: Tree>(state: &mut S, mut leaves: impl Iterator<Item = Tensor>) {
-    state.visit_mut(&Branch::root(), &mut |_, leaf| {
-        if let Some(next) = leaves.next() {
-            *leaf = next;
+            let arguments = &lists.arguments;
+            prepared = Some(self.prepared(definition, arguments, || self.build(&whole(state), arguments))?);
         }
-    });
+        let Some(Prepared::Planned(plan, structure)) = prepared.as_deref() else {
+            let (next, rest) = self.inline(&whole(state))?;
+            *state = next;
+            return Ok(rest);
+        };
+        let over = match plan.in_place.get() {
+            Some(over) => over,
+            None => {
+                let planned = plan.in_place(&state.leaves(), &structure.0.leaves())?;
+                plan.in_place.get_or_init(|| planned)
+            }
+        };
+        let mut walk = |visitor: Visitor<'_>| state.visit_mut(&Branch::root(), visitor);
+        let mut spare =
+            plan.overwrite(over, &mut lists, count, Walk { tree: type_name::<S>(), visit_mut: &mut walk }, origin)?;
+        if !over.same_structure {
+            *state = plan.updated_leaves(over, &lists, &spare, origin, 0..over.state_leaves).tree(&structure.0)?;
+        }
+        let others = over.state_leaves..plan.leaves.len();
+        let rest = plan.updated_leaves(over, &lists, &spare, origin, others).tree(&structure.1)?;
+        plan.keep_unused(over, &mut lists.arguments[..count], &mut spare);
+        plan.give_spare(spare);
+        Ok(rest)
+    }
+}
+
+/// A visitor of the leaves of a tree, to be replaced where they stand.
+type Visitor<'v> = &'v mut dyn FnMut(&Branch<'_>, &mut Tensor);
+
+/// A state whose type is erased: its name, and its walk over the leaves.
+struct Walk<'s> {
+    tree: &'static str,
+    visit_mut: &'s mut dyn FnMut(Visitor<'_>),
+}
+
+impl Walk<'_> {
+    /// Takes the leaves out of the state: they must be these, in this order. Otherwise, and if walking over the state panics, the
+    /// state stays as it was.
+    fn detach(&mut self, leaves: &[Tensor], nothing: &Tensor) -> Result<(), Error> {
+        let (mut visited, mut wrong) = (0, false);
+        let walk = catch_unwind(AssertUnwindSafe(|| {
+            (self.visit_mut)(&mut |_, leaf| {
+                match leaves.get(visited) {
+                    Some(expected) if !wrong && expected.0.id == leaf.0.id => *leaf = nothing.clone(),
+                    _ => wrong = true,
+                }
+                visited += 1;
+            });
+        }));
+        if walk.is_ok() && !wrong && visited == leaves.len() {
+            return Ok(());
+        }
+        // A walk that panics has visited what it took out, and visits it again before it panics again.
+        let mut taken = leaves.iter();
+        let restored = catch_unwind(AssertUnwindSafe(|| {
+            (self.visit_mut)(&mut |_, leaf| {
+                if leaf.0.id == nothing.0.id
+                    && let Some(before) = taken.next()
+                {
+                    *leaf = before.clone();
+                }
+            });
+        }));
+        walk.and(restored).unwrap_or_else(|payload| resume_unwind(payload));
+        Err(inconsistent(self.tree, "update", "do not show the same leaves"))
+    }
+
+    /// Puts leaves in the place of those of the state.
+    fn attach(&mut self, next: &mut dyn FnMut() -> Option<Tensor>) {
+        (self.visit_mut)(&mut |_, leaf| {
+            if let Some(next) = next() {
+                *leaf = next;
+            }
+        });
+    }
 }
 
 impl InPlace {
@@ -200,12 +175,82 @@ impl InPlace {
     }
 }
 
-impl<S: Tree, R> Plan<(S, R)> {
-    /// How many of the leaves of the results belong to the next state.
-    fn state_leaves(&self) -> usize {
-        let mut count = 0;
-        self.results.0.visit(&Branch::root(), &mut |_, _| count += 1);
-        count
+impl Plan {
+    /// Runs the program that writes over the state, the first `count` arguments, and puts the next state in its place if it has the same
+    /// structure. If that fails the state stays as it was.
+    fn overwrite(
+        &self,
+        over: &InPlace,
+        lists: &mut Lists,
+        count: usize,
+        mut state: Walk<'_>,
+        origin: &'static Location<'static>,
+    ) -> Result<Spare, Error> {
+        // Overwritten buffers must be uniquely owned by the arguments: the state releases its leaves meanwhile.
+        state.detach(&lists.arguments[..count], &self.nothing)?;
+        let mut spare = self.take_spare();
+        // Steps that can fail, operations of the user's own among them, precede those that overwrite the state.
+        let done = catch_unwind(AssertUnwindSafe(|| self.launch_over(over, lists, &mut spare, origin)));
+        if !matches!(done, Ok(Ok(()))) {
+            let mut before = lists.arguments[..count].iter().cloned();
+            state.attach(&mut || before.next());
+        }
+        done.unwrap_or_else(|payload| resume_unwind(payload))?;
+        publish(&mut lists.results, &mut spare, origin);
+        if over.same_structure {
+            let mut next = self.updated_leaves(over, lists, &spare, origin, 0..over.state_leaves);
+            state.attach(&mut || next.next());
+        }
+        Ok(spare)
+    }
+
+    fn launch_over(
+        &self,
+        over: &InPlace,
+        lists: &mut Lists,
+        spare: &mut Spare,
+        origin: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        let Lists { arguments, results, inputs: unused, outputs: unused_outputs, overwritten } = lists;
+        let mut inputs: Vec<Input<'_>> = recycled(std::mem::take(unused));
+        let mut given: Vec<Option<&mut Tensor>> = recycled(std::mem::take(overwritten));
+        given.extend(arguments.iter_mut().map(Some));
+        over.inputs(&self.inputs, &mut given, &mut inputs)?;
+        let target = |(spare, donor)| match donor {
+            &Some(input) => Output::AliasInput(input),
+            None => output(spare, origin),
+        };
+        let mut outputs: Vec<Output<'_>> = recycled(std::mem::take(unused_outputs));
+        outputs.extend(spare.iter_mut().zip(&over.donors).map(target));
+        let done = over.executable.launch(&mut inputs, &mut outputs, results, &self.origins);
+        (*unused, *unused_outputs) = (recycled(inputs), recycled(outputs));
+        *overwritten = recycled(given);
+        done
+    }
+
+    /// Leaves of the results after a launch that wrote over arguments.
+    fn updated_leaves<'a>(
+        &'a self,
+        over: &'a InPlace,
+        lists: &'a Lists,
+        computed: &'a Spare,
+        origin: &'static Location<'static>,
+        range: Range<usize>,
+    ) -> ResultLeaves<'a> {
+        let (overwritten, arguments) = (&over.homes[..], &lists.arguments[..]);
+        ResultLeaves { plan: self, computed, overwritten, arguments, origin, next: range.start, end: range.end }
+    }
+
+    /// Keeps arguments that were read and could not be overwritten, for the next call.
+    fn keep_unused(&self, over: &InPlace, arguments: &mut [Tensor], spare: &mut Spare) {
+        for (argument, leaf) in arguments.iter_mut().zip(&self.leaves) {
+            if let Ok(result) = leaf
+                && over.homes[*result].is_none()
+                && spare[*result].as_ref().is_some_and(|new| is_alike(new, argument))
+            {
+                spare[*result] = Some(std::mem::replace(argument, self.nothing.clone()));
+            }
+        }
     }
 
     /// The input of the program that an argument is, if the program reads it.
@@ -214,14 +259,12 @@ impl<S: Tree, R> Plan<(S, R)> {
     }
 
     /// The program that writes its first results over the leaves of a state, the first arguments, where it can.
-    fn in_place(&self, state: &S) -> Result<InPlace, Error> {
-        let paths = |tree: &S| tree.leaves().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
-        let own = paths(state);
-        let (count, same_structure) = (own.len(), own == paths(&self.results.0));
+    fn in_place(&self, state: &[(Path, Tensor)], next: &[(Path, Tensor)]) -> Result<InPlace, Error> {
+        let same_structure = state.iter().map(|(path, _)| path).eq(next.iter().map(|(path, _)| path));
         let pair = |(argument, leaf): (usize, &Result<usize, Array>)| {
             leaf.as_ref().ok().and_then(|result| Some((*result, self.input_of(argument)?)))
         };
-        let aliases: Vec<_> = self.leaves.iter().take(count).enumerate().filter_map(pair).collect();
+        let aliases: Vec<_> = self.leaves.iter().take(state.len()).enumerate().filter_map(pair).collect();
         let (program, donors) = in_place(self.executable.program(), &aliases);
         let overwritten = (0..self.inputs.len()).map(|input| donors.contains(&Some(input))).collect();
         let argument = |input: usize| match self.inputs[input] {
@@ -229,6 +272,7 @@ impl<S: Tree, R> Plan<(S, R)> {
             Source::Captured(..) => None,
         };
         let homes = donors.iter().map(|donor| donor.and_then(argument)).collect();
-        Ok(InPlace { executable: runtime::prepare(program)?, donors, homes, overwritten, same_structure })
+        let (executable, state_leaves) = (runtime::prepare(program)?, next.len());
+        Ok(InPlace { executable, donors, homes, overwritten, same_structure, state_leaves })
     }
 }

@@ -34,46 +34,66 @@ use crate::tree::{Definition, Tree, checked_map};
 #[track_caller]
 pub fn scan<C: Tree, X: Tree, Y: Tree>(function: impl FnOnce(&C, &X) -> (C, Y), start: &C, sequence: &X) -> (C, Y) {
     let (starts, sequences) = (start.flatten(), sequence.flatten());
-    let origin = std::panic::Location::caller();
-    let carry = |leaf: &Tensor| Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin);
-    let entry = |leaf: &Tensor| {
-        let shape = leaf.shape().get(1..).unwrap_or_default();
-        Tensor::placeholder_at(Shape::from(shape), leaf.dtype(), origin)
-    };
-    let (carries, entries) = match (checked_map("scan", start, carry), checked_map("scan", sequence, entry)) {
+    let origin = Location::caller();
+    let (mut carry, mut entry) = (carry_of(origin), entry_of(origin));
+    let (carries, entries) = match (checked_map("scan", start, &mut carry), checked_map("scan", sequence, &mut entry)) {
         (Ok((carries, _)), Ok((entries, _))) => (carries, entries),
         (Err(error), _) | (_, Err(error)) => {
             (start.map(|_| error_tensor(&error)), sequence.map(|_| error_tensor(&error)))
         }
     };
     let (carried, results) = function(&carries, &entries);
-    let (carried_leaves, result_leaves) = (carried.flatten(), results.flatten());
-    let fail = |error: Error| (start.map(|_| error_tensor(&error)), results.map(|_| error_tensor(&error)));
-    let inside = carries.flatten().into_iter().chain(entries.flatten()).find_map(|leaf| leaf.error().cloned());
-    if let Some(error) = inside.as_ref().or_else(|| {
-        starts.iter().chain(&sequences).chain(&carried_leaves).chain(&result_leaves).find_map(Tensor::error)
-    }) {
-        return fail(error.clone());
+    let body = [[carries.flatten(), entries.flatten()], [carried.flatten(), results.flatten()]];
+    let same_structure = Definition::of(start).finish() == Definition::of(&carried).finish();
+    match looped(&starts, &sequences, body, same_structure) {
+        Ok((last, stacked)) => (start.with_leaves(last), results.with_leaves(stacked)),
+        Err(error) => (start.map(|_| error_tensor(&error)), results.map(|_| error_tensor(&error))),
     }
-    if Definition::of(start).finish() != Definition::of(&carried).finish() || starts.len() != carried_leaves.len() {
+}
+
+/// The placeholder of a carry.
+fn carry_of(origin: &'static Location<'static>) -> impl FnMut(&Tensor) -> Tensor {
+    move |leaf| Tensor::placeholder_at(leaf.shape().clone(), leaf.dtype(), origin)
+}
+
+/// The placeholder of one entry of a sequence.
+fn entry_of(origin: &'static Location<'static>) -> impl FnMut(&Tensor) -> Tensor {
+    move |leaf| {
+        let shape = leaf.shape().get(1..).unwrap_or_default();
+        Tensor::placeholder_at(Shape::from(shape), leaf.dtype(), origin)
+    }
+}
+
+/// The outputs of a loop over a traced body: its carries and entries, and the next carries and results.
+#[track_caller]
+fn looped(
+    starts: &[Tensor],
+    sequences: &[Tensor],
+    [[carries, entries], [carried, results]]: [[Vec<Tensor>; 2]; 2],
+    same_structure: bool,
+) -> Result<(Vec<Tensor>, Vec<Tensor>), Error> {
+    let origin = Location::caller();
+    let mut tensors = carries.iter().chain(&entries).chain(starts).chain(sequences).chain(&carried).chain(&results);
+    if let Some(error) = tensors.find_map(Tensor::error) {
+        return Err(error.clone());
+    }
+    if !same_structure || starts.len() != carried.len() {
         let error = Error::new("scan", "the state must keep its structure from one entry to the next")
             .help("return the state with the same parts, variants, keys and static values");
-        return fail(error.at(origin));
+        return Err(error.at(origin));
     }
     let length = sequences.first().and_then(|leaf| leaf.shape().first().copied()).unwrap_or(0);
     if let Some(leaf) = sequences.iter().find(|leaf| leaf.shape().first() != Some(&length)) {
         let error = Error::new("scan", format!("every sequence must have {length} entries along its first axis"));
-        return fail(error.with_operands(vec![leaf.describe()]).at(std::panic::Location::caller()));
+        return Err(error.with_operands(vec![leaf.describe()]).at(origin));
     }
-    let changed = starts.iter().zip(&carried_leaves).find(|(a, b)| a.shape() != b.shape() || a.dtype() != b.dtype());
+    let changed = starts.iter().zip(&carried).find(|(a, b)| a.shape() != b.shape() || a.dtype() != b.dtype());
     if let Some((before, after)) = changed {
         let error = Error::new("scan", "the state must keep its shape and type from one entry to the next");
-        return fail(error.with_operands(vec![before.describe(), after.describe()]).at(std::panic::Location::caller()));
+        return Err(error.with_operands(vec![before.describe(), after.describe()]).at(origin));
     }
-    let (count, parameters) = (starts.len(), [carries.flatten(), entries.flatten()].concat());
-    let body = Subgraph::new(parameters, [carried_leaves, result_leaves].concat());
-    let (last, stacked) = run(Scan { body, carries: count, length, reversed: false }, &starts, &sequences);
-    (start.with_leaves(last), results.with_leaves(stacked))
+    let body = Subgraph::new([carries, entries].concat(), [carried, results].concat());
+    Ok(run(Scan { body, carries: starts.len(), length, reversed: false }, starts, sequences))
 }
 
 fn error_tensor(error: &Error) -> Tensor {

@@ -108,7 +108,7 @@ pub(super) fn trace<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X) 
 
 /// A tree of fresh variables, or one that failed if `x` is not a sound tree.
 pub(super) fn as_variables<X: Tree>(x: &X) -> X {
-    match checked_map("differentiate", x, Tensor::wrapped) {
+    match checked_map("differentiate", x, &mut Tensor::wrapped) {
         Ok((variables, _)) => variables,
         Err(error) => failed_like(x, &error),
     }
@@ -134,37 +134,45 @@ fn no_number(result: &Tensor, operation: &str) -> Option<Error> {
 }
 
 /// The gradient of a traced result with respect to every leaf; integers and truth values get zeros.
-fn gradient_of<X: Tree>(result: &Tensor, variables: &X, operation: &str) -> X {
+fn gradient_of(result: &Tensor, leaves: &[Tensor], operation: &str) -> Result<Vec<Tensor>, Error> {
     if let Some(error) = no_number(result, operation) {
-        return failed_like(variables, &error);
+        return Err(error);
     }
     let _provenance = ProvenanceScope::of(&result.0, Pass::Derivative);
-    let leaves = variables.flatten();
     let differentiable: Vec<&Tensor> = leaves.iter().filter(|leaf| leaf.is_float()).collect();
     let mut found = pullback(&[(result, result.ones_like())], &differentiable, &[]).into_iter();
     let gradients = leaves.iter().map(|leaf| match leaf.is_float() {
         true => found.next().flatten().unwrap_or_else(|| leaf.zeros_like()),
         false => leaf.zeros_like(),
     });
-    variables.with_leaves(gradients.collect())
+    Ok(gradients.collect())
 }
 
-/// The value of a traced result and its gradient, within a budget of memory that counts the value or not.
-fn gradient_within<X: Tree>(
-    budget: &MemoryBudget,
+/// The value of a traced result and its gradient: within a budget of memory if there is one, which counts the value or not.
+fn value_and_gradient(
+    budget: Option<MemoryBudget>,
     result: &Tensor,
-    variables: &X,
-    x: &X,
+    leaves: Vec<Tensor>,
+    x: &dyn Fn() -> Vec<Tensor>,
     counts_value: bool,
     operation: &str,
-) -> (Tensor, X) {
+) -> (Tensor, Result<Vec<Tensor>, Error>) {
+    let Some(budget) = budget else { return (result.clone(), gradient_of(result, &leaves, operation)) };
     let checked = match no_number(result, operation) {
         Some(error) => Err(error),
-        None => Problem::new(result, variables.flatten(), x.flatten(), counts_value).within(budget, operation),
+        None => Problem::new(result, leaves, x(), counts_value).within(&budget, operation),
     };
     match checked {
-        Ok((value, gradient)) => (value, variables.with_leaves(gradient)),
-        Err(error) => (Tensor::failed(&error), failed_like(variables, &error)),
+        Ok((value, gradient)) => (value, Ok(gradient)),
+        Err(error) => (Tensor::failed(&error), Err(error)),
+    }
+}
+
+/// A tree with these leaves, or with an error in each.
+fn tree_of<X: Tree>(like: &X, leaves: Result<Vec<Tensor>, Error>) -> X {
+    match leaves {
+        Ok(leaves) => like.with_leaves(leaves),
+        Err(error) => failed_like(like, &error),
     }
 }
 
@@ -189,10 +197,10 @@ pub(super) fn grad_as<X: Tree, R: Outcome<Tree = Tensor>>(
     move |x| {
         let budget = take_budget();
         let Traced { variables, result } = trace(&function, x);
-        match budget {
-            Some(budget) => gradient_within(&budget, &result, &variables, x, false, operation).1,
-            None => gradient_of(&result, &variables, operation),
-        }
+        tree_of(
+            &variables,
+            value_and_gradient(budget, &result, variables.flatten(), &|| x.flatten(), false, operation).1,
+        )
     }
 }
 
@@ -207,11 +215,9 @@ pub fn value_and_grad<X: Tree, R: Outcome<Tree = Tensor>>(function: impl Fn(&X) 
     move |x| {
         let budget = take_budget();
         let Traced { variables, result } = trace(&function, x);
-        if let Some(budget) = budget {
-            return gradient_within(&budget, &result, &variables, x, true, "value_and_grad");
-        }
-        let gradient = gradient_of(&result, &variables, "value_and_grad");
-        (result, gradient)
+        let leaves = variables.flatten();
+        let (value, gradient) = value_and_gradient(budget, &result, leaves, &|| x.flatten(), true, "value_and_grad");
+        (value, tree_of(&variables, gradient))
     }
 }
 
@@ -228,12 +234,10 @@ pub fn value_and_grad_aux<X: Tree, A>(function: impl Fn(&X) -> (Tensor, A)) -> i
         let budget = take_budget();
         let variables = as_variables(x);
         let (result, auxiliary) = function(&variables);
-        if let Some(budget) = budget {
-            let (value, gradient) = gradient_within(&budget, &result, &variables, x, true, "value_and_grad_aux");
-            return (value, gradient, auxiliary);
-        }
-        let gradient = gradient_of(&result, &variables, "value_and_grad_aux");
-        (result, gradient, auxiliary)
+        let leaves = variables.flatten();
+        let (value, gradient) =
+            value_and_gradient(budget, &result, leaves, &|| x.flatten(), true, "value_and_grad_aux");
+        (value, tree_of(&variables, gradient), auxiliary)
     }
 }
 
@@ -260,37 +264,49 @@ where
 }
 
 fn pull_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, cotangent: &Y, origin: Origin) -> X {
-    let (results, seeds) = (result.flatten(), cotangent.flatten());
-    if let Some(error) = results.iter().chain(&seeds).find_map(Tensor::error) {
-        return failed_like(variables, &error.clone());
-    }
-    if let Some(error) = unlike("vjp", "cotangent", result, cotangent, origin) {
-        return failed_like(variables, &error);
-    }
-    let outputs: Vec<(&Tensor, Tensor)> = results.iter().zip(seeds).filter(|(y, _)| y.is_float()).collect();
-    let leaves = variables.flatten();
-    let found = pullback(&outputs, &leaves.iter().collect::<Vec<_>>(), &[]);
-    variables
-        .with_leaves(leaves.iter().zip(found).map(|(leaf, found)| found.unwrap_or_else(|| leaf.zeros_like())).collect())
+    tree_of(variables, pulled(&variables.flatten(), &result.leaves(), &cotangent.leaves(), origin))
 }
 
-/// What is wrong with a direction whose leaves differ from those of its tree in their paths, shapes or types.
-fn unlike<T: Tree>(operation: &str, name: &str, tree: &T, direction: &T, origin: Origin) -> Option<Error> {
-    let (leaves, directions) = (tree.leaves(), direction.leaves());
+/// The cotangents of variables from those of results.
+fn pulled(
+    variables: &[Tensor],
+    results: &[(Path, Tensor)],
+    cotangents: &[(Path, Tensor)],
+    origin: Origin,
+) -> Result<Vec<Tensor>, Error> {
+    check_direction("vjp", "cotangent", results, cotangents, results, origin)?;
+    let outputs = results.iter().zip(cotangents).map(|((_, y), (_, seed))| (y, seed.clone()));
+    let outputs: Vec<(&Tensor, Tensor)> = outputs.filter(|(y, _)| y.is_float()).collect();
+    let found = pullback(&outputs, &variables.iter().collect::<Vec<_>>(), &[]);
+    Ok(variables.iter().zip(found).map(|(leaf, found)| found.unwrap_or_else(|| leaf.zeros_like())).collect())
+}
+
+/// Fails if a result or a direction has an error, or if the leaves of a direction differ from those of its tree in their paths, shapes or types.
+fn check_direction(
+    operation: &str,
+    name: &str,
+    leaves: &[(Path, Tensor)],
+    directions: &[(Path, Tensor)],
+    results: &[(Path, Tensor)],
+    origin: Origin,
+) -> Result<(), Error> {
+    if let Some(error) = results.iter().chain(directions).find_map(|(_, leaf)| leaf.error()) {
+        return Err(error.clone());
+    }
     if leaves.len() != directions.len() {
         let message = format!("a {name} must have {} leaves, not {}", leaves.len(), directions.len());
-        return Some(Error::new(operation, message).at(origin));
+        return Err(Error::new(operation, message).at(origin));
     }
     let differ = |((path, leaf), (other, direction)): &(&(Path, Tensor), &(Path, Tensor))| {
         path != other || leaf.shape() != direction.shape() || leaf.dtype() != direction.dtype()
     };
-    let ((path, leaf), (other, direction)) = leaves.iter().zip(&directions).find(differ)?;
+    let Some(((path, leaf), (other, direction))) = leaves.iter().zip(directions).find(differ) else { return Ok(()) };
     let message = if path == other {
         format!("a {name} of {} must be like it, not {}", leaf.describe(), direction.describe())
     } else {
         format!("a {name} must have a leaf {:?} where it has {:?}", path.to_string(), other.to_string())
     };
-    Some(Error::new(operation, message).with_operands(vec![direction.describe()]).at(origin))
+    Err(Error::new(operation, message).with_operands(vec![direction.describe()]).at(origin))
 }
 
 /// The value of a function and its derivative along a direction.
@@ -308,16 +324,21 @@ pub fn jvp<X: Tree, R: Outcome>(function: impl FnOnce(&X) -> R, x: &X, direction
 }
 
 fn push_tree<X: Tree, Y: Tree>(variables: &X, result: &Y, direction: &X, origin: Origin) -> Y {
-    let (leaves, tangents, results) = (variables.flatten(), direction.flatten(), result.flatten());
-    if let Some(error) = results.iter().chain(&tangents).find_map(Tensor::error) {
-        return failed_like(result, &error.clone());
-    }
-    if let Some(error) = unlike("jvp", "tangent", variables, direction, origin) {
-        return failed_like(result, &error);
-    }
-    let moved: Vec<(&Tensor, Tensor)> = leaves.iter().zip(tangents).filter(|(leaf, _)| leaf.is_float()).collect();
-    let found = pushforward(&results.iter().collect::<Vec<_>>(), &moved, &[]);
-    result.with_leaves(results.iter().zip(found).map(|(y, found)| found.unwrap_or_else(|| y.zeros_like())).collect())
+    tree_of(result, pushed(&variables.leaves(), &result.leaves(), &direction.leaves(), origin))
+}
+
+/// The tangents of results from those of variables.
+fn pushed(
+    variables: &[(Path, Tensor)],
+    results: &[(Path, Tensor)],
+    tangents: &[(Path, Tensor)],
+    origin: Origin,
+) -> Result<Vec<Tensor>, Error> {
+    check_direction("jvp", "tangent", variables, tangents, results, origin)?;
+    let moved = variables.iter().zip(tangents).map(|((_, leaf), (_, tangent))| (leaf, tangent.clone()));
+    let moved: Vec<(&Tensor, Tensor)> = moved.filter(|(leaf, _)| leaf.is_float()).collect();
+    let found = pushforward(&results.iter().map(|(_, y)| y).collect::<Vec<_>>(), &moved, &[]);
+    Ok(results.iter().zip(found).map(|((_, y), found)| found.unwrap_or_else(|| y.zeros_like())).collect())
 }
 
 /// The value of a function, and its derivative at that point as a linear function of directions.
@@ -382,38 +403,52 @@ pub fn vmap_axes<X: Tree, R: Outcome>(
     let origin = Location::caller();
     move |x| {
         let leaves = x.flatten();
-        let size = leaves.iter().find(|leaf| leaf.rank() > axis).map_or(0, |leaf| leaf.shape()[axis]);
-        let uneven = leaves.iter().find(|leaf| leaf.rank() <= axis || leaf.shape()[axis] != size);
-        let example = |leaf: &Tensor| {
-            let mut shape = leaf.shape().to_vec();
-            if uneven.is_none() {
-                shape.remove(axis);
-            }
-            Tensor::placeholder(shape.into(), leaf.dtype())
-        };
-        let examples = match checked_map("vmap", x, example) {
+        let (size, even) = batch_size(&leaves, axis, origin);
+        let examples = match checked_map("vmap", x, &mut example_of(axis, even.is_ok())) {
             Ok((examples, _)) => examples,
             Err(error) => failed_like(x, &error),
         };
         let result = function(&examples).outcome();
-        if let Some(error) = leaves.iter().find_map(Tensor::error) {
-            return failed_like(&result, &error.clone());
-        }
-        if let Some(leaf) = uneven {
-            let message = format!("axis {axis} must have the same size in every argument; one has {size}");
-            let error = Error::new("vmap", message).with_operands(vec![leaf.describe()]).at(origin);
-            return failed_like(&result, &error);
-        }
         let results = result.flatten();
-        if let Some(error) = results.iter().find_map(Tensor::error) {
-            return failed_like(&result, &error.clone());
-        }
-        let placeholders = examples.flatten();
-        let replaced: Vec<(&Tensor, Tensor)> =
-            placeholders.iter().zip(&leaves).map(|(example, leaf)| (example, move_axis(leaf, axis, 0))).collect();
-        let whole = batched(&results.iter().collect::<Vec<_>>(), &replaced, size);
-        result.with_leaves(whole.iter().map(|tensor| move_axis(tensor, 0, out_axis)).collect())
+        let whole = first_error(&leaves).and(even).and_then(|()| {
+            first_error(&results)?;
+            let placeholders = examples.flatten();
+            let replaced: Vec<(&Tensor, Tensor)> =
+                placeholders.iter().zip(&leaves).map(|(example, leaf)| (example, move_axis(leaf, axis, 0))).collect();
+            let whole = batched(&results.iter().collect::<Vec<_>>(), &replaced, size);
+            Ok(whole.iter().map(|tensor| move_axis(tensor, 0, out_axis)).collect())
+        });
+        tree_of(&result, whole)
     }
+}
+
+/// The number of examples along an axis, and whether it is the same in every argument.
+fn batch_size(leaves: &[Tensor], axis: usize, origin: Origin) -> (usize, Result<(), Error>) {
+    let size = leaves.iter().find(|leaf| leaf.rank() > axis).map_or(0, |leaf| leaf.shape()[axis]);
+    let even = match leaves.iter().find(|leaf| leaf.rank() <= axis || leaf.shape()[axis] != size) {
+        None => Ok(()),
+        Some(leaf) => {
+            let message = format!("axis {axis} must have the same size in every argument; one has {size}");
+            Err(Error::new("vmap", message).with_operands(vec![leaf.describe()]).at(origin))
+        }
+    };
+    (size, even)
+}
+
+/// Placeholders for one example.
+fn example_of(axis: usize, has_axis: bool) -> impl FnMut(&Tensor) -> Tensor {
+    move |leaf| {
+        let mut shape = leaf.shape().to_vec();
+        if has_axis {
+            shape.remove(axis);
+        }
+        Tensor::placeholder(shape.into(), leaf.dtype())
+    }
+}
+
+/// Fails with the first error in a list of tensors.
+fn first_error(leaves: &[Tensor]) -> Result<(), Error> {
+    leaves.iter().find_map(Tensor::error).map_or(Ok(()), |error| Err(error.clone()))
 }
 
 /// The same function, through whose result no derivative passes, in any mode.

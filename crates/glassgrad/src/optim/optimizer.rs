@@ -221,19 +221,25 @@ impl Optimizer {
     /// assert_eq!(Optimizer::sgd(0.1).init(&Tensor::ones([2])).count.item().unwrap(), 0.0);
     /// ```
     pub fn init<X: Tree>(&self, parameters: &X) -> State<X> {
-        let trained = Trained::of(self, parameters);
+        let trained = Trained::of(self, parameters.leaves());
+        let slots = self.initial_slots(&trained).into_iter().map(|slots| slots.grown(&trained, parameters));
+        State { count: Tensor::from(0.0), factor: Tensor::from(1.0), slots: slots.collect() }
+    }
+
+    /// The slots of all links before the first step.
+    fn initial_slots(&self, trained: &Trained) -> Vec<FlatSlots> {
         let slots = self.links.iter().map(|link| {
             let initial = |value: f64| {
                 let filled = |leaf: &Tensor| if value == 0.0 { leaf.zeros_like() } else { leaf.full_like(value) };
-                trained.grown(parameters, trained.leaves.iter().map(filled).collect())
+                trained.leaves.iter().map(filled).collect()
             };
             let (weights, scalars): (Vec<_>, Vec<_>) = link.slots().into_iter().partition(|slot| slot.is_per_weight);
-            Slots {
+            FlatSlots {
                 leaves: weights.iter().map(|slot| initial(slot.initial)).collect(),
                 scalars: scalars.iter().map(|slot| Tensor::from(slot.initial)).collect(),
             }
         });
-        State { count: Tensor::from(0.0), factor: Tensor::from(1.0), slots: slots.collect() }
+        slots.collect()
     }
 
     /// The parameters and the state after a step.
@@ -271,20 +277,12 @@ impl Optimizer {
         loss: Option<&Tensor>,
         state: &State<X>,
     ) -> (X, State<X>) {
-        let trained = Trained::of(self, parameters);
-        let mut slots = Vec::new();
-        let (updates, count) = self.run(&trained, gradient, loss, state, |seen| {
-            let (mut leaves, mut scalars) = (Vec::new(), Vec::new());
-            for value in seen.slots {
-                match value {
-                    Value::Leaves(list) => leaves.push(trained.grown(parameters, list.clone())),
-                    Value::Shared(number) => scalars.push(number.clone()),
-                }
-            }
-            slots.push(Slots { leaves, scalars });
-        });
-        let next = self.next(&trained, &updates, &count, &state.factor);
-        (trained.replaced(parameters, next), State { count, factor: state.factor.clone(), slots })
+        let trained = Trained::of(self, parameters.leaves());
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened());
+        let slots = run.links.iter().map(|seen| seen.flat_slots().grown(&trained, parameters)).collect();
+        let next = self.next(&trained, &run, &state.factor);
+        let parameters = parameters.with_leaves(trained.replaced(parameters.flatten(), next));
+        (parameters, State { count: run.count, factor: state.factor.clone(), slots })
     }
 
     /// The gradient, then the update after each link, with its name; then the next parameters. What
@@ -306,39 +304,34 @@ impl Optimizer {
         loss: Option<&Tensor>,
         state: &State<X>,
     ) -> Vec<(&'static str, X)> {
-        let trained = Trained::of(self, parameters);
+        let trained = Trained::of(self, parameters.leaves());
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened());
+        let next = self.next(&trained, &run, &state.factor);
         let mut parts = vec![("gradient", gradient.map(Tensor::clone))];
-        let (updates, count) = self.run(&trained, gradient, loss, state, |seen| {
-            parts.push((seen.name, trained.grown(parameters, seen.updates.to_vec())));
-        });
-        let next = self.next(&trained, &updates, &count, &state.factor);
-        parts.push(("parameters", trained.replaced(parameters, next)));
+        for seen in run.links {
+            parts.push((seen.name, parameters.with_leaves(trained.grown(parameters.flatten(), seen.updates))));
+        }
+        parts.push(("parameters", parameters.with_leaves(trained.replaced(parameters.flatten(), next))));
         parts
     }
 
-    /// The updates after all links, and the number of this step; a function sees what each link reads and computes.
+    /// Runs all links on the leaves of a gradient and of a state.
     #[track_caller]
-    pub(super) fn run<X: Tree>(
-        &self,
-        trained: &Trained,
-        gradient: &X,
-        loss: Option<&Tensor>,
-        state: &State<X>,
-        mut visit: impl FnMut(&Seen<'_>),
-    ) -> (Vec<Tensor>, Tensor) {
+    pub(super) fn run(&self, trained: &Trained, gradient: Leaves, loss: Option<&Tensor>, state: FlatState) -> Run {
         let count = &state.count + 1.0;
         let failed = |error: &Error| {
             let failed = <Tensor as Fallible>::failed(error);
-            (vec![failed.clone(); trained.leaves.len()], failed)
+            Run { links: Vec::new(), updates: vec![failed.clone(); trained.leaves.len()], count: failed }
         };
-        if let Some(error) = self.mismatch(trained, gradient, state) {
+        if let Some(error) = self.mismatch(trained, &gradient, &state) {
             return failed(&error);
         }
         let origin = Location::caller();
         let step = Step { count: &count, loss, paths: &trained.paths, parameters: &trained.leaves };
-        let mut updates = trained.picked(gradient);
+        let mut updates = trained.picked(&gradient);
+        let mut links = Vec::with_capacity(self.links.len());
         for (link, slots) in self.links.iter().zip(&state.slots) {
-            let (mut leaves, mut scalars) = (slots.leaves.iter(), slots.scalars.iter());
+            let (mut leaves, mut scalars) = (slots.0.iter(), slots.1.iter());
             let mut slots = Vec::new();
             for slot in link.slots() {
                 let value = match slot.is_per_weight {
@@ -355,19 +348,18 @@ impl Optimizer {
             let inputs = Inputs { step: &step, updates: &updates, slots: &slots, quantities: &quantities };
             match rule::evaluate(&**link, &inputs) {
                 Ok(outputs) => {
-                    let (name, slots) = (link.name(), &outputs.slots[..]);
-                    visit(&Seen { name, updates: &outputs.updates, slots, quantities: &quantities });
-                    updates = outputs.updates;
+                    updates.clone_from(&outputs.updates);
+                    links.push(Seen { name: link.name(), updates: outputs.updates, slots: outputs.slots, quantities });
                 }
                 Err(error) => return failed(&error.at(origin)),
             }
         }
-        (updates, count)
+        Run { links, updates, count }
     }
 
     /// What is wrong with a gradient or a state that does not belong to these parameters and this optimizer.
     #[track_caller]
-    fn mismatch<X: Tree>(&self, trained: &Trained, gradient: &X, state: &State<X>) -> Option<Error> {
+    fn mismatch(&self, trained: &Trained, gradient: &Leaves, state: &FlatState) -> Option<Error> {
         if state.slots.len() != self.links.len() {
             let (own, other) = (self.links.len(), state.slots.len());
             let message = format!("the optimizer has {own} links, and its state is one of {other}");
@@ -378,7 +370,7 @@ impl Optimizer {
             return Some(error);
         }
         // A loop, as closures do not pass the caller's line on.
-        for tree in state.slots.iter().flat_map(|slots| &slots.leaves) {
+        for tree in state.slots.iter().flat_map(|(trees, _)| trees) {
             if let Some(error) = trained.unlike("state", tree) {
                 return Some(error);
             }
@@ -388,10 +380,10 @@ impl Optimizer {
 
     /// The trained leaves after their updates.
     #[track_caller]
-    fn next(&self, trained: &Trained, updates: &[Tensor], count: &Tensor, factor: &Tensor) -> Vec<Tensor> {
-        let rate = self.rate_in(count, factor);
-        let mut next = Vec::with_capacity(updates.len());
-        for ((leaf, update), path) in trained.leaves.iter().zip(updates).zip(&trained.paths) {
+    fn next(&self, trained: &Trained, run: &Run, factor: &Tensor) -> Vec<Tensor> {
+        let rate = self.rate_in(&run.count, factor);
+        let mut next = Vec::with_capacity(run.updates.len());
+        for ((leaf, update), path) in trained.leaves.iter().zip(&run.updates).zip(&trained.paths) {
             next.push(stepped(leaf, update, &self.rate_of(path, &rate)));
         }
         next
@@ -425,13 +417,66 @@ pub(super) fn stepped(parameter: &Tensor, update: &Tensor, rate: &Tensor) -> Ten
 
 const STATE_HELP: &str = "begin with the state that .init(&parameters) of this optimizer returns";
 
+/// The leaves of a tree with their paths. What is computed from them does not depend on the type of the parameters, so that it is
+/// compiled once, and not for every network.
+type Leaves = Vec<(Path, Tensor)>;
+
+/// The leaves of a state: its step count, and for each link its trees of slots and its scalars.
+pub(super) struct FlatState {
+    count: Tensor,
+    slots: Vec<(Vec<Leaves>, Vec<Tensor>)>,
+}
+
+impl<X: Tree> State<X> {
+    pub(super) fn flattened(&self) -> FlatState {
+        let slots = self.slots.iter();
+        let slots = slots.map(|slots| (slots.leaves.iter().map(Tree::leaves).collect(), slots.scalars.clone()));
+        FlatState { count: self.count.clone(), slots: slots.collect() }
+    }
+}
+
+/// The slots of one link, of the trained leaves alone.
+struct FlatSlots {
+    leaves: Vec<Vec<Tensor>>,
+    scalars: Vec<Tensor>,
+}
+
+impl FlatSlots {
+    fn grown<X: Tree>(self, trained: &Trained, like: &X) -> Slots<X> {
+        let leaves = self.leaves.into_iter().map(|list| like.with_leaves(trained.grown(like.flatten(), list)));
+        Slots { leaves: leaves.collect(), scalars: self.scalars }
+    }
+}
+
+/// What the links of an optimizer computed in a step.
+pub(super) struct Run {
+    pub(super) links: Vec<Seen>,
+    /// The updates after all links.
+    pub(super) updates: Vec<Tensor>,
+    /// The number of this step.
+    pub(super) count: Tensor,
+}
+
 /// The inputs and results of a link in a step.
-pub(super) struct Seen<'s> {
+pub(super) struct Seen {
     pub(super) name: &'static str,
-    pub(super) updates: &'s [Tensor],
+    pub(super) updates: Vec<Tensor>,
     /// The slots after the step.
-    pub(super) slots: &'s [Value],
-    pub(super) quantities: &'s [Quantity],
+    pub(super) slots: Vec<Value>,
+    pub(super) quantities: Vec<Quantity>,
+}
+
+impl Seen {
+    fn flat_slots(&self) -> FlatSlots {
+        let mut flat = FlatSlots { leaves: Vec::new(), scalars: Vec::new() };
+        for value in &self.slots {
+            match value {
+                Value::Leaves(list) => flat.leaves.push(list.clone()),
+                Value::Shared(number) => flat.scalars.push(number.clone()),
+            }
+        }
+        flat
+    }
 }
 
 /// The leaves of a tree that an optimizer updates: floating-point ones that are not frozen.
@@ -442,9 +487,9 @@ pub(super) struct Trained {
 }
 
 impl Trained {
-    pub(super) fn of<X: Tree>(optimizer: &Optimizer, tree: &X) -> Trained {
+    pub(super) fn of(optimizer: &Optimizer, leaves: Leaves) -> Trained {
         let mut trained = Trained { places: Vec::new(), paths: Vec::new(), leaves: Vec::new() };
-        for (place, (path, leaf)) in tree.leaves().into_iter().enumerate() {
+        for (place, (path, leaf)) in leaves.into_iter().enumerate() {
             if optimizer.is_trained(&path, &leaf) {
                 trained.places.push(place);
                 trained.paths.push(path);
@@ -456,8 +501,8 @@ impl Trained {
 
     /// What is wrong with a tree whose leaves are not at the same paths, or have other shapes or types.
     #[track_caller]
-    fn unlike<X: Tree>(&self, name: &str, tree: &X) -> Option<Error> {
-        let (all, origin) = (tree.leaves(), Location::caller());
+    fn unlike(&self, name: &str, all: &Leaves) -> Option<Error> {
+        let origin = Location::caller();
         let wrong = |message: String| Some(Error::new("update", message).at(origin));
         for ((place, path), leaf) in self.places.iter().zip(&self.paths).zip(&self.leaves) {
             match all.get(*place) {
@@ -475,22 +520,26 @@ impl Trained {
     }
 
     /// The leaves of another tree at the same places.
-    fn picked<X: Tree>(&self, tree: &X) -> Vec<Tensor> {
-        let all = tree.flatten();
-        self.places.iter().filter_map(|place| all.get(*place).cloned()).collect()
+    fn picked(&self, all: &Leaves) -> Vec<Tensor> {
+        self.places.iter().filter_map(|place| all.get(*place).map(|(_, leaf)| leaf.clone())).collect()
     }
 
-    /// A tree with these leaves at the places that are trained, and with those of another elsewhere.
-    fn replaced<X: Tree>(&self, tree: &X, leaves: Vec<Tensor>) -> X {
-        let mut all = tree.flatten();
+    /// All leaves, with these at the places that are trained.
+    fn replaced(&self, mut all: Vec<Tensor>, leaves: Vec<Tensor>) -> Vec<Tensor> {
         for (place, leaf) in self.places.iter().zip(leaves) {
             all[*place] = leaf;
         }
-        tree.with_leaves(all)
+        all
     }
 
-    /// A tree with these leaves, and with zeros elsewhere.
-    fn grown<X: Tree>(&self, like: &X, leaves: Vec<Tensor>) -> X {
-        self.replaced(&like.map(Tensor::zeros_like), leaves)
+    /// All leaves, with these at the places that are trained and zeros elsewhere.
+    fn grown(&self, mut all: Vec<Tensor>, leaves: Vec<Tensor>) -> Vec<Tensor> {
+        let mut places = self.places.iter().peekable();
+        for (place, leaf) in all.iter_mut().enumerate() {
+            if places.next_if(|trained| **trained == place).is_none() {
+                *leaf = leaf.zeros_like();
+            }
+        }
+        self.replaced(all, leaves)
     }
 }

@@ -153,7 +153,7 @@ impl Optimizer {
         path: &str,
         index: &[usize],
     ) -> Result<WeightStep, Error> {
-        let trained = Trained::of(self, parameters);
+        let trained = Trained::of(self, parameters.leaves());
         let Some(leaf) = trained.paths.iter().position(|own| own.to_string() == path) else {
             let paths: Vec<String> = trained.paths.iter().map(ToString::to_string).take(20).collect();
             let error = Error::new("weight_step", format!("the optimizer trains no parameter {path:?}"));
@@ -167,9 +167,10 @@ impl Optimizer {
         let indices: Vec<Index> = index.iter().map(|place| Index::At(*place as isize)).collect();
         let element = |tensor: &Tensor| if tensor.rank() == 0 { tensor.clone() } else { tensor.slice(&indices) };
         let of_leaf = |tree: &X| element(&tree.flatten()[trained.places[leaf]]);
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened());
         let mut quantities: Vec<Vec<Tensor>> = Vec::new();
         let (mut symbols, mut are_shared) = (Vec::new(), Vec::new());
-        let (_, count) = self.run(&trained, gradient, loss, state, |seen| {
+        for seen in &run.links {
             symbols.push(seen.quantities.iter().map(|quantity| quantity.symbol).collect());
             let is_shared = |quantity: &Quantity| matches!(quantity.value, Value::Shared(_));
             are_shared.push(seen.quantities.iter().map(is_shared).collect());
@@ -178,7 +179,8 @@ impl Optimizer {
                 Value::Leaves(leaves) => leaves.get(leaf).map_or_else(|| Tensor::from(f64::NAN), element),
             };
             quantities.push(seen.quantities.iter().map(value).collect());
-        });
+        }
+        let count = run.count;
         let slots = state
             .slots
             .iter()
