@@ -24,8 +24,9 @@ mod terminal;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser};
 
+use commands::Command;
 use failure::Failure;
 // Experiments under the names that commands use.
 use glassgrad_experiment::{self as experiment, chart, report};
@@ -37,40 +38,6 @@ use glassgrad_experiment::{self as experiment, chart, report};
 struct Program {
     #[command(subcommand)]
     command: Command,
-}
-
-/// A command is a file in `commands/` and a row here: its name, and the type of its arguments.
-macro_rules! commands {
-    ($($Name:ident $module:ident),* $(,)?) => {
-        #[derive(Subcommand)]
-        enum Command {
-            $( $Name(commands::$module::$Name), )*
-        }
-
-        impl Command {
-            fn run(self) -> Result<(), Failure> {
-                match self {
-                    $( Command::$Name(command) => command.run(), )*
-                }
-            }
-        }
-    };
-}
-
-commands! {
-    Grad grad,
-    Derive derive,
-    Graph graph,
-    Check check,
-    Operations operations,
-    Train train,
-    Predict predict,
-    Tune tune,
-    Bench bench,
-    Device device,
-    Studio studio,
-    Completions complete,
-    Man complete,
 }
 
 /// The table from which the parser, the completions and the manual are generated.
