@@ -112,6 +112,31 @@ impl Ranks {
         found.unwrap_or_else(function)
     }
 
+    /// Shares work among the ranks: of a list, rank r of R works on the items r, r + R, …, and all ranks have all results, in the
+    /// order of the list. Work that ends early has fewer results; what follows the first gap is dropped.
+    pub(crate) fn share<T, R: Serialize + DeserializeOwned>(
+        &self,
+        items: Vec<T>,
+        mut work: impl FnMut(T) -> Result<Option<R>, Failure>,
+    ) -> Result<Vec<R>, Failure> {
+        let (rank, size) = (self.communicator.rank(), self.size());
+        let mut own: Vec<R> = Vec::new();
+        for item in items.into_iter().skip(rank).step_by(size) {
+            match work(item)? {
+                Some(result) => own.push(result),
+                None => break,
+            }
+        }
+        if size == 1 {
+            return Ok(own);
+        }
+        let own = serde_json::to_vec(&own).map_err(Failure::result)?;
+        let all = self.communicator.all_gather_lists(&own).map_err(Failure::result)?;
+        let lists = all.iter().map(|list| serde_json::from_slice::<Vec<R>>(list).map(Vec::into_iter));
+        let mut lists = lists.collect::<Result<Vec<_>, _>>().map_err(Failure::result)?;
+        Ok((0..).map_while(|place| lists[place % size].next()).collect())
+    }
+
     /// Ends the part of this rank. A failure ends the whole job: the other ranks wait for this one.
     pub(crate) fn end(self, done: Result<(), Failure>) -> Result<(), Failure> {
         let failure = match done {
@@ -148,16 +173,6 @@ fn communicator(launched: Option<usize>) -> Result<Arc<dyn Communicator>, Failur
             "this process is one of {ranks} ranks, and the program was built without MPI: build it with --features mpi (docs/scaling.md)"
         ))),
         _ => Ok(Arc::new(Solo)),
-    }
-}
-
-/// Refuses a command that would run as often as there are ranks, each time alone.
-pub(crate) fn refuse_several(command: &str) -> Result<(), Failure> {
-    match launched() {
-        Some(ranks) if ranks > 1 => Err(Failure::Input(format!(
-            "glassgrad {command} runs in one process, and this is one of {ranks} ranks: only train is distributed"
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_glassgrad");
 const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 
@@ -162,6 +164,29 @@ fn lost_ranks_end_the_job_and_any_number_of_ranks_resumes_it_with_the_same_bits(
     assert!(output.status.success(), "{}", text(&output));
     assert!(checkpoint(&killed) == checkpoint(&whole), "after {kills} kills the checkpoint differs");
     std::fs::remove_dir_all(folder).expect("a folder");
+}
+
+/// The trials of a search without their times.
+fn trials(ranks: usize, search: &str) -> serde_json::Value {
+    let mut command = launcher();
+    command.args(["-np", &ranks.to_string(), PROGRAM, "tune", "moons", "--search", search]);
+    let output = command.args(["--trials", "7", "--epochs", "4", "--json"]).output().expect("mpirun starts");
+    assert!(output.status.success(), "{search} on {ranks} ranks: {}", text(&output));
+    let mut result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object, of rank 0");
+    let trials = result["trials"].as_array_mut().expect("trials");
+    trials.iter_mut().for_each(|trial| trial["seconds"] = 0.into());
+    json!({ "trials": trials, "test": result["test"], "command": result["command"] })
+}
+
+#[test]
+fn ranks_share_the_trials_of_a_search() {
+    for search in ["random", "halving", "evolution"] {
+        let alone = trials(1, search);
+        assert!(alone["trials"].as_array().is_some_and(|trials| trials.len() >= 7), "{alone}");
+        for ranks in [2, 3] {
+            assert_eq!(trials(ranks, search), alone, "{search} on {ranks} ranks");
+        }
+    }
 }
 
 /// Two ranks with different words of the command line, or in different folders.

@@ -1,16 +1,14 @@
 //! Searches for settings: candidates are drawn, tried on a validation part, and the better ones lead on.
 
-use std::collections::VecDeque;
-
 use glassgrad::rng::Key;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::objective::Score;
 use super::settings::Settings;
 use crate::failure::Failure;
 
 /// A candidate configuration: a learning rate, and the layers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     pub lr: f64,
     pub layers: Vec<usize>,
@@ -28,7 +26,7 @@ pub struct Space {
 }
 
 /// A candidate that was tried.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trial {
     /// Its number, from 1 on, in the order in which they were tried.
     pub number: usize,
@@ -131,62 +129,70 @@ pub struct Plan {
     pub first: Option<Candidate>,
 }
 
-/// The next trial.
-struct Next {
-    candidate: Candidate,
-    epochs: u64,
-    round: usize,
+/// A trial that is yet to be run.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// Its number among all trials, from 1 on.
+    pub number: usize,
+    pub round: usize,
+    pub candidate: Candidate,
+    pub epochs: u64,
 }
 
-/// Tries a candidate for a number of epochs, in a round; `None` ends the search.
-pub type Try<'t> = dyn FnMut(&Candidate, u64, usize) -> Result<Option<Trial>, Failure> + 't;
+impl Planned {
+    /// The trial, when it was run.
+    pub fn done(self, seconds: f64, score: Option<Score>) -> Trial {
+        let Planned { number, round, candidate, epochs } = self;
+        Trial { number, round, candidate, epochs, seconds, score }
+    }
+}
+
+/// Runs the trials of a round, which do not depend on each other; fewer results end the search.
+pub type Run<'t> = dyn FnMut(Vec<Planned>) -> Result<Vec<Trial>, Failure> + 't;
 
 /// The population size of an evolution.
 const POPULATION: usize = 6;
 
 impl Plan {
     /// Random search: draws candidates and tries each of them.
-    pub fn random(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
-        let next = |trials: &[Trial]| {
-            let number = trials.len();
-            (number < self.count).then(|| Next { candidate: self.drawn(number), epochs: self.epochs, round: 0 })
+    pub fn random(&self, run: &mut Run<'_>) -> Result<Vec<Trial>, Failure> {
+        let next = |trials: &[Trial], _: usize| {
+            let candidates = (trials.len()..self.count).map(|number| self.drawn(number)).collect();
+            (self.epochs, candidates)
         };
-        search(next, attempt)
+        search(next, run)
     }
 
     /// Successive halving: draws candidates, gives each a few epochs, and the better half twice as many, until one has had all of them.
-    pub fn halving(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
+    pub fn halving(&self, run: &mut Run<'_>) -> Result<Vec<Trial>, Failure> {
         let rounds = self.count.max(1).ilog2() as usize;
-        let mut round = 0;
-        let mut waiting: VecDeque<Candidate> = (0..self.count).map(|number| self.drawn(number)).collect();
-        let next = |trials: &[Trial]| {
-            if waiting.is_empty() {
-                let last = &trials[trials.partition_point(|trial| trial.round < round)..];
-                let better = ranked(last).into_iter().take(last.len().div_ceil(2));
-                waiting.extend(better.map(|trial| trial.candidate.clone()));
-                round += 1;
-            }
-            let epochs = (self.epochs >> rounds.checked_sub(round)?).max(1);
-            Some(Next { candidate: waiting.pop_front()?, epochs, round })
+        let next = |trials: &[Trial], round: usize| {
+            let Some(halvings) = rounds.checked_sub(round) else { return (0, Vec::new()) };
+            let candidates = if round == 0 {
+                (0..self.count).map(|number| self.drawn(number)).collect()
+            } else {
+                let last = &trials[trials.partition_point(|trial| trial.round + 1 < round)..];
+                ranked(last).into_iter().take(last.len().div_ceil(2)).map(|trial| trial.candidate.clone()).collect()
+            };
+            ((self.epochs >> halvings).max(1), candidates)
         };
-        search(next, attempt)
+        search(next, run)
     }
 
-    /// Candidates near the best so far follow each other: of two that are met by chance, the better one has a child.
-    pub fn evolution(&self, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
-        let child = |trials: &[Trial]| {
-            let key = self.key.fold(trials.len() as u64);
+    /// Generations of candidates near the best so far: of two that are met by chance, the better one has a child.
+    pub fn evolution(&self, run: &mut Run<'_>) -> Result<Vec<Trial>, Failure> {
+        let next = |trials: &[Trial], _: usize| {
             let alive: Vec<&Trial> = ranked(trials).into_iter().take(POPULATION).collect();
-            let parent = below(key, 10, alive.len()).min(below(key, 11, alive.len()));
-            self.space.mutate(&alive[parent].candidate, key)
+            let child = |number: usize| {
+                let key = self.key.fold(number as u64);
+                let parent = below(key, 10, alive.len()).min(below(key, 11, alive.len()));
+                self.space.mutate(&alive[parent].candidate, key)
+            };
+            let candidate = |number: usize| if alive.is_empty() { self.drawn(number) } else { child(number) };
+            let first = trials.len();
+            (self.epochs, (first..self.count.min(first + POPULATION)).map(candidate).collect())
         };
-        let next = |trials: &[Trial]| {
-            let number = trials.len();
-            let candidate = || if number < POPULATION { self.drawn(number) } else { child(trials) };
-            let round = number / POPULATION;
-            (number < self.count).then(|| Next { candidate: candidate(), epochs: self.epochs, round })
-        };
-        search(next, attempt)
+        search(next, run)
     }
 
     fn drawn(&self, number: usize) -> Candidate {
@@ -197,13 +203,22 @@ impl Plan {
     }
 }
 
-/// Tries what follows from the trials so far, until nothing does.
-fn search(mut next: impl FnMut(&[Trial]) -> Option<Next>, attempt: &mut Try<'_>) -> Result<Vec<Trial>, Failure> {
-    let mut trials = Vec::new();
-    while let Some(Next { candidate, epochs, round }) = next(&trials) {
-        match attempt(&candidate, epochs, round)? {
-            Some(trial) => trials.push(trial),
-            None => break,
+/// Runs round after round: the epochs and the candidates that follow from the trials so far, until there are none.
+fn search(next: impl Fn(&[Trial], usize) -> (u64, Vec<Candidate>), run: &mut Run<'_>) -> Result<Vec<Trial>, Failure> {
+    let mut trials: Vec<Trial> = Vec::new();
+    for round in 0.. {
+        let (epochs, candidates) = next(&trials, round);
+        let (first, count) = (trials.len() + 1, candidates.len());
+        let planned = candidates.into_iter().enumerate();
+        let planned = planned.map(|(place, candidate)| Planned { number: first + place, round, candidate, epochs });
+        if count == 0 {
+            break;
+        }
+        let done = run(planned.collect())?;
+        let is_ended = done.len() < count;
+        trials.extend(done);
+        if is_ended {
+            break;
         }
     }
     Ok(trials)
@@ -214,21 +229,21 @@ mod tests {
     use super::super::objective::Measure;
     use super::*;
 
-    type Search = fn(&Plan, &mut Try<'_>) -> Result<Vec<Trial>, Failure>;
+    type Search = fn(&Plan, &mut Run<'_>) -> Result<Vec<Trial>, Failure>;
 
     fn space() -> Space {
         Space { rates: (1e-4, 1.0), depth: 3, widths: vec![4, 8, 16] }
     }
 
-    /// Trials of a world in which the best rate is 0.01 and the best network has two layers.
-    fn world(all: &mut Vec<Candidate>) -> impl FnMut(&Candidate, u64, usize) -> Result<Option<Trial>, Failure> {
-        move |candidate, epochs, round| {
-            all.push(candidate.clone());
-            let wrong = (candidate.lr.ln() - 0.01_f64.ln()).abs() + (candidate.layers.len() as f64 - 2.0).abs();
-            let score = Score { loss: wrong, measure: Measure::Error { rmse: wrong, r2: 0.0 } };
-            let number = all.len();
-            Ok(Some(Trial { number, round, candidate: candidate.clone(), epochs, seconds: 0.0, score: Some(score) }))
-        }
+    /// A trial in a world in which the best rate is 0.01 and the best network has two layers.
+    fn tried(planned: Planned) -> Trial {
+        let Candidate { lr, layers } = &planned.candidate;
+        let wrong = (lr.ln() - 0.01_f64.ln()).abs() + (layers.len() as f64 - 2.0).abs();
+        planned.done(0.0, Some(Score { loss: wrong, measure: Measure::Error { rmse: wrong, r2: 0.0 } }))
+    }
+
+    fn world(planned: Vec<Planned>) -> Result<Vec<Trial>, Failure> {
+        Ok(planned.into_iter().map(tried).collect())
     }
 
     #[test]
@@ -247,9 +262,8 @@ mod tests {
         let best = |search: Search| {
             let mut sum = 0.0;
             for seed in 0..20 {
-                let mut seen = Vec::new();
                 let plan = Plan { space: space(), count: 40, epochs: 8, key: Key::new(seed), first: None };
-                let trials = search(&plan, &mut world(&mut seen)).unwrap();
+                let trials = search(&plan, &mut world).unwrap();
                 sum += ranked(&trials)[0].score.unwrap().loss;
             }
             sum / 20.0
@@ -263,9 +277,8 @@ mod tests {
         let first = Candidate { lr: 1.0, layers: vec![10] };
         let searches: [Search; 3] = [Plan::random, Plan::halving, Plan::evolution];
         for search in searches {
-            let mut seen = Vec::new();
             let plan = Plan { space: space(), count: 4, epochs: 8, key: Key::new(3), first: Some(first.clone()) };
-            let trials = search(&plan, &mut world(&mut seen)).unwrap();
+            let trials = search(&plan, &mut world).unwrap();
             assert_eq!(trials[0].candidate, first);
             assert!(trials[1..4].iter().all(|trial| trial.candidate != first));
         }
@@ -276,26 +289,26 @@ mod tests {
         let searches: [Search; 3] = [Plan::random, Plan::halving, Plan::evolution];
         for search in searches {
             for (count, most) in [(0, 5), (1, 5), (8, 5), (9, 0)] {
-                let mut seen = Vec::new();
-                let mut world = world(&mut seen);
-                let mut left: i32 = most;
-                let mut attempt = |candidate: &Candidate, epochs: u64, round: usize| {
-                    left -= 1;
-                    if left < 0 { Ok(None) } else { world(candidate, epochs, round) }
+                let (mut left, mut rounds_after_the_end): (usize, i32) = (most, 0);
+                let mut run = |mut planned: Vec<Planned>| {
+                    rounds_after_the_end += i32::from(left == 0);
+                    planned.truncate(left);
+                    left -= planned.len();
+                    world(planned)
                 };
                 let plan = Plan { space: space(), count, epochs: 8, key: Key::new(3), first: None };
-                let trials = search(&plan, &mut attempt).unwrap();
-                assert_eq!(trials.len(), count.min(most as usize));
-                assert!(left >= -1, "it went on {left}");
+                let trials = search(&plan, &mut run).unwrap();
+                let all = search(&plan, &mut world).unwrap().len();
+                assert_eq!(trials.len(), all.min(most));
+                assert!(rounds_after_the_end <= 1, "it went on for {rounds_after_the_end} rounds");
             }
         }
     }
 
     #[test]
     fn halving_gives_the_better_ones_more() {
-        let mut seen = Vec::new();
         let plan = Plan { space: space(), count: 16, epochs: 32, key: Key::new(3), first: None };
-        let trials = plan.halving(&mut world(&mut seen)).unwrap();
+        let trials = plan.halving(&mut world).unwrap();
         let counts: Vec<usize> =
             (0..5).map(|round| trials.iter().filter(|trial| trial.round == round).count()).collect();
         assert_eq!(counts, [16, 8, 4, 2, 1]);

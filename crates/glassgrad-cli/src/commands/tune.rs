@@ -13,7 +13,7 @@ use crate::device::DeviceChoice;
 use crate::experiment::command::command;
 use crate::experiment::datasets;
 use crate::experiment::options::Options;
-use crate::experiment::search::{Candidate, Plan, Space, Trial, ranked};
+use crate::experiment::search::{Candidate, Plan, Planned, Space, Trial, ranked};
 use crate::experiment::settings::in_flags;
 use crate::experiment::study::{RunError, RunOptions, Study};
 use crate::experiment::task::{Part, Task};
@@ -21,7 +21,7 @@ use crate::failure::{Failure, print};
 use crate::folder::Folder;
 use crate::interrupt;
 use crate::progress::Progress;
-use crate::ranks;
+use crate::ranks::Ranks;
 use crate::report;
 use crate::sources::DataLocation;
 use crate::table::Table;
@@ -32,6 +32,7 @@ use crate::terminal::counted;
 #[command(after_help = "\
 Candidates are evaluated on a validation set, a fifth of the training set. The first candidate is the default
 configuration; the best one is then trained on the whole training set and evaluated once on the test set.
+As an MPI job (mpirun -np 4 glassgrad tune …) the ranks share the trials of a round; the trials are the same.
 
 Examples:
   glassgrad tune moons
@@ -109,14 +110,16 @@ const SHOWN: usize = 15;
 
 impl Tune {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        ranks::refuse_several("tune")?;
-        self.device.clone().run(|| self.run_there())
+        let ranks = Ranks::join()?;
+        let done = self.device.clone().run(|| self.run_there(&ranks));
+        ranks.end(done)
     }
 
-    fn run_there(self) -> Result<(), Failure> {
+    fn run_there(self, ranks: &Ranks) -> Result<(), Failure> {
         datasets::check_file(&self.data)?;
         let mut settings = self.options.settings(&self.data)?;
         self.options.check_applies(&settings)?;
+        ranks.check_settings(&settings, &format!("{:?}", self.device.device))?;
         let rates = self.rates.clone().unwrap_or_else(|| vec![settings.lr / 30.0, settings.lr * 10.0]);
         let [low, high] = rates[..] else {
             return Err(Failure::Input("--rates: two numbers, as in 0.001,0.1".to_owned()));
@@ -126,18 +129,19 @@ impl Tune {
         }
         let space = Space { rates: (low, high), depth: self.depth, widths: self.widths.clone() };
         space.check()?;
-        let folder = self.out.as_deref().map(Folder::create).transpose()?;
+        // Rank 0 alone reports and writes.
+        let folder = self.out.as_deref().filter(|_| ranks.is_first()).map(Folder::create).transpose()?;
+        let is_shown = !self.json && ranks.is_first();
         let places = DataLocation { folder: self.directory.clone(), ..DataLocation::default() };
         let task = datasets::load(&settings, &places)?;
         self.options.fit(&mut settings, &task.about);
         let inner = validation(&task, settings.seed)?;
-        let mut count = 0;
-        let mut attempt = |candidate: &Candidate, epochs: u64, round: usize| {
-            count += 1;
-            let study = Study::new(candidate.settings(&settings, epochs), inner.clone())?;
-            let name = format!("trial {count}: lr {}, layers {:?}", candidate.lr, candidate.layers);
+        let attempt = |planned: Planned| {
+            let Planned { number, candidate, epochs, .. } = &planned;
+            let study = Study::new(candidate.settings(&settings, *epochs), inner.clone())?;
+            let name = format!("trial {number}: lr {}, layers {:?}", candidate.lr, candidate.layers);
             let history = RefCell::default();
-            let mut progress = Progress::new(&name, epochs * study.batches(), !self.json, &history, None);
+            let mut progress = Progress::new(&name, epochs * study.batches(), is_shown, &history, None);
             let outcome = study.run(RunOptions::default(), &history, &mut progress);
             drop(progress);
             if interrupt::is_asked() {
@@ -148,24 +152,28 @@ impl Tune {
                 Err(RunError::Diverged { .. }) => (None, 0.0),
                 Err(RunError::Failed(failure)) => return Err(failure),
             };
-            Ok(Some(Trial { number: count, round, candidate: candidate.clone(), epochs, seconds, score }))
+            Ok(Some(planned.done(seconds, score)))
         };
+        let mut run = |planned: Vec<Planned>| ranks.share(planned, attempt);
         let key = Key::new(settings.seed).fold(8);
         let first = Some(Candidate { lr: settings.lr, layers: settings.layers.clone() });
         let plan = Plan { space, count: self.trials, epochs: settings.epochs, key, first };
         let trials = match self.search {
-            Search::Random => plan.random(&mut attempt),
-            Search::Halving => plan.halving(&mut attempt),
-            Search::Evolution => plan.evolution(&mut attempt),
+            Search::Random => plan.random(&mut run),
+            Search::Halving => plan.halving(&mut run),
+            Search::Evolution => plan.evolution(&mut run),
         }?;
         let Some(best) = ranked(&trials).first().copied().filter(|trial| trial.score.is_some()) else {
             return Err(Failure::Result("every candidate diverged: try lower --rates".to_owned()));
         };
+        if !ranks.is_first() {
+            return Ok(());
+        }
         // With the epochs of its trial: successive halving may rank an early stage first, and more epochs are another network.
         let study = Study::new(best.candidate.settings(&settings, best.epochs), task)?;
         let steps = study.settings.epochs * study.batches();
         let history = RefCell::default();
-        let mut progress = Progress::new("the best", steps, !self.json, &history, None);
+        let mut progress = Progress::new("the best", steps, is_shown, &history, None);
         let outcome = study.run(RunOptions::default(), &history, &mut progress);
         drop(progress);
         let test = match outcome {

@@ -67,6 +67,29 @@ impl dyn Communicator + '_ {
         Ok(bytes)
     }
 
+    /// The bytes of each rank, for all ranks; their numbers may differ.
+    ///
+    /// ```
+    /// use glassgrad::collective::{Communicator, ThreadRank};
+    /// let all = ThreadRank::run(3, |rank| {
+    ///     let rank: &dyn Communicator = &*rank;
+    ///     rank.all_gather_lists(&vec![7; rank.rank()]).unwrap()
+    /// });
+    /// assert_eq!(all[0], [vec![], vec![7], vec![7, 7]]);
+    /// ```
+    pub fn all_gather_lists(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let ranks = self.size();
+        let mut lengths = vec![0; 8 * ranks];
+        self.all_gather(&(own.len() as u64).to_ne_bytes(), &vec![8; ranks], &mut lengths)?;
+        let lengths = lengths.as_chunks::<8>().0.iter().map(|length| u64::from_ne_bytes(*length) as usize);
+        let lengths: Vec<usize> = lengths.collect();
+        let mut all = vec![0; lengths.iter().sum()];
+        self.all_gather(own, &lengths, &mut all)?;
+        let mut rest = &all[..];
+        let list = |length: &usize| rest.split_off(..*length).unwrap_or_default().to_vec();
+        Ok(lengths.iter().map(list).collect())
+    }
+
     /// Checks that all ranks have the same facts, such as the version and the data; the error names the first difference, with both
     /// sides, and is the same on every rank.
     ///
@@ -86,21 +109,10 @@ impl dyn Communicator + '_ {
             return Ok(());
         }
         let own: Vec<u8> = facts.iter().flat_map(|(_, fact)| [fact.as_bytes(), &[0]].concat()).collect();
-        let mut lengths = vec![0; 8 * ranks];
-        self.all_gather(&(own.len() as u64).to_ne_bytes(), &vec![8; ranks], &mut lengths)?;
-        let lengths = lengths.as_chunks::<8>().0.iter().map(|length| u64::from_ne_bytes(*length) as usize);
-        let lengths: Vec<usize> = lengths.collect();
-        let mut all = vec![0; lengths.iter().sum()];
-        self.all_gather(&own, &lengths, &mut all)?;
-        let mut rest = &all[..];
-        let texts: Vec<Vec<String>> = lengths
-            .iter()
-            .map(|length| {
-                let (text, behind) = rest.split_at(*length);
-                rest = behind;
-                String::from_utf8_lossy(text).split_terminator('\0').map(str::to_owned).collect()
-            })
-            .collect();
+        let text = |bytes: Vec<u8>| -> Vec<String> {
+            String::from_utf8_lossy(&bytes).split_terminator('\0').map(str::to_owned).collect()
+        };
+        let texts: Vec<Vec<String>> = self.all_gather_lists(&own)?.into_iter().map(text).collect();
         for (rank, text) in texts.iter().enumerate() {
             for (number, (name, _)) in facts.iter().enumerate() {
                 let [first, other] = [&texts[0], text].map(|text| text.get(number).map_or("nothing", String::as_str));
