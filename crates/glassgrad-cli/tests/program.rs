@@ -52,6 +52,41 @@ fn help_texts() {
     }
 }
 
+#[test]
+fn steps_on_many_ranks_are_predicted() {
+    insta::assert_snapshot!(succeeds(&[
+        "plan",
+        "--compute",
+        "0.1",
+        "--gradient",
+        "100",
+        "--ranks",
+        "1,2,64",
+        "--latency",
+        "10",
+        "--bandwidth",
+        "2",
+    ]));
+    // What is measured varies; what follows from it does not.
+    let plan = json(&["plan", "moons", "--shards", "4", "--ranks", "1,2,3,4,8", "--json"]);
+    let predictions = plan["predictions"].as_array().expect("predictions");
+    assert_eq!(predictions.len(), 5);
+    assert_eq!(predictions[0]["weak_efficiency"], 1.0);
+    let weak: Vec<f64> = predictions.iter().map(|row| row["weak_seconds"].as_f64().expect("seconds")).collect();
+    assert!(weak.is_sorted() && weak[0] > 0.0, "{weak:?}");
+    assert!(predictions[3]["strong_seconds"].is_f64() && predictions[4]["strong_seconds"].is_null());
+    for (arguments, message) in [
+        (&["plan", "moons", "--ranks", "0"][..], "--ranks: numbers from 1"),
+        (&["plan", "moons", "--bandwidth", "-1"], "--bandwidth more than 0"),
+        (&["plan", "--compute", "1"], "--gradient"),
+        (&["plan", "moons", "--shards", "3"], "--shards 3: a power of two"),
+    ] {
+        let output = glassgrad(arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(message), "{arguments:?}: {text}");
+    }
+}
+
 /// The texts of the studio's page, without its markup.
 #[test]
 fn texts_of_the_studio() {

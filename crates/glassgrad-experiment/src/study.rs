@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassgrad::clock::Instant;
-use glassgrad::collective::{Shards, Solo};
+use glassgrad::collective::{Shards, Solo, Timeline};
 use glassgrad::data::{Batches, Dataset as _};
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
@@ -114,6 +114,8 @@ pub struct RunOptions {
     pub within: Option<usize>,
     /// The shards of every batch, distributed over the ranks of the job; otherwise all are here.
     pub shards: Option<Arc<Shards>>,
+    /// The bytes of a bucket of gradients that are summed over shards, if not the default.
+    pub bucket: Option<usize>,
     /// The time between checkpoints.
     pub between_saves: Duration,
 }
@@ -223,6 +225,37 @@ impl Study {
         Ok(training.epochs(self.settings.epochs).batch_size(self.batch()).seed(self.settings.seed))
     }
 
+    /// Makes steps on shards for a while, at a learning rate at which nothing is learned: the median of their seconds, and when buckets of
+    /// this many bytes were complete in the last one.
+    pub fn time_steps(
+        &self,
+        shards: &Arc<Shards>,
+        bucket: usize,
+        patience: Duration,
+    ) -> Result<(f64, Timeline), Failure> {
+        let settings = Settings { lr: 1e-30, epochs: 1 << 30, ..self.settings.clone() };
+        let study =
+            Study { settings, task: self.task.clone(), objective: self.objective.clone(), start: self.start.clone() };
+        let training = study.training()?.shards(Arc::clone(shards)).bucket(bucket);
+        let mut session = training.session(&study.start, &study.task.training).map_err(Failure::result)?;
+        let mut step = || -> Result<f64, Failure> {
+            let start = Instant::now();
+            match session.step() {
+                Ok(Some(_)) => Ok(start.elapsed().as_secs_f64()),
+                Ok(None) => unreachable!("there are more epochs than any measurement takes"),
+                Err(error) => Err(Failure::Result(error.to_string())),
+            }
+        };
+        // The first ones plan, and ask for memory. All ranks make as many steps, as rank 0 decides by its first one.
+        let warm = (0..3).map(|_| step()).collect::<Result<Vec<f64>, Failure>>()?[2].max(1e-9);
+        let count = (patience.as_secs_f64() / warm).clamp(5.0, 10_000.0) as u64;
+        let count = shards.broadcast_first(count.to_ne_bytes().to_vec()).map_err(Failure::result)?;
+        let count = <[u8; 8]>::try_from(&count[..]).map(u64::from_ne_bytes).map_err(Failure::result)?;
+        let mut seconds = (0..count).map(|_| step()).collect::<Result<Vec<f64>, Failure>>()?;
+        seconds.sort_by(f64::total_cmp);
+        Ok((seconds[seconds.len() / 2], shards.timeline()))
+    }
+
     fn run_tensors<'o>(
         &'o self,
         options: RunOptions,
@@ -244,6 +277,9 @@ impl Study {
         };
         if let Some(shards) = shards {
             training = training.shards(shards);
+        }
+        if let Some(bytes) = options.bucket {
+            training = training.bucket(bytes);
         }
         match training.observe(observers).run(&self.start, &self.task.training) {
             Ok(trained) => Ok((trained.warnings, (trained.parameters, trained.steps, trained.stopped, trained.losses))),

@@ -95,6 +95,19 @@ fn an_mlp_has_the_same_checkpoint_on_any_number_of_ranks() {
 }
 
 #[test]
+fn the_size_of_buckets_changes_no_bit() {
+    let run = |name: &str, bucket: usize| {
+        trained((name, 2, 4), mlp, |()| {
+            Training::new(mlp_loss as fn(&_, &_, &_) -> _, Optimizer::adam(0.01))
+                .epochs(2)
+                .batch_size(24)
+                .bucket(bucket)
+        })
+    };
+    assert!(run("bucket-small", 64) == run("bucket-large", 1 << 26));
+}
+
+#[test]
 fn mixed_precision_and_accumulation_have_the_same_checkpoint_on_any_number_of_ranks() {
     for precision in [Precision::Bf16, Precision::F16] {
         equal_for_all_ranks("mixed", mlp, |_| {

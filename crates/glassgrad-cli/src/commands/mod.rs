@@ -8,6 +8,7 @@ mod device;
 mod grad;
 mod graph;
 mod operations;
+mod plan;
 mod predict;
 mod studio;
 mod train;
@@ -44,6 +45,7 @@ commands! {
     Train train,
     Predict predict,
     Tune tune,
+    Plan plan,
     Bench bench,
     Device device,
     Studio studio,

@@ -69,6 +69,10 @@ pub(crate) struct Train {
     #[arg(long, value_name = "SECONDS", requires = "out", default_value_t = 5.0, value_parser = seconds)]
     checkpoint_every: f64,
 
+    /// Mebibytes of gradient that the shards of a batch sum in one message; changes no bit (see `glassgrad plan`)
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
+    bucket: Option<u16>,
+
     /// Compare several optimizers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OPTIMIZERS", conflicts_with_all = ["resume", "explain"])]
     compare: Option<Vec<OptimizerName>>,
@@ -152,6 +156,7 @@ impl Train {
             return explain::run(&self, &study);
         }
         let between_saves = Duration::from_secs_f64(self.checkpoint_every);
+        let bucket = self.bucket.map(|mebibytes| usize::from(mebibytes) << 20);
         let shards = ranks.shards(study.settings.shards)?;
         if let Some(shards) = &shards {
             ranks::check_data(shards, &study.task)?;
@@ -159,7 +164,7 @@ impl Train {
         if !ranks.is_first() {
             // Rank 0 reads and writes the file.
             let checkpoint = self.out.as_ref().map(|path| path.join(folder::RUN));
-            return study.follow(RunOptions { checkpoint, within: self.within, shards, between_saves });
+            return study.follow(RunOptions { checkpoint, within: self.within, shards, bucket, between_saves });
         }
         let history = match &folder {
             Some(folder) => {
@@ -170,7 +175,7 @@ impl Train {
         };
         let history = RefCell::new(history);
         let checkpoint = folder.as_ref().map(|folder| folder.file(folder::RUN));
-        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone(), between_saves };
+        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone(), bucket, between_saves };
         let steps = study.settings.epochs * study.batches();
         let mut progress = Progress::new(&study.task.about.name, steps, !self.json, &history, folder.as_ref());
         let outcome = study.run(options, &history, &mut progress);

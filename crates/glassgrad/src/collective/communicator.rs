@@ -166,3 +166,65 @@ impl Communicator for Solo {
         "one process".to_owned()
     }
 }
+
+/// A job of several ranks of which this process is the first and there is no other: what it sends comes back as the messages of all others.
+/// A step of it computes what a rank of such a job computes, with a wrong sum and without waiting for messages; for measurements.
+///
+/// ```
+/// use std::sync::Arc;
+/// use glassgrad::{Tensor, collective::{Echo, Shards}, compile};
+/// let shards = Shards::new(Arc::new(Echo { ranks: 4 }), 8).unwrap();
+/// assert_eq!(shards.local(), 0..2);
+/// let sum = compile(|x: &Tensor| x.all_reduce()).call_shards(&shards, &[Tensor::from(1.0), Tensor::from(2.0)]).unwrap();
+/// assert_eq!(sum[0].item().unwrap(), 12.0);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Echo {
+    /// The number of ranks: a divisor of the number of shards, so that all ranks have as many.
+    pub ranks: usize,
+}
+
+impl Communicator for Echo {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        self.ranks
+    }
+
+    fn all_gather(&self, send: &[u8], counts: &[usize], receive: &mut [u8]) -> Result<(), Error> {
+        let mut rest = receive;
+        for count in counts {
+            let Some(part) = rest.split_off_mut(..*count) else {
+                unreachable!("the counts of an all-gather are those of its result")
+            };
+            // Parts of one operand may differ by an element.
+            let common = send.len().min(*count);
+            part[..common].copy_from_slice(&send[..common]);
+            part[common..].fill(0);
+        }
+        Ok(())
+    }
+
+    fn all_to_all(
+        &self,
+        send: &[u8],
+        send_counts: &[usize],
+        receive: &mut [u8],
+        receive_counts: &[usize],
+    ) -> Result<(), Error> {
+        self.all_gather(&send[..send_counts[0]], receive_counts, receive)
+    }
+
+    fn broadcast(&self, _: usize, _: &mut [u8]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// There is no other rank to end.
+    fn abort(&self, _: &str) {}
+
+    fn describe(&self) -> String {
+        "no transport".to_owned()
+    }
+}

@@ -13,19 +13,22 @@
 //! - `communicator` is the trait that transports implement, and [`Solo`], a job of one rank; `threads` has ranks that are threads of one
 //!   process, for tests;
 //! - `tree` is the fixed binary tree; `exchange` the messages that evaluate it among ranks;
+//! - `model` predicts the time of a step on other numbers of ranks;
 //! - `shards` runs the programs of the local shards and brings their requests together; `scope` is what a thread knows about its shard.
 
 mod communicator;
 mod exchange;
 mod kind;
+mod model;
 mod scope;
 mod shards;
 mod threads;
 mod tree;
 
-pub use communicator::{Communicator, Solo};
+pub use communicator::{Communicator, Echo, Solo};
 pub use kind::{Collective, CollectiveKind};
+pub use model::{Predicted, StepModel, Transport, partial_sums};
 pub use scope::shard_count;
 pub(crate) use scope::{Ticket, perform, post};
-pub use shards::{Shards, Traffic};
+pub use shards::{Shards, Timeline, Traffic};
 pub use threads::ThreadRank;

@@ -75,6 +75,26 @@ impl Traffic {
     }
 }
 
+/// When the collectives of a run were complete on this rank, which is when their messages can begin.
+///
+/// ```
+/// use std::sync::Arc;
+/// use glassgrad::{Tensor, collective::{Shards, Solo}, compile};
+/// let shards = Shards::new(Arc::new(Solo), 2).unwrap();
+/// let summed = compile(|x: &Tensor| x.all_reduce());
+/// summed.call_shards(&shards, &[Tensor::zeros([3]), Tensor::zeros([3])]).unwrap();
+/// let timeline = shards.timeline();
+/// assert_eq!(timeline.ready.len(), 1);
+/// assert!(timeline.ready[0].0 <= timeline.end && timeline.ready[0].1 == 12);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// For each collective in their order: the time since the beginning of the run, and the bytes of an operand.
+    pub ready: Vec<(Duration, usize)>,
+    /// The end of the run.
+    pub end: Duration,
+}
+
 impl Shards {
     /// The shards of a job: a power of two, and at least one for each rank.
     ///
@@ -153,6 +173,11 @@ impl Shards {
         self.group.state().traffic
     }
 
+    /// The last run of the programs of this rank's shards.
+    pub fn timeline(&self) -> Timeline {
+        self.group.state().timeline.clone()
+    }
+
     /// Ends the job on all ranks, because this one cannot continue.
     pub fn abort(&self, message: &str) {
         self.group.communicator.abort(message);
@@ -205,6 +230,7 @@ impl Shards {
         let count = self.group.local.len();
         assert_eq!(programs.len(), count, "a program for each shard of this rank");
         self.group.check()?;
+        let started = self.group.start();
         let (sender, finished) = channel();
         let mut programs = programs.into_iter().enumerate();
         let first = programs.next();
@@ -226,6 +252,7 @@ impl Shards {
             results[place] = Some(self.group.run_one(place, program));
         }
         finished.into_iter().for_each(|(place, done)| results[place] = Some(done));
+        self.group.state().timeline.end = started.elapsed();
         // The error that came first, and not those of the shards that it ended.
         self.group.check()?;
         results.into_iter().flatten().collect()
@@ -267,6 +294,9 @@ struct State {
     failure: Option<Error>,
     closed: bool,
     traffic: Traffic,
+    /// The run that is under way, or the last one, and its beginning.
+    timeline: Timeline,
+    started: Option<Instant>,
     /// How many local shards wait for an outcome, since when all of them do, and for how long they did before.
     waiting: usize,
     all_wait: Option<Instant>,
@@ -302,6 +332,14 @@ impl Group {
     /// The error that has ended this group, if there was one.
     fn check(&self) -> Result<(), Error> {
         self.state().failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Begins a run.
+    fn start(&self) -> Instant {
+        let (now, mut state) = (Instant::now(), self.state());
+        state.timeline.ready.clear();
+        state.started = Some(now);
+        now
     }
 
     fn fail(&self, error: Error) {
@@ -378,6 +416,10 @@ impl Group {
                     break;
                 }
             }
+        }
+        if state.pending.get(&number).is_some_and(|pending| self.is_complete(pending)) {
+            let elapsed = state.started.map_or(Duration::ZERO, |started| started.elapsed());
+            state.timeline.ready.push((elapsed, request.bytes));
         }
         if self.communicator.size() == 1 {
             self.finish_alone(&mut state, number);

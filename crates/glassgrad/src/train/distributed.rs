@@ -15,8 +15,9 @@ use crate::optim::Optimizer;
 use crate::runtime::Context;
 use crate::tree::Tree;
 
-/// Gradients are summed in buckets of about this many bytes: smaller ones cost a message each, and larger ones are complete later.
-const BUCKET: usize = 1 << 20;
+/// Gradients are summed in buckets of about this many bytes unless [`Training::bucket`](super::Training::bucket) says otherwise: smaller
+/// ones cost a message each, and larger ones are complete later.
+pub(super) const BUCKET: usize = 1 << 20;
 
 /// What a step sees of a batch, or of one shard of it.
 pub(super) struct Seen<B> {
@@ -31,6 +32,8 @@ pub(super) struct ShardedStep<'s> {
     pub(super) shards: Arc<Shards>,
     pub(super) optimizer: &'s Optimizer,
     pub(super) parts: usize,
+    /// The bytes of a bucket of the gradient.
+    pub(super) bucket: usize,
     pub(super) budget: Option<usize>,
     pub(super) precision: Precision,
 }
@@ -49,7 +52,7 @@ impl<'s> ShardedStep<'s> {
         X: Tree + Clone + 's,
         B: Tree + 's,
     {
-        let ShardedStep { shards, optimizer, parts, budget, precision } = self;
+        let ShardedStep { shards, optimizer, parts, bucket, budget, precision } = self;
         let gradient = compile(move |(parameters, scale, (batch, key, share)): &ShardArguments<X, B>| {
             let weighted = |parameters: &X, batch: &B, key: &Keys| {
                 let (value, next) = loss(parameters, batch, key, precision);
@@ -58,7 +61,7 @@ impl<'s> ShardedStep<'s> {
             let backward = Backward { optimizer, parts, budget, scale: scale.as_ref() };
             let (value, gradient, untrained) = backward.run(weighted, parameters, batch, key);
             let shared = untrained.map(|leaves| leaves.iter().map(|leaf| leaf.broadcast_from(0)).collect::<Vec<_>>());
-            (value.all_reduce(), summed(optimizer, &gradient), shared)
+            (value.all_reduce(), summed(optimizer, &gradient, bucket), shared)
         });
         type Reduced<X> = (Tensor, X, Option<Vec<Tensor>>);
         let update =
@@ -85,7 +88,7 @@ impl<'s> ShardedStep<'s> {
 
 /// The gradient summed over all shards, in buckets. Cotangents of the last layers are known first, so that buckets are filled from the
 /// end. Of leaves that are not trained the gradient is zero.
-fn summed<X: Tree>(optimizer: &Optimizer, gradient: &X) -> X {
+fn summed<X: Tree>(optimizer: &Optimizer, gradient: &X, most: usize) -> X {
     let leaves = gradient.leaves();
     let mut sums: Vec<Tensor> = leaves.iter().map(|(_, leaf)| leaf.zeros_like()).collect();
     let bytes = |place: usize| leaves[place].1.shape().elements() * leaves[place].1.dtype().bytes();
@@ -109,11 +112,11 @@ fn summed<X: Tree>(optimizer: &Optimizer, gradient: &X) -> X {
     };
     for place in (0..leaves.len()).rev().filter(|place| optimizer.is_trained(&leaves[*place].0, &leaves[*place].1)) {
         let is_other = bucket.last().is_some_and(|last| leaves[*last].1.dtype() != leaves[place].1.dtype());
-        if is_other || bytes(place) >= BUCKET {
+        if is_other || bytes(place) >= most {
             flush(&mut bucket);
         }
         bucket.push(place);
-        if bucket.iter().map(|place| bytes(*place)).sum::<usize>() >= BUCKET {
+        if bucket.iter().map(|place| bytes(*place)).sum::<usize>() >= most {
             flush(&mut bucket);
         }
     }

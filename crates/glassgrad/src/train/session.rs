@@ -203,8 +203,8 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
         });
         let advance: Box<Advance<'s, X, D::Batch>> = match &shards {
             Some(shards) => {
-                let shards = Arc::clone(shards);
-                Box::new(ShardedStep { shards, optimizer, parts, budget, precision }.compiled(Rc::clone(&loss)))
+                let (shards, bucket) = (Arc::clone(shards), self.bucket);
+                Box::new(ShardedStep { shards, optimizer, parts, bucket, budget, precision }.compiled(Rc::clone(&loss)))
             }
             None => {
                 let own = Rc::clone(&loss);
