@@ -47,7 +47,7 @@ impl Ranks {
     }
 
     /// Checks that all ranks were started with the same version, device and settings.
-    pub(crate) fn check_settings(&self, settings: &Settings, device: &str) -> Result<(), Failure> {
+    pub(crate) fn check_settings(&self, settings: &Settings, device: &str, any_order: bool) -> Result<(), Failure> {
         let Ok(Value::Object(values)) = serde_json::to_value(settings) else {
             unreachable!("settings are an object of JSON");
         };
@@ -63,17 +63,21 @@ impl Ranks {
             .map(|(name, value)| (name, value.to_string()))
             .collect();
         let mut facts = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("device", device.to_owned())];
+        facts.push(("--any-order", any_order.to_string()));
         facts.extend(names.iter().map(|(name, value)| (name.as_str(), value.clone())));
         self.communicator.agree(&facts).map_err(Failure::input)
     }
 
     /// The shards of every batch, if there are several, or several ranks.
-    pub(crate) fn shards(&self, count: usize) -> Result<Option<Arc<Shards>>, Failure> {
+    pub(crate) fn shards(&self, count: usize, any_order: bool) -> Result<Option<Arc<Shards>>, Failure> {
         if count == 1 && self.size() == 1 {
             return Ok(None);
         }
         let shards = Shards::over(Arc::clone(&self.communicator), count);
-        shards.map(|shards| Some(Arc::new(shards))).map_err(|error| Failure::Input(format!("--shards: {error}")))
+        let ordered = |shards: Shards| if any_order { shards.sum_in_any_order() } else { shards };
+        shards
+            .map(|shards| Some(Arc::new(ordered(shards))))
+            .map_err(|error| Failure::Input(format!("--shards: {error}")))
     }
 
     /// What rank 0 finds, with the part that only rank 0 has; other ranks have the rest alone.

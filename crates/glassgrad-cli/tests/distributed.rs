@@ -166,6 +166,21 @@ fn lost_ranks_end_the_job_and_any_number_of_ranks_resumes_it_with_the_same_bits(
     std::fs::remove_dir_all(folder).expect("a folder");
 }
 
+#[test]
+fn sums_in_the_order_of_the_transport_agree_to_rounding() {
+    let losses = |more: &[&str]| -> Vec<f64> {
+        let options = ["digits", "--epochs", "2", "--layers", "48,32", "--shards", "8"];
+        let output = training(3, &[&options, more].concat()).output().expect("mpirun starts");
+        assert!(output.status.success(), "{}", text(&output));
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object, of rank 0");
+        let losses = result["losses"].as_array().expect("losses");
+        losses.iter().map(|loss| loss.as_f64().expect("a number")).collect()
+    };
+    let (ordered, any) = (losses(&[]), losses(&["--any-order"]));
+    assert_eq!(ordered.len(), 2);
+    assert!(ordered.iter().zip(&any).all(|(a, b)| (a - b).abs() < 1e-4 * a.abs()), "{ordered:?} and {any:?}");
+}
+
 /// The trials of a search without their times.
 fn trials(ranks: usize, search: &str) -> serde_json::Value {
     let mut command = launcher();

@@ -4,12 +4,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use glassgrad::collective::Communicator;
+use glassgrad::dtype::DType;
 use glassgrad::error::Error;
 use mpi::Threading;
+use mpi::collective::SystemOperation;
 use mpi::datatype::{Partition, PartitionMut};
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
+use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Equivalence, Root as _};
 
 /// All ranks of an MPI job. It is created once in a process, and MPI is finalised when it is dropped.
 ///
@@ -76,6 +78,19 @@ fn layout(counts: &[usize]) -> Result<(Vec<i32>, Vec<i32>), Error> {
     }
 }
 
+/// `MPI_Allreduce` of numbers that are given as bytes.
+fn all_reduce<T: Equivalence + Copy + Default, const N: usize>(
+    communicator: &SimpleCommunicator,
+    bytes: &mut [u8],
+    number: fn([u8; N]) -> T,
+    of_number: fn(T) -> [u8; N],
+) {
+    let own: Vec<T> = bytes.as_chunks::<N>().0.iter().map(|word| number(*word)).collect();
+    let mut sums = vec![T::default(); own.len()];
+    communicator.all_reduce_into(&own[..], &mut sums[..], SystemOperation::sum());
+    bytes.as_chunks_mut::<N>().0.iter_mut().zip(sums).for_each(|(word, sum)| *word = of_number(sum));
+}
+
 impl Communicator for MpiCommunicator {
     fn rank(&self) -> usize {
         self.rank
@@ -115,6 +130,20 @@ impl Communicator for MpiCommunicator {
         layout(&[bytes.len()])?;
         self.world().communicator.process_at_rank(root as i32).broadcast_into(bytes);
         Ok(())
+    }
+
+    fn sum(&self, dtype: DType, bytes: &mut [u8]) -> Result<bool, Error> {
+        layout(&[bytes.len()])?;
+        let world = self.world();
+        match dtype {
+            DType::F32 => all_reduce(&world.communicator, bytes, f32::from_ne_bytes, f32::to_ne_bytes),
+            DType::F64 => all_reduce(&world.communicator, bytes, f64::from_ne_bytes, f64::to_ne_bytes),
+            DType::I64 => all_reduce(&world.communicator, bytes, i64::from_ne_bytes, i64::to_ne_bytes),
+            DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => {
+                unreachable!("sums over shards are of compute types, and truth values are refused: {dtype}")
+            }
+        }
+        Ok(true)
     }
 
     /// It ends this process too, with the code 1. The message is the caller's to show.

@@ -122,7 +122,7 @@ impl Plan {
         datasets::check_file(data)?;
         let mut settings = self.options.settings(data)?;
         self.options.check_applies(&settings)?;
-        ranks.check_settings(&settings, &format!("{:?}", self.device.device))?;
+        ranks.check_settings(&settings, &format!("{:?}", self.device.device), false)?;
         if self.options.shards.is_none() {
             settings.shards = default_shards(ranks.size());
         }
@@ -266,7 +266,9 @@ impl std::fmt::Display for Comparison {
 /// Measures the computation of the ranks of this job, which run beside each other, and its transport; then the step itself.
 fn compare(ranks: &Ranks, study: &Study) -> Result<(Transport, Comparison), Failure> {
     let size = ranks.size();
-    let Some(shards) = ranks.shards(study.settings.shards)? else { unreachable!("a job of several ranks has shards") };
+    let Some(shards) = ranks.shards(study.settings.shards, false)? else {
+        unreachable!("a job of several ranks has shards")
+    };
     if !study.settings.shards.is_multiple_of(size) {
         let message = format!("{size} ranks: their computation is measured where each has as many shards, 2, 4, 8, …");
         return Err(Failure::Input(message));

@@ -73,6 +73,10 @@ pub(crate) struct Train {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
     bucket: Option<u16>,
 
+    /// Sum gradients in the order of the MPI library: results then depend on the number of ranks
+    #[arg(long)]
+    any_order: bool,
+
     /// Compare several optimizers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OPTIMIZERS", conflicts_with_all = ["resume", "explain"])]
     compare: Option<Vec<OptimizerName>>,
@@ -142,7 +146,11 @@ impl Train {
             return compare::run(&self, optimizers, &places);
         }
         self.options.check_applies(&self.options.settings(&self.data)?)?;
-        ranks.check_settings(&self.options.settings(&self.data)?, &format!("{:?}", self.device.device))?;
+        ranks.check_settings(
+            &self.options.settings(&self.data)?,
+            &format!("{:?}", self.device.device),
+            self.any_order,
+        )?;
         let (folder, mut settings) = ranks.broadcast_first(|| self.place(ranks.size()))?;
         let task = ranks.one_before_others(self.download, || datasets::load(&settings, &places))?;
         self.options.fit(&mut settings, &task.about);
@@ -157,7 +165,7 @@ impl Train {
         }
         let between_saves = Duration::from_secs_f64(self.checkpoint_every);
         let bucket = self.bucket.map(|mebibytes| usize::from(mebibytes) << 20);
-        let shards = ranks.shards(study.settings.shards)?;
+        let shards = ranks.shards(study.settings.shards, self.any_order)?;
         if let Some(shards) = &shards {
             ranks::check_data(shards, &study.task)?;
         }

@@ -1,5 +1,6 @@
 //! The transport between ranks.
 
+use crate::dtype::DType;
 use crate::error::Error;
 
 /// A transport between the ranks of a job, by messages of bytes. It moves data and computes nothing: sums are evaluated by the library,
@@ -37,6 +38,13 @@ pub trait Communicator: Send + Sync {
 
     /// The bytes of one rank, for all.
     fn broadcast(&self, root: usize, bytes: &mut [u8]) -> Result<(), Error>;
+
+    /// Replaces numbers of a compute type by their sums over all ranks, in an order of the transport's own, and returns whether it can;
+    /// [`Shards::sum_in_any_order`](super::Shards::sum_in_any_order) asks for it.
+    fn sum(&self, dtype: DType, bytes: &mut [u8]) -> Result<bool, Error> {
+        let _ = (dtype, bytes);
+        Ok(false)
+    }
 
     /// Ends the job on all ranks, because this one cannot continue.
     fn abort(&self, message: &str);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::communicator::Communicator;
 use super::kind::{Collective, CollectiveKind};
-use super::tree::{Block, Stack, cover, shards_of};
+use super::tree::{Block, Stack, add, cover, shards_of};
 use crate::dtype::DType;
 use crate::error::Error;
 
@@ -62,6 +62,8 @@ pub(super) struct Exchange<'e> {
     pub(super) communicator: &'e dyn Communicator,
     pub(super) number: u64,
     pub(super) request: Request,
+    /// Whether sums may be evaluated in another order than that of the tree.
+    pub(super) any_order: bool,
 }
 
 impl Exchange<'_> {
@@ -128,6 +130,17 @@ impl Exchange<'_> {
                 sum.push(dtype, block, all[rank][place * bytes..(place + 1) * bytes].to_vec());
             }
             return Ok(sum.whole());
+        }
+        if self.any_order {
+            // Which blocks there are depends on the ranks already.
+            let mut sum = blocks.pop().map_or_else(|| vec![0; bytes], |(_, last)| last);
+            blocks.iter().for_each(|(_, own)| add(dtype, &mut sum, own));
+            if self.communicator.sum(dtype, &mut sum)? {
+                return Ok(sum);
+            }
+            let help = "leave the order to the library: it is the same on any number of ranks";
+            let message = format!("{} sums in the order of the tree only", self.communicator.describe());
+            return Err(Error::new("all_reduce", message).help(help));
         }
         // Parts consist of whole elements.
         let elements = bytes / dtype.bytes();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -129,6 +130,7 @@ impl Shards {
             state: Mutex::new(state),
             changed: Condvar::new(),
             transport: Mutex::default(),
+            any_order: AtomicBool::new(false),
         });
         let mut shards = Shards { group, workers: Vec::new(), threads: Vec::new() };
         for _ in 1..shards.group.local.len() {
@@ -171,6 +173,23 @@ impl Shards {
     /// What collectives have cost on this rank so far.
     pub fn traffic(&self) -> Traffic {
         self.group.state().traffic
+    }
+
+    /// Lets the transport sum large operands in an order of its own, as `MPI_Allreduce` does: fewer bytes where the number of ranks is no power of
+    /// two, and sums in the network where it can, but the bits of results depend on the number of ranks. All ranks must ask for it.
+    ///
+    /// ```
+    /// use glassgrad::{Tensor, collective::{Shards, ThreadRank}, compile};
+    /// let sums = ThreadRank::run(2, |rank| {
+    ///     let shards = Shards::new(rank, 2).unwrap().sum_in_any_order();
+    ///     let all = compile(|x: &Tensor| x.all_reduce()).call_shards(&shards, &[Tensor::ones([2000])]).unwrap();
+    ///     all[0].to_vec::<f32>().unwrap()
+    /// });
+    /// assert_eq!(sums[0], [2.0; 2000]);
+    /// ```
+    pub fn sum_in_any_order(self) -> Shards {
+        self.group.any_order.store(true, Ordering::Relaxed);
+        self
     }
 
     /// The last run of the programs of this rank's shards.
@@ -280,6 +299,8 @@ pub(super) struct Group {
     changed: Condvar,
     /// Held while the transport is used: calls of the communicator are made from one thread at a time.
     transport: Mutex<()>,
+    /// Whether sums may be evaluated in another order than that of the tree.
+    any_order: AtomicBool,
 }
 
 #[derive(Default)]
@@ -429,12 +450,21 @@ impl Group {
         Ok(number)
     }
 
+    fn exchange(&self, number: u64, request: Request) -> Exchange<'_> {
+        Exchange {
+            communicator: &*self.communicator,
+            number,
+            request,
+            any_order: self.any_order.load(Ordering::Relaxed),
+        }
+    }
+
     /// Ends a collective of a job of one rank that all shards have reached: no message is sent.
     fn finish_alone(&self, state: &mut State, number: u64) {
         let is_complete = |pending: &&mut Pending| self.is_complete(pending);
         let Some(pending) = state.pending.get_mut(&number).filter(is_complete) else { return };
         let blocks = std::mem::take(&mut pending.blocks).into_values().collect();
-        let exchange = Exchange { communicator: &*self.communicator, number, request: pending.request };
+        let exchange = self.exchange(number, pending.request);
         match exchange.run(blocks) {
             Ok(outcome) => pending.outcome = Some(Arc::new(outcome)),
             Err(error) => state.failure = state.failure.take().or(Some(error)),
@@ -507,7 +537,7 @@ impl Group {
             let started = Instant::now();
             let done = {
                 let _alone = self.transport();
-                Exchange { communicator: &*self.communicator, number, request }.run(blocks)
+                self.exchange(number, request).run(blocks)
             };
             let busy = started.elapsed();
             state = self.state();

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::communicator::Communicator;
+use super::tree::add;
+use crate::dtype::DType;
 use crate::error::Error;
 
 /// A rank that is a thread, in a job within one process: what tests of distributed programs run on.
@@ -141,6 +143,14 @@ impl Communicator for ThreadRank {
         let all = self.exchange((own, Vec::new()))?;
         bytes.copy_from_slice(&all[root].0);
         Ok(())
+    }
+
+    /// From the first rank to the last.
+    fn sum(&self, dtype: DType, bytes: &mut [u8]) -> Result<bool, Error> {
+        let all = self.exchange((bytes.to_vec(), Vec::new()))?;
+        bytes.copy_from_slice(&all[0].0);
+        all[1..].iter().for_each(|(other, _)| add(dtype, bytes, other));
+        Ok(true)
     }
 
     fn abort(&self, message: &str) {
