@@ -47,7 +47,12 @@ impl Ranks {
     }
 
     /// Checks that all ranks were started with the same version, device and settings.
-    pub(crate) fn check_settings(&self, settings: &Settings, device: &str, any_order: bool) -> Result<(), Failure> {
+    pub(crate) fn check_settings(
+        &self,
+        settings: &Settings,
+        device: &str,
+        flags: &[(&str, bool)],
+    ) -> Result<(), Failure> {
         let Ok(Value::Object(values)) = serde_json::to_value(settings) else {
             unreachable!("settings are an object of JSON");
         };
@@ -63,7 +68,7 @@ impl Ranks {
             .map(|(name, value)| (name, value.to_string()))
             .collect();
         let mut facts = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("device", device.to_owned())];
-        facts.push(("--any-order", any_order.to_string()));
+        facts.extend(flags.iter().map(|(name, is_on)| (*name, is_on.to_string())));
         facts.extend(names.iter().map(|(name, value)| (name.as_str(), value.clone())));
         self.communicator.agree(&facts).map_err(Failure::input)
     }

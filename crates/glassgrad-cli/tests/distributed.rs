@@ -181,6 +181,26 @@ fn sums_in_the_order_of_the_transport_agree_to_rounding() {
     assert!(ordered.iter().zip(&any).all(|(a, b)| (a - b).abs() < 1e-4 * a.abs()), "{ordered:?} and {any:?}");
 }
 
+#[test]
+fn a_distributed_optimizer_state_is_saved_and_resumed_on_any_number_of_ranks() {
+    let folder = folder("state");
+    let run = |ranks: usize, out: &Path, more: &[&str]| {
+        let options = ["digits", "--layers", "48,32", "--optimizer", "adam", "--clip", "1", "--shards", "8"];
+        // Other schedules depend on the number of epochs, and so would the run of each part.
+        let place = ["--schedule", "constant", "--out", out.to_str().expect("a path")];
+        let output = training(ranks, &[&options[..], &place, more].concat()).output();
+        let output = output.expect("mpirun starts");
+        assert!(output.status.success(), "{more:?} on {ranks} ranks: {}", text(&output));
+    };
+    let [whole, apart] = ["whole", "apart"].map(|name| folder.join(name));
+    run(1, &whole, &["--epochs", "3"]);
+    run(4, &apart, &["--epochs", "1", "--shard-state"]);
+    run(3, &apart, &["--epochs", "2", "--shard-state", "--resume"]);
+    run(2, &apart, &["--epochs", "3", "--resume"]);
+    assert!(checkpoint(&apart) == checkpoint(&whole), "the checkpoint of a distributed state differs");
+    std::fs::remove_dir_all(folder).expect("a folder");
+}
+
 /// The trials of a search without their times.
 fn trials(ranks: usize, search: &str) -> serde_json::Value {
     let mut command = launcher();

@@ -116,6 +116,8 @@ pub struct RunOptions {
     pub shards: Option<Arc<Shards>>,
     /// The bytes of a bucket of gradients that are summed over shards, if not the default.
     pub bucket: Option<usize>,
+    /// Whether the state of the optimizer is distributed over the ranks.
+    pub shard_state: bool,
     /// The time between checkpoints.
     pub between_saves: Duration,
 }
@@ -277,6 +279,9 @@ impl Study {
         };
         if let Some(shards) = shards {
             training = training.shards(shards);
+        }
+        if options.shard_state {
+            training = training.shard_state();
         }
         if let Some(bytes) = options.bucket {
             training = training.bucket(bytes);

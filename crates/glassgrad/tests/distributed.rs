@@ -10,7 +10,7 @@ use glassgrad::exec::Target;
 use glassgrad::expr::{Keys, Op};
 use glassgrad::models::{Gpt, GptConfig, ResNet, ResNetConfig, ResNetStatistics};
 use glassgrad::nn::{Activation, Layer as _, Mlp};
-use glassgrad::optim::Optimizer;
+use glassgrad::optim::{ClipNorm, OPTIMIZERS, Optimizer, OptimizerRow};
 use glassgrad::rng::Key;
 use glassgrad::runtime::Context;
 use glassgrad::train::{Flow, LossOutput, Observer, Precision, Step, TrainError, Training};
@@ -92,6 +92,74 @@ fn an_mlp_has_the_same_checkpoint_on_any_number_of_ranks() {
     equal_for_all_ranks("mlp", mlp, |_| {
         Training::new(mlp_loss as fn(&_, &_, &_) -> _, Optimizer::adam(1e-2).clip_norm(1.0)).batch_size(30).epochs(4)
     });
+}
+
+/// Every optimizer of the table, with clipping in front and weight decay behind, and leaves that are not trained.
+#[test]
+fn a_distributed_optimizer_state_changes_no_bit() {
+    let optimizer =
+        |row: &OptimizerRow| (row.build)(0.01, None).clip_norm(0.5).matrix_decay(0.01).freeze("layers.0.bias");
+    for row in &OPTIMIZERS {
+        let run = |ranks: usize, is_apart: bool| {
+            trained((&format!("state-{}-{is_apart}", row.name), ranks, 4), mlp, |()| {
+                let training = Training::new(mlp_loss as fn(&_, &_, &_) -> _, optimizer(row)).epochs(2).batch_size(24);
+                if is_apart { training.shard_state() } else { training }
+            })
+        };
+        let whole = run(1, false);
+        for ranks in [1, 2, 3, 4] {
+            assert!(run(ranks, true) == whole, "{} on {ranks} ranks", row.name);
+        }
+    }
+}
+
+#[test]
+fn a_distributed_optimizer_state_works_with_loss_scaling_and_running_statistics() {
+    let mixed = |ranks: usize, is_apart: bool| {
+        trained((&format!("apart-mixed-{is_apart}"), ranks, 4), mlp, |()| {
+            let training = Training::new(mlp_loss as fn(&_, &_, &_) -> _, Optimizer::adam(0.01)).epochs(2);
+            let training = training.batch_size(24).precision(Precision::F16);
+            if is_apart { training.shard_state() } else { training }
+        })
+    };
+    assert!(mixed(3, true) == mixed(1, false));
+    let normalised = |ranks: usize, is_apart: bool| {
+        trained((&format!("apart-resnet-{is_apart}"), ranks, 4), resnet, |()| {
+            let optimizer = Optimizer::sgd(0.05).momentum(0.9).freeze("1");
+            let training = Training::new(resnet_loss as fn(&_, &_, &_) -> _, optimizer).epochs(1).batch_size(16);
+            if is_apart { training.shard_state() } else { training }
+        })
+    };
+    assert!(normalised(2, true) == normalised(1, false));
+}
+
+#[test]
+fn each_rank_has_a_part_of_the_optimizer_state() {
+    let elements = ThreadRank::run(4, |rank| {
+        let shards = Arc::new(Shards::new(rank, 4).unwrap());
+        let (start, data) = mlp();
+        let training = Training::new(mlp_loss as fn(&_, &_, &_) -> _, Optimizer::adam(0.01)).batch_size(24);
+        let training = training.shards(shards).shard_state();
+        let mut session = training.session(&start, &Arc::new(data)).unwrap();
+        session.step().unwrap();
+        session.state().slots.element_count()
+    });
+    let whole = 2 * mlp().0.element_count();
+    assert_eq!(elements.iter().sum::<usize>(), whole);
+    assert!(elements.iter().all(|own| own.abs_diff(whole / 4) <= 8), "{elements:?} of {whole}");
+}
+
+#[test]
+fn a_link_that_reads_distributed_updates_is_refused() {
+    let errors = ThreadRank::run(2, |rank| {
+        let shards = Arc::new(Shards::new(rank, 2).unwrap());
+        let (start, data) = mlp();
+        let optimizer = Optimizer::adam(0.01).link(ClipNorm(1.0));
+        let training =
+            Training::new(mlp_loss as fn(&_, &_, &_) -> _, optimizer).batch_size(24).shards(shards).shard_state();
+        training.run(&start, &Arc::new(data)).unwrap_err().to_string()
+    });
+    assert!(errors[0].contains("the updates behind the link \"Adam\" are distributed"), "{}", errors[0]);
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Plan {
         datasets::check_file(data)?;
         let mut settings = self.options.settings(data)?;
         self.options.check_applies(&settings)?;
-        ranks.check_settings(&settings, &format!("{:?}", self.device.device), false)?;
+        ranks.check_settings(&settings, &format!("{:?}", self.device.device), &[])?;
         if self.options.shards.is_none() {
             settings.shards = default_shards(ranks.size());
         }

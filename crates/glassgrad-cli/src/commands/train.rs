@@ -73,6 +73,10 @@ pub(crate) struct Train {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u16).range(1..), allow_negative_numbers = true)]
     bucket: Option<u16>,
 
+    /// Distribute the state of the optimizer over the ranks of an MPI job (ZeRO stage 1); changes no bit
+    #[arg(long)]
+    shard_state: bool,
+
     /// Sum gradients in the order of the MPI library: results then depend on the number of ranks
     #[arg(long)]
     any_order: bool,
@@ -146,11 +150,8 @@ impl Train {
             return compare::run(&self, optimizers, &places);
         }
         self.options.check_applies(&self.options.settings(&self.data)?)?;
-        ranks.check_settings(
-            &self.options.settings(&self.data)?,
-            &format!("{:?}", self.device.device),
-            self.any_order,
-        )?;
+        let flags = [("--any-order", self.any_order), ("--shard-state", self.shard_state)];
+        ranks.check_settings(&self.options.settings(&self.data)?, &format!("{:?}", self.device.device), &flags)?;
         let (folder, mut settings) = ranks.broadcast_first(|| self.place(ranks.size()))?;
         let task = ranks.one_before_others(self.download, || datasets::load(&settings, &places))?;
         self.options.fit(&mut settings, &task.about);
@@ -164,7 +165,7 @@ impl Train {
             return explain::run(&self, &study);
         }
         let between_saves = Duration::from_secs_f64(self.checkpoint_every);
-        let bucket = self.bucket.map(|mebibytes| usize::from(mebibytes) << 20);
+        let (bucket, shard_state) = (self.bucket.map(|mebibytes| usize::from(mebibytes) << 20), self.shard_state);
         let shards = ranks.shards(study.settings.shards, self.any_order)?;
         if let Some(shards) = &shards {
             ranks::check_data(shards, &study.task)?;
@@ -172,7 +173,14 @@ impl Train {
         if !ranks.is_first() {
             // Rank 0 reads and writes the file.
             let checkpoint = self.out.as_ref().map(|path| path.join(folder::RUN));
-            return study.follow(RunOptions { checkpoint, within: self.within, shards, bucket, between_saves });
+            return study.follow(RunOptions {
+                checkpoint,
+                within: self.within,
+                shards,
+                bucket,
+                shard_state,
+                between_saves,
+            });
         }
         let history = match &folder {
             Some(folder) => {
@@ -183,7 +191,8 @@ impl Train {
         };
         let history = RefCell::new(history);
         let checkpoint = folder.as_ref().map(|folder| folder.file(folder::RUN));
-        let options = RunOptions { checkpoint, within: self.within, shards: shards.clone(), bucket, between_saves };
+        let options =
+            RunOptions { checkpoint, within: self.within, shards: shards.clone(), bucket, shard_state, between_saves };
         let steps = study.settings.epochs * study.batches();
         let mut progress = Progress::new(&study.task.about.name, steps, !self.json, &history, folder.as_ref());
         let outcome = study.run(options, &history, &mut progress);

@@ -217,6 +217,12 @@ impl Shards {
         self.communicator().broadcast_first(bytes)
     }
 
+    /// The bytes of each rank, for all ranks; their numbers may differ.
+    pub fn all_gather_lists(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let _alone = self.group.transport();
+        self.communicator().all_gather_lists(own)
+    }
+
     /// Checks that all ranks have the same facts, such as the version and the data; the error names the first difference, with both
     /// sides, and is the same on every rank.
     ///

@@ -4,6 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::link::{Link, Quantity, Step};
+use super::partition::Partition;
 use super::rule::{self, Inputs, Value};
 use super::schedule::Schedule;
 use crate::Tree;
@@ -278,9 +279,33 @@ impl Optimizer {
         state: &State<X>,
     ) -> (X, State<X>) {
         let trained = Trained::of(self, parameters.leaves());
-        let run = self.run(&trained, gradient.leaves(), loss, state.flattened());
-        let slots = run.links.iter().map(|seen| seen.flat_slots().grown(&trained, parameters)).collect();
-        let next = self.next(&trained, &run, &state.factor);
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened(), None);
+        self.after(&trained, parameters, run, state)
+    }
+
+    /// The same for one part of the trained leaves: the next parameters are their parts, and so is the state. What links read besides the
+    /// weights of the part, such as norms, is computed from all of them.
+    #[track_caller]
+    pub(crate) fn update_part<X: Tree>(
+        &self,
+        part: Partition,
+        parameters: &X,
+        gradient: &X,
+        loss: Option<&Tensor>,
+        state: &State<X>,
+    ) -> (X, State<X>) {
+        let trained = Trained::of(self, parameters.leaves());
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened(), Some(part));
+        let trained = trained.part(part);
+        let parts = parameters.with_leaves(trained.replaced(parameters.flatten(), trained.leaves.clone()));
+        self.after(&trained, &parts, run, state)
+    }
+
+    /// The parameters and the state after all links.
+    #[track_caller]
+    fn after<X: Tree>(&self, trained: &Trained, parameters: &X, run: Run, state: &State<X>) -> (X, State<X>) {
+        let slots = run.links.iter().map(|seen| seen.flat_slots().grown(trained, parameters)).collect();
+        let next = self.next(trained, &run, &state.factor);
         let parameters = parameters.with_leaves(trained.replaced(parameters.flatten(), next));
         (parameters, State { count: run.count, factor: state.factor.clone(), slots })
     }
@@ -305,7 +330,7 @@ impl Optimizer {
         state: &State<X>,
     ) -> Vec<(&'static str, X)> {
         let trained = Trained::of(self, parameters.leaves());
-        let run = self.run(&trained, gradient.leaves(), loss, state.flattened());
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened(), None);
         let next = self.next(&trained, &run, &state.factor);
         let mut parts = vec![("gradient", gradient.map(Tensor::clone))];
         for seen in run.links {
@@ -315,27 +340,42 @@ impl Optimizer {
         parts
     }
 
-    /// Runs all links on the leaves of a gradient and of a state.
+    /// Runs all links on the leaves of a gradient and of a state, or on one part of them, of which the state is.
     #[track_caller]
-    pub(super) fn run(&self, trained: &Trained, gradient: Leaves, loss: Option<&Tensor>, state: FlatState) -> Run {
+    pub(super) fn run(
+        &self,
+        trained: &Trained,
+        gradient: Leaves,
+        loss: Option<&Tensor>,
+        state: FlatState,
+        part: Option<Partition>,
+    ) -> Run {
         let count = &state.count + 1.0;
         let failed = |error: &Error| {
             let failed = <Tensor as Fallible>::failed(error);
             Run { links: Vec::new(), updates: vec![failed.clone(); trained.leaves.len()], count: failed }
         };
-        if let Some(error) = self.mismatch(trained, &gradient, &state) {
+        let own = part.map(|part| trained.part(part));
+        let own = own.as_ref().unwrap_or(trained);
+        if let Some(error) = self.mismatch(trained, own, &gradient, &state) {
             return failed(&error);
         }
         let origin = Location::caller();
-        let step = Step { count: &count, loss, paths: &trained.paths, parameters: &trained.leaves };
-        let mut updates = trained.picked(&gradient);
+        // Quantities are of all weights, formulas of those of the part.
+        let whole_step = Step { count: &count, loss, paths: &trained.paths, parameters: &trained.leaves };
+        let step = Step { parameters: &own.leaves, ..whole_step };
+        let mut whole = trained.picked(&gradient);
+        let mut updates = match part {
+            Some(part) => trained.parts(&whole, part),
+            None => whole.clone(),
+        };
         let mut links = Vec::with_capacity(self.links.len());
         for (link, slots) in self.links.iter().zip(&state.slots) {
             let (mut leaves, mut scalars) = (slots.0.iter(), slots.1.iter());
             let mut slots = Vec::new();
             for slot in link.slots() {
                 let value = match slot.is_per_weight {
-                    true => leaves.next().map(|tree| Value::Leaves(trained.picked(tree))),
+                    true => leaves.next().map(|tree| Value::Leaves(own.picked(tree))),
                     false => scalars.next().cloned().map(Value::Shared),
                 };
                 let Some(value) = value else {
@@ -344,14 +384,32 @@ impl Optimizer {
                 };
                 slots.push(value);
             }
-            let quantities = link.quantities(&step, &updates);
-            let inputs = Inputs { step: &step, updates: &updates, slots: &slots, quantities: &quantities };
-            match rule::evaluate(&**link, &inputs) {
+            let mut quantities = link.quantities(&whole_step, &whole);
+            let evaluated = |step: &Step<'_>, updates: &[Tensor], slots: &[Value], quantities: &[Quantity]| {
+                rule::evaluate(&**link, &Inputs { step, updates, slots, quantities })
+            };
+            let has_slots = link.slots().iter().any(|slot| slot.is_per_weight);
+            if let Some(part) = part {
+                // The whole update is known as long as it is a function of the gradient alone; it is computed only if a link reads it.
+                whole = match has_slots {
+                    true => vec![<Tensor as Fallible>::failed(&whole_is_apart(link.name()).at(origin)); whole.len()],
+                    false => match evaluated(&whole_step, &whole, &slots, &quantities) {
+                        Ok(outputs) => outputs.updates,
+                        Err(error) => return failed(&error.at(origin)),
+                    },
+                };
+                let own = quantities.into_iter().map(|quantity| part.of_quantity(quantity, &trained.leaves));
+                quantities = own.collect();
+            }
+            match evaluated(&step, &updates, &slots, &quantities) {
                 Ok(outputs) => {
                     updates.clone_from(&outputs.updates);
                     links.push(Seen { name: link.name(), updates: outputs.updates, slots: outputs.slots, quantities });
                 }
                 Err(error) => return failed(&error.at(origin)),
+            }
+            if part.is_none() {
+                whole.clone_from(&updates);
             }
         }
         Run { links, updates, count }
@@ -359,7 +417,7 @@ impl Optimizer {
 
     /// What is wrong with a gradient or a state that does not belong to these parameters and this optimizer.
     #[track_caller]
-    fn mismatch(&self, trained: &Trained, gradient: &Leaves, state: &FlatState) -> Option<Error> {
+    fn mismatch(&self, trained: &Trained, own: &Trained, gradient: &Leaves, state: &FlatState) -> Option<Error> {
         if state.slots.len() != self.links.len() {
             let (own, other) = (self.links.len(), state.slots.len());
             let message = format!("the optimizer has {own} links, and its state is one of {other}");
@@ -371,7 +429,7 @@ impl Optimizer {
         }
         // A loop, as closures do not pass the caller's line on.
         for tree in state.slots.iter().flat_map(|(trees, _)| trees) {
-            if let Some(error) = trained.unlike("state", tree) {
+            if let Some(error) = own.unlike("state", tree) {
                 return Some(error);
             }
         }
@@ -413,6 +471,15 @@ impl Optimizer {
 #[track_caller]
 pub(super) fn stepped(parameter: &Tensor, update: &Tensor, rate: &Tensor) -> Tensor {
     parameter - update * rate.cast(parameter.dtype())
+}
+
+/// The error for a link that reads the updates of all weights where each rank has those of a part.
+fn whole_is_apart(name: &str) -> Error {
+    let message = format!(
+        "the updates behind the link {name:?} are distributed over the ranks, and a link behind it reads all of them"
+    );
+    Error::new("update", message)
+        .help("put that link in front of those with slots, or keep the whole state on every rank")
 }
 
 const STATE_HELP: &str = "begin with the state that .init(&parameters) of this optimizer returns";
@@ -499,6 +566,22 @@ impl Trained {
         trained
     }
 
+    /// The same with one part of each leaf.
+    #[track_caller]
+    pub(super) fn part(&self, part: Partition) -> Trained {
+        Trained { places: self.places.clone(), paths: self.paths.clone(), leaves: self.parts(&self.leaves, part) }
+    }
+
+    /// One part of each of these leaves.
+    #[track_caller]
+    fn parts(&self, leaves: &[Tensor], part: Partition) -> Vec<Tensor> {
+        let mut parts = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            parts.push(part.of(leaf));
+        }
+        parts
+    }
+
     /// What is wrong with a tree whose leaves are not at the same paths, or have other shapes or types.
     #[track_caller]
     fn unlike(&self, name: &str, all: &Leaves) -> Option<Error> {
@@ -525,7 +608,7 @@ impl Trained {
     }
 
     /// All leaves, with these at the places that are trained.
-    fn replaced(&self, mut all: Vec<Tensor>, leaves: Vec<Tensor>) -> Vec<Tensor> {
+    pub(super) fn replaced(&self, mut all: Vec<Tensor>, leaves: Vec<Tensor>) -> Vec<Tensor> {
         for (place, leaf) in self.places.iter().zip(leaves) {
             all[*place] = leaf;
         }

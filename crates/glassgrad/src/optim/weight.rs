@@ -167,7 +167,7 @@ impl Optimizer {
         let indices: Vec<Index> = index.iter().map(|place| Index::At(*place as isize)).collect();
         let element = |tensor: &Tensor| if tensor.rank() == 0 { tensor.clone() } else { tensor.slice(&indices) };
         let of_leaf = |tree: &X| element(&tree.flatten()[trained.places[leaf]]);
-        let run = self.run(&trained, gradient.leaves(), loss, state.flattened());
+        let run = self.run(&trained, gradient.leaves(), loss, state.flattened(), None);
         let mut quantities: Vec<Vec<Tensor>> = Vec::new();
         let (mut symbols, mut are_shared) = (Vec::new(), Vec::new());
         for seen in &run.links {

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use super::backward::Backward;
-use super::precision::Precision;
-use super::session::{Loss, TrainState, updated};
+use super::backward::{Backward, with_untrained};
+use super::precision::{LossScale, Precision};
+use super::session::{Loss, TrainState, unless_scaled_down, updated};
+use crate::array::{Array, Buffer};
 use crate::collective::Shards;
 use crate::compile::compile;
 use crate::error::Error;
 use crate::exec::Isa;
 use crate::expr::{Keys, Tensor};
 use crate::hashing::Fingerprint;
-use crate::optim::Optimizer;
+use crate::optim::{Optimizer, Partition, Slots, State};
 use crate::runtime::Context;
 use crate::tree::Tree;
 
@@ -36,6 +37,8 @@ pub(super) struct ShardedStep<'s> {
     pub(super) bucket: usize,
     pub(super) budget: Option<usize>,
     pub(super) precision: Precision,
+    /// The part of the trained leaves of which the state of the optimizer is here, if not of all.
+    pub(super) part: Option<Partition>,
 }
 
 /// The arguments of the program of a shard: the parameters, the factor of loss scaling, and what it sees, with its share.
@@ -52,7 +55,7 @@ impl<'s> ShardedStep<'s> {
         X: Tree + Clone + 's,
         B: Tree + 's,
     {
-        let ShardedStep { shards, optimizer, parts, bucket, budget, precision } = self;
+        let ShardedStep { shards, optimizer, parts, bucket, budget, precision, part } = self;
         let gradient = compile(move |(parameters, scale, (batch, key, share)): &ShardArguments<X, B>| {
             let weighted = |parameters: &X, batch: &B, key: &Keys| {
                 let (value, next) = loss(parameters, batch, key, precision);
@@ -68,6 +71,16 @@ impl<'s> ShardedStep<'s> {
             compile(move |((parameters, state, scale), (value, gradient, untrained)): &(TrainState<X>, Reduced<X>)| {
                 (updated(optimizer, (parameters, state, scale), gradient, value, untrained.as_deref()), value.clone())
             });
+        // With a part of the state the parameters are no part of what is overwritten: their next parts come from all ranks.
+        type PartState<X> = (State<X>, Option<LossScale>);
+        let update_part = compile(move |((state, scale), (parameters, reduced)): &(PartState<X>, (X, Reduced<X>))| {
+            let Some(part) = part else { unreachable!("the state of a part is updated where there is one") };
+            let (value, gradient, _) = reduced;
+            let (next, next_state) = optimizer.update_part(part, parameters, gradient, Some(value), state);
+            let before = optimizer.part_of(parameters, part);
+            let (next, state, scale) = unless_scaled_down(gradient, (next, next_state), (&before, state), scale);
+            ((state, scale), (next, value.clone()))
+        });
         move |state: &mut TrainState<X>, seen: &[Seen<B>]| {
             let scale = state.2.as_ref().map(|scale| scale.factor.clone());
             let arguments: Vec<ShardArguments<X, B>> = seen
@@ -81,7 +94,24 @@ impl<'s> ShardedStep<'s> {
             let first = gradient.call_shards(&shards, &arguments)?.into_iter().next();
             let Some(reduced) = first else { unreachable!("a rank has at least one shard") };
             drop(arguments);
-            update.update(state, &reduced)
+            if part.is_none() {
+                return update.update(state, &reduced);
+            }
+            let (parameters, slots, scale) = state;
+            let data = (parameters.clone(), reduced);
+            // The state is moved, so that its memory has one owner and is overwritten.
+            let nothing = State { count: slots.count.clone(), factor: slots.factor.clone(), slots: Vec::new() };
+            let mut own = (std::mem::replace(slots, nothing), scale.take());
+            let updated = update_part.update(&mut own, &data);
+            (*slots, *scale) = own;
+            let (next, value) = updated?;
+            let (_, (_, _, untrained)) = &data;
+            let next = gathered(&shards, optimizer, parameters, &next)?;
+            *parameters = match untrained {
+                Some(leaves) => with_untrained(optimizer, &next, leaves),
+                None => next,
+            };
+            Ok(value)
         }
     }
 }
@@ -123,6 +153,72 @@ fn summed<X: Tree>(optimizer: &Optimizer, gradient: &X, most: usize) -> X {
     flush(&mut bucket);
     let mut sums = sums.into_iter();
     gradient.map(|leaf| sums.next().unwrap_or_else(|| leaf.clone()))
+}
+
+/// A tree with the whole trained leaves, of which each rank has a part; `like` has their shapes.
+fn gathered<X: Tree>(shards: &Shards, optimizer: &Optimizer, like: &X, parts: &X) -> Result<X, Error> {
+    let (places, like, mut all) = (optimizer.trained_places(like), like.flatten(), parts.flatten());
+    let (whole, own): (Vec<&Tensor>, Vec<&Tensor>) = places.iter().map(|place| (&like[*place], &all[*place])).unzip();
+    let found = gathered_leaves(shards, &whole, &own)?;
+    places.iter().zip(found).for_each(|(place, leaf)| all[*place] = leaf);
+    Ok(parts.with_leaves(all))
+}
+
+/// Leaves of the shapes and types of others, from the parts of all ranks.
+fn gathered_leaves(shards: &Shards, like: &[&Tensor], parts: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+    let values = Tensor::eval_all(parts)?;
+    let mut own = Vec::new();
+    for value in &values {
+        own.extend(value.download().map_err(|reason| Error::new("read", reason))?.to_bytes());
+    }
+    let bytes = |leaf: &Tensor, part: usize| {
+        let part = Partition { part, parts: shards.ranks() };
+        part.range(leaf.shape().elements()).len() * leaf.dtype().bytes()
+    };
+    let lists = shards.all_gather_lists(&own)?;
+    let mut rests: Vec<&[u8]> = lists.iter().map(Vec::as_slice).collect();
+    let mut leaves = Vec::with_capacity(like.len());
+    for leaf in like {
+        let mut whole = Vec::with_capacity(leaf.shape().elements() * leaf.dtype().bytes());
+        for (rank, rest) in rests.iter_mut().enumerate() {
+            let Some(part) = rest.split_off(..bytes(leaf, rank)) else {
+                return Err(Error::new("train", format!("rank {rank} has sent too few parameters")));
+            };
+            whole.extend(part);
+        }
+        leaves.push(Tensor::leaf(Array::new(leaf.shape().clone(), Buffer::from_bytes(leaf.dtype(), &whole))));
+    }
+    Ok(leaves)
+}
+
+/// The whole state of the optimizer, from the parts of all ranks.
+pub(super) fn whole_state<X: Tree>(
+    shards: &Shards,
+    optimizer: &Optimizer,
+    parameters: &X,
+    state: &State<X>,
+) -> Result<State<X>, Error> {
+    // Trees of slots have the shapes of the parameters.
+    let tree = |parts: &X| gathered(shards, optimizer, parameters, parts);
+    let slots = |slots: &Slots<X>| -> Result<Slots<X>, Error> {
+        let leaves = slots.leaves.iter().map(tree).collect::<Result<Vec<X>, Error>>()?;
+        Ok(Slots { leaves, scalars: slots.scalars.clone() })
+    };
+    let slots = state.slots.iter().map(slots).collect::<Result<Vec<_>, Error>>()?;
+    Ok(State { count: state.count.clone(), factor: state.factor.clone(), slots })
+}
+
+/// The part of a whole state.
+pub(super) fn part_of_state<X: Tree>(
+    optimizer: &Optimizer,
+    state: &State<X>,
+    part: Partition,
+) -> Result<State<X>, Error> {
+    let slots = state.slots.iter().map(|slots| Slots {
+        leaves: slots.leaves.iter().map(|tree| optimizer.part_of(tree, part)).collect(),
+        scalars: slots.scalars.clone(),
+    });
+    State { count: state.count.clone(), factor: state.factor.clone(), slots: slots.collect() }.realise()
 }
 
 /// What all ranks must have in common besides the notes of a run: the version, the device and its instruction set, the numbers of the

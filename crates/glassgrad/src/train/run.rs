@@ -68,6 +68,8 @@ pub struct Training<'w, X, F> {
     pub(super) shards: Option<Arc<Shards>>,
     /// The bytes of a bucket of gradients that are summed over shards.
     pub(super) bucket: usize,
+    /// Whether each rank has the state of the optimizer for a part of the parameters.
+    pub(super) shard_state: bool,
     observers: Vec<Box<dyn Observer<X> + 'w>>,
 }
 
@@ -179,6 +181,7 @@ impl<'w, X, F> Training<'w, X, F> {
             precision: Precision::Full,
             shards: None,
             bucket: BUCKET,
+            shard_state: false,
             observers: Vec::new(),
         }
     }
@@ -277,6 +280,13 @@ impl<'w, X, F> Training<'w, X, F> {
     /// ```
     pub fn shards(self, shards: Arc<Shards>) -> Self {
         Training { shards: Some(shards), ..self }
+    }
+
+    /// Distributes the state of the optimizer over the ranks of [`Training::shards`] (ZeRO stage 1): each rank keeps the slots of a part of every
+    /// trained leaf and updates it, and all parts are gathered after a step. Results and checkpoints have the same bits; with R ranks the state
+    /// takes 1/R of the memory on each, and the parameters are sent once more in each step.
+    pub fn shard_state(self) -> Self {
+        Training { shard_state: true, ..self }
     }
 
     /// Sums gradients over shards in buckets of about this many bytes, instead of 1 MiB. The sums are the same; `glassgrad plan` tells which size

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::backward::{Backward, with_untrained};
 use super::diagnostics::{Diagnostic, compared, inspect};
-use super::distributed::{Seen, ShardedStep, facts};
+use super::distributed::{Seen, ShardedStep, facts, part_of_state, whole_state};
 use super::error::TrainError;
 use super::observer::{Epoch, Flow, Observer, Step};
 use super::precision::{LossScale, Precision, all_finite, unless_overflown};
@@ -21,7 +21,7 @@ use crate::diff::grad;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::glass::explain_non_finite;
-use crate::optim::{Optimizer, State};
+use crate::optim::{Optimizer, Partition, State};
 use crate::rng::Key;
 use crate::save::{self, File};
 use crate::tree::Tree;
@@ -76,6 +76,8 @@ pub struct Session<'s, X, D: Dataset> {
     /// The next batches, or those of each local shard.
     ahead: Vec<Prefetch<D::Batch>>,
     shards: Option<Arc<Shards>>,
+    /// The part of the trained leaves of which the state of the optimizer is on this rank, if not of all.
+    part: Option<Partition>,
     /// The batch that comes next.
     position: Position,
     state: TrainState<X>,
@@ -198,13 +200,18 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
         let steps = run.optimizer.count.item()? as u64;
         let factor = run.optimizer.factor.item()?;
         let (optimizer, parts, budget, precision) = (&self.optimizer, self.parts, self.budget, self.precision);
+        let part = shards.as_ref().filter(|shards| self.shard_state && shards.ranks() > 1);
+        let part = part.map(|shards| Partition { part: shards.rank(), parts: shards.ranks() });
         let loss: Rc<Loss<'s, X, D::Batch>> = Rc::new(move |parameters, batch, key, precision| {
             (self.loss)(&precision.rounded(&self.optimizer, parameters), batch, key).parts()
         });
         let advance: Box<Advance<'s, X, D::Batch>> = match &shards {
             Some(shards) => {
                 let (shards, bucket) = (Arc::clone(shards), self.bucket);
-                Box::new(ShardedStep { shards, optimizer, parts, bucket, budget, precision }.compiled(Rc::clone(&loss)))
+                Box::new(
+                    ShardedStep { shards, optimizer, parts, bucket, budget, precision, part }
+                        .compiled(Rc::clone(&loss)),
+                )
             }
             None => {
                 let own = Rc::clone(&loss);
@@ -228,8 +235,13 @@ impl<'w, X: Tree + Clone, F> Training<'w, X, F> {
             Some(shards) => shards.local().map(|shard| ahead(batches.shard(shard, shards.count()))).collect(),
             None => vec![ahead(batches)],
         };
-        let state = (run.parameters, run.optimizer, run.loss_scale);
+        let state = match part {
+            Some(part) => part_of_state(optimizer, &run.optimizer, part)?,
+            None => run.optimizer,
+        };
+        let state = (run.parameters, state, run.loss_scale);
         Ok(Session {
+            part,
             advance,
             loss,
             precision,
@@ -270,11 +282,21 @@ pub(super) fn updated<X: Tree>(
         Some(leaves) => with_untrained(optimizer, &next, leaves),
         None => next,
     };
+    unless_scaled_down(gradient, (next, next_state), (parameters, state), scale)
+}
+
+/// The state after a step, or with loss scaling the state before it, where the gradient is not finite.
+pub(super) fn unless_scaled_down<X: Tree>(
+    gradient: &X,
+    (next, next_state): (X, State<X>),
+    before: (&X, &State<X>),
+    scale: &Option<LossScale>,
+) -> TrainState<X> {
     match scale {
         None => (next, next_state, None),
         Some(scale) => {
             let is_finite = all_finite(gradient);
-            let (next, next_state) = unless_overflown(&is_finite, (next, next_state), (parameters, state));
+            let (next, next_state) = unless_overflown(&is_finite, (next, next_state), before);
             (next, next_state, Some(scale.after(&is_finite)))
         }
     }
@@ -391,20 +413,25 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
             let (number, parameters) = (before.epoch, self.parameters());
             stopped |= observer.epoch(&Epoch { number, loss, parameters, diagnostics: &diagnostics })? == Flow::Stop;
         }
-        if let Some(shards) = &self.shards {
-            stopped = shards.broadcast_first(vec![u8::from(stopped)])? == [1];
-        }
         let is_due = |due: Due| match due {
             Due::Steps(every) => finished.number.is_multiple_of(every) || is_end_of_epoch,
             Due::Time(time) => self.saved.is_some_and(|saved| saved.elapsed() >= time),
         };
-        if let Some((path, due)) = &self.checkpoint
-            && is_first
-            && (stopped || self.is_over() || is_due(*due))
+        let mut is_saved = self.checkpoint.as_ref().is_some_and(|(_, due)| is_due(*due));
+        if let Some(shards) = &self.shards {
+            let decided = shards.broadcast_first(vec![u8::from(stopped), u8::from(is_saved)])?;
+            (stopped, is_saved) = (decided[0] == 1, decided[1] == 1);
+        }
+        if let Some((path, _)) = &self.checkpoint
+            && (stopped || self.is_over() || is_saved)
         {
-            let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-            let notes: Vec<(&str, &str)> = notes.chain([("what", "a run of training")]).collect();
-            save::save(path, &self.run(), &notes)?;
+            // All ranks have a part in it.
+            let run = self.whole_run()?;
+            if is_first {
+                let notes = self.notes.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+                let notes: Vec<(&str, &str)> = notes.chain([("what", "a run of training")]).collect();
+                save::save(path, &run, &notes)?;
+            }
             self.saved = self.saved.map(|_| Instant::now());
         }
         Ok(Some(if stopped { Flow::Stop } else { Flow::Continue }))
@@ -435,7 +462,7 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         &self.state.0
     }
 
-    /// The current state of the optimizer.
+    /// The current state of the optimizer; with [`Training::shard_state`](super::Training::shard_state) that of this rank's part.
     pub fn state(&self) -> &State<X> {
         &self.state.1
     }
@@ -495,7 +522,16 @@ impl<X: Tree + Clone, D: Dataset + 'static> Session<'_, X, D> {
         }
     }
 
-    /// The state of the run, as a checkpoint contains it.
+    /// The state of the run, as a checkpoint contains it. Where the state of the optimizer is distributed all ranks must ask for it.
+    fn whole_run(&self) -> Result<Run<X>, Error> {
+        let mut run = self.run();
+        if let (Some(shards), Some(_)) = (&self.shards, self.part) {
+            run.optimizer = whole_state(shards, self.optimizer, &run.parameters, &run.optimizer)?;
+        }
+        Ok(run)
+    }
+
+    /// The state of the run, as a checkpoint contains it; of the optimizer this rank's part, if it is distributed.
     pub fn run(&self) -> Run<X> {
         let losses: Vec<f64> = self.losses.iter().copied().chain([self.sum]).collect();
         let mut optimizer = self.state.1.clone();
