@@ -120,9 +120,10 @@ function paint() {
     question();
   });
   byId("paths-plane").replaceChildren(h("div", { class: "stack" }, canvas, drawn), note);
-  // Zero is reached, and has no logarithm; a function with negative values has a linear axis.
+  // A function with negative values has a linear axis. On a logarithmic one, what is as good as zero would flatten everything else.
   const isPositive = shown().every((path) => path.values.every((value) => value >= 0));
-  const curve = (path) => path.values.slice(0, until(path) + 1).map((value) => (isPositive && value === 0 ? null : value));
+  const least = 1e-12 * Math.max(...shown().map((path) => path.values[0]));
+  const curve = (path) => path.values.slice(0, until(path) + 1).map((value) => (isPositive && value <= least ? null : value));
   byId("paths-curves").replaceChildren(plot({ label: "Value by step", across: "step", log: isPositive,
     curves: shown().map((path) => ({ at: curve(path).map((_, k) => k), value: curve(path), colour: path.colour })) }));
   for (const path of answer.paths) setText(byId(`paths-value-${path.optimizer}`), short(path.values[until(path)]));
