@@ -74,7 +74,7 @@ fn json_has_the_promised_fields() {
 #[test]
 fn bad_input_is_refused_with_the_place() {
     let wrong: [&[&str]; 9] = [
-        &["derive", "A*x", "--wrt", "x"],
+        &["derive", "A*x", "--wrt", "x", "--sizes", "x: n"],
         &["derive", "A*x", "--wrt", "x", "--sizes", "A: m n, x: m"],
         &["derive", "A*x", "--wrt", "x", "--order", "2", "--sizes", "A: m n, x: n"],
         &["derive", "x'*x", "--wrt", "x", "--order", "3", "--sizes", "x: n"],

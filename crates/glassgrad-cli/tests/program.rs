@@ -293,7 +293,7 @@ fn the_reference_of_operations_is_up_to_date() {
 #[test]
 fn the_commands_in_the_documentation_print_what_it_says() {
     let mut commands = 0;
-    for page in ["README.md", "docs/language.md", "docs/conventions.md", "docs/derive.md"] {
+    for page in ["README.md", "docs/language.md", "docs/conventions.md", "docs/derive.md", "book/matrix-calculus.md"] {
         let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         for block in text.split("```console\n").skip(1) {
             let block = block.split("```").next().expect("a block");

@@ -1,31 +1,36 @@
 //! The files of the page, in the program itself.
 
-/// A file: its path, its type, its text.
-pub type File = (&'static str, &'static str, &'static str);
+/// A file: its path, its type, its bytes.
+pub type File = (&'static str, &'static str, &'static [u8]);
 
 macro_rules! file {
     ($path:literal, $kind:literal) => {
-        (concat!("/", $path), $kind, include_str!(concat!("../page/", $path)))
+        (concat!("/", $path), $kind, include_bytes!(concat!("../page/", $path)))
     };
 }
 
 /// All files of the page.
 pub const FILES: &[File] = &[
-    ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
+    ("/", "text/html; charset=utf-8", include_bytes!("../page/index.html")),
     file!("icon.svg", "image/svg+xml"),
     file!("css/studio.css", "text/css; charset=utf-8"),
     file!("css/train.css", "text/css; charset=utf-8"),
+    file!("fonts/LICENSE.txt", "text/plain; charset=utf-8"),
+    file!("fonts/math.woff2", "font/woff2"),
     file!("js/api.js", "text/javascript; charset=utf-8"),
     file!("js/chart.js", "text/javascript; charset=utf-8"),
+    file!("js/compare.js", "text/javascript; charset=utf-8"),
     file!("js/dom.js", "text/javascript; charset=utf-8"),
     file!("js/draw.js", "text/javascript; charset=utf-8"),
     file!("js/explore.js", "text/javascript; charset=utf-8"),
+    file!("js/fold.js", "text/javascript; charset=utf-8"),
     file!("js/gallery.js", "text/javascript; charset=utf-8"),
     file!("js/glossary.js", "text/javascript; charset=utf-8"),
     file!("js/graph.js", "text/javascript; charset=utf-8"),
     file!("js/host.js", "text/javascript; charset=utf-8"),
     file!("js/main.js", "text/javascript; charset=utf-8"),
     file!("js/matrix.js", "text/javascript; charset=utf-8"),
+    file!("js/paths.js", "text/javascript; charset=utf-8"),
     file!("js/plan.js", "text/javascript; charset=utf-8"),
     file!("js/plots.js", "text/javascript; charset=utf-8"),
     file!("js/state.js", "text/javascript; charset=utf-8"),
@@ -42,6 +47,7 @@ pub const FILES: &[File] = &[
     file!("js/train/run.js", "text/javascript; charset=utf-8"),
     file!("js/train/views.js", "text/javascript; charset=utf-8"),
     file!("js/values.js", "text/javascript; charset=utf-8"),
+    file!("js/zoom.js", "text/javascript; charset=utf-8"),
 ];
 
 /// The file at a path.
@@ -62,15 +68,17 @@ mod tests {
 
     #[test]
     fn the_page_is_small_and_whole() {
-        let bytes: usize = FILES.iter().map(|(.., text)| text.len()).sum();
-        assert!(bytes < 200_000, "the page has {bytes} bytes");
+        let bytes: usize = FILES.iter().map(|(.., bytes)| bytes.len()).sum();
+        assert!(bytes < 300_000, "the page has {bytes} bytes");
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
         assert_eq!(below(&folder).len(), FILES.len(), "a file of the folder is not served");
     }
 
     #[test]
     fn the_page_requests_no_other_origin() {
-        for (path, _, text) in FILES {
+        // The licence of the font names its source.
+        for (path, _, bytes) in FILES.iter().filter(|(path, ..)| !path.starts_with("/fonts/")) {
+            let text = std::str::from_utf8(bytes).expect("a text");
             let foreign = text.replace("http://www.w3.org/", "");
             assert!(!foreign.contains("http://") && !foreign.contains("https://"), "{path} names another place");
         }

@@ -32,6 +32,7 @@ pub fn as_json(derived: &Derived) -> Value {
         derived.sizes.iter().map(|(name, number)| (name.clone(), Value::from(*number))).collect();
     let number = |bytes: u128| u64::try_from(bytes).map_or_else(|_| Value::from(bytes as f64), Value::from);
     json!({
+        "declared": derived.declared,
         "shape": derived.shape.to_string(),
         "derivative": derived.heading,
         "einstein": derived.einstein,

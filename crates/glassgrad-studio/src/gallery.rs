@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::thumbnail;
+
 /// An example: the group it belongs to, its title, what it shows, and its input.
 struct Example {
     group: &'static str,
@@ -246,6 +248,15 @@ impl Example {
         }
     }
 
+    /// A small picture of it, if it has one.
+    fn thumbnail(&self) -> Option<Value> {
+        match self.input {
+            Scalar(expression, at, _) => thumbnail::of_expression(expression, at),
+            Matrix(expression, ..) => Some(thumbnail::of_matrix(expression)),
+            Network(data, _) => thumbnail::of_data(data),
+        }
+    }
+
     /// Its subject, as text.
     fn expression(&self) -> String {
         match self.input {
@@ -264,7 +275,7 @@ pub(crate) fn as_json() -> Value {
         .iter()
         .map(|example| {
             json!({ "group": example.group, "title": example.title, "shows": example.shows,
-                    "expression": example.expression(), "link": example.link() })
+                    "expression": example.expression(), "link": example.link(), "thumbnail": example.thumbnail() })
         })
         .collect();
     json!({ "examples": examples })
@@ -281,6 +292,7 @@ mod tests {
     fn every_example_can_be_read() {
         assert!(EXAMPLES.len() >= 17);
         for example in EXAMPLES {
+            assert!(example.thumbnail().is_some(), "{} has no picture", example.title);
             match example.input {
                 Scalar(expression, at, _) => {
                     let read = parse(expression).unwrap_or_else(|error| panic!("{error}"));

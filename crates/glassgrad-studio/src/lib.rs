@@ -6,7 +6,7 @@
 //! - `train/` runs experiments: a run is a future, which a host drives on a thread of its own or in slices of time
 //!   ([`train::Job`], [`train::Slices`]);
 //! - `views/` are live views of a run, `inside/` inspections of a network, `encode` the numbers of both as bytes;
-//! - `tour` holds lessons with exercises, `gallery` examples, `glossary` the terms of the documentation, [`assets`] the files of the page, which are in the folder
+//! - `tour` holds lessons with exercises, `gallery` examples with a `thumbnail` each, `glossary` the terms of the documentation, [`assets`] the files of the page, which are in the folder
 //!   `page/` of this package.
 //!
 //! The page computes no derivative and no prediction: it draws answers. [`problem`], [`comparison`] and [`derivation`] are shared with
@@ -26,6 +26,7 @@ mod inside;
 pub mod problem;
 mod route;
 mod studio;
+mod thumbnail;
 mod tour;
 pub mod train;
 mod views;

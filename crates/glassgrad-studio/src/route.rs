@@ -11,6 +11,8 @@ pub enum Route {
     Explore,
     Compare,
     Plot,
+    Paths,
+    Curves,
     Derive,
     Tour,
     Check,
@@ -58,6 +60,8 @@ impl Route {
         let routes: Vec<(&str, Route)> = match parts[..] {
             ["explore"] => vec![("POST", Route::Explore)],
             ["compare"] => vec![("POST", Route::Compare)],
+            ["paths"] => vec![("POST", Route::Paths)],
+            ["curves"] => vec![("POST", Route::Curves)],
             ["plot"] => vec![("POST", Route::Plot)],
             ["derive"] => vec![("POST", Route::Derive)],
             ["tour"] => vec![("GET", Route::Tour)],
@@ -85,7 +89,13 @@ impl Route {
 
     pub fn body(self) -> Body {
         match self {
-            Route::Explore | Route::Compare | Route::Plot | Route::Derive | Route::Check => Body::Json(LARGEST_REQUEST),
+            Route::Explore
+            | Route::Compare
+            | Route::Plot
+            | Route::Paths
+            | Route::Curves
+            | Route::Derive
+            | Route::Check => Body::Json(LARGEST_REQUEST),
             Route::Settings | Route::Preview | Route::Begin | Route::Command(_) | Route::Inspect(_) => {
                 Body::Json(LARGEST_UPLOAD)
             }
@@ -108,6 +118,8 @@ impl Route {
             Route::Explore
                 | Route::Compare
                 | Route::Plot
+                | Route::Paths
+                | Route::Gallery
                 | Route::Derive
                 | Route::Settings
                 | Route::Begin

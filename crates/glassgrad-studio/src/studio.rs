@@ -13,6 +13,7 @@ use crate::experiment::settings;
 use crate::experiment::sources::ImageSets;
 use crate::failure::Failure;
 use crate::route::Route;
+use crate::train::curves;
 use crate::train::inspect::{self, InspectRequest};
 use crate::train::registry::Registry;
 use crate::train::request::{self, TrainRequest};
@@ -45,6 +46,8 @@ impl Studio {
             Route::Explore => on(body, |asked| api::explore::answer(&asked)),
             Route::Compare => on(body, |asked| api::compare::answer(&asked)),
             Route::Plot => on(body, |asked| api::plot::answer(&asked)),
+            Route::Paths => on(body, |asked| api::paths::answer(&asked)),
+            Route::Curves => on(body, |asked| curves::answer(&asked, &self.registry)),
             Route::Derive => on(body, |asked| api::matrix::answer(&asked)),
             Route::Tour => Answer::json(&tour::as_json()),
             Route::Check => on(body, |attempt| tour::check(&attempt)),

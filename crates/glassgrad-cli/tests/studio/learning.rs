@@ -250,6 +250,14 @@ fn a_digit_is_drawn_and_predicted() {
     browser.press(" ");
     browser.until("document.getElementById('draw-predicted').textContent === '1'");
     assert_eq!(browser.evaluate("document.querySelectorAll('#draw-shares li').length"), 10);
+    // The link has the drawing.
+    let pixels = "(() => { const data = document.getElementById('draw-pad').getContext('2d').getImageData(0, 0, 112, 112).data; let sum = 0; for (let k = 3; k < data.length; k += 4) sum += data[k]; return sum; })()";
+    let before = browser.evaluate(pixels).as_f64().expect("a number");
+    let hash = browser.evaluate("location.hash");
+    open(browser, &studio, hash.as_str().expect("a hash"), 1280, "light");
+    browser.until("document.getElementById('draw-predicted').textContent === '1'");
+    let after = browser.evaluate(pixels).as_f64().expect("a number");
+    assert!((after / before - 1.0).abs() < 0.05, "{before} {after}");
     is_quiet(browser);
 }
 
@@ -272,7 +280,7 @@ fn the_pages_of_learning_fit_and_can_be_read() {
         (format!("#/draw?run={digits}"), "document.querySelector('#draw-input canvas') !== null"),
     ];
     for (hash, condition) in &pages {
-        for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (360, "dark")] {
+        for (width, scheme) in [(1280, "light"), (1280, "dark"), (768, "light"), (390, "light"), (360, "dark")] {
             open(browser, &studio, hash, width, scheme);
             browser.until(condition);
             let wide = browser.evaluate("document.documentElement.scrollWidth");
@@ -354,6 +362,12 @@ fn data_is_shown_before_the_start_and_points_are_edited() {
     let dragged = browser.evaluate(&format!("{last}.getAttribute('cx')"));
     browser.press("ArrowRight");
     browser.until(&format!("{last}.getAttribute('cx') !== {dragged}"));
+    // The link has the points, in another window too.
+    browser.until("document.getElementById('set-target').value === 'class' && location.hash.includes('table=')");
+    let hash = browser.evaluate("location.hash");
+    open(browser, &studio, hash.as_str().expect("a hash"), 1280, "light");
+    browser.until(&format!("{points} === 41 && document.getElementById('train-task').value === 'csv'"));
+    browser.until(&format!("location.hash === {hash}"));
     // The run learns these points.
     browser.until("document.getElementById('set-target').value === 'class'");
     click(browser, "#train-start");

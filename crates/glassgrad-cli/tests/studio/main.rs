@@ -1,5 +1,6 @@
 //! The studio as its users meet it: what it answers, whom it refuses, and its page in a real Chromium.
 
+mod comparison;
 #[path = "../browser/devtools.rs"]
 mod devtools;
 mod hostile;

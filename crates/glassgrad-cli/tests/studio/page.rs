@@ -147,7 +147,7 @@ fn what_is_typed_is_answered_or_explained() {
     open(browser, &studio, "", 1280, "light");
     browser.until(READY);
     // Tab leads from link to link to the expression.
-    for _ in 0..12 {
+    for _ in 0..20 {
         if browser.evaluate("document.activeElement.id") == "expression" {
             break;
         }
@@ -223,7 +223,7 @@ fn every_page_fits_and_can_be_read_by_day_and_by_night() {
         ),
     ];
     for (hash, condition) in ready {
-        for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (360, "dark")] {
+        for (width, scheme) in [(1280, "light"), (1280, "dark"), (768, "light"), (390, "light"), (360, "dark")] {
             open(browser, &studio, hash, width, scheme);
             browser.until(condition);
             let wide = browser.evaluate("document.documentElement.scrollWidth");

@@ -21,7 +21,27 @@ let answer = null;
 // Where the pen is, for those who draw with keys, whether it is down, and whether keys were used at all.
 let pen = { x: SIDE / 2, y: SIDE / 4, isDown: false, isUsed: false };
 
+// The strokes of the drawing, as lists of places, for the link.
+let strokes = [];
+
+// Two digits of base 36 for each coordinate, strokes separated by dots.
+const written = () => strokes.map((stroke) => stroke.map((own) => Math.round(own).toString(36).padStart(2, "0")).join("")).join(".");
+
+function redraw(text) {
+  context.clearRect(0, 0, SIDE, SIDE);
+  strokes = [];
+  for (const stroke of text.split(".").filter((own) => /^([0-9a-z]{4})+$/.test(own))) {
+    const places = stroke.match(/.{2}/g).map((own) => Math.min(parseInt(own, 36), SIDE));
+    for (let k = 0; k < places.length; k += 2) line(places[k], places[k + 1], k > 0 ? { x: places[k - 2], y: places[k - 1] } : null);
+  }
+}
+
+function remember() {
+  write("draw", { run: run?.id, ink: written() });
+}
+
 export async function open(given) {
+  if (given.ink) redraw(given.ink);
   const fitting = (await runs()).filter((one) => ["digits", "mnist", "fashion"].includes(one.settings.data));
   const known = fitting.map((one) => [String(one.id), `run ${one.id}: ${one.settings.data}, ${one.settings.model} ${one.state?.test?.shown ?? ""}`]);
   const selected = String(given.run ?? run?.id ?? known[0]?.[0] ?? "");
@@ -50,7 +70,7 @@ function attach(id) {
     // While it learns, its opinion changes.
     question();
   });
-  write("draw", { run: id });
+  remember();
   question();
 }
 
@@ -84,6 +104,13 @@ function show(got) {
 }
 
 function ink(x, y, from = null) {
+  line(x, y, from);
+  question();
+}
+
+function line(x, y, from) {
+  if (from === null || strokes.length === 0) strokes.push([x, y]);
+  else strokes[strokes.length - 1].push(x, y);
   context.strokeStyle = context.fillStyle = getComputedStyle(pad).color;
   context.lineWidth = 13;
   context.lineCap = context.lineJoin = "round";
@@ -91,7 +118,6 @@ function ink(x, y, from = null) {
   context.moveTo(from?.x ?? x, from?.y ?? y);
   context.lineTo(x + 0.01, y);
   context.stroke();
-  question();
 }
 
 function place(event) {
@@ -113,7 +139,7 @@ pad.addEventListener("pointermove", (event) => {
   ink(next.x, next.y, last);
   last = next;
 });
-for (const end of ["pointerup", "pointercancel"]) pad.addEventListener(end, () => { last = null; });
+for (const end of ["pointerup", "pointercancel"]) pad.addEventListener(end, () => { last = null; remember(); });
 
 pad.addEventListener("keydown", (event) => {
   const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
@@ -130,6 +156,7 @@ pad.addEventListener("keydown", (event) => {
   event.stopPropagation();
   pen.isUsed = true;
   mark();
+  remember();
 });
 
 // Where the pen of the keys is.
@@ -145,6 +172,8 @@ pad.addEventListener("blur", mark);
 
 function clear() {
   context.clearRect(0, 0, SIDE, SIDE);
+  strokes = [];
+  remember();
   pen = { ...pen, x: SIDE / 2, y: SIDE / 4, isDown: false };
   mark();
   question();
@@ -158,6 +187,8 @@ byId("draw-example").addEventListener("click", async () => {
   const own = bytes(pixels);
   context.clearRect(0, 0, SIDE, SIDE);
   context.fillStyle = getComputedStyle(pad).color;
+  strokes = [];
+  remember();
   const cell = SIDE / Math.max(width, height);
   own.forEach((level, k) => {
     context.globalAlpha = level / 255;

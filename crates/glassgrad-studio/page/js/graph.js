@@ -1,6 +1,7 @@
 // The graph, in the layout of the library, with the values after a number of steps.
 
 import { h, setText, svg } from "./dom.js";
+import { Zoom } from "./zoom.js";
 
 const LINE = 17;
 
@@ -9,7 +10,8 @@ export class Graph {
     this.host = host;
     this.chosen = chosen;
     this.key = null;
-    new ResizeObserver(() => this.fit()).observe(host);
+    this.zoom = new Zoom(host, "graph");
+    host.previousElementSibling.append(this.zoom.bar);
   }
 
   // Draws anew only where the structure is another; numbers change in place.
@@ -18,7 +20,6 @@ export class Graph {
     const key = JSON.stringify([plan.nodes, plan.edges.map((edge) => edge.path), nodes.map((node) => node.label)]);
     if (key === this.key) return;
     this.key = key;
-    this.size = [plan.width, plan.height];
     const arrow = svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
       svg("path", { class: "arrow", d: "M0 0 L8 4 L0 8 z" }));
     this.edges = plan.edges.map((edge) => {
@@ -30,7 +31,7 @@ export class Graph {
     this.picture = svg("svg", { viewBox: `0 0 ${plan.width} ${plan.height}`, role: "img", "aria-label": `Graph of ${answer.expression}` },
       svg("defs", {}, arrow), ...this.edges.map((edge) => edge.element), ...this.nodes.map((node) => node.element));
     this.host.replaceChildren(this.picture);
-    this.fit();
+    this.zoom.show(this.picture, [plan.width, plan.height]);
   }
 
   box(box, node, place) {
@@ -41,15 +42,6 @@ export class Graph {
     const element = svg("g", { class: `node ${box.role}`, "data-node": place, onclick: () => this.chosen(place) },
       svg("rect", { x: box.left, y: box.top, width: box.width, height: box.height, rx: 8 }), head, value, adjoint);
     return { element, value, adjoint, box };
-  }
-
-  // Small graphs grow a little, wide ones shrink a little; what is wider still is scrolled.
-  fit() {
-    if (!this.picture || this.host.clientWidth === 0) return;
-    const scale = Math.max(0.72, Math.min(1.15, (this.host.clientWidth - 2) / this.size[0]));
-    this.picture.setAttribute("width", this.size[0] * scale);
-    this.picture.setAttribute("height", this.size[1] * scale);
-    this.scale = scale;
   }
 
   // Shows what is known after the first steps of a list.
@@ -82,7 +74,7 @@ export class Graph {
 
   // Moves the graph inside of its frame, never the page.
   reveal(box) {
-    const { host, scale } = this;
+    const { host, zoom: { scale } } = this;
     if (host.scrollWidth <= host.clientWidth || host.clientWidth === 0) return;
     const [left, right] = [box.left * scale - 20, (box.left + box.width) * scale + 20];
     if (left < host.scrollLeft) host.scrollLeft = left;

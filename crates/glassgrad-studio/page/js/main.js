@@ -1,18 +1,24 @@
 // The pages, and which of them is shown. A page is loaded when it is opened for the first time.
 
 import { byId } from "./dom.js";
+import { foldAll } from "./fold.js";
 import { explainAll } from "./glossary.js";
-import { read } from "./state.js";
+import { isEmbedded, read } from "./state.js";
 
 const pages = {
   explore: () => import("./explore.js"),
   matrix: () => import("./matrix.js"),
   train: () => import("./train.js"),
+  paths: () => import("./paths.js"),
+  compare: () => import("./compare.js"),
   draw: () => import("./draw.js"),
   tour: () => import("./tour.js"),
   gallery: () => import("./gallery.js"),
   glossary: () => import("./glossary.js"),
 };
+// A figure of the book: the page without its frame.
+if (isEmbedded) document.documentElement.classList.add("embed");
+
 let shown = null;
 let page = null;
 
@@ -42,4 +48,5 @@ document.addEventListener("keydown", (event) => {
   page?.key?.(event);
 });
 show();
+foldAll();
 explainAll();

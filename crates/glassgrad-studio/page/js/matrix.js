@@ -1,7 +1,7 @@
 // The page of the calculator of matrix expressions.
 
 import { ask } from "./api.js";
-import { byId, copy, editor, h, math } from "./dom.js";
+import { byId, copy, editor, h, math, setText } from "./dom.js";
 import { write } from "./state.js";
 
 const FIRST = { e: "norm2(A*x - b)^2", sizes: "A: m n, x: n, b: m", wrt: "x", order: "1" };
@@ -39,6 +39,7 @@ async function question() {
     problem.textContent = "";
     field.removeAttribute("aria-invalid");
     text.paint();
+    setText(byId("matrix-inferred"), state.sizes.trim() ? "" : `Inferred: ${got.declared}`);
     return show(got, state);
   }
   const { message, start, end, help } = got.error;

@@ -1,6 +1,7 @@
 // A graph with its lines of text, at the places that the library laid out.
 
 import { h, svg } from "./dom.js";
+import { Zoom } from "./zoom.js";
 
 const LINE = 17;
 
@@ -17,7 +18,8 @@ function boxes(plan, chosen) {
 export function planned(plan, label, chosen = null) {
   const arrow = svg("marker", { id: "plan-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { class: "arrow", d: "M0 0 L8 4 L0 8 z" }));
   const picture = svg("svg", { viewBox: `0 0 ${plan.width} ${plan.height}`, width: plan.width, height: plan.height, role: "img", "aria-label": label }, svg("defs", {}, arrow), ...boxes(plan, chosen));
-  // A graph shrinks to its card as long as its text stays readable; wider ones scroll.
-  Object.assign(picture.style, { width: "100%", height: "auto", maxWidth: `${plan.width}px`, minWidth: `${Math.round(0.62 * plan.width)}px` });
-  return h("div", { class: "graph scroll", tabindex: "0" }, picture);
+  const frame = h("div", { class: "graph scroll", tabindex: "0" }, picture);
+  const zoom = new Zoom(frame, label);
+  zoom.show(picture, [plan.width, plan.height]);
+  return h("div", {}, frame, zoom.bar);
 }

@@ -65,7 +65,8 @@ function curve({ variable, at, value, tangent, taylor, order, point, slope }) {
   return h("figure", { id: "plot-curve" }, key(names), svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": text }, clip, ...grid, lines));
 }
 
-function field({ variables, across, up, places, levels, range: [low, high], point, gradient, arrows }) {
+// The plane with its contours: the canvas, the places of coordinates in a square of 1000, and what stands below.
+export function plane({ variables, across, up, places, levels, marks }) {
   const cells = bytes(levels);
   const band = heat(Array.from(cells, (level) => (Math.floor((level / 256) * BANDS) + 0.5) / BANDS));
   // Where there is no value there is paper.
@@ -73,6 +74,14 @@ function field({ variables, across, up, places, levels, range: [low, high], poin
   const canvas = bitmap(places, places, (k) => (cells[k] === 0 ? paper : band(k)), { class: "plane" });
   const x = (own) => (1000 * (own - across[0])) / (across[1] - across[0]);
   const y = (own) => (1000 * (up[1] - own)) / (up[1] - up[0]);
+  const note = h("div", {}, h("div", { class: "scale" }, h("i"), h("div", {}, ...marks.map((mark) => h("span", {}, short(mark))))),
+    h("p", { class: "note" }, `${variables[0]} from ${short(across[0])} to ${short(across[1])} (right), ${variables[1]} from ${short(up[0])} to ${short(up[1])} (up).`));
+  return { canvas, x, y, note };
+}
+
+function field(contours) {
+  const { variables, across, up, point, gradient, arrows } = contours;
+  const { canvas, x, y, note } = plane(contours);
   // Lengths as on the screen: the axes have scales of their own.
   const vector = ([a, b]) => (isNumber(a) && isNumber(b) ? [a / (across[1] - across[0]), -b / (up[1] - up[0])] : [0, 0]);
   const size = (pair) => Math.hypot(...vector(pair));
@@ -91,10 +100,8 @@ function field({ variables, across, up, places, levels, range: [low, high], poin
   const isInside = point[0] >= across[0] && point[0] <= across[1] && point[1] >= up[0] && point[1] <= up[1];
   const here = isInside ? [arrow(point, gradient, "arrow own", 1.6), svg("circle", { class: "here", cx: x(point[0]), cy: y(point[1]), r: 12 })] : [];
   const text = `Contours of f over ${variables[0]} and ${variables[1]} with the gradient field; the gradient at the point is ${short(gradient[0])}, ${short(gradient[1])}`;
-  const marks = ticks(0, 1, 4).map((part) => h("span", {}, short(low + part * (high - low))));
   const drawn = svg("svg", { class: "points field", viewBox: "0 0 1000 1000", role: "img", "aria-label": text }, ...arrows.map((one) => arrow(one.at, one.gradient, "arrow")), ...here);
-  return h("figure", { id: "plot-field" }, h("div", { class: "stack" }, canvas, drawn), h("div", { class: "scale" }, h("i"), h("div", {}, ...marks)),
-    h("p", { class: "note" }, `${variables[0]} from ${short(across[0])} to ${short(across[1])} (right), ${variables[1]} from ${short(up[0])} to ${short(up[1])} (up). Arrows: the gradient, uphill.`));
+  return h("figure", { id: "plot-field" }, h("div", { class: "stack" }, canvas, drawn), note, h("p", { class: "note" }, "Arrows: the gradient, uphill."));
 }
 
 onTheme(() => shown && show(shown));

@@ -1,11 +1,14 @@
 // The state of a page is in the hash of its address, so that an address can be shared and gone back to.
 
+// Whether the page is a figure of the book.
+export const isEmbedded = /[?&]embed=1(&|$)/.test(location.hash);
+
 export function read() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const state = {};
   for (const pair of query.split("&").filter(Boolean)) {
     const [name, text = ""] = pair.split(/=(.*)/s);
-    state[name] = name === "at" ? values(text) : decoded(text);
+    if (name !== "embed") state[name] = name === "at" ? values(text) : decoded(text);
   }
   return { page: path || "explore", state };
 }
@@ -24,7 +27,7 @@ export function link(page, state) {
     if (!(value instanceof Map)) return `${name}=${encodeURIComponent(value)}`;
     return `${name}=${[...value].map((pair) => pair.map(encodeURIComponent).join(":")).join(",")}`;
   });
-  return `#/${page}?${pairs.join("&")}`;
+  return `#/${page}?${pairs.concat(isEmbedded ? ["embed=1"] : []).join("&")}`;
 }
 
 // Changes the address without a new entry in the history: sliders would fill it.

@@ -2,6 +2,7 @@
 
 import { ask, get, send, post } from "./api.js";
 import { byId, counted, h, setText } from "./dom.js";
+import { foldable } from "./fold.js";
 import { explain } from "./glossary.js";
 import { saves } from "./host.js";
 import { write } from "./state.js";
@@ -34,7 +35,7 @@ const preview = new Preview((text) => {
 const inside = new Inside((asked) => run?.inspect(asked));
 
 export async function open(given) {
-  const { run: id, ...rest } = given;
+  const { run: id, table, ...rest } = given;
   if (!form) {
     form = new Form(await get("/api/train"), (settings) => {
       chosen = settings;
@@ -43,6 +44,7 @@ export async function open(given) {
     });
     fillSpeeds(speed, "500");
     await form.open(rest);
+    if (table) await form.openTable("points.csv", table);
   } else if (Object.keys(rest).length > 0 && !id) await form.open(rest);
   const known = await list();
   if (id && (!run || run.id !== Number(id))) {
@@ -70,7 +72,12 @@ export function key(event) {
   action();
 }
 
-const remember = () => write("train", { ...chosen, run: run?.id ?? "" });
+// Points that were edited are in the link, as long as browsers and messengers carry it.
+const LONGEST_LINK = 6000;
+function remember() {
+  const table = chosen.data === "csv" && form.csv?.name === "points.csv" ? form.csv.text : "";
+  write("train", { ...chosen, table: table.length <= LONGEST_LINK ? table : "", run: run?.id ?? "" });
+}
 
 function tellProblem(message) {
   setText(byId("train-problem"), message || "");
@@ -159,6 +166,8 @@ function show(kind) {
     const [title, column] = views.VIEWS[kind];
     card = h("section", { class: "card view", id: `view-${kind}` }, h("h2", {}, title), h("div", { class: "picture" }));
     explain(card.firstChild, title);
+    // On a narrow screen the first view of each kind of data is open.
+    foldable(card, ["boundary", "fitted", "images"].includes(kind));
     const order = Object.keys(views.VIEWS);
     const next = [...columns[column].children].find((other) => order.indexOf(other.id.slice(5)) > order.indexOf(kind));
     columns[column].insertBefore(card, next || null);

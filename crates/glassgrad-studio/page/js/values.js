@@ -45,7 +45,7 @@ export class Values {
   row(name) {
     const label = h("label", { for: `value-${name}` });
     const slider = h("input", { type: "range", min: "-5", max: "5", step: "any", "aria-label": `${name}, slider` });
-    const field = h("input", { id: `value-${name}`, class: "short", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+    const field = h("input", { id: `value-${name}`, class: "short", "aria-label": name, autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
     slider.addEventListener("input", () => {
       // Three digits are as many as a hand can choose.
       field.value = String(Number(Number(slider.value).toPrecision(3)));

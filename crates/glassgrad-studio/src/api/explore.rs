@@ -38,7 +38,7 @@ pub(crate) struct ExploreRequest {
     order: usize,
     /// The ranges of plots, by variable.
     #[serde(default)]
-    ranges: BTreeMap<String, [f64; 2]>,
+    pub(super) ranges: BTreeMap<String, [f64; 2]>,
 }
 
 fn first() -> usize {

@@ -3,4 +3,5 @@
 pub(crate) mod compare;
 pub(crate) mod explore;
 pub(crate) mod matrix;
+pub(crate) mod paths;
 pub(crate) mod plot;

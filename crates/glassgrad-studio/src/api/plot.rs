@@ -5,7 +5,7 @@
 //! { "curve": { "variable": name, "at": [x, …], "value": [y, …], "tangent": [y, …], "taylor": [y, …], "order": n,
 //!              "point": [x, y], "slope": number } or null,
 //!   "field": { "variables": [name, name], "across": [low, high], "up": [low, high], "places": 64, "levels": bytes,
-//!              "range": [low, high], "point": [x, y], "gradient": [number, number],
+//!              "range": [low, high], "marks": [number; 5], "point": [x, y], "gradient": [number, number],
 //!              "arrows": [{ "at": [x, y], "gradient": [number, number] }, …] } or null }
 //! ```
 //!
@@ -39,7 +39,7 @@ pub(crate) fn answer(asked: &ExploreRequest) -> Result<Value, Refusal> {
         None => None,
     };
     let field = match problem.point.len() {
-        2 => Some(field(&problem, index, asked.range(&problem, 0)?, asked.range(&problem, 1)?)),
+        2 => Some(field(&problem, index, asked.range(&problem, 0)?, asked.range(&problem, 1)?, Levels::Linear)),
         _ => None,
     };
     Ok(json!({ "curve": curve, "field": field }))
@@ -80,7 +80,17 @@ fn curve(problem: &Problem, index: usize, variable: usize, order: usize, (low, h
     })
 }
 
-fn field(problem: &Problem, index: usize, across: (f64, f64), up: (f64, f64)) -> Value {
+/// How values become levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Levels {
+    /// In proportion, between the ends of the range.
+    Linear,
+    /// By rank, so that each band of levels covers the same area: valleys and ridges of very different heights are visible together.
+    Ranks,
+}
+
+/// The values and the gradient field of a function of two variables over a part of the plane.
+pub(super) fn field(problem: &Problem, index: usize, across: (f64, f64), up: (f64, f64), scale: Levels) -> Value {
     let value = |pair: &[f64]| problem.expression.evaluate(pair)[index];
     let slopes = |pair: &[f64]| gradient(|x| problem.expression.evaluate(x)[index], pair);
     let values: Vec<f64> = Plane { across, up, places: PLACES }.points().chunks_exact(2).map(value).collect();
@@ -90,9 +100,18 @@ fn field(problem: &Problem, index: usize, across: (f64, f64), up: (f64, f64)) ->
     let range = (quantile(OUTSIDE).unwrap_or(0.0), quantile(1.0 - OUTSIDE).unwrap_or(1.0));
     let level = |value: &f64| match range.1 > range.0 {
         _ if !value.is_finite() => 0,
+        true if scale == Levels::Ranks => {
+            let below = sorted.partition_point(|other| other < value);
+            (1.0 + 254.0 * below as f64 / (sorted.len() - 1).max(1) as f64).round() as u8
+        }
         true => (1.0 + 254.0 * ((value - range.0) / (range.1 - range.0)).clamp(0.0, 1.0)).round() as u8,
         false => 128,
     };
+    // What levels from the lowest to the highest stand for.
+    let marks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|part| match scale {
+        Levels::Linear => range.0 + part * (range.1 - range.0),
+        Levels::Ranks => quantile(part).unwrap_or(0.0),
+    });
     let arrows: Vec<Value> = Plane { across, up, places: ARROWS }
         .points()
         .chunks_exact(2)
@@ -101,7 +120,7 @@ fn field(problem: &Problem, index: usize, across: (f64, f64), up: (f64, f64)) ->
         .collect();
     json!({
         "variables": problem.expression.variables(), "across": list(&[across.0, across.1]), "up": list(&[up.0, up.1]),
-        "places": PLACES, "levels": bytes(values.iter().map(level)), "range": list(&[range.0, range.1]),
+        "places": PLACES, "levels": bytes(values.iter().map(level)), "range": list(&[range.0, range.1]), "marks": list(&marks),
         "point": list(&problem.point), "gradient": list(&slopes(&problem.point)), "arrows": arrows,
     })
 }
@@ -147,6 +166,7 @@ mod tests {
         assert_eq!(arrow["gradient"][0].as_f64(), Some(2.0 * at(0)));
         let cells = read(&field["levels"]);
         assert_eq!((cells.len(), cells[0]), (4096, 255));
+        assert_eq!(field["marks"][0], field["range"][0]);
         // Of three variables there is a curve along one.
         let three = plotted(json!({ "expression": "x*y*z", "wrt": "y" }));
         assert!(three["field"].is_null() && three["curve"]["variable"] == "y");
@@ -159,6 +179,17 @@ mod tests {
         assert_eq!((cells[0], cells[40] > 0), (0, true));
         let arrows = pole["field"]["arrows"].as_array().expect("arrows");
         assert!(!arrows.is_empty() && arrows.iter().all(|arrow| arrow["at"][0].as_f64() > Some(0.0)));
+    }
+
+    #[test]
+    fn levels_by_rank_cover_equal_areas() {
+        let asked = json!({ "expression": "exp(4*x) + 0*y", "at": { "x": 0, "y": 0 } });
+        let asked: ExploreRequest = serde_json::from_value(asked).expect("a question");
+        let problem = asked.problem().expect("a problem");
+        let cells = read(&field(&problem, 0, (-1.0, 1.0), (-1.0, 1.0), Levels::Ranks)["levels"]);
+        let half = cells.iter().filter(|level| **level < 128).count();
+        assert!((2000..=2112).contains(&half), "{half}");
+        assert!(cells[..64].is_sorted() && cells[0] == 1);
     }
 
     #[test]

@@ -7,10 +7,12 @@
 //! - `broadcast` holds the latest message of each kind for the pages that watch a run;
 //! - `registry` holds all runs, and deletes those that no page shows;
 //! - `curve` keeps a curve of any length in a few hundred points;
+//! - `curves` puts the curves of several runs beside each other;
 //! - `inspect` answers questions about a network, `files` are what can be saved of it.
 
 mod broadcast;
 mod curve;
+pub(crate) mod curves;
 pub(crate) mod files;
 mod inbox;
 pub(crate) mod inspect;

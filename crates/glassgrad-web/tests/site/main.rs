@@ -85,6 +85,8 @@ fn every_page_works_in_both_themes_and_widths() {
         ("", "document.querySelectorAll('#ways tbody tr').length > 0"),
         ("#/matrix", "document.getElementById('matrix-work').getAttribute('aria-busy') === 'false'"),
         ("#/train", "document.getElementById('set-lr')?.value.length > 0"),
+        ("#/paths", "document.querySelectorAll('#paths-plane .line').length === 9"),
+        ("#/compare", "document.querySelectorAll('#compare-data option').length > 3"),
         ("#/draw", "document.querySelector('#draw-input canvas') !== null"),
         ("#/tour", "document.querySelectorAll('#tour-list li').length === 10"),
         ("#/gallery", "document.querySelectorAll('#gallery .example').length > 16"),
@@ -193,6 +195,50 @@ fn it_works_offline_after_the_first_load() {
     browser.visit(&format!("{own}#/matrix"), 1280, "light");
     browser.until("document.getElementById('matrix-work').getAttribute('aria-busy') === 'false'");
     assert!(text(&mut browser, "#matrix-work").contains("Einstein"));
+}
+
+/// Every page of the book, at the widths of a desktop and of a phone; figures are the studio itself.
+#[test]
+fn the_book_is_readable_and_its_figures_are_live() {
+    let Some((files, mut browser)) = visited("book") else { return };
+    open(&mut browser, &files, "book/introduction.html", 1280, "light");
+    let chapters =
+        browser.evaluate("[...document.querySelectorAll('.beside .contents a')].map(own => own.getAttribute('href'))");
+    let chapters: Vec<String> = serde_json::from_value(chapters).expect("a list of chapters");
+    assert!(chapters.len() > 30, "{chapters:?}");
+    let is_live = "[...document.querySelectorAll('.live iframe')].every(own => { const page = own.contentDocument; \
+                   return page && ['.node', '[data-notation] math', '#paths-plane .line', '#draw-input canvas', '#train-preview canvas', '#train-preview svg'].some(one => page.querySelector(one)); })";
+    let mut figures = 0;
+    for (place, chapter) in chapters.iter().enumerate() {
+        // All at the width of a desktop, some in the other theme on a phone.
+        let screens = [(1280, "light"), (390, "dark")];
+        for (width, scheme) in &screens[..1 + usize::from(place % 4 == 0)] {
+            open(&mut browser, &files, &format!("book/{chapter}"), *width, scheme);
+            let wide = browser.evaluate("document.documentElement.scrollWidth");
+            assert_eq!(wide, *width, "{chapter} is {wide} wide in a window of {width}");
+            let count =
+                browser.evaluate("document.querySelectorAll('.live iframe').length").as_u64().expect("a number");
+            if count > 0 && *width == 1280 {
+                figures += count;
+                browser
+                    .evaluate("document.querySelectorAll('.live iframe').forEach(own => { own.loading = 'eager'; })");
+                browser.until(is_live);
+                let problems = "[...document.querySelectorAll('.live iframe')].flatMap(own => [...own.contentDocument.querySelectorAll('.problem')]).map(own => own.textContent).join('')";
+                assert_eq!(browser.evaluate(problems), "", "{chapter}");
+                let framed = "[...document.querySelectorAll('.live iframe')].every(own => own.contentDocument.querySelector('.bar').offsetParent === null)";
+                assert_eq!(browser.evaluate(framed), true, "{chapter}: a figure has no header");
+            }
+            if place % 4 == 0 {
+                whole_page(&mut browser, &format!("book{chapter}"), *width, scheme);
+            }
+            is_quiet(&mut browser);
+        }
+    }
+    assert!(figures >= 15, "{figures} figures");
+    // Chapters are turned with links, and lead on to the end.
+    open(&mut browser, &files, "book/introduction.html", 390, "light");
+    browser.evaluate("document.querySelector('a[rel=next]').click()");
+    browser.until("location.pathname.endsWith('installation.html') && document.readyState === 'complete'");
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub struct Step {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Derived {
+    /// The symbols with their shapes, declared or inferred, and the given numbers of sizes.
+    pub declared: String,
     /// What the expression is, such as `number` or `vector of m`.
     pub shape: Type,
     /// What the derivative is, by its indices, such as `∂²f/∂x_i∂x_j`.
@@ -95,13 +97,15 @@ pub struct Derived {
 /// assert_eq!(derived.einstein, "inv(X)_ji");
 /// ```
 pub fn derive(question: &Question) -> Result<Derived, Unanswered> {
-    let problem = Problem::understand(question)?;
+    let question = question.inferred()?;
+    let problem = Problem::understand(&question)?;
     let planned = problem.planned()?;
     let written = problem.written()?;
     let mut agreement = problem.agreement()?;
     agreement.matrix = problem.matrix_deviation(&written)?;
     let held_bytes = planned.explanation.candidates.iter().find(|candidate| candidate.chosen);
     Ok(Derived {
+        declared: question.declarations().to_string(),
         shape: problem.expression.shape().clone(),
         heading: problem.heading(),
         einstein: written.einstein,

@@ -291,6 +291,11 @@ impl Lowering<'_, '_> {
             Function::Sum => contracted(vec![all], vec![], &[&tensor]),
             Function::Norm1 => contracted(vec![all], vec![], &[&tensor.unary(Operation::Abs, 0.0)]),
             Function::Norm2 => squares(&tensor).unary(Operation::Sqrt, 0.0),
+            Function::Softmax => {
+                let exponentials = tensor.unary(Operation::Exp, 0.0);
+                let total = contracted(vec![vec![0]], vec![], &[&exponentials]);
+                contracted(vec![vec![0], vec![]], vec![0], &[&exponentials, &total.unary(Operation::Recip, 0.0)])
+            }
             Function::Trace => contracted(vec![vec![0, 0]], vec![], &[&tensor]),
             Function::Diagonal if tensor.rank() == 1 => contracted(vec![vec![0]], vec![0, 0], &[&tensor]),
             Function::Diagonal => contracted(vec![vec![0, 0]], vec![0], &[&tensor]),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::lang::SyntaxError;
-use crate::lang::matrix::Declarations;
+use crate::lang::matrix::{Declarations, inferred};
 
 /// The default memory limit of a derivation: 1 GB.
 const LIMIT: u128 = 1_000_000_000;
@@ -67,6 +67,28 @@ impl Question {
         Ok(self)
     }
 
+    /// The same question with a shape for every symbol: where none is declared, those that the expression determines. A symbol that begins with
+    /// a capital letter is a matrix, any other a vector, or a number where only that fits.
+    ///
+    /// ```
+    /// use glassgrad::calculator::Question;
+    /// let question = Question::new("norm2(A*x - b)^2", "x").inferred().unwrap();
+    /// assert_eq!(question.declarations().to_string(), "A: m n, x: n, b: m");
+    /// ```
+    pub fn inferred(&self) -> Result<Question, SyntaxError> {
+        Ok(Question { declared: inferred(&self.source, &self.declared)?, ..self.clone() })
+    }
+
+    /// The declared symbols and sizes.
+    ///
+    /// ```
+    /// use glassgrad::calculator::Question;
+    /// assert_eq!(Question::new("x'*x", "x").declare("x: n").unwrap().declarations().to_string(), "x: n");
+    /// ```
+    pub fn declarations(&self) -> &Declarations {
+        &self.declared
+    }
+
     /// The same question for the derivative of this order: 1 or 2.
     ///
     /// ```
@@ -96,7 +118,7 @@ impl Question {
 ///
 /// ```
 /// use glassgrad::calculator::{Question, derive};
-/// let error = derive(&Question::new("a'*x", "x")).unwrap_err();
+/// let error = derive(&Question::new("a'*x", "x").declare("x: n").unwrap()).unwrap_err();
 /// assert!(error.to_string().starts_with("'a' is not declared"));
 /// ```
 #[derive(Clone, Debug)]

@@ -74,6 +74,13 @@ export class Form {
     return this.suit();
   }
 
+  // A table of an address, whose settings are there already.
+  openTable(name, text) {
+    byId("train-about").textContent = "edited points";
+    this.csv = { name, text };
+    return this.suit();
+  }
+
   async takeFile(file) {
     if (!file) return;
     this.csv = { name: file.name.toLowerCase().endsWith(".csv") ? file.name : `${file.name}.csv`, text: await file.text() };

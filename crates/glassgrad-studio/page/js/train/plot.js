@@ -42,17 +42,20 @@ function extent(lists) {
   return low <= high ? [low, high] : [0, 1];
 }
 
-// curves: { name, colour, at, value, dashed }; dots: { at, value, colour }; bands: { at, low, high, colour }.
-export function plot({ label, across = "step", up = "", curves = [], dots = [], bands = [], log: wantsLog = false, zero = false, ends = null, most = Infinity }) {
+// curves: { name, colour, at, value, dashed, pale }; dots: { at, value, colour }; bands: { at, low, high, colour }.
+export function plot({ label, across = "step", up = "", curves = [], dots = [], bands = [], log: wantsLog = false, zero = false, ends = null, most = Infinity, logAcross = false }) {
   // A loss that is a log-density may be negative, where there is no logarithm.
   const log = wantsLog && curves.every((one) => one.value.every((value) => !isNumber(value) || value > 0));
   const scaled = (value) => (log ? (isNumber(value) && value > 0 ? Math.log10(value) : null) : isNumber(value) ? value : null);
-  let [left, right] = extent([...curves, ...dots, ...bands].map((one) => one.at).concat(ends ? [ends] : []));
+  // The first step is 1; what stands before it has no logarithm.
+  const along = (place) => (logAcross ? Math.log10(Math.max(place, 1)) : place);
+  let [left, right] = extent([...curves, ...dots, ...bands].map((one) => one.at).concat(ends ? [ends] : []).map((list) => list.map(along)));
   if (left === right) right = left + 1;
   let [low, high] = extent([...curves.map((one) => one.value), ...dots.map((one) => one.value), ...bands.flatMap((one) => [one.low, one.high])].map((list) => list.map(scaled)));
   if (zero && !log) low = Math.min(low, 0);
   if (high - low < 1e-12 * Math.max(1, Math.abs(high))) [low, high] = [low - 0.5, Math.min(high + 0.5, Math.max(high, most))];
-  const x = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
+  const placed = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
+  const x = (value) => placed(along(value));
   const y = (value) => TOP + ((high - value) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const parts = [];
   const levels = ticks(low, high);
@@ -63,8 +66,8 @@ export function plot({ label, across = "step", up = "", curves = [], dots = [], 
   });
   const places = ticks(left, right);
   // A label at the right edge ends there, so that it is not clipped.
-  labels(places, 6).forEach((name, k) => parts.push(svg("text", {
-    class: "tick", x: x(places[k]), y: HEIGHT - BOTTOM + 18, "text-anchor": x(places[k]) + 4 * name.length > WIDTH ? "end" : "middle",
+  labels(logAcross ? places.map((tick) => 10 ** tick) : places, logAcross ? 2 : 6).forEach((name, k) => parts.push(svg("text", {
+    class: "tick", x: placed(places[k]), y: HEIGHT - BOTTOM + 18, "text-anchor": placed(places[k]) + 4 * name.length > WIDTH ? "end" : "middle",
   }, name)));
   parts.push(svg("text", { class: "axis", x: WIDTH - RIGHT, y: HEIGHT - 3, "text-anchor": "end" }, across));
   if (up) parts.push(svg("text", { class: "axis", x: LEFT + 4, y: TOP + 12 }, up));
@@ -84,7 +87,7 @@ export function plot({ label, across = "step", up = "", curves = [], dots = [], 
     parts.push(svg("polygon", { class: `band k${colour}`, points: [...there, ...back].join(" ") }));
   }
   for (const { at, value, colour } of dots) for (let k = 0; k < at.length; k += 1) if (scaled(value[k]) !== null) parts.push(svg("circle", { class: `dot k${colour}`, cx: x(at[k]).toFixed(1), cy: y(scaled(value[k])).toFixed(1), r: 2.2 }));
-  for (const { at, value, colour, dashed } of curves) parts.push(svg("path", { class: `line k${colour}${dashed ? " dashed" : ""}`, d: path(at, value) }));
+  for (const { at, value, colour, dashed, pale } of curves) parts.push(svg("path", { class: `line k${colour}${dashed ? " dashed" : ""}${pale ? " pale" : ""}`, d: path(at, value) }));
   // A curve of one point is a dot.
   for (const { at, value, colour } of curves) if (value.filter((one) => scaled(one) !== null).length === 1) {
     const k = value.findIndex((one) => scaled(one) !== null);

@@ -64,6 +64,7 @@ struct Routine {
 /// assert!(code.contains("pub fn gradient(m: usize, n: usize, A: &[f64], x: &[f64], b: &[f64]) -> Vec<f64>"));
 /// ```
 pub fn emit(question: &Question, language: Language) -> Result<String, Unanswered> {
+    let question = &question.inferred()?;
     let first = Question { order: 1, ..question.clone() };
     let problem = Problem::understand(&first)?;
     let names = problem.small.names();

@@ -176,6 +176,11 @@ impl Declarations {
         Ok(())
     }
 
+    /// Adds a symbol whose shape is known to be one.
+    pub(super) fn add(&mut self, name: &str, shape: Vec<Size>) {
+        self.symbols.push((name.to_owned(), shape));
+    }
+
     /// A size as it is written, if it is one.
     pub(crate) fn size(word: &str) -> Option<Size> {
         match word.parse::<usize>() {
@@ -240,6 +245,16 @@ impl Declarations {
             found.push((name, number));
         }
         found
+    }
+}
+
+impl fmt::Display for Declarations {
+    /// As they are read: `A: m n, x: n, m=5`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes = |shape: &[Size]| shape.iter().map(|size| format!(" {size}")).collect::<String>();
+        let symbols = self.symbols.iter().map(|(name, shape)| format!("{name}:{}", sizes(shape)));
+        let numbers = self.numbers.iter().map(|(name, number)| format!("{name}={number}"));
+        formatter.write_str(&symbols.chain(numbers).collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -10,8 +10,9 @@ use crate::lang::{Span, SyntaxError};
 use crate::ops::Relation;
 
 /// The functions that are no rows of the table, for suggestions.
-const WORDS: [&str; 14] = [
-    "log", "sum", "tr", "norm1", "norm2", "inv", "det", "logdet", "diag", "vector", "matrix", "eye", "where", "einsum",
+const WORDS: [&str; 15] = [
+    "log", "sum", "tr", "norm1", "norm2", "inv", "det", "logdet", "diag", "softmax", "vector", "matrix", "eye",
+    "where", "einsum",
 ];
 
 /// Reads a matrix expression of declared symbols, and finds the shape of every part.
@@ -26,6 +27,28 @@ const WORDS: [&str; 14] = [
 /// );
 /// ```
 pub fn parse(source: &str, declared: &Declarations) -> Result<MatrixExpression, SyntaxError> {
+    let (parts, spans) = parts(source, declared)?;
+    super::types::typed(source, parts, spans, declared)
+}
+
+/// The names that stand for symbols, in the order of their first uses.
+pub(super) fn free_names(source: &str, declared: &Declarations) -> Result<Vec<String>, SyntaxError> {
+    let tokens = tokenize(source, Dialect::Matrix)?;
+    let mut found: Vec<String> = Vec::new();
+    for (place, (token, _)) in tokens.iter().enumerate() {
+        let Token::Name(name) = token else { continue };
+        let is_called = tokens.get(place + 1).is_some_and(|(next, _)| next == &Token::Symbol("("));
+        let is_transpose = name == "T" && place > 0 && tokens[place - 1].0 == Token::Symbol("^");
+        let is_known = is_reserved(name) || ["pi", "e"].contains(&name.as_str()) || declared.is_size(name);
+        if !(is_called || is_transpose || is_known || found.contains(name)) {
+            found.push(name.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// The parts of an expression with their places in the text, before they are typed.
+pub(super) fn parts(source: &str, declared: &Declarations) -> Result<(Vec<Syntax>, Vec<Span>), SyntaxError> {
     let tokens = tokenize(source, Dialect::Matrix)?;
     let mut parser = Parser {
         source,
@@ -45,7 +68,7 @@ pub fn parse(source: &str, declared: &Declarations) -> Result<MatrixExpression, 
         return Err(parser.unexpected());
     }
     let Parser { parts, spans, .. } = parser;
-    super::types::typed(source, parts, spans, declared)
+    Ok((parts, spans))
 }
 
 /// Whether a name stands for a function or a constant array.

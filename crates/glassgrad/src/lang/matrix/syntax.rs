@@ -55,10 +55,12 @@ pub(crate) enum Function {
     Determinant,
     LogDeterminant,
     Diagonal,
+    /// Of a vector.
+    Softmax,
 }
 
 impl Function {
-    pub(crate) const ALL: [Function; 8] = [
+    pub(crate) const ALL: [Function; 9] = [
         Function::Sum,
         Function::Trace,
         Function::Norm1,
@@ -67,6 +69,7 @@ impl Function {
         Function::Determinant,
         Function::LogDeterminant,
         Function::Diagonal,
+        Function::Softmax,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -79,6 +82,7 @@ impl Function {
             Function::Determinant => "det",
             Function::LogDeterminant => "logdet",
             Function::Diagonal => "diag",
+            Function::Softmax => "softmax",
         }
     }
 }

@@ -61,11 +61,7 @@ pub(super) fn typed(
     spans: Vec<Span>,
     declared: &Declarations,
 ) -> Result<MatrixExpression, SyntaxError> {
-    let mut typing = Typing { source, parts: &parts, spans: &spans, declared, types: Vec::new(), found: Vec::new() };
-    for place in 0..parts.len() {
-        let found = typing.part(place)?;
-        typing.types.push(found);
-    }
+    let typing = Typing::of(source, &parts, &spans, declared, 0)?;
     let mut types = typing.types.clone();
     for (place, own) in types.iter_mut().enumerate() {
         for size in &mut own.sizes {
@@ -80,6 +76,21 @@ pub(super) fn typed(
     Ok(MatrixExpression { source: source.to_owned(), parts, spans, types })
 }
 
+/// The sizes of all declared symbols, of which so many are unknown, as far as they follow from the uses of the symbols.
+pub(super) fn symbol_sizes(
+    source: &str,
+    parts: &[Syntax],
+    spans: &[Span],
+    declared: &Declarations,
+    unknowns: usize,
+) -> Result<Vec<Vec<Size>>, SyntaxError> {
+    let typing = Typing::of(source, parts, spans, declared, unknowns)?;
+    let sizes = |name: &str| -> Vec<Size> {
+        declared.shape(name).unwrap_or_default().iter().map(|size| typing.resolved(size)).collect()
+    };
+    Ok(declared.names().map(sizes).collect())
+}
+
 struct Typing<'a> {
     source: &'a str,
     parts: &'a [Syntax],
@@ -90,7 +101,23 @@ struct Typing<'a> {
     found: Vec<Option<Size>>,
 }
 
-impl Typing<'_> {
+impl<'a> Typing<'a> {
+    /// The types of all parts, where sizes numbered below `unknowns` occur in declarations.
+    fn of(
+        source: &'a str,
+        parts: &'a [Syntax],
+        spans: &'a [Span],
+        declared: &'a Declarations,
+        unknowns: usize,
+    ) -> Result<Typing<'a>, SyntaxError> {
+        let mut typing = Typing { source, parts, spans, declared, types: Vec::new(), found: vec![None; unknowns] };
+        for place in 0..parts.len() {
+            let found = typing.part(place)?;
+            typing.types.push(found);
+        }
+        Ok(typing)
+    }
+
     fn resolved(&self, size: &Size) -> Size {
         let mut size = size.clone();
         while let Size::Unknown(number) = size {
@@ -295,6 +322,11 @@ impl Typing<'_> {
         let name = function.name();
         match function {
             Function::Sum | Function::Norm1 | Function::Norm2 => Ok(Type::number()),
+            Function::Softmax if own.sizes.len() == 1 => Ok(own),
+            Function::Softmax => {
+                let message = format!("softmax needs a vector, not a {}", self.shown(operand));
+                Err(self.error(operand, message).help("of the rows of a matrix it is exp(A) ./ (exp(A)*matrix(1))"))
+            }
             Function::Diagonal if own.sizes.len() == 1 => Ok(Type::of(&[own.sizes[0].clone(), own.sizes[0].clone()])),
             _ => {
                 if own.sizes.len() != 2 {
