@@ -175,6 +175,9 @@ struct gg_bf16 {
 // Sixteen bytes of the terms of one row, which one instruction moves.
 template <class T> struct __align__(16) GgUnit { T v[16 / sizeof(T)]; };
 
+// One element, with the members of a unit.
+template <class T> struct GgOne { T v[1]; };
+
 // Factors as tensor cores read them: numbers of 32 bits are rounded to TF32, 11 significant bits.
 GG_INLINE float gg_factor(float x) {
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
