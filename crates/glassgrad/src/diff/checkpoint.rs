@@ -93,13 +93,18 @@ fn derived(kind: RegionKind) -> RegionKind {
 }
 
 /// The kernel for the pullback of a region, if it has one for these cotangents; it also reads the outputs of the region.
-fn pullback_kernel(kind: RegionKind, numbers: &[usize], lead: &[usize]) -> Option<FusedKernel> {
+fn pullback_kernel(kind: RegionKind, numbers: &[usize], requested: &[bool], lead: &[usize]) -> Option<FusedKernel> {
     match kind {
         RegionKind::Fused(FusedKernel::Attention(kernel)) if numbers == [0] && lead.is_empty() => {
             Some(FusedKernel::AttentionPullback(kernel))
         }
         RegionKind::Fused(FusedKernel::CrossEntropy(operation)) if numbers == [0] && lead.is_empty() => {
             Some(FusedKernel::CrossEntropyPullback(operation))
+        }
+        RegionKind::Fused(FusedKernel::BatchNorm(epsilon))
+            if numbers == [0] && lead.is_empty() && requested[..3] == [true; 3] =>
+        {
+            Some(FusedKernel::BatchNormPullback(epsilon))
         }
         RegionKind::Fused(_) | RegionKind::Remat | RegionKind::Inline => None,
     }
@@ -124,7 +129,7 @@ pub(super) fn pull(
     let body = &region.body;
     let mut numbers: Vec<usize> = parts.keys().copied().collect();
     numbers.sort_unstable();
-    let kernel = pullback_kernel(region.kind, &numbers, lead);
+    let kernel = pullback_kernel(region.kind, &numbers, requested, lead);
     let results = numbers.iter().map(|number| &body.outputs[*number]);
     let led = |result: &Tensor| Shape::from(lead).followed_by(result.shape());
     let seed = |(result, number): (&Tensor, &usize)| -> Seed {

@@ -171,6 +171,11 @@ pub enum FusedKernel {
     CrossEntropy(&'static str),
     /// Its pullback, from both operands, the cotangent of the loss and both outputs to the cotangent of the logits.
     CrossEntropyPullback(&'static str),
+    /// Batch normalization of `[batch, channels, …]` with a scale and a shift for each channel, and this epsilon: the result in the type of the
+    /// operand, and mean and variance of each channel in the compute type.
+    BatchNorm(f64),
+    /// Its pullback, from the operands, the cotangent of the result and all outputs to the cotangents of the operands.
+    BatchNormPullback(f64),
 }
 
 /// How attention is computed.
@@ -194,6 +199,8 @@ impl FusedKernel {
             FusedKernel::AttentionPullback(AttentionKernel { causal: false, .. }) => "attention pullback".to_owned(),
             FusedKernel::CrossEntropy(_) => "cross-entropy".to_owned(),
             FusedKernel::CrossEntropyPullback(_) => "cross-entropy pullback".to_owned(),
+            FusedKernel::BatchNorm(_) => "batch normalization".to_owned(),
+            FusedKernel::BatchNormPullback(_) => "batch normalization pullback".to_owned(),
         }
     }
 }
@@ -216,6 +223,14 @@ impl RegionKind {
             RegionKind::Fused(FusedKernel::CrossEntropyPullback(operation)) => {
                 hash.words(&[5]);
                 hash.text(operation);
+            }
+            RegionKind::Fused(FusedKernel::BatchNorm(epsilon)) => {
+                hash.words(&[6]);
+                hash.word(epsilon.to_bits());
+            }
+            RegionKind::Fused(FusedKernel::BatchNormPullback(epsilon)) => {
+                hash.words(&[7]);
+                hash.word(epsilon.to_bits());
             }
         }
     }

@@ -63,18 +63,18 @@ fn has_attention<const TF32: bool, const SHARED: usize>(kernel: &FusedKernel, in
         FusedKernel::Attention(kernel) | FusedKernel::AttentionPullback(kernel) => {
             source::attention::is_supported(kernel, inputs, TF32, SHARED)
         }
-        FusedKernel::CrossEntropy(_) | FusedKernel::CrossEntropyPullback(_) => {
-            source::cross_entropy::is_supported(inputs)
-        }
+        other => has_kernel(other, inputs),
     }
 }
 
-fn has_cross_entropy(kernel: &FusedKernel, inputs: &[Signature]) -> bool {
+/// Whether every device has a kernel for a region.
+fn has_kernel(kernel: &FusedKernel, inputs: &[Signature]) -> bool {
     match kernel {
         FusedKernel::Attention(_) | FusedKernel::AttentionPullback(_) => false,
         FusedKernel::CrossEntropy(_) | FusedKernel::CrossEntropyPullback(_) => {
             source::cross_entropy::is_supported(inputs)
         }
+        FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_) => source::batch_norm::is_supported(inputs),
     }
 }
 
@@ -92,7 +92,7 @@ const EVERY_DEVICE: Capabilities = Capabilities {
     symmetric: true,
     products: &[DType::F16, DType::BF16],
     matrix_vector: false,
-    fused: has_cross_entropy,
+    fused: has_kernel,
     native: |kind| !matches!(kind, CallKind::Host(_) | CallKind::Collective(_)),
 };
 

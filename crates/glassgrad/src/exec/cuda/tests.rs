@@ -394,6 +394,62 @@ fn cross_entropy_as_a_kernel_names_a_class_out_of_range_and_keeps_infinities() {
     });
 }
 
+/// Places of a channel that are whole units, and places that are not.
+#[test]
+fn batch_normalization_as_a_kernel_has_the_values_of_the_reference() {
+    for (dtype, digits) in [(DType::F64, 40), (DType::F32, 17), (DType::BF16, 7)] {
+        for places in [[16, 16], [17, 15]] {
+            let make = || {
+                let x = (Tensor::normal(crate::rng::Key::new(9), [24, 3, places[0], places[1]]) * 2.0 + 5.0)
+                    .cast(dtype)
+                    .detach()
+                    .expect("numbers");
+                let weights = Tensor::normal(crate::rng::Key::new(8), x.shape()).cast(dtype).detach().expect("numbers");
+                let norm = crate::nn::BatchNorm {
+                    scale: Tensor::from([1.0, -0.5, 2.0]).cast(dtype.compute_type()),
+                    shift: Tensor::from([0.0, 1.0, 3.0]).cast(dtype.compute_type()),
+                    ..crate::nn::BatchNorm::new(3)
+                };
+                let statistics = crate::nn::Statistics::new(3);
+                let loss = |(x, norm): &(Tensor, crate::nn::BatchNorm)| {
+                    (norm.normalize(x, &statistics).0 * &weights).cast(dtype.compute_type()).sum()
+                };
+                let (gradient, norms) = crate::grad(loss)(&(x.clone(), norm.clone()));
+                let (y, moved) = norm.normalize(&x, &statistics);
+                vec![y, moved.mean, moved.variance, gradient, norms.scale, norms.shift]
+            };
+            let calls = Context::open(Target::EmulatedCuda)
+                .expect("a C++ compiler")
+                .run(|| make().iter().map(fused_calls).collect::<Vec<_>>());
+            assert_eq!(calls, [1, 1, 1, 2, 2, 2]);
+            for (part, (expected, found)) in both_ways(MatmulPrecision::Full, make).iter().enumerate() {
+                let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+                for (k, (a, b)) in expected.iter().zip(found).enumerate() {
+                    let place = format!("{dtype} {places:?}, part {part}, element {k}");
+                    assert!((a - b).abs() <= largest * 0.5_f64.powi(digits), "{place}: {b} instead of {a}");
+                }
+            }
+        }
+    }
+}
+
+/// Sums along the columns of a loop with rows: more rows than there are groups of threads.
+#[test]
+fn gradients_of_layer_normalization_have_the_values_of_the_reference() {
+    let make = || {
+        let x = Tensor::normal(crate::rng::Key::new(2), [4500, 20]);
+        let weights = Tensor::normal(crate::rng::Key::new(3), x.shape());
+        let scale = Tensor::linspace(0.5_f32, 2.0, 20);
+        let loss = |(x, scale): &(Tensor, Tensor)| (x.layer_norm(1, 1e-5) * scale * &weights).sum();
+        let (x, scale) = crate::grad(loss)(&(x, scale));
+        vec![x, scale]
+    };
+    for (expected, found) in both_ways(MatmulPrecision::Full, make) {
+        let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+        assert!(expected.iter().zip(&found).all(|(a, b)| (a - b).abs() <= largest * 1e-5));
+    }
+}
+
 #[test]
 fn kernels_of_attention_compile_for_several_architectures() {
     // SAFETY: looking for a library runs none of its code but initialisation, which NVRTC allows.

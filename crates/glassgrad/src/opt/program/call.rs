@@ -68,7 +68,11 @@ impl CallKind {
             | CallKind::ArgMax(_)
             | CallKind::ArgSort { .. }
             | CallKind::Fused(
-                FusedKernel::Attention(_) | FusedKernel::AttentionPullback(_) | FusedKernel::CrossEntropyPullback(_),
+                FusedKernel::Attention(_)
+                | FusedKernel::AttentionPullback(_)
+                | FusedKernel::CrossEntropyPullback(_)
+                | FusedKernel::BatchNorm(_)
+                | FusedKernel::BatchNormPullback(_),
             )
             | CallKind::Draw(_) => false,
         }

@@ -51,6 +51,9 @@ pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
     match &call.kind {
         CallKind::ScatterAdd(_) if sorts(call) => 8 * call.inputs[1].1.elements(),
         CallKind::Fused(FusedKernel::AttentionPullback(_)) => super::attention::scratch(call),
+        CallKind::Fused(FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_)) => {
+            super::batch_norm::scratch(call)
+        }
         CallKind::ScatterAdd(_)
         | CallKind::Host(_)
         | CallKind::ArgSort { .. }
@@ -200,6 +203,8 @@ pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
             return kernels.called;
         }
         CallKind::Fused(FusedKernel::CrossEntropyPullback(_)) => return vec![super::cross_entropy::pullback(call)],
+        CallKind::Fused(FusedKernel::BatchNorm(epsilon)) => return super::batch_norm::forward(call, *epsilon),
+        CallKind::Fused(FusedKernel::BatchNormPullback(epsilon)) => return super::batch_norm::pullback(call, *epsilon),
         _ => {}
     }
     let (access, shape) = call.output();

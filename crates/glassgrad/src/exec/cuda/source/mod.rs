@@ -5,6 +5,7 @@
 //! the host.
 
 pub(super) mod attention;
+pub(super) mod batch_norm;
 pub(super) mod call;
 pub(super) mod contraction;
 pub(super) mod cross_entropy;
