@@ -58,7 +58,7 @@ impl FusedRegion {
         let since = Tensor::placeholder(Shape::scalar(), DType::F32).0.id;
         let parameter = |input: &&Tensor| Tensor::placeholder(input.shape().clone(), input.dtype());
         let parameters = inputs.iter().map(parameter).collect();
-        FusedRegion { inputs: inputs.iter().map(|input| Tensor::clone(input)).collect(), since, parameters }
+        FusedRegion { inputs: inputs.iter().copied().cloned().collect(), since, parameters }
     }
 
     /// The outputs of the region, given those of its definition.

@@ -52,6 +52,7 @@ pub struct Access {
 
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "steps are built once and borrowed from then on")]
 pub enum Step {
     /// A fused loop.
     Loop(Loop),

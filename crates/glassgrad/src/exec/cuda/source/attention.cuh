@@ -52,14 +52,6 @@ GG_INLINE void gg_load_matrices_transposed(u32 (&to)[4], const char *from) {
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
 }
 
-// Factors of 32 bits are rounded to TF32.
-GG_INLINE void gg_round_factors(float, u32 (&x)[4]) {
-#pragma unroll
-    for (int k = 0; k < 4; k++) x[k] = gg_f32_bits(gg_factor(gg_f32_from_bits(x[k])));
-}
-GG_INLINE void gg_round_factors(gg_bf16, u32 (&)[4]) {}
-GG_INLINE void gg_round_factors(gg_f16, u32 (&)[4]) {}
-
 GG_INLINE u32 gg_pair(gg_bf16, float low, float high) {
     u32 both;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
@@ -83,13 +75,11 @@ GG_INLINE void gg_lines_by_lines(float (&sum)[MT][NT][4], const char *a, const c
 #pragma unroll
         for (int i = 0; i < MT; i++) {
             gg_load_matrices(x[i], a + (16 * i + lane % 16) * line + lane / 16 * 16 + k);
-            gg_round_factors(T(), x[i]);
         }
 #pragma unroll
         for (int j = 0; j < NT; j += 2) {
             u32 y[4];
             gg_load_matrices(y, b + (8 * j + lane % 8 + lane / 16 * 8) * line + lane / 8 % 2 * 16 + k);
-            gg_round_factors(T(), y);
 #pragma unroll
             for (int i = 0; i < MT; i++) {
                 gg_mma(T(), sum[i][j], x[i], y[0], y[1]);
@@ -103,7 +93,7 @@ GG_INLINE void gg_lines_by_lines(float (&sum)[MT][NT][4], const char *a, const c
             for (int q = 0; q < 4; q++) {
                 const T *x = (const T *)(a + (16 * i + lane / 4 + q / 2 * 8) * line);
                 const T *y = (const T *)(b + (8 * j + lane % 4 * 2 + q % 2) * line);
-                for (int k = 0; k < D; k++) sum[i][j][q] += (float)gg_factor(x[k]) * (float)gg_factor(y[k]);
+                for (int k = 0; k < D; k++) sum[i][j][q] += (float)x[k] * (float)y[k];
             }
 #endif
 }
@@ -125,7 +115,7 @@ GG_INLINE void gg_exchanged_product(
             for (int q = 0; q < 4; q++)
                 for (int k = 0; k < 8 * KT; k++)
                     sum[i][j][q] += own[(16 * i + lane / 4 + q / 2 * 8) * 8 * KT + k]
-                        * (float)gg_factor(((const T *)(b + k * line))[8 * j + lane % 4 * 2 + q % 2]);
+                        * (float)((const T *)(b + k * line))[8 * j + lane % 4 * 2 + q % 2];
     __syncthreads();
 }
 
@@ -173,19 +163,17 @@ template <int D, int MT, int KT> struct GgSumsByLines<float, D, MT, KT> {
             u32 x[MT][4];
 #pragma unroll
             for (int i = 0; i < MT; i++) {
-                x[i][0] = gg_f32_bits(p[i][k][0]);
-                x[i][1] = gg_f32_bits(p[i][k][2]);
-                x[i][2] = gg_f32_bits(p[i][k][1]);
-                x[i][3] = gg_f32_bits(p[i][k][3]);
-                gg_round_factors(0.0f, x[i]);
+                x[i][0] = gg_f32_bits(gg_factor(p[i][k][0]));
+                x[i][1] = gg_f32_bits(gg_factor(p[i][k][2]));
+                x[i][2] = gg_f32_bits(gg_factor(p[i][k][1]));
+                x[i][3] = gg_f32_bits(gg_factor(p[i][k][3]));
             }
             const char *own = b + (8 * k + lane % 4 * 2) * line + lane / 4 * 4;
 #pragma unroll
             for (int j = 0; j < D / 8; j++) {
-                u32 y[4] = {*(const u32 *)(own + 32 * j), *(const u32 *)(own + line + 32 * j), 0, 0};
-                gg_round_factors(0.0f, y);
+                const u32 y0 = *(const u32 *)(own + 32 * j), y1 = *(const u32 *)(own + line + 32 * j);
 #pragma unroll
-                for (int i = 0; i < MT; i++) gg_mma(0.0f, sum[i][j], x[i], y[0], y[1]);
+                for (int i = 0; i < MT; i++) gg_mma(0.0f, sum[i][j], x[i], y0, y1);
             }
         }
     }
@@ -204,6 +192,26 @@ GG_INLINE void gg_copy_lines(char *to, const T *from, i64 apart, int first, int 
         char *place = to + line * (D * (int)sizeof(T) + 16) + part * 16;
         gg_copy_async<4>((float *)place, (const float *)source, (const float *)from, inside);
     }
+}
+
+// Waits for all copies but those of the last groups. Factors of 32 bits are rounded to TF32 where they lie, once: `bytes` of them.
+template <int groups> GG_INLINE void gg_arrived(gg_bf16, char *, int) {
+    gg_copies_wait<groups>();
+    __syncthreads();
+}
+template <int groups> GG_INLINE void gg_arrived(gg_f16, char *, int) {
+    gg_copies_wait<groups>();
+    __syncthreads();
+}
+template <int groups> GG_INLINE void gg_arrived(float, char *tile, int bytes) {
+    gg_copies_wait<groups>();
+    __syncthreads();
+    for (int u = threadIdx.x; u < bytes / 16; u += GG_ATTENTION_THREADS) {
+        GgFour four = ((GgFour *)tile)[u];
+        four = {gg_factor(four.a), gg_factor(four.b), gg_factor(four.c), gg_factor(four.d)};
+        ((GgFour *)tile)[u] = four;
+    }
+    __syncthreads();
 }
 
 template <class T> GG_INLINE void gg_store_two(T *to, float a, float b) {
@@ -256,8 +264,8 @@ GG_INLINE void gg_attention(
             gg_copy_lines<T, D, CT>(next + bytes, v, apart, (step + 1) * CT, count);
         }
         gg_copies_end_group();
-        gg_copies_wait<1>();
-        __syncthreads();
+        // Queries arrive with the first keys and values, right before them.
+        gg_arrived<1>(T(), step == 0 ? shared : tiles + step % 2 * 2 * bytes, step == 0 ? rows * line + 2 * bytes : 2 * bytes);
         const char *keys = tiles + step % 2 * 2 * bytes;
         float s[MT][CT / 8][4] = {};
         gg_lines_by_lines<T, D, MT, CT / 8>(s, shared + warp * 16 * MT * line, keys, lane);
@@ -365,8 +373,7 @@ GG_INLINE void gg_attention_queries(
             gg_copy_lines<T, D, CT>(next + bytes, v, apart, (step + 1) * CT, count);
         }
         gg_copies_end_group();
-        gg_copies_wait<1>();
-        __syncthreads();
+        gg_arrived<1>(T(), step == 0 ? shared : tiles + step % 2 * 2 * bytes, step == 0 ? 2 * rows * line + 2 * bytes : 2 * bytes);
         const char *keys = tiles + step % 2 * 2 * bytes;
 #pragma unroll 1
         for (int c = 0; c < CT; c += chunk) {
@@ -428,8 +435,10 @@ GG_INLINE void gg_attention_keys(
         }
         gg_copies_end_group();
         if (step < begin) continue;
-        gg_copies_wait<1>();
-        __syncthreads();
+        // The numbers behind queries and cotangents are no factors.
+        char *arrived = tiles + step % 2 * stage;
+        gg_arrived<1>(T(), arrived, 2 * bytes);
+        if (sizeof(T) == 4 && step == begin) gg_arrived<1>(T(), shared, 2 * rows * line);
         const char *queries = tiles + step % 2 * stage;
         const float *numbers = (const float *)(queries + 2 * bytes);
 #pragma unroll 1

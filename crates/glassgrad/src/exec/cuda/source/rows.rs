@@ -11,8 +11,8 @@ pub(in crate::exec::cuda) const ROW_ELEMENTS: usize = 1 << 14;
 /// The most threads of a row.
 const MOST_THREADS: usize = 1024;
 
-/// The branches of each level of the tree by which the threads of a row reduce it.
-const BRANCHES: usize = 8;
+/// The threads of a warp, which reduce numbers among themselves without a barrier.
+const WARP: usize = 32;
 
 /// Rows of at most this many elements have a thread each.
 const SHORT: usize = 8;
@@ -79,6 +79,10 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel
         writer.line(format!("for (int e = 0; e < {each}; e++) column{register}[e] = {};", identity(*reduction, dtype)));
     }
     writer.line(format!("for ({index} turn = 0; turn < {}; turn++) {{", rows.div_ceil(groups)));
+    if rows > groups && has_reductions && lanes > WARP {
+        // What the last row left in shared memory was read by all.
+        writer.line("__syncthreads();");
+    }
     writer.line(format!("const {index} wanted = group + turn * ({index}){groups};"));
     writer.line(format!("const bool inside = wanted < ({index}){rows};"));
     writer.line(format!("const {index} row = inside ? wanted : 0;"));
@@ -97,6 +101,7 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel
         writer.indices("j", &along, &fused.extents);
     };
     let mut is_open = false;
+    let mut reductions = 0;
     // Rows beyond the last one are computed like others, and neither loaded nor stored.
     let guarded = |value: String, dtype: DType| format!("inside ? ({}){value} : ({})0", type_of(dtype), type_of(dtype));
     for register in 0..fused.loads.len() + fused.code.len() {
@@ -133,26 +138,25 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel
                 writer.line(format!("sum = {};", reduced(reduction, "sum", &name(a))));
                 writer.line("}");
                 if lanes > 1 {
-                    writer.shared(element, "shared", block, dtype.bytes());
-                    writer.line("__syncthreads();");
-                    writer.line("shared[threadIdx.x] = sum;");
-                    // A tree of eight branches: each level costs a barrier.
-                    let mut left = lanes;
-                    while left > 1 {
-                        let next = left.div_ceil(BRANCHES);
+                    // The warps of a block leave their results in one of two places by turns, so that one barrier is enough. Reductions of
+                    // several types share the memory: places are apart for the widest of them.
+                    let apart = block / WARP * 8 / dtype.bytes();
+                    writer.shared(element, "shared", 2 * apart + block, dtype.bytes());
+                    let is_max = reduction == Reduction::Max;
+                    writer.line(format!("sum = gg_warp_reduce<{is_max}>(sum, shared + {}, threadIdx.x);", 2 * apart));
+                    if lanes > WARP {
+                        let place = reductions % 2 * apart;
+                        writer.line(format!(
+                            "if (threadIdx.x % {WARP} == 0) shared[{place} + threadIdx.x / {WARP}] = sum;"
+                        ));
                         writer.line("__syncthreads();");
-                        writer.line(format!("if (t < {next}) {{"));
-                        writer.line(format!("{element} branch = shared[threadIdx.x];"));
-                        for k in 1..left / next {
-                            let other = format!("shared[threadIdx.x + {}]", k * next);
-                            writer.line(format!("branch = {};", reduced(reduction, "branch", &other)));
+                        let of_warp = |k: usize| format!("shared[{} + (threadIdx.x - t) / {WARP}]", place + k);
+                        writer.line(format!("sum = {};", of_warp(0)));
+                        for k in 1..lanes / WARP {
+                            writer.line(format!("sum = {};", reduced(reduction, "sum", &of_warp(k))));
                         }
-                        writer.line("shared[threadIdx.x] = branch;");
-                        writer.line("}");
-                        left = next;
                     }
-                    writer.line("__syncthreads();");
-                    writer.line("sum = shared[threadIdx.x - t];");
+                    reductions += 1;
                 }
                 writer.line(format!("r{register} = {};", scaled(dtype, "sum", scale)));
                 writer.line("}");

@@ -2,7 +2,7 @@
 //!
 //! The axes of a contraction form the three axes of a matrix product: M are the rows and the batch axes along which the second factor does
 //! not move, N the columns and those along which the first does not, K all summed axes. A block gathers tiles of both factors into shared memory
-//! in rows of 64 bytes of terms: units of 16 aligned bytes by asynchronous copies, three stages ahead of the one that is multiplied, others through registers, one stage ahead. Where there are few tiles
+//! in rows of 64 bytes of terms, the next stage through registers while the current one is multiplied. Where there are few tiles
 //! and many terms, parts of the terms go to scratch memory and are added up in a fixed order.
 
 use super::contraction::{Tiled, count, first_part, offset, parts_added_up, reach_of_contraction};
@@ -17,9 +17,6 @@ const LINE: usize = 80;
 
 /// The bytes that a thread moves at a time.
 const UNIT: usize = 16;
-
-/// The stages that are copied asynchronously, one of which is multiplied.
-const COPIED: usize = 4;
 
 /// The warps of a block along M and along N.
 const WARPS: [usize; 2] = [2, 4];
@@ -294,19 +291,6 @@ impl Side {
         writer.line("}");
     }
 
-    /// Begins to copy the units of a stage from where they lie to shared memory.
-    fn copy(&self, writer: &mut Writer, stages: &Stages, to: &str) {
-        let (name, units) = (self.name(), self.units());
-        writer.line("{");
-        offset(writer, "moved", "stage", &stages.outer, self.operand);
-        writer.line("#pragma unroll");
-        writer.line(format!("for (int u = 0; u < {units}; u++) {{"));
-        writer.line(format!("const float *from = (const float *)({name} + {name}_at[u] + moved);"));
-        writer.line(format!("gg_copy_async<4>((float *)({to} + {name}_cell[u]), from, from, true);"));
-        writer.line("}");
-        writer.line("}");
-    }
-
     /// Stores the units in registers to shared memory.
     fn store(&self, writer: &mut Writer, to: &str) {
         let (name, units) = (self.name(), self.units());
@@ -356,21 +340,8 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> OnTensorCores {
     let [height, width] = [m.tile / WARPS[0], n.tile / WARPS[1]];
     let stage_bytes = (m.tile + n.tile) * LINE;
     let slice = 16 * (width + 4);
-    // Factors of 32 bits are rounded on their way, in registers.
-    let is_copied = dtype.bytes() == 2 && [m, n].iter().all(|side| shape.load(side, dtype) == Load::Vector);
-    let copied = shape.stages.as_ref().filter(|_| is_copied);
-    let arena = (COPIED * stage_bytes).max(WARPS[0] * WARPS[1] * slice * 4);
-    match copied {
-        Some(_) => {
-            writer.line(format!("GG_ARENA(arena, {arena});"));
-            writer.line("char *shared = arena;");
-            writer.line("float *staged = (float *)arena;");
-        }
-        None => {
-            writer.shared("float", "staged", (2 * stage_bytes / 4).max(WARPS[0] * WARPS[1] * slice), 4);
-            writer.line("char *shared = (char *)staged;");
-        }
-    }
+    writer.shared("float", "staged", (2 * stage_bytes / 4).max(WARPS[0] * WARPS[1] * slice), 4);
+    writer.line("char *shared = (char *)staged;");
     writer.line("const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;");
     writer.line(format!("const int warp_m = warp / {0}, warp_n = warp % {0};", WARPS[1]));
     writer.line(format!("const {index} block = blockIdx.x;"));
@@ -388,9 +359,7 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> OnTensorCores {
     }
     for (side, first) in [(m, "m0"), (n, "n0")] {
         side.declare(&mut writer, &shape, dtype, first);
-        if copied.is_none() {
-            writer.line(format!("GgUnit<{element}> next_{}[{}];", side.name(), side.units()));
-        }
+        writer.line(format!("GgUnit<{element}> next_{}[{}];", side.name(), side.units()));
     }
     writer.line(format!("float sum[{}][{}][4] = {{}};", height / 16, width / 8));
     writer.line(format!("const int first = blockIdx.y * {per_part};"));
@@ -404,53 +373,25 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> OnTensorCores {
         m.store(writer, &format!("shared + {buffer} * {stage_bytes}"));
         n.store(writer, &format!("shared + {buffer} * {stage_bytes} + {}", m.tile * LINE));
     };
-    let multiplied = format!(
+    load(&mut writer, "first");
+    store(&mut writer, "0");
+    writer.line("__syncthreads();");
+    writer.line("for (int k = first; k < last; k++) {");
+    writer.line("const int now = (k - first) % 2;");
+    writer.line("if (k + 1 < last)");
+    load(&mut writer, "k + 1");
+    writer.line(format!(
         "gg_multiply_stage<{element}, {height}, {width}>(sum, shared + now * {stage_bytes} + warp_m * {}, shared + now * {stage_bytes} + {} \
          + warp_n * {}, lane);",
         height * LINE,
         m.tile * LINE,
         width * LINE
-    );
-    match copied {
-        Some(stages) => {
-            let copy = |writer: &mut Writer, number: &str| {
-                writer.line(format!("if (first + {number} < last) {{ const {index} stage = first + {number};"));
-                writer.line(format!("char *to = shared + ({number}) % {COPIED} * {stage_bytes};"));
-                m.copy(writer, stages, "to");
-                n.copy(writer, stages, &format!("to + {}", m.tile * LINE));
-                writer.line("}");
-                writer.line("gg_copies_end_group();");
-            };
-            for number in 0..COPIED - 1 {
-                copy(&mut writer, &number.to_string());
-            }
-            writer.line("for (int k = 0; first + k < last; k++) {");
-            writer.line(format!("gg_copies_wait<{}>();", COPIED - 2));
-            // Behind this barrier the stage has arrived for all threads, and all have read the one that is copied over.
-            writer.line("__syncthreads();");
-            copy(&mut writer, &format!("(k + {})", COPIED - 1));
-            writer.line(format!("const int now = k % {COPIED};"));
-            writer.line(multiplied);
-            writer.line("}");
-            writer.line("gg_copies_wait<0>();");
-            writer.line("__syncthreads();");
-        }
-        None => {
-            load(&mut writer, "first");
-            store(&mut writer, "0");
-            writer.line("__syncthreads();");
-            writer.line("for (int k = first; k < last; k++) {");
-            writer.line("const int now = (k - first) % 2;");
-            writer.line("if (k + 1 < last)");
-            load(&mut writer, "k + 1");
-            writer.line(multiplied);
-            writer.line("if (k + 1 < last) {");
-            store(&mut writer, "(1 - now)");
-            writer.line("}");
-            writer.line("__syncthreads();");
-            writer.line("}");
-        }
-    }
+    ));
+    writer.line("if (k + 1 < last) {");
+    store(&mut writer, "(1 - now)");
+    writer.line("}");
+    writer.line("__syncthreads();");
+    writer.line("}");
     // Sixteen rows of each warp at a time go through shared memory, so that neighbouring threads store neighbouring columns.
     let dense = |axes: &[ContractionAxis]| -> Vec<ContractionAxis> {
         let stride = |axis: &ContractionAxis| {
@@ -504,8 +445,6 @@ pub(in crate::exec::cuda) fn kernel(product: &Contraction) -> OnTensorCores {
     writer.line("}");
     let second = (parts > 1).then(|| (parts_added_up(product, parts), scratch));
     let (kernel, memories) = writer.kernel(THREADS, true);
-    let arena = if copied.is_some() { arena } else { 0 };
-    let kernel = kernel.launched_alone(1).resident(2).with_library("", arena);
-    let tiled = Tiled { kernel, memories, grid: [blocks, parts], second };
+    let tiled = Tiled { kernel: kernel.launched_alone(1).resident(2), memories, grid: [blocks, parts], second };
     OnTensorCores { packing, tiled, scratch }
 }
