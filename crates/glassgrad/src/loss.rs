@@ -14,9 +14,10 @@ pub use ctc::ctc;
 pub use metric::{cosine_embedding, hinge_embedding, margin_ranking, soft_margin, triplet_margin};
 pub use regression::{gaussian_nll, kl_div, kl_div_logs, log_cosh, mae, poisson_nll, smooth_l1};
 
+use crate::diff::FusedRegion;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Tensor};
+use crate::expr::{Axes, FusedKernel, Tensor};
 
 /// Predictions as losses compute with them: those of 16 bits in `f32`, because a sum of small terms needs the digits, and the
 /// value of a loss is compared from step to step.
@@ -111,12 +112,20 @@ pub fn hinge(scores: &Tensor, sides: &Tensor) -> Tensor {
 pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Tensor {
     let wide = widened(logits);
     let is_refused = [logits, targets].iter().any(|tensor| tensor.error().is_some()) || logits.rank() == 0;
-    if is_refused || targets.is_float() {
+    // What does not fit is refused under the names of the operands.
+    if is_refused || targets.is_float() || targets.shape()[..] != logits.shape()[..logits.rank() - 1] {
         return nll_as("cross_entropy", &wide.log_softmax(-1), targets);
     }
     // For classes the logarithm of the normalizer is added once for each example: logarithms of all probabilities are never needed.
-    let shifted = &wide - wide.shift_over(Axes::from(-1).keep());
-    shifted.exp().sum_over(-1).ln() + nll_as("cross_entropy", &shifted, targets)
+    let operation = "cross_entropy";
+    let region = FusedRegion::new(&[logits, targets]);
+    let wide = widened(&region.parameters[0]);
+    let shift = wide.shift_over(Axes::from(-1).keep());
+    let shifted = &wide - &shift;
+    let normalizers = shifted.exp().sum_over(-1).ln();
+    let losses = &normalizers + nll_as(operation, &shifted, &region.parameters[1]);
+    let outputs = vec![losses, normalizers + shift.squeeze(-1)];
+    region.outputs(FusedKernel::CrossEntropy(operation), outputs).swap_remove(0)
 }
 
 /// The same from probabilities, clipped below at 10⁻¹².

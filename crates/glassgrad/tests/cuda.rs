@@ -2,10 +2,11 @@
 
 use glassgrad::dtype::DType;
 use glassgrad::exec::{MatmulPrecision, Target};
+use glassgrad::nn::{BatchNorm, Layer, Linear, MultiHeadAttention, Statistics};
 use glassgrad::operations::Convolution;
 use glassgrad::rng::Key;
 use glassgrad::runtime::Context;
-use glassgrad::{Tensor, compile, grad, scan, value_and_grad};
+use glassgrad::{Tensor, compile, grad, loss, scan, value_and_grad};
 
 /// A context, and how many times further from the CPU its results may be.
 struct Device {
@@ -275,6 +276,72 @@ on_devices! {
     an_update_that_fails_keeps_its_state,
     a_training_run_gives_the_losses_of_the_cpu,
     storage_types_are_converted_by_loads_and_stores,
+    kernels_of_whole_regions,
+}
+
+/// Attention, cross-entropy and batch normalization with their gradients, each of which is a kernel for the whole region: beside the CPU in 32 bits,
+/// and twice with the same bits.
+fn kernels_of_whole_regions(device: &Device) {
+    let is_gpu = device.slack > 1.0;
+    for (dtype, precision, digits) in [
+        (DType::BF16, MatmulPrecision::Full, 6),
+        (DType::F16, MatmulPrecision::Full, 9),
+        (DType::F32, MatmulPrecision::Tf32, 8),
+    ] {
+        let target = if is_gpu { Target::Cuda(0) } else { Target::EmulatedCuda };
+        let context = Context::open_with(target, precision).expect("a device");
+        // Numbers that the storage type has.
+        let given =
+            |key: u64, shape: &[usize]| Tensor::normal(Key::new(key), shape).cast(dtype).cast(DType::F32).detach();
+        let positions = if is_gpu { [300, 4] } else { [40, 1] };
+        let width = 64 * positions[1];
+        let x = given(1, &[2, positions[0], width]).expect("numbers");
+        let projections = (
+            given(2, &[width, 3 * width]).expect("numbers") * 0.0625,
+            given(3, &[width, width]).expect("numbers") * 0.0625,
+        );
+        let attended = |dtype: DType| {
+            let linear = |weight: &Tensor| Linear { weight: weight.cast(dtype), bias: None };
+            let attention = MultiHeadAttention {
+                input: linear(&projections.0),
+                output: linear(&projections.1),
+                ..MultiHeadAttention::new(Key::new(1), width, positions[1])
+            };
+            let loss = |x: &Tensor| (attention.clone().causal().apply(x).cast(DType::F32)).square().sum();
+            vec![loss(&x.cast(dtype)), grad(loss)(&x.cast(dtype))]
+        };
+        let logits = given(4, &[5, 2, 1504]).expect("numbers");
+        let losses = |dtype: DType| {
+            let classes = Tensor::arange(10_i64).reshape([5, 2]) * 150;
+            let loss = |logits: &Tensor| loss::cross_entropy(logits, &classes).sum();
+            vec![loss(&logits.cast(dtype)), grad(loss)(&logits.cast(dtype))]
+        };
+        let images = given(5, &[64, 6, 16, 16]).expect("numbers");
+        let normalized = |dtype: DType| {
+            // Rounding the result to few values is no small random error of a sum: results are compared one by one.
+            let weights = wave(images.shape()).cast(dtype);
+            let (y, statistics) = BatchNorm::new(6).normalize(&images.cast(dtype), &Statistics::new(6));
+            let loss = |x: &Tensor| {
+                let (y, _) = BatchNorm::new(6).normalize(x, &Statistics::new(6));
+                (y * &weights).cast(DType::F32).sum()
+            };
+            vec![y, statistics.mean + statistics.variance, grad(loss)(&images.cast(dtype))]
+        };
+        let all = |dtype: DType| {
+            [attended(dtype), losses(dtype), normalized(dtype)].concat().iter().map(numbers).collect::<Vec<_>>()
+        };
+        let (expected, found) = (all(DType::F32), context.run(|| all(dtype)));
+        for (part, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            let largest = expected.iter().fold(1.0_f64, |largest, x| largest.max(x.abs()));
+            for (k, (a, b)) in expected.iter().zip(found).enumerate() {
+                assert!(
+                    (a - b).abs() <= largest * 0.5_f64.powi(digits),
+                    "{dtype} {part}, element {k}: {b} instead of {a}"
+                );
+            }
+        }
+        assert_eq!(found, context.run(|| all(dtype)), "{dtype}");
+    }
 }
 
 fn explanations_name_what_runs_each_step(device: &Device) {

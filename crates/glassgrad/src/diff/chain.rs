@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::checkpoint::{pull, region};
 use super::reverse::Parts;
-use crate::expr::{Node, Op, Subgraph, Tensor};
+use crate::expr::{Node, Op, Region, RegionKind, Subgraph, Tensor};
 use crate::opt::revolve::{Action, Schedule, fewest_advances};
 
 /// The most steps of a chain: every one that runs stands in the program.
@@ -141,7 +141,8 @@ impl Chain {
         let is_own = |number: usize| number < state.len() + arguments.len();
         let requested: Vec<bool> =
             (0..inputs.len()).map(|number| is_own(number) && inputs[number].is_float()).collect();
-        let mut pulled = pull(&body, &inputs, &requested, cotangents, &[], snapshots);
+        let region = Region { body, awaited: Vec::new(), kind: RegionKind::Remat };
+        let mut pulled = pull(&region, &Vec::new, &inputs, &requested, cotangents, &[], snapshots);
         let owed = pulled.split_off(state.len());
         for (sum, (owed, _)) in sums.iter_mut().zip(owed).filter_map(|(sum, owed)| Some((sum, owed?))) {
             *sum = Some(match sum.take() {

@@ -27,6 +27,7 @@ mod transforms;
 mod within;
 
 pub(crate) use batch::batched;
+pub(crate) use checkpoint::FusedRegion;
 pub use checkpoint::checkpoint;
 pub use control::{cond, fori_loop, scan_length, while_loop, while_loop_up_to};
 pub(crate) use forward::pushforward;

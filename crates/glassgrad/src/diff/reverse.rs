@@ -150,7 +150,7 @@ pub(super) type Parts = HashMap<usize, (Tensor, bool)>;
 
 /// The cotangents of the inputs of an operation with several outputs.
 fn pull_outputs(
-    multi: &MultiNode,
+    multi: &Arc<MultiNode>,
     parts: &Parts,
     is_dependent: &dyn Fn(&Arc<Node>) -> bool,
     lead: &[usize],
@@ -159,7 +159,15 @@ fn pull_outputs(
     let inputs: Vec<Tensor> = multi.inputs.iter().cloned().map(Tensor::onto).collect();
     let requested: Vec<bool> = inputs.iter().map(|input| input.is_float() && is_dependent(&input.0)).collect();
     match &multi.op {
-        MultiOp::Remat(region) => super::checkpoint::pull(&region.body, &inputs, &requested, parts, lead, snapshots),
+        MultiOp::Remat(region) => super::checkpoint::pull(
+            region,
+            &|| MultiNode::all_outputs(multi),
+            &inputs,
+            &requested,
+            parts,
+            lead,
+            snapshots,
+        ),
         MultiOp::Sweep(sweep) => super::scan::pull_sweep(sweep, &inputs, &requested, parts, lead),
         MultiOp::Scan(scan) => {
             // What comes through a choice into one output of a loop may come out at any input.

@@ -61,7 +61,7 @@ pub enum MatmulPrecision {
 }
 
 impl Target {
-    /// What programs for it may contain.
+    /// What programs for every device of it may contain.
     pub fn capabilities(self) -> &'static Capabilities {
         match self {
             Target::Cpu => &cpu::CAPABILITIES,
@@ -105,6 +105,11 @@ impl Target {
 pub(crate) trait Executor: Send + Sync {
     /// What it runs programs for.
     fn target(&self) -> Target;
+
+    /// What programs for it may contain. A device may have more than every device of its target has.
+    fn capabilities(&self) -> &'static Capabilities {
+        self.target().capabilities()
+    }
 
     /// Derives a plan from a program that was lowered for its capabilities.
     fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error>;

@@ -36,7 +36,7 @@ use crate::expr::Tensor;
 use crate::opt::Capture;
 use crate::opt::contract::metric;
 use crate::opt::lower::lower;
-use crate::opt::passes::{Report, optimised};
+use crate::opt::passes::{Report, optimised, unfused};
 use crate::runtime;
 use crate::tree::Tree;
 use steps::{explained, line_of};
@@ -127,8 +127,9 @@ impl<F, R: Tree> Compiled<F, R> {
 impl Explanation {
     fn of(extract: &Capture, inputs: &[(&Array, usize)]) -> Result<Explanation, Error> {
         // Planned anew, because a cached program does not record what the passes did. It is the same one.
-        let (graph, passes) = optimised(extract.graph());
-        let plan = runtime::prepare(lower(&graph, runtime::target().capabilities()))?;
+        let target = runtime::Context::current().capabilities();
+        let (graph, passes) = optimised(unfused(extract.graph(), target));
+        let plan = runtime::prepare(lower(&graph, target))?;
         let mut inputs: Vec<Input<'_>> = inputs.iter().map(|(array, start)| Input::Read(array, *start)).collect();
         let times = plan.profile(&mut inputs, &extract.origins, PATIENCE)?;
         let program = plan.program();

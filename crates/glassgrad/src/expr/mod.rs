@@ -47,5 +47,5 @@ pub(crate) use provenance::ProvenanceScope;
 pub use random::{Distribution, Keys};
 pub use sizes::{Size, Sizes};
 pub(crate) use subgraph::MultiNode;
-pub use subgraph::{MultiOp, Region, Scan, Subgraph, Sweep};
+pub use subgraph::{AttentionKernel, FusedKernel, MultiOp, Region, RegionKind, Scan, Subgraph, Sweep};
 pub(crate) use walk::{nodes_behind, with_inputs};

@@ -144,8 +144,99 @@ impl Scan {
     }
 }
 
-/// A part of a graph that differentiation takes as a unit: its intermediate values are not kept, and computed anew where
-/// they are needed again.
+/// What a region is a unit for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RegionKind {
+    /// For memory: its intermediate values are not kept, and computed anew where they are needed again. It is opened after all passes.
+    Remat,
+    /// For nothing but differentiation: it is opened before all passes, which then see common subexpressions of it and its surroundings.
+    Inline,
+    /// For a kernel: targets that have the kernel run it, with the body as its definition; for others it is `Inline`.
+    Fused(FusedKernel),
+}
+
+/// Kernels that some targets have for a whole region.
+///
+/// Attention is that of packed queries, keys and values `[batch, positions, 3, heads, size]`. Its outputs are `[batch, positions, heads,
+/// size]`, and the logarithm of the sum of exponentials of each row of scaled scores, `[batch, heads, positions]`, in the compute type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FusedKernel {
+    /// Attention.
+    Attention(AttentionKernel),
+    /// Its pullback, from the operand, the cotangent of the first output and both outputs to the cotangent of the operand. The body
+    /// computes attention anew from the operand and ignores the outputs, so that derivatives of the pullback are those of the body.
+    AttentionPullback(AttentionKernel),
+    /// Cross-entropy of logits `[…, classes]` and indices of classes `[…]`: the loss of each example in the compute type, and the logarithm of
+    /// its normalizer. An index out of range is an error of the operation of this name.
+    CrossEntropy(&'static str),
+    /// Its pullback, from both operands, the cotangent of the loss and both outputs to the cotangent of the logits.
+    CrossEntropyPullback(&'static str),
+    /// Batch normalization of `[batch, channels, …]` with a scale and a shift for each channel, and this epsilon: the result in the type of the
+    /// operand, and mean and variance of each channel in the compute type.
+    BatchNorm(f64),
+    /// Its pullback, from the operands, the cotangent of the result and all outputs to the cotangents of the operands.
+    BatchNormPullback(f64),
+}
+
+/// How attention is computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionKernel {
+    /// Whether a position attends only to itself and to earlier ones.
+    pub causal: bool,
+    /// The factor of the scores.
+    pub scale: f64,
+}
+
+impl FusedKernel {
+    /// The kernel in a few words.
+    pub fn describe(&self) -> String {
+        match self {
+            FusedKernel::Attention(AttentionKernel { causal: true, .. }) => "causal attention".to_owned(),
+            FusedKernel::Attention(AttentionKernel { causal: false, .. }) => "attention".to_owned(),
+            FusedKernel::AttentionPullback(AttentionKernel { causal: true, .. }) => {
+                "causal attention pullback".to_owned()
+            }
+            FusedKernel::AttentionPullback(AttentionKernel { causal: false, .. }) => "attention pullback".to_owned(),
+            FusedKernel::CrossEntropy(_) => "cross-entropy".to_owned(),
+            FusedKernel::CrossEntropyPullback(_) => "cross-entropy pullback".to_owned(),
+            FusedKernel::BatchNorm(_) => "batch normalization".to_owned(),
+            FusedKernel::BatchNormPullback(_) => "batch normalization pullback".to_owned(),
+        }
+    }
+}
+
+impl RegionKind {
+    fn hash(&self, hash: &mut Fingerprint) {
+        let attention = |hash: &mut Fingerprint, number: usize, kernel: &AttentionKernel| {
+            hash.words(&[number, usize::from(kernel.causal)]);
+            hash.word(kernel.scale.to_bits());
+        };
+        match self {
+            RegionKind::Remat => hash.words(&[0]),
+            RegionKind::Inline => hash.words(&[1]),
+            RegionKind::Fused(FusedKernel::Attention(kernel)) => attention(hash, 2, kernel),
+            RegionKind::Fused(FusedKernel::AttentionPullback(kernel)) => attention(hash, 3, kernel),
+            RegionKind::Fused(FusedKernel::CrossEntropy(operation)) => {
+                hash.words(&[4]);
+                hash.text(operation);
+            }
+            RegionKind::Fused(FusedKernel::CrossEntropyPullback(operation)) => {
+                hash.words(&[5]);
+                hash.text(operation);
+            }
+            RegionKind::Fused(FusedKernel::BatchNorm(epsilon)) => {
+                hash.words(&[6]);
+                hash.word(epsilon.to_bits());
+            }
+            RegionKind::Fused(FusedKernel::BatchNormPullback(epsilon)) => {
+                hash.words(&[7]);
+                hash.word(epsilon.to_bits());
+            }
+        }
+    }
+}
+
+/// A part of a graph that differentiation takes as a unit.
 ///
 /// ```
 /// use glassgrad::{Tensor, checkpoint, expr::MultiOp};
@@ -158,6 +249,8 @@ pub struct Region {
     pub body: Subgraph,
     /// The inputs that must be known before anything inside is computed: cotangents, in a derivative.
     pub awaited: Vec<usize>,
+    /// What it is a unit for.
+    pub kind: RegionKind,
 }
 
 /// The reverse sweep of a loop: from the last step to the first, with the state before each of them computed anew
@@ -274,7 +367,11 @@ impl MultiOp {
     pub fn name(&self) -> &'static str {
         match self {
             MultiOp::Scan(_) => "scan",
-            MultiOp::Remat(_) => "remat",
+            MultiOp::Remat(region) => match region.kind {
+                RegionKind::Remat => "remat",
+                RegionKind::Inline => "region",
+                RegionKind::Fused(_) => "fused",
+            },
             MultiOp::Sweep(_) => "sweep",
         }
     }
@@ -284,9 +381,10 @@ impl MultiOp {
         match self {
             MultiOp::Scan(scan) if scan.reversed => format!("scan of {} steps backwards", scan.length),
             MultiOp::Scan(scan) => format!("scan of {} steps", scan.length),
-            MultiOp::Remat(region) => match region.body.outputs.len() {
-                1 => "remat with 1 output".to_owned(),
-                several => format!("remat with {several} outputs"),
+            MultiOp::Remat(region) => match (region.kind, region.body.outputs.len()) {
+                (RegionKind::Fused(kernel), _) => kernel.describe(),
+                (_, 1) => format!("{} with 1 output", self.name()),
+                (_, several) => format!("{} with {several} outputs", self.name()),
             },
             MultiOp::Sweep(sweep) => {
                 format!("reverse sweep of {} steps, {} snapshots", sweep.scan.length, sweep.snapshots)
@@ -304,7 +402,10 @@ impl MultiOp {
         }
         match self {
             MultiOp::Scan(_) => {}
-            MultiOp::Remat(region) => hash.words(&region.awaited),
+            MultiOp::Remat(region) => {
+                hash.words(&region.awaited);
+                region.kind.hash(hash);
+            }
             MultiOp::Sweep(sweep) => hash.words(&[sweep.states, sweep.sequences, sweep.snapshots]),
         }
     }
@@ -345,12 +446,16 @@ pub(crate) struct MultiNode {
 impl MultiNode {
     /// The outputs of a new one, without any check.
     pub(crate) fn outputs(op: MultiOp, inputs: Vec<Arc<Node>>, origin: &'static Location<'static>) -> Vec<Tensor> {
-        let (signature, origin) = (op.signature(), provenance::current(origin).1);
-        let multi = Arc::new(MultiNode { id: next_number(), op, inputs, origin });
+        let origin = provenance::current(origin).1;
+        MultiNode::all_outputs(&Arc::new(MultiNode { id: next_number(), op, inputs, origin }))
+    }
+
+    /// Further nodes of all outputs of an operation.
+    pub(crate) fn all_outputs(multi: &Arc<MultiNode>) -> Vec<Tensor> {
         let output = |(k, (shape, dtype))| {
-            Tensor::make(Op::GetOutput(k), Inputs::Multi(Arc::clone(&multi)), shape, dtype, None, origin)
+            Tensor::make(Op::GetOutput(k), Inputs::Multi(Arc::clone(multi)), shape, dtype, None, multi.origin)
         };
-        signature.into_iter().enumerate().map(output).collect()
+        multi.op.signature().into_iter().enumerate().map(output).collect()
     }
 }
 

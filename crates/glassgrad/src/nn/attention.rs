@@ -9,6 +9,7 @@ use crate::Tree;
 use crate::error::Error;
 use crate::expr::{Keys, Tensor};
 use crate::operations::Attention;
+use crate::operations::attention::{hidden, self_attention};
 use crate::rng::Key;
 use crate::shape::Shape;
 
@@ -33,7 +34,7 @@ pub struct MultiHeadAttention {
     pub causal: bool,
 }
 
-/// The most positions for which the matrix of scores is stored: one large product is faster than tiles, until memory decides.
+/// The most positions for which the matrix of scores under a mask is stored: one large product is faster than tiles, until memory decides.
 const MOST_STORED: usize = 512;
 
 impl MultiHeadAttention {
@@ -77,12 +78,12 @@ impl MultiHeadAttention {
     /// ```
     #[track_caller]
     pub fn masked(&self, x: &Tensor, mask: Option<&Tensor>) -> Tensor {
-        self.attend(x, mask, false)
+        self.attend(x, mask.map_or(Visible::All, Visible::Masked))
     }
 
     /// Self-attention under a mask, or a causal one. Scores of long sequences are computed by tiles and never stored as a whole.
     #[track_caller]
-    fn attend(&self, x: &Tensor, mask: Option<&Tensor>, causal: bool) -> Tensor {
+    fn attend(&self, x: &Tensor, visible: Visible<'_>) -> Tensor {
         let [lead @ .., places, width] = &x.shape()[..] else { return self.input.apply(x) };
         if self.heads == 0 || !width.is_multiple_of(self.heads) {
             let message = format!("{} heads cannot share a width of {width} evenly", self.heads);
@@ -91,36 +92,36 @@ impl MultiHeadAttention {
         let size = width / self.heads;
         let batch: usize = lead.iter().product();
         let all = self.input.apply(x).reshape([batch, *places, 3, self.heads, size]);
+        let output = |mixed: &Tensor| self.output.apply(&mixed.reshape(x.shape())).reported_as("attention", &[x]);
+        let mask = match visible {
+            Visible::All => return output(&self_attention(&all, false)),
+            Visible::Earlier => return output(&self_attention(&all, true)),
+            Visible::Masked(mask) => mask,
+        };
         let part = |number: isize| all.slice(&[(..).into(), (..).into(), number.into()]);
         let (queries, keys, values) = (part(0), part(1), part(2));
-        let whole_mask = |mask: &Tensor| {
-            mask.broadcast_to([lead, &[*places, *places]].concat()).reshape([batch, 1, *places, *places])
-        };
+        let mask = mask.broadcast_to([lead, &[*places, *places]].concat()).reshape([batch, 1, *places, *places]);
         if *places > MOST_STORED {
-            let mut config = Attention::default();
-            if causal {
-                config = config.causal();
-            }
-            if let Some(mask) = mask {
-                config = config.mask(&whole_mask(mask));
-            }
+            let config = Attention::default().mask(&mask);
             let [queries, keys, values] = [queries, keys, values].map(|part| part.swap_axes(1, 2));
             let mixed = queries.scaled_dot_product_attention(&keys, &values, &config).swap_axes(1, 2);
-            return self.output.apply(&mixed.reshape(x.shape())).reported_as("attention", &[x]);
+            return output(&mixed);
         }
         // Labels in place of transposes: products read heads where they lie, and write them where they are wanted.
         let scores = Tensor::einsum("bqhd,bkhd->bhqk", [&queries, &keys]) * (1.0 / (size as f64).sqrt());
-        let scores = mask.map_or_else(|| scores.clone(), |mask| hidden(&scores, &whole_mask(mask)));
-        let scores = match causal {
-            true => {
-                let positions = Tensor::arange(*places as i64);
-                hidden(&scores, &positions.unsqueeze(1).ge(&positions))
-            }
-            false => scores,
-        };
-        let mixed = Tensor::einsum("bhqk,bkhd->bqhd", [&scores.softmax(-1), &values]);
-        self.output.apply(&mixed.reshape(x.shape()))
+        let mixed = Tensor::einsum("bhqk,bkhd->bqhd", [&hidden(&scores, &mask).softmax(-1), &values]);
+        output(&mixed)
     }
+}
+
+/// Which positions a position attends to.
+#[derive(Clone, Copy)]
+enum Visible<'m> {
+    All,
+    /// Itself and earlier ones.
+    Earlier,
+    /// Those where a boolean mask `[…, queries, keys]` is true.
+    Masked(&'m Tensor),
 }
 
 impl MultiHeadAttention {
@@ -207,16 +208,10 @@ pub struct KvCache {
     pub length: Tensor,
 }
 
-/// Attention scores under a mask: masked scores are so negative that their softmax weight is 0.
-#[track_caller]
-fn hidden(scores: &Tensor, mask: &Tensor) -> Tensor {
-    mask.broadcast_to(scores.shape()).choose(scores, &scores.full_like(-1e30))
-}
-
 impl Layer for MultiHeadAttention {
     #[track_caller]
     fn apply(&self, x: &Tensor) -> Tensor {
-        self.attend(x, None, self.causal)
+        self.attend(x, if self.causal { Visible::Earlier } else { Visible::All })
     }
 }
 

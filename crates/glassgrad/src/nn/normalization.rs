@@ -3,9 +3,10 @@
 use super::layer::Layer;
 use crate::Tree;
 use crate::collective::shard_count;
+use crate::diff::FusedRegion;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Tensor};
+use crate::expr::{Axes, FusedKernel, Tensor};
 
 /// Inputs of 16 bits in `f32`, in which they are normalized: differences from a rounded mean would lose the digits that count.
 #[track_caller]
@@ -148,11 +149,23 @@ impl BatchNorm {
         if let Some(failed) = self.other_channels(x) {
             return (failed.clone(), Statistics { mean: failed.clone(), variance: failed });
         }
-        let (given, x) = (x, &widened(x));
+        // The statistics of one shard need the others, so that no kernel computes them.
+        let region = (shard_count() == 1).then(|| FusedRegion::new(&[x, &self.scale, &self.shift]));
+        let [given, scale, shift] = match &region {
+            Some(region) => [0, 1, 2].map(|operand| region.parameters[operand].clone()),
+            None => [x, &self.scale, &self.shift].map(Tensor::clone),
+        };
+        let x = &widened(&given);
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|axis| *axis != 1).collect();
         let (mean, count) = batch_mean(x, &axes);
         let centred = x - along_channels(&mean, x.rank());
         let (variance, _) = batch_mean(&centred.square(), &axes);
+        let normalized = rounded_as(scaled([&scale, &shift], self.epsilon, &centred, &variance), &given);
+        let mut outputs = vec![normalized, mean, variance];
+        if let Some(region) = region {
+            outputs = region.outputs(FusedKernel::BatchNorm(self.epsilon), outputs);
+        }
+        let [normalized, mean, variance] = [0, 1, 2].map(|output| outputs[output].clone());
         let unbiased = match count {
             Elements::Known(count) => &variance * (count as f64 / (count.max(2) - 1) as f64),
             Elements::Summed(count) => &variance * (&count / (count.maximum(2.0) - 1.0)),
@@ -160,7 +173,7 @@ impl BatchNorm {
         let towards = |old: &Tensor, new: Tensor| old * (1.0 - self.momentum) + new.stop_gradient() * self.momentum;
         let moved =
             Statistics { mean: towards(&statistics.mean, mean), variance: towards(&statistics.variance, unbiased) };
-        (rounded_as(self.scaled(&centred, &variance), given), moved)
+        (normalized, moved)
     }
 
     /// Evaluation mode: the batch normalised by the running statistics.
@@ -176,7 +189,7 @@ impl BatchNorm {
             return failed;
         }
         let centred = widened(x) - along_channels(&statistics.mean, x.rank());
-        rounded_as(self.scaled(&centred, &statistics.variance), x)
+        rounded_as(scaled([&self.scale, &self.shift], self.epsilon, &centred, &statistics.variance), x)
     }
 
     /// The error for inputs whose axis 1 has another number of channels.
@@ -194,12 +207,13 @@ impl BatchNorm {
             }
         }
     }
+}
 
-    #[track_caller]
-    fn scaled(&self, centred: &Tensor, variance: &Tensor) -> Tensor {
-        let factor = &self.scale / (variance + self.epsilon).sqrt();
-        centred * along_channels(&factor, centred.rank()) + along_channels(&self.shift, centred.rank())
-    }
+/// Centred elements divided by their standard deviation, scaled and shifted by channel.
+#[track_caller]
+fn scaled([scale, shift]: [&Tensor; 2], epsilon: f64, centred: &Tensor, variance: &Tensor) -> Tensor {
+    let factor = scale / (variance + epsilon).sqrt();
+    centred * along_channels(&factor, centred.rank()) + along_channels(shift, centred.rank())
 }
 
 /// The number of elements that a channel has in the batch.

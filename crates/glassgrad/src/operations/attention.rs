@@ -4,10 +4,10 @@
 //! computes them anew instead of keeping them. Memory grows with the number of queries plus that of keys, in both
 //! directions and for second derivatives, while the numbers are those of the plain formula.
 
-use crate::diff::{checkpoint, scan};
+use crate::diff::{FusedRegion, checkpoint, scan};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{IntoTensor, Tensor};
+use crate::expr::{AttentionKernel, Axes, FusedKernel, IntoTensor, Tensor};
 use crate::shape::Shape;
 
 /// How many queries have their scores computed at a time.
@@ -116,10 +116,70 @@ impl Tensor {
             return (*failed).clone();
         }
         match Problem::new(self, keys, values, config) {
-            Ok(problem) => problem.solve().composed_as(name, &operands),
+            Ok(problem) => problem.solve().0.composed_as(name, &operands),
             Err(message) => Tensor::refused(Error::new(name, message), &operands),
         }
     }
+}
+
+/// Up to this many positions self-attention stores its scores where no kernel computes it: one large product is faster than tiles, until
+/// memory decides.
+const MOST_STORED: usize = 512;
+
+/// Self-attention of packed queries, keys and values `[batch, positions, 3, heads, size]`, each position to all or, if it is causal, to itself and
+/// earlier ones. The result is `[batch, positions, heads, size]`. Targets that have a kernel for it run that.
+#[track_caller]
+pub(crate) fn self_attention(packed: &Tensor, causal: bool) -> Tensor {
+    if packed.error().is_some() {
+        return packed.clone();
+    }
+    let size = packed.shape().last().copied().unwrap_or(1).max(1);
+    let kernel = AttentionKernel { causal, scale: 1.0 / (size as f64).sqrt() };
+    let region = FusedRegion::new(&[packed]);
+    let parts = region.parameters[0].split(&[1; 3], 2);
+    let [queries, keys, values] = [&parts[0].squeeze(2), &parts[1].squeeze(2), &parts[2].squeeze(2)];
+    let (mixed, normalizers) = match packed.shape().get(1) {
+        Some(..=MOST_STORED) | None => stored_attention([queries, keys, values], kernel),
+        Some(_) => tiled_attention([queries, keys, values], kernel),
+    };
+    region.outputs(FusedKernel::Attention(kernel), vec![mixed, normalizers]).swap_remove(0)
+}
+
+/// Attention with stored scores, and the logarithms of the normalizers `[batch, heads, positions]`.
+#[track_caller]
+fn stored_attention([queries, keys, values]: [&Tensor; 3], kernel: AttentionKernel) -> (Tensor, Tensor) {
+    // Labels in place of transposes: products read heads where they lie, and write them where they are wanted.
+    let scores = Tensor::einsum("bqhd,bkhd->bhqk", [queries, keys]) * kernel.scale;
+    let scores = match kernel.causal {
+        true => {
+            let positions = Tensor::arange(queries.shape()[1] as i64);
+            hidden(&scores, &positions.unsqueeze(1).ge(&positions))
+        }
+        false => scores,
+    };
+    let normalizers = scores.cast(scores.dtype().compute_type()).logsumexp_over(-1);
+    (Tensor::einsum("bhqk,bkhd->bqhd", [&scores.softmax(-1), values]), normalizers)
+}
+
+/// The same by tiles.
+#[track_caller]
+fn tiled_attention(operands: [&Tensor; 3], kernel: AttentionKernel) -> (Tensor, Tensor) {
+    let [queries, keys, values] = operands.map(|operand| operand.swap_axes(1, 2));
+    let config = Attention::default().scale(kernel.scale);
+    let config = if kernel.causal { config.causal() } else { config };
+    match Problem::new(&queries, &keys, &values, &config) {
+        Ok(problem) => {
+            let (mixed, normalizers) = problem.solve();
+            (mixed.swap_axes(1, 2), normalizers)
+        }
+        Err(message) => unreachable!("parts of one tensor: {message}"),
+    }
+}
+
+/// Attention scores under a mask: masked scores are so negative that their softmax weight is 0.
+#[track_caller]
+pub(crate) fn hidden(scores: &Tensor, mask: &Tensor) -> Tensor {
+    mask.broadcast_to(scores.shape()).choose(scores, &scores.full_like(-1e30))
 }
 
 /// Operands of one type, with an axis of groups and one of the queries' heads in each group.
@@ -189,21 +249,23 @@ impl Problem {
         })
     }
 
+    /// The result, and the logarithms of the normalizers, in the compute type.
     #[track_caller]
-    fn solve(&self) -> Tensor {
+    fn solve(&self) -> (Tensor, Tensor) {
         let rank = self.queries.rank();
         let count = self.queries.shape()[rank - 2];
-        let whole = match count {
+        let (whole, normalizers) = match count {
             ..=TILE => self.attend(&self.queries, [&self.keys, &self.values], &self.start, &self.mask),
             _ if self.is_triangular && count <= MOST_UNROLLED * TILE => self.by_rows(count),
             _ => self.by_tiles(count),
         };
-        whole.reshape(&self.output)
+        let rows = Shape::from(&self.output[..self.output.rank() - 1]);
+        (whole.reshape(&self.output), normalizers.reshape(&rows))
     }
 
     /// The queries one tile after another, each with the keys that it sees: half of all scores are never computed.
     #[track_caller]
-    fn by_rows(&self, count: usize) -> Tensor {
+    fn by_rows(&self, count: usize) -> (Tensor, Tensor) {
         let axis = self.queries.rank() - 2;
         let keys = self.keys.shape()[self.keys.rank() - 2];
         let tile = |first: usize| {
@@ -215,13 +277,13 @@ impl Problem {
             };
             checkpoint(inside)(&(self.queries.part(axis, first, last - first), seen(&self.keys), seen(&self.values)))
         };
-        let tiles: Vec<Tensor> = (0..count).step_by(TILE).map(tile).collect();
-        Tensor::concatenate(&tiles, axis as isize)
+        let (tiles, normalizers): (Vec<Tensor>, Vec<Tensor>) = (0..count).step_by(TILE).map(tile).unzip();
+        (Tensor::concatenate(&tiles, axis as isize), Tensor::concatenate(&normalizers, -1))
     }
 
     /// The queries one tile after another.
     #[track_caller]
-    fn by_tiles(&self, count: usize) -> Tensor {
+    fn by_tiles(&self, count: usize) -> (Tensor, Tensor) {
         let rank = self.queries.rank();
         let tiles = count.div_ceil(TILE);
         let place = Tensor::arange(tiles as i64) * TILE;
@@ -238,14 +300,18 @@ impl Problem {
             };
             ((), checkpoint(inside)(&(queries.clone(), start.clone(), mask.clone())))
         };
-        let ((), results) = scan(step, &(), &entries);
-        let joined = results.move_axis(0, rank as isize - 2);
-        let axes = joined.shape();
-        let merged = [&axes[..rank - 2], &[tiles * TILE], &axes[rank..]].concat();
-        joined.reshape(merged).part(rank - 2, 0, count)
+        let ((), (results, normalizers)) = scan(step, &(), &entries);
+        // The axis of tiles stands before that of their queries, and becomes one with it.
+        let joined = |stacked: &Tensor| {
+            let joined = stacked.move_axis(0, rank as isize - 2);
+            let axes = joined.shape();
+            let merged = [&axes[..rank - 2], &[tiles * TILE], &axes[rank..]].concat();
+            joined.reshape(merged).part(rank - 2, 0, count)
+        };
+        (joined(&results), joined(&normalizers))
     }
 
-    /// The attention of some queries, of which the first stands at `start`.
+    /// The attention of some queries, of which the first stands at `start`, and the logarithms of their normalizers.
     #[track_caller]
     fn attend(
         &self,
@@ -253,9 +319,9 @@ impl Problem {
         [keys, values]: [&Tensor; 2],
         start: &Option<Tensor>,
         mask: &Option<Tensor>,
-    ) -> Tensor {
+    ) -> (Tensor, Tensor) {
         let mut scores = Tensor::einsum("...grqe,...gke->...grqk", [queries, keys]);
-        let [.., count, keys] = scores.shape()[..] else { return scores };
+        let [.., count, keys] = scores.shape()[..] else { return (scores.clone(), scores) };
         let mut visible: Option<Tensor> = None;
         if let Some(start) = start {
             let place = Tensor::arange(count as i64).unsqueeze(1) + start;
@@ -273,19 +339,22 @@ impl Problem {
             None => scores,
         };
         if keys == 0 {
-            return Tensor::einsum("...grqk,...gkv->...grqv", [&masked, values]);
+            let nothing = queries.sum_over(-1).cast(queries.dtype().compute_type()).full_like(f64::NEG_INFINITY);
+            return (Tensor::einsum("...grqk,...gkv->...grqv", [&masked, values]), nothing);
         }
-        let largest = masked.stop_gradient().max_over(crate::expr::Axes::from(-1).keep());
+        let largest = masked.stop_gradient().max_over(Axes::from(-1).keep());
         let shift = largest.abs().lt(f64::INFINITY).choose(&largest, &largest.zeros_like());
-        let weights = (masked - shift).exp();
+        let weights = (masked - &shift).exp();
         let weights = match &visible {
             Some(visible) => visible.choose(&weights, &weights.zeros_like()),
             None => weights,
         };
-        let sum = weights.sum_over(crate::expr::Axes::from(-1).keep());
+        let sum = weights.sum_over(Axes::from(-1).keep());
         // Zeros over 1 for a query that sees nothing.
         let sum = sum.equal(0.0).choose(&sum.ones_like(), &sum);
-        Tensor::einsum("...grqk,...gkv->...grqv", [&weights, values]) / sum
+        let wide = sum.dtype().compute_type();
+        let normalizers = (sum.cast(wide).ln() + shift.cast(wide)).squeeze(-1);
+        (Tensor::einsum("...grqk,...gkv->...grqv", [&weights, values]) / sum, normalizers)
     }
 }
 

@@ -2,7 +2,7 @@
 //! differentiate and batch it.
 
 mod activation;
-mod attention;
+pub(crate) mod attention;
 mod axes;
 mod complex;
 mod composed;

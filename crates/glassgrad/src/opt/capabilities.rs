@@ -1,7 +1,8 @@
 //! Capabilities of a target: an input of lowering, stated once by each executor.
 
-use super::program::CallKind;
+use super::program::{CallKind, Signature};
 use crate::dtype::DType;
+use crate::expr::FusedKernel;
 
 /// The capabilities and limits of a target.
 ///
@@ -41,6 +42,8 @@ pub struct Capabilities {
     pub products: &'static [DType],
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
+    /// Which regions it has a kernel for, by the types and shapes of their inputs; others are opened before the passes.
+    pub fused: fn(&FusedKernel, &[Signature]) -> bool,
     /// Which kinds of call it runs itself; others run on the host. [`explain`](crate::explain) names what runs each step.
     pub native: fn(&CallKind) -> bool,
 }

@@ -313,12 +313,14 @@ impl Verifier<'_> {
             let axes = [Axis::new(shape.elements(), 1)];
             reads.extend(self.read(&format!("operand {number}"), access, &axes, None)?);
         }
-        let (access, shape) = &call.output;
-        let Some(span) = self.write("the output", access, &[Axis::new(shape.elements(), 1)], None)? else {
-            return Ok(());
-        };
-        if reads.iter().any(|read| read.overlaps(&span)) {
-            return Err("an operation writes over what it reads".to_owned());
+        for (number, (access, shape)) in call.outputs.iter().enumerate() {
+            let axes = [Axis::new(shape.elements(), 1)];
+            let Some(span) = self.write(&format!("output {number}"), access, &axes, None)? else { continue };
+            if reads.iter().any(|read| read.overlaps(&span)) {
+                return Err("an operation writes over what it reads".to_owned());
+            }
+            // Outputs must not overlap each other either.
+            reads.push(span);
         }
         Ok(())
     }

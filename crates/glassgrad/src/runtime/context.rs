@@ -11,11 +11,11 @@ use super::budget::MemoryBudget;
 use crate::array::Array;
 use crate::error::Error;
 use crate::exec::{Executable, Executor, Input, MatmulPrecision, Output, Results, Target};
-use crate::opt::Capture;
 use crate::opt::graph::Graph;
 use crate::opt::lower::lower;
-use crate::opt::passes::{all_enabled, optimise};
+use crate::opt::passes::{all_enabled, optimise, unfused};
 use crate::opt::program::Program;
+use crate::opt::{Capabilities, Capture};
 
 /// The capacity of the plan cache.
 const CAPACITY: usize = 512;
@@ -171,7 +171,12 @@ impl Context {
 
     /// A plan for a graph as it is, without any pass.
     pub(super) fn prepare(&self, graph: &Graph) -> Result<Arc<dyn Executable>, Error> {
-        self.0.executor.prepare(Arc::new(lower(graph, self.target().capabilities())))
+        self.0.executor.prepare(Arc::new(lower(graph, self.capabilities())))
+    }
+
+    /// What programs that run in it may contain.
+    pub(crate) fn capabilities(&self) -> &'static Capabilities {
+        self.0.executor.capabilities()
     }
 
     /// The context that this thread has entered, or that of the process.
@@ -206,7 +211,8 @@ pub fn programs_planned() -> u64 {
 /// A new plan for what was captured, which is not cached.
 pub(crate) fn planned(capture: &Capture) -> Result<Arc<dyn Executable>, Error> {
     PLANNED.fetch_add(1, Ordering::Relaxed);
-    Context::current().prepare(&optimise(capture.graph()))
+    let context = Context::current();
+    context.prepare(&optimise(unfused(capture.graph(), context.capabilities())))
 }
 
 /// A plan for a program that was lowered for the current target.

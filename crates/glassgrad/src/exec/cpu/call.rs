@@ -51,7 +51,7 @@ macro_rules! for_dtype {
 
 /// Runs a call.
 pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
-    let done = match (&call.kind, call.output.0.dtype) {
+    let done = match (&call.kind, call.output().0.dtype) {
         (CallKind::Host(custom), _) => host_call(custom, call, frame, origin),
         (CallKind::Collective(collective), _) => {
             begin(*collective, call, frame).and_then(|begun| finish(begun, call, frame))
@@ -61,7 +61,7 @@ pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> 
         (_, DType::I32) => moved::<u32>(call, frame),
         (_, DType::U8) => moved::<u8>(call, frame),
         (_, DType::F32 | DType::F64 | DType::I64 | DType::Bool) => {
-            for_dtype!(call.output.0.dtype, E => typed::<E>(call, frame))
+            for_dtype!(call.output().0.dtype, E => typed::<E>(call, frame))
         }
     };
     done.map_err(|error| error.at(origin(call.source)))
@@ -76,13 +76,13 @@ pub(super) unsafe fn begin(collective: Collective, call: &Call, frame: &Frame<'_
 
 /// Waits for a collective, and writes its result.
 pub(super) unsafe fn finish(ticket: Ticket, call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
-    let (access, shape) = &call.output;
+    let (access, shape) = call.output();
     ticket.wait(elements_mut::<u8>(frame.at(access, 0), shape.elements() * access.dtype.bytes()))
 }
 
 /// Calls that only move elements, by element size; the bits of zero are those of the default.
 unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
-    let (access, shape) = &call.output;
+    let (access, shape) = call.output();
     let output = elements_mut::<E>(frame.at(access, 0), shape.elements());
     let input = |number: usize| {
         let (access, shape) = &call.inputs[number];
@@ -103,6 +103,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
         | CallKind::ArgSort { .. }
         | CallKind::Draw(_)
         | CallKind::Collective(_)
+        | CallKind::Fused(_)
         | CallKind::Host(_) => unreachable!("the call computes with elements, in their compute type"),
     }
     Ok(())
@@ -112,7 +113,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
 pub(super) fn is_native(kind: &CallKind) -> bool {
     match kind {
         // Memory for operands and results beside that of the program.
-        CallKind::Host(_) | CallKind::Collective(_) => false,
+        CallKind::Host(_) | CallKind::Collective(_) | CallKind::Fused(_) => false,
         CallKind::ReadView(_)
         | CallKind::ScatterView(_)
         | CallKind::Concatenate(_)
@@ -126,7 +127,7 @@ pub(super) fn is_native(kind: &CallKind) -> bool {
 }
 
 unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_>) -> Result<(), Error> {
-    let (access, shape) = &call.output;
+    let (access, shape) = call.output();
     let output = elements_mut::<E>(frame.at(access, 0), shape.elements());
     let input = |number: usize| {
         let (access, shape) = &call.inputs[number];
@@ -172,6 +173,7 @@ unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_
             draw(distribution, frame.isa, indices(0), frame.at(access, 0), shape.elements());
         }
         CallKind::Collective(_) => unreachable!("collectives are begun and finished by their bytes"),
+        CallKind::Fused(kernel) => unreachable!("the region of {} is opened for this target", kernel.describe()),
         CallKind::Host(_) => unreachable!("host code is given copies of its operands, of any type"),
     }
     Ok(())
@@ -254,7 +256,7 @@ unsafe fn host_call(custom: &Custom, call: &Call, frame: &Frame<'_>, origin: Ori
         Array::new(shape.clone(), buffer)
     };
     let inputs: Vec<Array> = call.inputs.iter().map(array).collect();
-    let (access, shape) = &call.output;
+    let (access, shape) = call.output();
     let value = host::call(custom, &inputs, (shape, access.dtype), origin(call.source))?;
     let bytes = shape.elements() * access.dtype.bytes();
     // SAFETY: the host code made the elements of this shape and type, which was checked.
@@ -467,7 +469,7 @@ fn concatenate<'i, E: Copy + Send + Sync + 'i>(
     input: &dyn Fn(usize) -> &'i [E],
     to: &mut [E],
 ) {
-    let inner: usize = call.output.1[axis + 1..].iter().product();
+    let inner: usize = call.output().1[axis + 1..].iter().product();
     // For each input, how many neighbouring elements of it stand in a row of the result.
     let inputs: SmallVec<[(&[E], usize); 8]> =
         call.inputs.iter().enumerate().map(|(number, (_, shape))| (input(number), shape[axis] * inner)).collect();

@@ -135,11 +135,11 @@ impl Working {
         }
         let bytes = |(access, shape): &(Access, Shape)| shape.elements().saturating_mul(access.dtype.bytes());
         let mut counts: HashMap<usize, usize> = HashMap::new();
-        call.inputs.iter().chain([&call.output]).for_each(|array| *counts.entry(bytes(array)).or_default() += 1);
+        call.inputs.iter().chain(&call.outputs).for_each(|array| *counts.entry(bytes(array)).or_default() += 1);
         for (bytes, count) in counts {
             let most = self.host_arrays.entry(bytes).or_default();
             *most = count.max(*most);
         }
-        self.host_scratch = self.host_scratch.max(bytes(&call.output).saturating_mul(2));
+        self.host_scratch = self.host_scratch.max(bytes(call.output()).saturating_mul(2));
     }
 }

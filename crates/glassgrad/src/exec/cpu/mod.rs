@@ -77,6 +77,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     symmetric: true,
     products: &[],
     matrix_vector: true,
+    fused: |_, _| false,
     native: call::is_native,
 };
 

@@ -132,6 +132,8 @@ pub(super) struct TensorCores {
     /// Whether factors of 32 bits are rounded to TF32.
     pub(super) tf32: bool,
     pub(super) least_multiplications: usize,
+    /// The most bytes of shared memory of a block.
+    pub(super) shared_memory: usize,
 }
 
 /// The right of a thread to start work, until it is dropped.

@@ -221,7 +221,8 @@ impl Device for Emulation {
     }
 
     fn tensor_cores(&self) -> Option<TensorCores> {
-        Some(TensorCores { tf32: self.precision == MatmulPrecision::Tf32, least_multiplications: 1 << 12 })
+        let tf32 = self.precision == MatmulPrecision::Tf32;
+        Some(TensorCores { tf32, least_multiplications: 1 << 12, shared_memory: 228 << 10 })
     }
 
     fn shared_memory(&self) -> usize {

@@ -33,13 +33,52 @@ use super::{
 use crate::array::{Array, Buffer, DeviceMemory};
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::expr::FusedKernel;
 use crate::opt::program::{Call, CallKind, Memory, Program, Signature, bytes_of};
 use crate::opt::{Capabilities, EpilogueLimits};
 
 pub use self::gpu::{Gpu, gpus};
 
-/// What programs for this target may contain.
-pub(super) static CAPABILITIES: Capabilities = Capabilities {
+/// What programs for every device of this target may contain.
+pub(super) static CAPABILITIES: Capabilities = EVERY_DEVICE;
+
+/// What programs for devices with tensor cores may contain besides: attention as a kernel, for factors of 16 bits, and of 32 bits in TF32. Devices
+/// differ in shared memory.
+static WITH_ATTENTION: [[Capabilities; 2]; 2] = [
+    [
+        Capabilities { fused: has_attention::<false, { SHARED_LIMITS[0] }>, ..EVERY_DEVICE },
+        Capabilities { fused: has_attention::<true, { SHARED_LIMITS[0] }>, ..EVERY_DEVICE },
+    ],
+    [
+        Capabilities { fused: has_attention::<false, { SHARED_LIMITS[1] }>, ..EVERY_DEVICE },
+        Capabilities { fused: has_attention::<true, { SHARED_LIMITS[1] }>, ..EVERY_DEVICE },
+    ],
+];
+
+/// The bytes of shared memory of a block on GPUs with tensor cores for these factors: the least, and on those of data centers.
+const SHARED_LIMITS: [usize; 2] = [99 << 10, 160 << 10];
+
+fn has_attention<const TF32: bool, const SHARED: usize>(kernel: &FusedKernel, inputs: &[Signature]) -> bool {
+    match kernel {
+        FusedKernel::Attention(kernel) | FusedKernel::AttentionPullback(kernel) => {
+            source::attention::is_supported(kernel, inputs, TF32, SHARED)
+        }
+        other => has_kernel(other, inputs),
+    }
+}
+
+/// Whether every device has a kernel for a region.
+fn has_kernel(kernel: &FusedKernel, inputs: &[Signature]) -> bool {
+    match kernel {
+        FusedKernel::Attention(_) | FusedKernel::AttentionPullback(_) => false,
+        FusedKernel::CrossEntropy(_) | FusedKernel::CrossEntropyPullback(_) => {
+            source::cross_entropy::is_supported(inputs)
+        }
+        FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_) => source::batch_norm::is_supported(inputs),
+    }
+}
+
+const EVERY_DEVICE: Capabilities = Capabilities {
     dtypes: &[DType::F32, DType::F64, DType::I64, DType::Bool, DType::F16, DType::BF16, DType::I32, DType::U8],
     axes: usize::MAX,
     instructions: 96,
@@ -53,6 +92,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     symmetric: true,
     products: &[DType::F16, DType::BF16],
     matrix_vector: false,
+    fused: has_kernel,
     native: |kind| !matches!(kind, CallKind::Host(_) | CallKind::Collective(_)),
 };
 
@@ -145,6 +185,15 @@ fn resident(device: &Arc<dyn Device>, array: &Array) -> Result<(Arc<Allocation>,
 impl Executor for Cuda {
     fn target(&self) -> Target {
         self.target
+    }
+
+    fn capabilities(&self) -> &'static Capabilities {
+        match self.device.tensor_cores() {
+            Some(cores) => {
+                &WITH_ATTENTION[usize::from(cores.shared_memory >= SHARED_LIMITS[1])][usize::from(cores.tf32)]
+            }
+            None => &CAPABILITIES,
+        }
     }
 
     fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error> {
@@ -313,8 +362,9 @@ impl Prepared {
 fn bounds_of(call: &Call) -> (usize, i64, usize) {
     match &call.kind {
         CallKind::Gather(axis) => (1, -(call.inputs[0].1[*axis] as i64), call.inputs[0].1[*axis]),
-        CallKind::ScatterAdd(axis) => (1, -(call.output.1[*axis] as i64), call.output.1[*axis]),
-        CallKind::OneHot(_) => (0, 0, call.output.1.last().copied().unwrap_or(1)),
+        CallKind::ScatterAdd(axis) => (1, -(call.output().1[*axis] as i64), call.output().1[*axis]),
+        CallKind::OneHot(_) => (0, 0, call.output().1.last().copied().unwrap_or(1)),
+        CallKind::Fused(FusedKernel::CrossEntropy(_)) => (1, 0, call.inputs[0].1.last().copied().unwrap_or(1)),
         other => unreachable!("{} has no indices", other.describe()),
     }
 }
@@ -337,9 +387,13 @@ fn out_of_bounds(call: &Call, place: usize, index: i64) -> Error {
     };
     match &call.kind {
         CallKind::Gather(axis) => beyond("gather", *axis, call.inputs[0].1[*axis]),
-        CallKind::ScatterAdd(axis) => beyond("scatter_add", *axis, call.output.1[*axis]),
+        CallKind::ScatterAdd(axis) => beyond("scatter_add", *axis, call.output().1[*axis]),
         CallKind::OneHot(operation) => {
-            host::no_class(operation, index, place, &call.inputs[0].1, call.output.1.last().copied().unwrap_or(1))
+            host::no_class(operation, index, place, &call.inputs[0].1, call.output().1.last().copied().unwrap_or(1))
+        }
+        CallKind::Fused(FusedKernel::CrossEntropy(operation)) => {
+            let classes = call.inputs[0].1.last().copied().unwrap_or(1);
+            host::no_class(operation, index, place, &call.inputs[1].1, classes)
         }
         other => unreachable!("{} reports no indices", other.describe()),
     }

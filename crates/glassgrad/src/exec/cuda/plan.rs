@@ -309,6 +309,40 @@ impl<'d> Planner<'d> {
         let mut place = 0;
         let (element_strides, row_strides) = (fused.element_strides(), fused.row_strides());
         let extents = fused.extents.clone();
+        // Sums along columns are added up by the kernel itself, as one partial result for each group of threads.
+        let mut columns = Vec::new();
+        let is_column = |store: &Store| {
+            let keeps = |axis: usize| (store.access.strides[axis] != 0) == fused.along_rows[axis] || extents[axis] == 1;
+            store.reduction.is_some() && !fused.by_row[store.register] && (0..extents.len()).all(keeps)
+        };
+        let groups = source::rows::Distribution::new(&fused, true).groups;
+        for store in fused.stores.iter().filter(|store| is_column(store)) {
+            let Some(reduction) = store.reduction else { continue };
+            let along: Vec<usize> = (0..extents.len()).filter(|axis| fused.along_rows[*axis]).collect();
+            let dtype = fused.dtype(store.register);
+            let own: Vec<usize> = std::iter::once(groups).chain(along.iter().map(|axis| extents[*axis])).collect();
+            let (first, mut strides) = (place / dtype.bytes(), vec![1; own.len()]);
+            for axis in (1..own.len()).rev() {
+                strides[axis - 1] = strides[axis] * own[axis] as isize;
+            }
+            place += aligned(own.iter().product::<usize>() * dtype.bytes());
+            let to = std::iter::once(0).chain(along.iter().map(|axis| store.access.strides[*axis])).collect();
+            let access = Access { strides: to, ..store.access.clone() };
+            after.push((
+                Loop {
+                    along_rows: vec![false; own.len()],
+                    extents: own,
+                    loads: vec![Access { memory: Memory::Tile, dtype, offset: first as isize, strides }],
+                    code: Vec::new(),
+                    by_row: vec![false],
+                    stores: vec![Store { register: 0, access, clear: None, ..store.clone() }],
+                },
+                reduction,
+            ));
+            columns.push(source::rows::Column { register: store.register, reduction, first });
+        }
+        let others: Vec<Store> = fused.stores.iter().filter(|store| !is_column(store)).cloned().collect();
+        fused.stores = others;
         for store in &mut fused.stores {
             let Some(reduction) = store.reduction.take() else { continue };
             let by_row = fused.by_row[store.register];
@@ -333,7 +367,7 @@ impl<'d> Planner<'d> {
             *store = Store { access: from, reduction: None, scale: 1.0, clear: None, ..store.clone() };
         }
         self.scratch = self.scratch.max(place);
-        let (kernel, memories, blocks) = source::rows::kernel(&fused);
+        let (kernel, memories, blocks) = source::rows::kernel(&fused, &columns);
         self.launch(actions, kernel, memories, [blocks, 1])?;
         for (reducing, reduction) in after {
             let reducing = source::merged(&reducing);

@@ -227,7 +227,7 @@ impl Machine<'_> {
     fn host(&self, frame: &Frame<'_>, call: &Call) -> Result<(), Error> {
         let origin = self.origins[call.source];
         let inputs = call.inputs.iter().map(|input| self.downloaded(frame, input)).collect::<Result<Vec<_>, _>>()?;
-        let (access, shape) = &call.output;
+        let (access, shape) = call.output();
         let made = match &call.kind {
             CallKind::Host(custom) => host::call(custom, &inputs, (shape, access.dtype), origin)?,
             _ => perform_call(call, &inputs, origin)?,

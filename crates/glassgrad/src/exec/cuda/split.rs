@@ -221,8 +221,8 @@ impl Splitting {
             return None;
         }
         let inputs = call.inputs.iter().map(cut).collect::<Option<Vec<_>>>()?;
-        let output = cut(&call.output)?;
+        let output = cut(call.output())?;
         self.shares.insert(output.0.memory, Share::Slice(output.1.elements()));
-        Some(Call { inputs, output, ..call.clone() })
+        Some(Call { inputs, outputs: vec![output], ..call.clone() })
     }
 }

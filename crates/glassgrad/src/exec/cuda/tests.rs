@@ -245,7 +245,8 @@ fn convolutions_of_16_bits_run_on_tensor_cores() {
         .expect("a C++ compiler")
         .run(|| convolutions(DType::BF16).iter().map(|value| value.program().expect("a program")).collect::<Vec<_>>());
     let mut planner = super::plan::Planner::new(&|_| false, true);
-    planner.tensor_cores = Some(super::device::TensorCores { tf32: false, least_multiplications: 1 << 12 });
+    planner.tensor_cores =
+        Some(super::device::TensorCores { tf32: false, least_multiplications: 1 << 12, shared_memory: 0 });
     programs.iter().for_each(|program| drop(planner.program(program).expect("a plan")));
     let texts: Vec<String> = (0..planner.module.len()).map(|number| planner.module.cuda(number)).collect();
     let on_tensor_cores = texts.iter().filter(|text| text.contains("gg_multiply_stage<gg_bf16")).count();
@@ -261,6 +262,222 @@ fn convolutions_of_16_bits_run_on_tensor_cores() {
         let architecture = ARCHITECTURES[number % ARCHITECTURES.len()];
         let code = super::gpu::compiled(text, &format!("--gpu-architecture={architecture}"));
         assert!(code.is_ok(), "{code:?} for {architecture}\n{text}");
+    }
+}
+
+/// Packed queries, keys and values, of numbers that storage types have.
+fn packed(dtype: DType, [positions, heads, size]: [usize; 3]) -> Tensor {
+    let key = crate::rng::Key::new((positions * size) as u64);
+    let batch = if positions > 100 { 1 } else { 2 };
+    Tensor::normal(key, [batch, positions, 3, heads, size]).cast(dtype).detach().expect("numbers")
+}
+
+/// Attention with its gradient, in the type of the operand or in another.
+fn attention(packed: &Tensor, causal: bool) -> [Tensor; 2] {
+    let attended = |packed: &Tensor| crate::operations::attention::self_attention(packed, causal);
+    let weights = Tensor::normal(crate::rng::Key::new(7), attended(packed).shape()).cast(packed.dtype());
+    let loss = |packed: &Tensor| (attended(packed) * &weights).cast(DType::F32).sum();
+    [attended(packed), crate::grad(loss)(packed)]
+}
+
+fn fused_calls(tensor: &Tensor) -> usize {
+    use crate::opt::program::{Call, CallKind, Step};
+    let program = tensor.program().expect("a program");
+    program.steps.iter().filter(|step| matches!(step, Step::Call(Call { kind: CallKind::Fused(_), .. }))).count()
+}
+
+#[test]
+fn attention_as_a_kernel_has_the_values_of_the_reference() {
+    let cases =
+        [([130, 1, 64], true), ([70, 1, 64], false), ([33, 3, 16], true), ([70, 1, 128], true), ([520, 1, 16], true)];
+    let types = [
+        (DType::BF16, MatmulPrecision::Full, 8),
+        (DType::F16, MatmulPrecision::Full, 11),
+        (DType::F32, MatmulPrecision::Tf32, 11),
+    ];
+    for (number, (sizes, causal)) in cases.into_iter().enumerate() {
+        // Every type with the first sizes, and in turns with the others.
+        for (dtype, precision, digits) in
+            types.into_iter().enumerate().filter(|(k, _)| number == 0 || number % 3 == *k).map(|(_, case)| case)
+        {
+            // Products and sums of the kernel are of 32 bits, so that the judge computes in 32 bits too.
+            let wide = packed(dtype, sizes).cast(DType::F32).detach().expect("numbers");
+            let expected =
+                Context::new(Target::Reference).run(|| attention(&wide, causal).map(|value| numbers(&value)));
+            let emulated = Context::open_with(Target::EmulatedCuda, precision).expect("a C++ compiler");
+            let (found, calls) = emulated.run(|| {
+                let made = attention(&packed(dtype, sizes), causal);
+                let calls = made.each_ref().map(fused_calls);
+                (made.map(|value| numbers(&value)), calls)
+            });
+            assert_eq!(calls, [1, 2], "{dtype}");
+            for (part, (expected, found)) in expected.iter().zip(&found).enumerate() {
+                let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+                let tolerance = 4.0 * largest * 0.5_f64.powi(digits);
+                for (k, (a, b)) in expected.iter().zip(found).enumerate() {
+                    let place = format!("{dtype} {sizes:?}, part {part}, element {k}");
+                    assert!((a - b).abs() <= tolerance, "{place}: {b} instead of {a} within {tolerance}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_in_full_precision_is_no_kernel() {
+    Context::open(Target::EmulatedCuda).expect("a C++ compiler").run(|| {
+        let made = attention(&packed(DType::F32, [40, 1, 16]), true);
+        assert_eq!(made.each_ref().map(fused_calls), [0, 0]);
+    });
+}
+
+/// Second derivatives are those of the definition, and so is attention inside of a rematerialised region.
+#[test]
+fn attention_as_a_kernel_has_second_derivatives() {
+    let make = || {
+        let x = packed(DType::F32, [20, 1, 16]);
+        let loss = |x: &Tensor| crate::operations::attention::self_attention(x, true).square().sum();
+        let again = |x: &Tensor| crate::checkpoint(loss)(x);
+        let weights = Tensor::normal(crate::rng::Key::new(3), x.shape());
+        let curvature = crate::grad(|x: &Tensor| (crate::grad(loss)(x) * &weights).sum())(&x);
+        vec![curvature, crate::grad(again)(&x), crate::grad(loss)(&x)]
+    };
+    for (expected, found) in both_ways(MatmulPrecision::Tf32, make) {
+        let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+        for (a, b) in expected.iter().zip(&found) {
+            assert!((a - b).abs() <= largest * 4e-3, "{b} instead of {a}");
+        }
+    }
+}
+
+/// Losses of many classes with their gradient: rows of whole units, and rows that begin anywhere.
+#[test]
+fn cross_entropy_as_a_kernel_has_the_values_of_the_reference() {
+    for (dtype, digits) in [(DType::F64, 45), (DType::F32, 18), (DType::BF16, 8), (DType::F16, 10)] {
+        for classes in [1032_usize, 1027] {
+            let make = || {
+                let logits = (Tensor::normal(crate::rng::Key::new(5), [2, 3, classes]) * 3.0)
+                    .cast(dtype)
+                    .detach()
+                    .expect("numbers");
+                let indices = Tensor::from([[0_i64, 7, classes as i64 - 1], [500, 1, 2]]);
+                let weights = Tensor::from([[1.0, 0.5, -2.0], [0.25, 3.0, 1.5]]).cast(dtype.compute_type());
+                let losses = |logits: &Tensor| crate::loss::cross_entropy(logits, &indices);
+                vec![losses(&logits), crate::grad(|logits: &Tensor| (losses(logits) * &weights).sum())(&logits)]
+            };
+            let calls = Context::open(Target::EmulatedCuda)
+                .expect("a C++ compiler")
+                .run(|| make().iter().map(fused_calls).collect::<Vec<_>>());
+            assert_eq!(calls, [1, 2]);
+            for (expected, found) in both_ways(MatmulPrecision::Full, make) {
+                let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+                for (k, (a, b)) in expected.iter().zip(&found).enumerate() {
+                    assert!(
+                        (a - b).abs() <= largest * 0.5_f64.powi(digits),
+                        "{dtype} {classes}, element {k}: {b} instead of {a}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn cross_entropy_as_a_kernel_names_a_class_out_of_range_and_keeps_infinities() {
+    Context::open(Target::EmulatedCuda).expect("a C++ compiler").run(|| {
+        let logits = Tensor::normal(crate::rng::Key::new(5), [2, 2000]);
+        let error = crate::loss::cross_entropy(&logits, &Tensor::from([3_i64, 2000])).eval().expect_err("no class");
+        assert!(error.to_string().contains("2000") && error.to_string().contains("cross_entropy"), "{error}");
+        let infinite = Tensor::arange(2000_i64).equal(5).choose(&Tensor::from(f32::INFINITY), &logits);
+        let losses = numbers(&crate::loss::cross_entropy(&infinite, &Tensor::from([3_i64, 5])));
+        assert!(losses[0] == f64::INFINITY && losses[1].is_nan(), "{losses:?}");
+    });
+}
+
+/// Places of a channel that are whole units, and places that are not.
+#[test]
+fn batch_normalization_as_a_kernel_has_the_values_of_the_reference() {
+    for (dtype, digits) in [(DType::F64, 40), (DType::F32, 17), (DType::BF16, 7)] {
+        for places in [[16, 16], [17, 15]] {
+            let make = || {
+                let x = (Tensor::normal(crate::rng::Key::new(9), [24, 3, places[0], places[1]]) * 2.0 + 5.0)
+                    .cast(dtype)
+                    .detach()
+                    .expect("numbers");
+                let weights = Tensor::normal(crate::rng::Key::new(8), x.shape()).cast(dtype).detach().expect("numbers");
+                let norm = crate::nn::BatchNorm {
+                    scale: Tensor::from([1.0, -0.5, 2.0]).cast(dtype.compute_type()),
+                    shift: Tensor::from([0.0, 1.0, 3.0]).cast(dtype.compute_type()),
+                    ..crate::nn::BatchNorm::new(3)
+                };
+                let statistics = crate::nn::Statistics::new(3);
+                let loss = |(x, norm): &(Tensor, crate::nn::BatchNorm)| {
+                    (norm.normalize(x, &statistics).0 * &weights).cast(dtype.compute_type()).sum()
+                };
+                let (gradient, norms) = crate::grad(loss)(&(x.clone(), norm.clone()));
+                let (y, moved) = norm.normalize(&x, &statistics);
+                vec![y, moved.mean, moved.variance, gradient, norms.scale, norms.shift]
+            };
+            let calls = Context::open(Target::EmulatedCuda)
+                .expect("a C++ compiler")
+                .run(|| make().iter().map(fused_calls).collect::<Vec<_>>());
+            assert_eq!(calls, [1, 1, 1, 2, 2, 2]);
+            for (part, (expected, found)) in both_ways(MatmulPrecision::Full, make).iter().enumerate() {
+                let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+                for (k, (a, b)) in expected.iter().zip(found).enumerate() {
+                    let place = format!("{dtype} {places:?}, part {part}, element {k}");
+                    assert!((a - b).abs() <= largest * 0.5_f64.powi(digits), "{place}: {b} instead of {a}");
+                }
+            }
+        }
+    }
+}
+
+/// Sums along the columns of a loop with rows: more rows than there are groups of threads.
+#[test]
+fn gradients_of_layer_normalization_have_the_values_of_the_reference() {
+    let make = || {
+        let x = Tensor::normal(crate::rng::Key::new(2), [4500, 20]);
+        let weights = Tensor::normal(crate::rng::Key::new(3), x.shape());
+        let scale = Tensor::linspace(0.5_f32, 2.0, 20);
+        let loss = |(x, scale): &(Tensor, Tensor)| (x.layer_norm(1, 1e-5) * scale * &weights).sum();
+        let (x, scale) = crate::grad(loss)(&(x, scale));
+        vec![x, scale]
+    };
+    for (expected, found) in both_ways(MatmulPrecision::Full, make) {
+        let largest = expected.iter().fold(0.0_f64, |largest, x| largest.max(x.abs()));
+        assert!(expected.iter().zip(&found).all(|(a, b)| (a - b).abs() <= largest * 1e-5));
+    }
+}
+
+#[test]
+fn kernels_of_attention_compile_for_several_architectures() {
+    // SAFETY: looking for a library runs none of its code but initialisation, which NVRTC allows.
+    #[allow(unsafe_code)]
+    let has_compiler = unsafe { cudarc::nvrtc::sys::is_culib_present() };
+    if !has_compiler {
+        eprintln!("SKIPPED: libnvrtc is not found; tools/nvrtc installs it");
+        return;
+    }
+    let mut planner = super::plan::Planner::new(&|_| false, true);
+    for (dtype, precision) in
+        [(DType::BF16, MatmulPrecision::Full), (DType::F16, MatmulPrecision::Full), (DType::F32, MatmulPrecision::Tf32)]
+    {
+        Context::open_with(Target::EmulatedCuda, precision).expect("a C++ compiler").run(|| {
+            for size in [64, 128] {
+                let [_, gradient] = attention(&packed(dtype, [140, 1, size]), true);
+                planner.program(&gradient.program().expect("a program")).expect("a plan");
+            }
+        });
+    }
+    let texts: Vec<String> = (0..planner.module.len()).map(|number| planner.module.cuda(number)).collect();
+    let attending: Vec<&String> = texts.iter().filter(|text| text.contains("    gg_attention")).collect();
+    assert_eq!(attending.len(), 18);
+    for text in attending {
+        for architecture in ARCHITECTURES {
+            let code = super::gpu::compiled(text, &format!("--gpu-architecture={architecture}"));
+            assert!(code.is_ok(), "{code:?} for {architecture}\n{text}");
+        }
     }
 }
 

@@ -358,7 +358,7 @@ impl Frame {
             inputs.push(Array::new(shape.clone(), bytes.decode(access.dtype, shape.elements())));
         }
         let made = perform_call(call, &inputs, origin(call.source))?;
-        self.write(&call.output.0, 0, &Bytes::encode(made.buffer()));
+        self.write(&call.output().0, 0, &Bytes::encode(made.buffer()));
         Ok(())
     }
 
@@ -460,9 +460,10 @@ pub(crate) fn perform_call(call: &Call, inputs: &[Array], origin: &'static Locat
         CallKind::ArgSort { descending } => Op::ArgSort { descending: *descending },
         CallKind::Draw(distribution) => Op::Draw(distribution.clone()),
         CallKind::Collective(collective) => Op::Collective(*collective),
+        CallKind::Fused(kernel) => unreachable!("the region of {} is opened for this target", kernel.describe()),
         CallKind::Host(custom) => Op::Custom(custom.clone()),
     };
-    let (access, shape) = &call.output;
+    let (access, shape) = call.output();
     perform(&Task { op: &op, shape, dtype: access.dtype, origin }, inputs)
 }
 

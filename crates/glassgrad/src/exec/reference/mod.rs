@@ -39,6 +39,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     symmetric: false,
     products: &[],
     matrix_vector: false,
+    fused: |_, _| false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
 

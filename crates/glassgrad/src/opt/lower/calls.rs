@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::groups::{Group, SweptBack};
 use super::strides::is_contiguous;
-use super::{Located, Lowering, lower};
-use crate::expr::MultiOp;
+use super::{Located, Lowering, Producer, lower};
+use crate::expr::{FusedKernel, MultiOp, RegionKind};
 use crate::opt::graph::{Graph, GraphMulti, GraphNode};
 use crate::opt::passes::dead;
 use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
@@ -51,7 +51,11 @@ fn turned_factor(body: &mut Program, input: usize, shape: &Shape) -> Option<Shap
 /// Whether a call takes elements of storage types as they are; others compute with them, in the compute type.
 fn moves_elements(kind: &CallKind) -> bool {
     match kind {
-        CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) | CallKind::Host(_) => true,
+        CallKind::ReadView(_)
+        | CallKind::Concatenate(_)
+        | CallKind::Gather(_)
+        | CallKind::Fused(_)
+        | CallKind::Host(_) => true,
         CallKind::ScatterView(_)
         | CallKind::Collective(_)
         | CallKind::ScatterAdd(_)
@@ -77,7 +81,8 @@ impl<'g> Lowering<'g> {
         }
         let dtype = if moves { node.dtype } else { node.dtype.compute_type() };
         let producer = self.produce(dtype, node.shape.elements());
-        self.group_of(producer, Group::Call { node: number, kind, inputs, producer });
+        let outputs = vec![(producer, node.shape.clone())];
+        self.group_of(producer, Group::Call { source: node.source, kind, inputs, outputs });
         self.narrowed(&Located::whole(producer, &node.shape), &node.shape, node.dtype)
     }
 
@@ -86,10 +91,43 @@ impl<'g> Lowering<'g> {
         let Some(multi) = &node.multi else { unreachable!("{} belongs to no operation", node.op.describe()) };
         if !self.outputs.contains_key(&multi.source) {
             self.source = Some(multi.source);
-            let producers = self.repeated(multi, &node.inputs);
+            let producers = match &multi.op {
+                MultiOp::Remat(region) => match region.kind {
+                    RegionKind::Fused(kernel) => {
+                        // What is captured beside the parameters is part of the definition alone.
+                        self.fused_region(kernel, multi, &node.inputs[..region.body.parameters.len()])
+                    }
+                    RegionKind::Remat | RegionKind::Inline => unreachable!("the pass `expand` opens regions"),
+                },
+                MultiOp::Scan(_) | MultiOp::Sweep(_) => self.repeated(multi, &node.inputs),
+            };
             self.outputs.insert(multi.source, producers);
         }
         &self.outputs[&multi.source]
+    }
+
+    /// One call for a region that the target has a kernel for. Its operands are read as they are stored.
+    fn fused_region(&mut self, kernel: FusedKernel, multi: &GraphMulti, operands: &[usize]) -> Vec<usize> {
+        let graph: &'g Graph = self.graph;
+        let mut inputs = Vec::new();
+        for input in operands {
+            let (at, shape) = (self.at(*input), &graph.nodes[*input].shape);
+            // Leaves may begin anywhere in an array; kernels read arrays of several axes in aligned vectors.
+            let Producer { leaf, dtype, .. } = self.producers[at.producer];
+            let at = if leaf.is_some() && dtype.is_float() && shape.rank() > 1 { self.copied(&at, shape) } else { at };
+            inputs.push((self.in_rows(&at, shape), shape.clone()));
+        }
+        let signature = multi.op.signature();
+        let producers: Vec<usize> =
+            signature.iter().map(|(shape, dtype)| self.produce(*dtype, shape.elements())).collect();
+        for producer in &producers {
+            self.producers[*producer].group = self.groups.len();
+            self.producers[*producer].needed = true;
+        }
+        let outputs = producers.iter().copied().zip(signature.into_iter().map(|(shape, _)| shape)).collect();
+        self.works(self.groups.len());
+        self.groups.push(Group::Call { source: multi.source, kind: CallKind::Fused(kernel), inputs, outputs });
+        producers
     }
 
     fn repeated(&mut self, multi: &GraphMulti, operands: &[usize]) -> Vec<usize> {

@@ -232,15 +232,15 @@ impl Planned<'_, '_> {
                     epilogue: epilogue.map(|epilogue| Box::new(self.fused(*epilogue))),
                 })
             }
-            Group::Call { node, kind, inputs, producer } => {
-                let node = &self.lowering.graph.nodes[node];
-                Step::Call(Call {
-                    kind,
-                    inputs: inputs.into_iter().map(|(at, shape)| (self.access(&at), shape)).collect(),
-                    output: (self.whole(producer, &rows(&node.shape)), node.shape.clone()),
-                    source: node.source,
-                })
-            }
+            Group::Call { source, kind, inputs, outputs } => Step::Call(Call {
+                kind,
+                inputs: inputs.into_iter().map(|(at, shape)| (self.access(&at), shape)).collect(),
+                outputs: outputs
+                    .into_iter()
+                    .map(|(producer, shape)| (self.whole(producer, &rows(&shape)), shape))
+                    .collect(),
+                source,
+            }),
             Group::Scan { source, length, reversed, carried, sequences, body, sweep, inputs, producers } => {
                 let written =
                     |producer: &usize| self.lowering.producers[*producer].needed.then(|| self.whole(*producer, &[]));

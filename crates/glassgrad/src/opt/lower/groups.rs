@@ -96,10 +96,11 @@ pub(super) enum Group {
     Loop(LoopGroup),
     Contract(PendingContraction),
     Call {
-        node: usize,
+        source: usize,
         kind: CallKind,
         inputs: Vec<(Located, Shape)>,
-        producer: usize,
+        /// The producers of its results, with their shapes.
+        outputs: Vec<(usize, Shape)>,
     },
     /// A loop over time, with what leads back if it is a sweep.
     Scan {

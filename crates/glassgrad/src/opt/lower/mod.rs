@@ -113,7 +113,7 @@ struct Lowering<'g> {
 
 /// Lowers a graph to a program for a target.
 pub fn lower(graph: &Graph, target: &Capabilities) -> Program {
-    let graph = &*early(expanded(graph));
+    let graph = &*early(expanded(graph, target));
     let mut lowering = Lowering {
         graph,
         target,

@@ -2,7 +2,7 @@
 
 use super::Access;
 use crate::collective::Collective;
-use crate::expr::{Custom, Distribution};
+use crate::expr::{Custom, Distribution, FusedKernel};
 use crate::interning::Shared;
 use crate::shape::Shape;
 use crate::view::View;
@@ -14,8 +14,8 @@ pub struct Call {
     pub kind: CallKind,
     /// Its operands, with their shapes.
     pub inputs: Vec<(Access, Shape)>,
-    /// Its result, with its shape.
-    pub output: (Access, Shape),
+    /// Its results, with their shapes.
+    pub outputs: Vec<(Access, Shape)>,
     /// The node to name if it fails.
     pub source: usize,
 }
@@ -46,6 +46,8 @@ pub enum CallKind {
     Draw(Distribution),
     /// Communication among the shards of a batch.
     Collective(Collective),
+    /// A kernel for a whole region.
+    Fused(FusedKernel),
     /// Host code, such as an operation of the user's own.
     Host(Custom),
 }
@@ -58,12 +60,20 @@ impl CallKind {
             | CallKind::ScatterAdd(_)
             | CallKind::OneHot(_)
             | CallKind::Collective(_)
+            | CallKind::Fused(FusedKernel::CrossEntropy(_))
             | CallKind::Host(_) => true,
             CallKind::ReadView(_)
             | CallKind::ScatterView(_)
             | CallKind::Concatenate(_)
             | CallKind::ArgMax(_)
             | CallKind::ArgSort { .. }
+            | CallKind::Fused(
+                FusedKernel::Attention(_)
+                | FusedKernel::AttentionPullback(_)
+                | FusedKernel::CrossEntropyPullback(_)
+                | FusedKernel::BatchNorm(_)
+                | FusedKernel::BatchNormPullback(_),
+            )
             | CallKind::Draw(_) => false,
         }
     }
@@ -82,15 +92,24 @@ impl CallKind {
             CallKind::ArgSort { descending: true } => "argsort descending".to_owned(),
             CallKind::Draw(distribution) => distribution.to_string(),
             CallKind::Collective(collective) => collective.to_string(),
+            CallKind::Fused(kernel) => kernel.describe(),
             CallKind::Host(custom) => custom.0.name().to_owned(),
         }
     }
 }
 
 impl Call {
+    /// The result of a call that has one.
+    pub fn output(&self) -> &(Access, Shape) {
+        match &self.outputs[..] {
+            [output] => output,
+            outputs => unreachable!("{} has {} results", self.kind.describe(), outputs.len()),
+        }
+    }
+
     /// Bytes of the operands and the result.
     pub(super) fn bytes(&self) -> f64 {
-        let arrays = self.inputs.iter().chain([&self.output]);
+        let arrays = self.inputs.iter().chain(&self.outputs);
         arrays.map(|(access, shape)| shape.elements() as f64 * access.dtype.bytes() as f64).sum()
     }
 }

@@ -130,7 +130,10 @@ impl fmt::Display for Program {
                 Step::Call(call) => {
                     let inputs: Vec<String> =
                         call.inputs.iter().map(|(access, shape)| format!("{}{shape}", access.memory)).collect();
-                    writeln!(formatter, "{}({}) -> {}", call.kind.describe(), inputs.join(", "), call.output.0.memory)?;
+                    let outputs: Vec<String> =
+                        call.outputs.iter().map(|(access, _)| access.memory.to_string()).collect();
+                    let (inputs, outputs) = (inputs.join(", "), outputs.join(", "));
+                    writeln!(formatter, "{}({inputs}) -> {outputs}", call.kind.describe())?;
                 }
                 Step::Scan(scan) => {
                     let direction = if scan.reversed { " backwards" } else { "" };

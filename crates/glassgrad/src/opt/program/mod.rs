@@ -52,6 +52,7 @@ pub struct Access {
 
 /// One step of a program.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "steps are built once and borrowed from then on")]
 pub enum Step {
     /// A fused loop.
     Loop(Loop),
@@ -144,15 +145,17 @@ impl Step {
 
     /// What the step writes.
     pub fn writes(&self) -> impl Iterator<Item = &Access> {
-        let (stores, one, outputs): (&[Store], Option<&Access>, &[Option<Access>]) = match self {
-            Step::Loop(fused) => (&fused.stores, None, &[]),
-            Step::Contract(Contraction { epilogue: Some(epilogue), .. }) => (&epilogue.stores, None, &[]),
-            Step::Contract(product) => (&[], Some(&product.operands[2]), &[]),
-            Step::Call(call) => (&[], Some(&call.output.0), &[]),
-            Step::Scan(scan) => (&[], None, &scan.outputs),
-            Step::ReverseScan(sweep) => (&[], None, &sweep.outputs),
+        type Writes<'s> = (&'s [Store], Option<&'s Access>, &'s [(Access, Shape)], &'s [Option<Access>]);
+        let (stores, one, with_shapes, outputs): Writes<'_> = match self {
+            Step::Loop(fused) => (&fused.stores, None, &[], &[]),
+            Step::Contract(Contraction { epilogue: Some(epilogue), .. }) => (&epilogue.stores, None, &[], &[]),
+            Step::Contract(product) => (&[], Some(&product.operands[2]), &[], &[]),
+            Step::Call(call) => (&[], None, &call.outputs, &[]),
+            Step::Scan(scan) => (&[], None, &[], &scan.outputs),
+            Step::ReverseScan(sweep) => (&[], None, &[], &sweep.outputs),
         };
-        stores.iter().map(|store| &store.access).chain(one).chain(outputs.iter().flatten())
+        let with_shapes = with_shapes.iter().map(|(access, _)| access);
+        stores.iter().map(|store| &store.access).chain(one).chain(with_shapes).chain(outputs.iter().flatten())
     }
 
     /// Calls a function with every access of the step.
@@ -169,7 +172,7 @@ impl Step {
             }
             Step::Call(call) => {
                 call.inputs.iter_mut().for_each(|(access, _)| visit(access));
-                visit(&mut call.output.0);
+                call.outputs.iter_mut().for_each(|(access, _)| visit(access));
             }
             Step::Scan(ScanLoop { inputs, outputs, .. }) | Step::ReverseScan(ReverseScan { inputs, outputs, .. }) => {
                 inputs.iter_mut().for_each(&mut *visit);

@@ -63,7 +63,7 @@ impl Plan {
 fn collectives(program: &Program) -> Vec<(usize, usize)> {
     let count = program.steps.len();
     let is_collective = |step: &Step| match step {
-        Step::Call(call) if matches!(call.kind, CallKind::Collective(_)) => Some(call.output.0.memory),
+        Step::Call(call) if matches!(call.kind, CallKind::Collective(_)) => Some(call.output().0.memory),
         Step::Loop(_) | Step::Contract(_) | Step::Call(_) | Step::Scan(_) | Step::ReverseScan(_) => None,
     };
     let first_use = |begun: usize, memory: Memory| {

@@ -412,7 +412,9 @@ impl Device for OpenGpu {
 
     fn tensor_cores(&self) -> Option<TensorCores> {
         let tf32 = self.precision == MatmulPrecision::Tf32;
-        (self.gpu.capability.0 >= 8).then_some(TensorCores { tf32, least_multiplications: LEAST_ON_TENSOR_CORES })
+        let shared_memory = self.shared_memory + source::SHARED;
+        let cores = TensorCores { tf32, least_multiplications: LEAST_ON_TENSOR_CORES, shared_memory };
+        (self.gpu.capability.0 >= 8).then_some(cores)
     }
 
     fn shared_memory(&self) -> usize {

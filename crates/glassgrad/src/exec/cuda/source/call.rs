@@ -3,7 +3,7 @@
 
 use super::{Kernel, THREADS, Writer, type_of};
 use crate::dtype::DType;
-use crate::expr::Distribution;
+use crate::expr::{Distribution, FusedKernel};
 use crate::opt::program::{Call, CallKind, Memory};
 use crate::shape::Shape;
 use crate::view::View;
@@ -23,6 +23,7 @@ pub(in crate::exec::cuda) fn is_native(call: &Call) -> bool {
         | CallKind::ScatterAdd(_)
         | CallKind::OneHot(_)
         | CallKind::ArgMax(_)
+        | CallKind::Fused(_)
         | CallKind::Draw(_) => true,
     }
 }
@@ -42,13 +43,17 @@ const SORTED: usize = 1 << 22;
 /// Whether a scatter-add sorts its indices, so that each sum reads only its own segment.
 fn sorts(call: &Call) -> bool {
     let picks = call.inputs[1].1.elements();
-    picks > 1 && picks < 1 << 30 && picks.saturating_mul(call.output.1.elements()) >= SORTED
+    picks > 1 && picks < 1 << 30 && picks.saturating_mul(call.output().1.elements()) >= SORTED
 }
 
-/// The bytes of scratch memory of a call: the sorted indices and the sorting permutation.
+/// The bytes of scratch memory of a call: the sorted indices and the sorting permutation, or what one kernel leaves for the next.
 pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
     match &call.kind {
         CallKind::ScatterAdd(_) if sorts(call) => 8 * call.inputs[1].1.elements(),
+        CallKind::Fused(FusedKernel::AttentionPullback(_)) => super::attention::scratch(call),
+        CallKind::Fused(FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_)) => {
+            super::batch_norm::scratch(call)
+        }
         CallKind::ScatterAdd(_)
         | CallKind::Host(_)
         | CallKind::ArgSort { .. }
@@ -59,6 +64,9 @@ pub(in crate::exec::cuda) fn scratch(call: &Call) -> usize {
         | CallKind::OneHot(_)
         | CallKind::ArgMax(_)
         | CallKind::Draw(_)
+        | CallKind::Fused(
+            FusedKernel::Attention(_) | FusedKernel::CrossEntropy(_) | FusedKernel::CrossEntropyPullback(_),
+        )
         | CallKind::Collective(_) => 0,
     }
 }
@@ -173,7 +181,7 @@ fn operand(writer: &mut Writer, call: &Call, number: usize) -> String {
 }
 
 fn output(writer: &mut Writer, call: &Call) -> String {
-    let access = &call.output.0;
+    let access = &call.output().0;
     pointer(writer, access.memory, access.dtype, access.offset)
 }
 
@@ -183,10 +191,23 @@ fn around(shape: &Shape, axis: usize) -> [usize; 3] {
 
 /// The kernels of a call, in order.
 pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
-    let arrays = call.inputs.iter().chain([&call.output]);
+    let arrays = call.inputs.iter().chain(&call.outputs);
     let reach = arrays.map(|(access, shape)| access.offset.unsigned_abs() + shape.elements()).fold(0, usize::max);
     let mut kernels = Kernels { called: Vec::new(), reach };
-    let (access, shape) = &call.output;
+    match &call.kind {
+        CallKind::Fused(FusedKernel::Attention(kernel)) => return vec![super::attention::forward(kernel, call)],
+        CallKind::Fused(FusedKernel::AttentionPullback(kernel)) => return super::attention::pullback(kernel, call),
+        CallKind::Fused(FusedKernel::CrossEntropy(_)) => {
+            kernels.checked(call, 1, super::cross_entropy::classes(call), false);
+            kernels.called.push(super::cross_entropy::forward(call));
+            return kernels.called;
+        }
+        CallKind::Fused(FusedKernel::CrossEntropyPullback(_)) => return vec![super::cross_entropy::pullback(call)],
+        CallKind::Fused(FusedKernel::BatchNorm(epsilon)) => return super::batch_norm::forward(call, *epsilon),
+        CallKind::Fused(FusedKernel::BatchNormPullback(epsilon)) => return super::batch_norm::pullback(call, *epsilon),
+        _ => {}
+    }
+    let (access, shape) = call.output();
     let (count, element) = (shape.elements(), type_of(access.dtype));
     match &call.kind {
         CallKind::ReadView(view) => kernels.each(count, |writer| read(writer, call, view)),
@@ -306,6 +327,7 @@ pub(in crate::exec::cuda) fn kernels(call: &Call) -> Vec<Called> {
             });
         }
         CallKind::Host(_) | CallKind::Collective(_) => unreachable!("host code has no kernel"),
+        CallKind::Fused(_) => unreachable!("has returned its kernels"),
     }
     kernels.called
 }
@@ -317,7 +339,7 @@ const TOGETHER: usize = 8;
 fn added_in_order(writer: &mut Writer, call: &Call, [picks, size, inner]: [usize; 3]) {
     let (from, to) = (operand(writer, call, 0), output(writer, call));
     let order = pointer(writer, Memory::Tile, DType::I32, 0);
-    let (index, element) = (writer.index, type_of(call.output.0.dtype));
+    let (index, element) = (writer.index, type_of(call.output().0.dtype));
     writer
         .line(format!("const {index} p = i / {inner} % {picks}, block = i / {}, column = i % {inner};", picks * inner));
     writer.line(format!("const int own = {order}[p];"));
@@ -347,7 +369,7 @@ fn read(writer: &mut Writer, call: &Call, view: &View) {
     let axes: Vec<usize> = (0..view.output.rank()).collect();
     writer.indices("i", &axes, &view.output);
     let strides = view.input.strides();
-    let (index, element) = (writer.index, type_of(call.output.0.dtype));
+    let (index, element) = (writer.index, type_of(call.output().0.dtype));
     writer.line("bool inside = true;");
     writer.line(format!("{index} place = 0;"));
     for (number, axis) in view.axes.iter().enumerate() {
@@ -363,7 +385,7 @@ fn read(writer: &mut Writer, call: &Call, view: &View) {
 /// of each axis, which follows from the place.
 fn scatter(writer: &mut Writer, call: &Call, view: &View) {
     let (from, to) = (operand(writer, call, 0), output(writer, call));
-    let (index, element) = (writer.index, type_of(call.output.0.dtype));
+    let (index, element) = (writer.index, type_of(call.output().0.dtype));
     let strides = view.input.strides();
     for (number, (stride, size)) in strides.iter().zip(view.input.iter()).enumerate() {
         writer.line(format!("const {index} p{number} = i / ({index}){stride} % ({index}){};", (*size).max(1)));

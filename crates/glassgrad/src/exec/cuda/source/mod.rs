@@ -4,8 +4,11 @@
 //! be cached by their text. Nothing is specific to a GPU beyond the preamble: behind `host_shim.hpp` the same text runs on
 //! the host.
 
+pub(super) mod attention;
+pub(super) mod batch_norm;
 pub(super) mod call;
 pub(super) mod contraction;
+pub(super) mod cross_entropy;
 pub(super) mod direct;
 pub(super) mod elementwise;
 mod epilogue;
@@ -48,6 +51,8 @@ pub(super) struct Kernel {
     resident: u32,
     /// Whether it cannot be a part of a chain.
     pub(super) is_alone: bool,
+    /// Functions that it calls besides those of the preamble.
+    library: &'static str,
     /// If it is a chain of others: their bodies, as functions that its own body calls.
     pub(super) parts: Vec<Part>,
 }
@@ -113,6 +118,7 @@ impl Module {
             text.push_str("// Waits for the threads of a group.\nGG_INLINE void gg_group_barrier(u32 group) { ");
             let _ = writeln!(text, "asm volatile(\"bar.sync %0, {THREADS};\" ::\"r\"(group + 1) : \"memory\"); }}");
         }
+        text.push_str(kernel.library);
         kernel.operations.iter().for_each(|name| text.push_str(&function_of(name)));
         kernel.functions(&mut text, 0);
         let cluster = match kernel.cluster {
@@ -128,6 +134,8 @@ impl Module {
     /// The text for the host; kernel number k is run by the function `k{k}_host`.
     pub(super) fn host(&self) -> String {
         let mut text = concat!(include_str!("host_shim.hpp"), include_str!("preamble.cuh")).to_owned();
+        let libraries: BTreeSet<&str> = self.kernels.iter().map(|kernel| kernel.library).collect();
+        libraries.iter().for_each(|library| text.push_str(library));
         let called: BTreeSet<&str> = self.kernels.iter().flat_map(|kernel| kernel.operations.iter().copied()).collect();
         called.iter().for_each(|name| text.push_str(&function_of(name)));
         for (number, kernel) in self.kernels.iter().enumerate() {
@@ -265,6 +273,7 @@ impl Kernel {
             cluster: 1,
             resident: 1,
             is_alone: true,
+            library: "",
         }
     }
 
@@ -276,6 +285,11 @@ impl Kernel {
     /// The same kernel with few enough registers for this many blocks on a multiprocessor.
     fn resident(self, blocks: u32) -> Kernel {
         Kernel { resident: blocks, ..self }
+    }
+
+    /// The same kernel with functions that it calls, and with dynamic shared memory.
+    fn with_library(self, library: &'static str, arena: usize) -> Kernel {
+        Kernel { library, arena, ..self }
     }
 
     /// Writes the parts of a chain as functions, whose names hold the number of the kernel.
@@ -452,6 +466,7 @@ impl Writer {
                 cluster: 1,
                 resident: 1,
                 is_alone: false,
+                library: "",
                 parts: Vec::new(),
             },
             memories,

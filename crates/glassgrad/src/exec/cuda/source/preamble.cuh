@@ -159,6 +159,11 @@ struct gg_f16 {
 };
 
 GG_INLINE unsigned short gg_bf16_from_f32(float x) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
+    unsigned short rounded;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(x));
+    return rounded;
+#endif
     const u32 bits = gg_f32_bits(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (unsigned short)((bits >> 16) | 0x0040u);
     return (unsigned short)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
@@ -174,6 +179,9 @@ struct gg_bf16 {
 
 // Sixteen bytes of the terms of one row, which one instruction moves.
 template <class T> struct __align__(16) GgUnit { T v[16 / sizeof(T)]; };
+
+// One element, with the members of a unit.
+template <class T> struct GgOne { T v[1]; };
 
 // Factors as tensor cores read them: numbers of 32 bits are rounded to TF32, 11 significant bits.
 GG_INLINE float gg_factor(float x) {
@@ -459,6 +467,29 @@ GG_INLINE double gg_times(double a, double b) { return a * b; }
 GG_INLINE i64 gg_times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
 GG_INLINE u8 gg_times(u8 a, u8 b) { return a & b; }
 template <class T> GG_INLINE T gg_max(T a, T b) { return a != a ? a : (b != b || b > a ? b : a); }
+
+#ifdef __CUDACC__
+template <class T> GG_INLINE T gg_shuffled(T x, int other) { return __shfl_xor_sync(0xFFFFFFFFu, x, other); }
+GG_INLINE u8 gg_shuffled(u8 x, int other) { return (u8)__shfl_xor_sync(0xFFFFFFFFu, (int)x, other); }
+#endif
+
+// The numbers of the threads of a warp reduced to one, which all of them get: pairs at distances 16 to 1. The emulation has no registers of other
+// threads: they exchange numbers through memory.
+template <bool is_max, class T> GG_INLINE T gg_warp_reduce(T x, T *exchange, u32 thread) {
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2) {
+#ifdef __CUDACC__
+        const T y = gg_shuffled(x, other);
+#else
+        exchange[thread] = x;
+        __syncthreads();
+        const T y = exchange[thread ^ other];
+        __syncthreads();
+#endif
+        x = is_max ? gg_max(x, y) : gg_plus(x, y);
+    }
+    return x;
+}
 
 // Philox 4x32 with ten rounds: the counter-based generator of the library, with the same bits.
 struct GgBits { u32 a, b, c, d; };

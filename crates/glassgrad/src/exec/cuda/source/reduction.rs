@@ -11,7 +11,7 @@ const BLOCKS: usize = 528;
 /// The least elements that a thread reduces before parts are made.
 const PER_THREAD: usize = 16;
 
-/// The elements that a thread loads at a time.
+/// The elements that a thread loads at a time: of 16 bits twice as many, since bytes under way hide the latency of memory.
 const SEVERAL: usize = 4;
 
 /// How a store that reduces is computed.
@@ -63,16 +63,18 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, store: &Store, reduction: Redu
     let first = format!("({index})blockIdx.y * {along} + rx");
     let needed = fused.needed(&[store.register]);
     let loads: Vec<usize> = (0..fused.loads.len()).filter(|load| needed[*load]).collect();
+    let is_narrow = loads.iter().all(|load| fused.loads[*load].dtype.bytes() <= 2);
+    let several = if is_narrow { 2 * SEVERAL } else { SEVERAL };
     let accumulated = format!("sum = {};", reduced(reduction, "sum", &format!("r{}", store.register)));
     writer.line(format!("{index} i0 = {first};"));
-    if inputs >= SEVERAL * step {
+    if inputs >= several * step {
         // Several loads at a time, all of them before the arithmetic; the order of the sum stays that of the loop.
-        writer.line(format!("for (; i0 + {} < ({index}){inputs}; i0 += {}) {{", (SEVERAL - 1) * step, SEVERAL * step));
+        writer.line(format!("for (; i0 + {} < ({index}){inputs}; i0 += {}) {{", (several - 1) * step, several * step));
         for load in &loads {
-            writer.line(format!("{} l{load}[{SEVERAL}];", type_of(fused.dtype(*load))));
+            writer.line(format!("{} l{load}[{several}];", type_of(fused.dtype(*load))));
         }
         writer.line("#pragma unroll");
-        writer.line(format!("for (int u = 0; u < {SEVERAL}; u++) {{"));
+        writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
         writer.line(format!("const {index} i = i0 + u * {step};"));
         writer.indices("i", &summed, &fused.extents);
         for load in &loads {
@@ -81,7 +83,7 @@ pub(in crate::exec::cuda) fn kernel(fused: &Loop, store: &Store, reduction: Redu
         }
         writer.line("}");
         writer.line("#pragma unroll");
-        writer.line(format!("for (int u = 0; u < {SEVERAL}; u++) {{"));
+        writer.line(format!("for (int u = 0; u < {several}; u++) {{"));
         writer.computed(fused, &needed, &|load| format!("l{load}[u]"));
         writer.line(&accumulated);
         writer.line("}");
