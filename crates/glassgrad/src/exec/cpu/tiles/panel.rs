@@ -18,18 +18,23 @@ pub(super) struct Places<const W: usize> {
     whole: bool,
     /// Which of up to three registers hold lines that are contiguous.
     registers: [bool; 3],
+    /// Which groups of [`GROUP`] lines are contiguous.
+    groups: [bool; 6],
 }
 
 impl<const W: usize> Places<W> {
     /// The places of the first `width` of `W` lines, which go into `registers` registers.
     #[inline(always)]
     pub(super) fn new(places: [isize; W], width: usize, registers: usize) -> Places<W> {
-        let mut own = Places { places, width, whole: width == W, registers: [false; 3] };
+        let mut own = Places { places, width, whole: width == W, registers: [false; 3], groups: [false; 6] };
         for line in 1..W {
             own.whole &= places[line] == places[line - 1] + 1;
         }
         for register in 0..registers {
             own.registers[register] = own.are_apart(register * (W / registers), W / registers, 1);
+        }
+        for group in 0..W / GROUP {
+            own.groups[group] = own.are_apart(group * GROUP, GROUP, 1);
         }
         own
     }
@@ -266,7 +271,7 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
             }
             return;
         }
-        // Register by register where its columns are contiguous, and otherwise one by one.
+        // Register by register where its columns are contiguous, otherwise in groups, as rows of short images are, and one by one.
         for n in 0..N {
             let width = W / N;
             let first = n * width;
@@ -278,9 +283,23 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
             }
             let mut elements = [E::default(); 16];
             sums[n].store(elements.as_mut_ptr());
-            for column in first..(first + width).min(columns.width) {
-                let (at, element) = (c.wrapping_offset(columns.places[column]), elements[column - first]);
-                *at = if add { (*at).plus(element) } else { element };
+            for group in (first..first + width).step_by(GROUP) {
+                if columns.groups[group / GROUP] {
+                    let at = c.wrapping_offset(columns.places[group]).cast::<[E; GROUP]>();
+                    let mut eight = elements.as_ptr().wrapping_add(group - first).cast::<[E; GROUP]>().read();
+                    if add {
+                        let own = at.read_unaligned();
+                        for k in 0..GROUP {
+                            eight[k] = own[k].plus(eight[k]);
+                        }
+                    }
+                    at.write_unaligned(eight);
+                    continue;
+                }
+                for column in group..(group + GROUP).min(columns.width) {
+                    let (at, element) = (c.wrapping_offset(columns.places[column]), elements[column - first]);
+                    *at = if add { (*at).plus(element) } else { element };
+                }
             }
         }
     }
