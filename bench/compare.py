@@ -61,6 +61,8 @@ SLOW = [(20.0, 1), (2.0, 3), (0.5, 7)]
 # Threads of a library may spin for a while after their work. They must not disturb whose turn is next.
 PAUSE = 0.03
 THREADS = 2
+# On a machine that others use: one thread, and the time that a process had a processor instead of the clock.
+BUSY_HELP = "for a machine that other programs use: one thread, and processor time instead of the clock"
 # The name of another build of Glassgrad that is measured beside this one.
 BASELINE = "Glassgrad (baseline)"
 
@@ -71,6 +73,10 @@ class Refused(Exception):
 
 class Engine:
     """A process, started anew if it died."""
+
+    threads = THREADS
+    # Whether times are those that the process had a processor.
+    processor_time = False
 
     def __init__(self, name, command, workloads, patience):
         self.name, self.command, self.workloads, self.patience = name, command, workloads, patience
@@ -96,8 +102,21 @@ class Engine:
             raise Refused(answer["error"])
         return answer
 
+    def turn(self):
+        """The seconds of one run of what was prepared."""
+        if not Engine.processor_time:
+            return self.ask("run")["seconds"]
+        before, start = self.processor_seconds(), time.perf_counter()
+        seconds = self.ask("run")["seconds"]
+        return seconds * min(1.0, (self.processor_seconds() - before) / (time.perf_counter() - start))
+
+    def processor_seconds(self):
+        """How long the threads of the process have run."""
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(1e-9 * int(task.read_text().split()[0]) for task in tasks)
+
     def start(self):
-        threads = {name: str(THREADS) for name in THREAD_VARIABLES}
+        threads = {name: str(Engine.threads) for name in THREAD_VARIABLES}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
@@ -159,7 +178,7 @@ def race(workload, engines, rounds, report, disagreement=disagreement):
             report(f"{workload}: round {turn + 1} of {rounds}, {engine.name}")
             time.sleep(PAUSE)
             try:
-                seconds = engine.ask("run")["seconds"]
+                seconds = engine.turn()
             except (Refused, OSError, ValueError) as reason:
                 outcome[engine.name] = {"reason": str(reason)}
                 continue
@@ -192,7 +211,8 @@ def machine():
         name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    return {"processor": name, "cores": os.cpu_count(), "threads": THREADS, "system": platform.platform()}
+    return {"processor": name, "cores": os.cpu_count(), "threads": Engine.threads, "system": platform.platform(),
+            "clock": "processor time" if Engine.processor_time else "elapsed time"}
 
 
 def output_of(*command):
@@ -246,7 +266,7 @@ def table(result, engines):
         return readable(measured["first_seconds"])
 
     lines = ["# Glassgrad beside other engines", "",
-             f"{machine['processor']}, {machine['threads']} threads for all; commit {result['commit']}; {result['date']};",
+             f"{machine['processor']}, {machine['threads']} threads for all, {machine['clock']}; commit {result['commit']}; {result['date']};",
              ", ".join(f"{name} {version}" for name, version in versions.items()) + ".", "",
              f"Medians of {result['rounds']} rounds by turns, (n=…) where there were fewer. ×: how many times longer than "
              "Glassgrad, so above 1 Glassgrad is faster.", "", *rows(time_and_ratio), "",
@@ -282,10 +302,13 @@ def main():
     parser.add_argument("--engine", action="append", metavar="NAME", help="an engine beside Glassgrad, instead of all")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds before an engine is given up (300)")
     parser.add_argument("--baseline", metavar="PATH", help="another build of the program glassgrad, as one more engine")
+    parser.add_argument("--busy", action="store_true", help=BUSY_HELP)
     parser.add_argument("--glassgrad", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
+    if options.busy:
+        measure_processor_time()
 
     workloads, stem = (NETWORKS, "networks") if options.networks else (WORKLOADS, "table")
     tensors = [name for name in WORKLOADS | NETWORKS if name != "moons"]
@@ -332,7 +355,12 @@ def main():
 def limit_processors():
     """As many processors as threads, for this process and all that it starts: JAX takes what it sees."""
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: Engine.threads])
+
+
+def measure_processor_time():
+    """One thread for each engine, and processor time."""
+    Engine.threads, Engine.processor_time = 1, True
 
 
 def commit():

@@ -11,7 +11,8 @@ import json
 import statistics
 import sys
 
-from compare import PYTHON, ROOT, Engine, commit, digits, limit_processors, machine, race, readable, versions_of
+from compare import (BUSY_HELP, PYTHON, ROOT, Engine, commit, digits, limit_processors, machine, measure_processor_time, race, readable,
+                     versions_of)
 
 # Sums of many terms in another order agree to so many digits, relative to the norm of the result.
 TOLERANCES = {"f32": 1e-4, "f64": 1e-9, "moments": 0.02}
@@ -84,7 +85,7 @@ def table(result):
 
     head = ["| operation | Glassgrad | PyTorch | JAX | ratio |", "|---|--:|--:|--:|--:|"]
     lines = ["# Single operations", "",
-             f"{machine['processor']}, {machine['threads']} threads for all; commit {result['commit']}; {result['date']};",
+             f"{machine['processor']}, {machine['threads']} threads for all, {machine['clock']}; commit {result['commit']}; {result['date']};",
              ", ".join(f"{name} {version}" for name, version in versions.items()) + ".", "",
              f"Medians of {result['rounds']} rounds by turns. The ratio is that of the faster peer's time to Glassgrad's, the "
              "median over the rounds: above 1 Glassgrad is faster. T: transposed, S: columns of a wider array, ::2: every "
@@ -105,10 +106,13 @@ def main():
                         help="an operation, a row, or a pattern of rows such as 'conv*:gradient', instead of all")
     parser.add_argument("--json", action="store_true", help="print the result as JSON, instead of tables")
     parser.add_argument("--patience", type=float, default=120.0, help="seconds before an engine is given up (120)")
+    parser.add_argument("--busy", action="store_true", help=BUSY_HELP)
     parser.add_argument("--glassgrad", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
+    if options.busy:
+        measure_processor_time()
 
     folder = ROOT / "target/bench"
     folder.mkdir(parents=True, exist_ok=True)

@@ -248,6 +248,7 @@ def in_torch(row, function, arrays):
         operands = view()
 
         def run():
+            last[0] = None
             with torch.no_grad():
                 last[0] = listed(function(*operands))
 
@@ -258,6 +259,7 @@ def in_torch(row, function, arrays):
     cotangents = [torch.tensor(cotangent(result.shape, dtype(result))) for result in differentiable()]
 
     def run():
+        last[0] = None
         last[0] = torch.autograd.grad(differentiable(), floats, cotangents)
 
     return run, lambda: last[0]

@@ -289,8 +289,9 @@ fn digest(numbers: &[f64], comparison: Comparison) -> Value {
 }
 
 impl Operation {
-    /// Computes all results once.
+    /// Computes all results once. The last ones are dropped before, so that their memory is used again.
     pub(crate) fn run(&mut self) -> Result<(), Error> {
+        self.last.clear();
         self.last = self.compiled.call(&self.arguments)?;
         Ok(())
     }

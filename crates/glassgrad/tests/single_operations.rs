@@ -32,7 +32,31 @@ fn operations() -> Vec<(&'static str, Tensor)> {
     let neighbours = Pooling::new(3).stride(1).padding(1);
     let long = leaf(6, &[3, 1000]);
     let near_one = (leaf(7, &[40, 77]) * 0.1 + 1.0).detach().expect("numbers");
+    // Rows of images as wide as registers, as half of them, as both, and as neither; accumulated rows of eight columns.
+    let padded = |x: &Tensor, k: &Tensor| x.conv2d(k, Convolution::default().padding(1));
+    let valid = |x: &Tensor, k: &Tensor| x.conv2d(k, Convolution::default());
+    let stem = |size: usize| leaf(22, &[2, 5, size, size]);
+    let weights = leaf(23, &[19, 5, 3, 3]);
+    let (small, tall) = (leaf(24, &[3, 8, 12, 12]), leaf(25, &[16, 8, 5, 5]));
+    let wide = leaf(26, &[9, 2064]);
     vec![
+        ("convolution of 32 columns", padded(&stem(32), &weights)),
+        ("convolution of 8 columns", padded(&stem(8), &weights)),
+        ("convolution of 24 columns", padded(&stem(24), &weights)),
+        ("convolution of 13 columns", padded(&stem(13), &weights)),
+        ("convolution with many sums", padded(&leaf(27, &[2, 90, 16, 16]), &leaf(28, &[24, 90, 3, 3]))),
+        ("its gradient in the image", grad(|x: &Tensor| padded(x, &weights).square().sum())(&stem(32))),
+        ("its gradient in the kernel", grad(|k: &Tensor| padded(&stem(16), k).square().sum())(&weights)),
+        (
+            "its second derivative",
+            grad(|x: &Tensor| grad(|x: &Tensor| padded(x, &weights).square().sum())(x).square().sum())(&stem(16))
+                * 0.01,
+        ),
+        ("the gradient of eight columns", grad(|x: &Tensor| valid(x, &tall).square().sum())(&small)),
+        ("a product with many terms", leaf(29, &[70, 1100]).matmul(&leaf(30, &[90, 1100]).transpose())),
+        ("a row beside each row", (&wide + &leaf(31, &[2064])).exp()),
+        ("columns of a wider array", wide.slice(&[s(..), s(8..2056)]) + &leaf(32, &[9, 2048])),
+        ("max along rows", leaf(33, &[50, 300]).max_over(1)),
         ("a transposed operand", &x.transpose() + &y),
         ("a transposed operand of odd sizes", odd.transpose().exp()),
         ("axes in another order", leaf(8, &[6, 48, 64]).permute([0, 2, 1]) * 2.0),
@@ -58,6 +82,12 @@ fn operations() -> Vec<(&'static str, Tensor)> {
         ("take of columns", leaf(11, &[900, 90]).take(&indices(100, 90), 1)),
         ("scatter_add of wide entries", leaf(12, &[1500, 70]).scatter_add(&indices(1500, 40), 0, 40)),
         ("scatter_add in blocks", leaf(13, &[50, 60, 3]).scatter_add(&indices(60, 7), 1, 7)),
+        ("stack along the last axis", Tensor::stack([&leaf(34, &[70_001]), &leaf(35, &[70_001])], 1)),
+        (
+            "concatenate narrow rows",
+            Tensor::concatenate([&leaf(36, &[9001, 3]), &leaf(37, &[9001, 1]), &leaf(38, &[9001, 4])], 1),
+        ),
+        ("a triangle", leaf(39, &[130, 170]).tril(3)),
         ("concatenate", Tensor::concatenate([&leaf(14, &[300, 130]), &leaf(15, &[300, 201])], 1)),
         ("one-hot", indices(900, 90).remainder(90).one_hot(90, DType::F32)),
         ("a few vectors and a matrix", leaf(16, &[5, 83]).matmul(&leaf(17, &[83, 1031]))),

@@ -462,6 +462,9 @@ fn scatter<E: Combinable + Send + Sync>(view: &View, from: &[E], to: &mut [E]) {
     });
 }
 
+/// Rows of at most this many elements are narrow.
+const NARROW: usize = 32;
+
 /// Concatenates rows of several arrays, on several threads if there are many elements.
 fn concatenate<'i, E: Copy + Send + Sync + 'i>(
     call: &Call,
@@ -476,6 +479,25 @@ fn concatenate<'i, E: Copy + Send + Sync + 'i>(
     let row: usize = inputs.iter().map(|(_, width)| width).sum();
     if row == 0 {
         return;
+    }
+    if row <= NARROW {
+        // Whole rows, one input after another: most of what is copied at a time would be an element.
+        let rows = PART / row;
+        return thread_pool::each_part(to, rows * row, |part, to| {
+            let mut column = 0;
+            for (from, width) in &inputs {
+                let from = &from[part * rows * width..];
+                match width {
+                    0 => {}
+                    1 => to.chunks_exact_mut(row).zip(from).for_each(|(to, from)| to[column] = *from),
+                    _ => {
+                        let pairs = to.chunks_exact_mut(row).zip(from.chunks_exact(*width));
+                        pairs.for_each(|(to, from)| to[column..column + width].copy_from_slice(from));
+                    }
+                }
+                column += width;
+            }
+        });
     }
     thread_pool::each_part(to, PART, |part, to| {
         let (mut place, end) = (part * PART, part * PART + to.len());

@@ -1,8 +1,8 @@
 //! Products of matrices with any strides.
 //!
-//! Those of a matrix and a vector run in `gemv`, of a matrix and a few vectors in `skinny`, small ones in `packed`, large ones in
-//! `gemm`, those that are their own transposes in `symmetric`. Batches of small ones, and those whose rows,
-//! columns or sums run over several axes, run in `tiles`. This file decides.
+//! Those of a matrix and a vector run in `gemv`, of a large matrix and a few vectors in `skinny`, small ones in `packed`, large ones in
+//! `gemm`, those that are their own transposes in `symmetric`. Batches of small ones, those whose rows,
+//! columns or sums run over several axes, and those that `gemm` packs slowly, run in `tiles`. This file decides.
 
 use super::gemm::{LargeProduct, in_pieces, large_batch};
 use super::gemv;
@@ -53,11 +53,25 @@ fn is_woven(product: &Contraction) -> bool {
     }
 }
 
+/// From this many terms on `gemm` takes long to pack a factor whose terms are contiguous, if the result has at most half as many
+/// rows or columns.
+const DEEP: usize = 1024;
+
+/// Whether a large product has a factor that `gemm` packs slowly; tiles transpose it by blocks.
+fn is_deep(product: &Contraction) -> bool {
+    // The factor of the axis along which the result is contiguous is packed as a whole block.
+    let packed = if product.columns.strides[2].abs() < product.rows.strides[2].abs() { 1 } else { 0 };
+    product.inner.extent >= DEEP
+        && product.rows.extent.min(product.columns.extent) <= DEEP / 2
+        && product.inner.strides[packed].abs() == 1
+        && product.epilogue.is_none()
+}
+
 /// The kernel that computes a product; masked products whose factors are not finite are computed by definition instead.
 pub(super) enum Kernel {
     /// A matrix and a vector.
     Gemv,
-    /// A matrix and a few vectors.
+    /// A large matrix whose lines are contiguous, and a vector or a few.
     Skinny,
     /// Small matrices.
     Packed,
@@ -72,16 +86,18 @@ pub(super) enum Kernel {
 impl Kernel {
     /// Selects the kernel of a product.
     pub(super) fn of(product: &Contraction) -> Kernel {
-        if gemv::is_for(product) {
-            Kernel::Gemv
-        } else if skinny::is_for(product) {
+        if skinny::is_for(product) {
             Kernel::Skinny
+        } else if gemv::is_for(product) {
+            Kernel::Gemv
         } else if is_woven(product) {
             Kernel::Tiles(Box::new(Composite::of(product)))
         } else if is_small(product) {
             Kernel::Packed
         } else if product.symmetric {
             Kernel::Symmetric
+        } else if is_deep(product) {
+            Kernel::Tiles(Box::new(Composite::of(product)))
         } else {
             Kernel::Gemm
         }

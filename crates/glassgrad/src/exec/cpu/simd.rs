@@ -14,6 +14,18 @@ pub(super) trait Register<E>: Copy {
     unsafe fn splat(number: E) -> Self;
     /// The numbers from an address on.
     unsafe fn load(at: *const E) -> Self;
+    /// The eight numbers from an address on, and the eight from another on; for registers of sixteen.
+    #[inline(always)]
+    unsafe fn load_halves(low: *const E, high: *const E) -> Self
+    where
+        E: Copy,
+    {
+        // SAFETY: the caller provides eight numbers at both addresses.
+        unsafe {
+            let (low, high) = (low.cast::<[E; 8]>().read_unaligned(), high.cast::<[E; 8]>().read_unaligned());
+            Self::load([low, high].as_ptr().cast())
+        }
+    }
     /// Writes the numbers from an address on.
     unsafe fn store(self, at: *mut E);
     /// self · factor + addend.
@@ -93,8 +105,15 @@ mod x86 {
 
     macro_rules! registers {
         ($($Register:ty, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident
-            $transpose:ident $copy_even:ident;)*) => {$(
+            $transpose:ident $copy_even:ident $($halves:ident)?;)*) => {$(
             impl Register<$Float> for $Register {
+                $(
+                    #[inline(always)]
+                    unsafe fn load_halves(low: *const $Float, high: *const $Float) -> Self {
+                        // SAFETY: as below.
+                        unsafe { $halves(low, high) }
+                    }
+                )?
                 #[inline(always)]
                 unsafe fn transpose(rows: [*const $Float; 8], to: *mut $Float, step: usize) {
                     // SAFETY: as below.
@@ -140,13 +159,23 @@ mod x86 {
     }
     registers! {
         __m512, f32: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps
-            transpose_f32 copy_even_f32;
+            transpose_f32 copy_even_f32 load_halves_f32;
         __m256, f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps
             transpose_f32 copy_even_f32;
         __m512d, f64: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd
             transpose_f64 copy_even_f64;
         __m256d, f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd
             transpose_f64 copy_even_f64;
+    }
+
+    /// [`Register::load_halves`].
+    #[inline(always)]
+    unsafe fn load_halves_f32(low: *const f32, high: *const f32) -> __m512 {
+        // SAFETY: the caller checked the ISA level, and provides eight numbers at both addresses.
+        unsafe {
+            let low = _mm512_castps_pd(_mm512_castps256_ps512(_mm256_loadu_ps(low)));
+            _mm512_castpd_ps(_mm512_insertf64x4::<1>(low, _mm256_castps_pd(_mm256_loadu_ps(high))))
+        }
     }
 
     /// [`Register::transpose`] by three stages of shuffles.

@@ -1,4 +1,4 @@
-//! Skinny products of matrices: a large matrix whose lines are contiguous, and a few vectors.
+//! Skinny products of matrices: a large matrix whose lines are contiguous, and a vector or a few.
 //!
 //! Each element of the matrix is used by so few sums that packing would cost more than the product. The matrix is read once, in place, four
 //! terms at a time, while the results of a chunk of lines stay in the L1 cache. Threads take chunks of lines. Terms are added in order.
@@ -49,7 +49,7 @@ fn sides(product: &Contraction) -> (ContractionAxis, ContractionAxis, usize) {
 pub(super) fn is_for(product: &Contraction) -> bool {
     let (vectors, lines, matrix) = sides(product);
     let is_one = product.batch.is_empty() && product.sums.is_empty() && !product.accumulates && !product.symmetric;
-    (2..=MOST).contains(&vectors.extent)
+    (1..=MOST).contains(&vectors.extent)
         && lines.extent >= PART
         && lines.strides[matrix] == 1
         && multiplications(product) >= WORTH
@@ -77,6 +77,7 @@ pub(super) unsafe fn run<E: Factor>(product: &Contraction, frame: &Frame<'_>) {
     thread_pool::each(whole.lines.div_ceil(PART), |part| {
         let range = [part * PART, ((part + 1) * PART).min(whole.lines)];
         match vectors.extent {
+            1 => whole.with_isa::<1>(isa, range),
             2 => whole.with_isa::<2>(isa, range),
             3 => whole.with_isa::<3>(isa, range),
             4 => whole.with_isa::<4>(isa, range),

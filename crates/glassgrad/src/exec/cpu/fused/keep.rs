@@ -205,8 +205,14 @@ macro_rules! combinable_floats {
                 for chunk in chunks {
                     lanes.iter_mut().zip(chunk).for_each(|(lane, element)| *lane = lane.larger(*element));
                 }
-                let own = if chunks.is_empty() { self } else { lanes.iter().fold(self, |own, lane| own.larger(*lane)) };
-                rest.iter().fold(own, |largest, element| largest.larger(*element))
+                let mut width = if chunks.is_empty() { 0 } else { LANES / 2 };
+                while width > 0 {
+                    for k in 0..width {
+                        lanes[k] = lanes[k].larger(lanes[k + width]);
+                    }
+                    width /= 2;
+                }
+                rest.iter().fold(lanes[0], |largest, element| largest.larger(*element))
             }
         }
     )*};

@@ -129,7 +129,19 @@ unsafe fn blocks(
                 LoadMode::Gathered => {
                     let (start, count) = (units(by_row, start), units(by_row, count));
                     let axes = Axes::of(&fused, by_row, &load.strides);
-                    gather::gather(load, &axes, frame, start, count, places[number]);
+                    // A block of contiguous elements is read where it lies, unless the loop writes there.
+                    let is_apart = || fused.stores.iter().all(|store| store.access.memory != load.memory);
+                    let contiguous =
+                        axes.contiguous(start, count).filter(|_| !load.dtype.is_storage_only() && is_apart());
+                    let slot = || fused.plan.slots[number].map(|slot| scratch.wrapping_add(slot * SLOT));
+                    match (contiguous, slot()) {
+                        (Some(place), _) => places[number] = frame.at(load, place),
+                        (None, Some(slot)) => {
+                            places[number] = slot;
+                            gather::gather(load, &axes, frame, start, count, slot);
+                        }
+                        (None, None) => unreachable!("a gathered load has a slot"),
+                    }
                 }
             }
         }
@@ -203,6 +215,22 @@ impl Axes {
             }
         }
         axes
+    }
+
+    /// The place of the first of some elements, if they are contiguous.
+    fn contiguous(&self, start: usize, count: usize) -> Option<isize> {
+        let ((inner, outer), (stride, strides)) = (self.extents.split_last()?, self.strides.split_last()?);
+        let column = start % inner;
+        if *stride != 1 || column + count > *inner {
+            return None;
+        }
+        let mut row = start / inner;
+        let mut place = column as isize;
+        for (extent, stride) in outer.iter().zip(strides).rev() {
+            place += (row % extent) as isize * stride;
+            row /= extent;
+        }
+        Some(place)
     }
 }
 

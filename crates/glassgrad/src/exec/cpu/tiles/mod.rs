@@ -25,8 +25,11 @@ use places::each_place;
 pub(super) use places::{count, place};
 use tile::{Part, Tile};
 
-/// The sums that are packed at a time: panels stay in the second-level cache beside the rows of a tile.
+/// The sums that are packed at a time: panels stay in the second-level cache beside the rows of a tile. Twice as many if rows are
+/// few, so that the result is written less often.
 const DEPTH: usize = 384;
+/// Up to this many rows are few.
+const FEW_ROWS: usize = 128;
 /// The most rows of a tile, which is packed into the second-level cache, and the fewest that are cut off.
 const ROWS: [usize; 2] = [384, 96];
 /// The most columns of a tile, and the fewest that are cut off.
@@ -52,6 +55,8 @@ pub(super) struct Composite {
     is_transposed: bool,
     /// Whether places of the result meet: everything is added to what is there.
     accumulates: bool,
+    /// Whether columns are overlapping windows: neighbours in the second factor are neighbours along columns and along sums.
+    has_windows: bool,
 }
 
 fn transposed(axes: &Axes) -> Axes {
@@ -78,19 +83,23 @@ impl Composite {
         rows.sort_by_key(|axis| std::cmp::Reverse(axis.strides[2].abs()));
         columns.sort_by_key(|axis| std::cmp::Reverse(axis.strides[2].abs()));
         inner.sort_by_key(|axis| std::cmp::Reverse(axis.strides[0].abs().max(axis.strides[1].abs())));
-        let own = Composite { batch, rows, columns, inner, is_transposed: false, accumulates: product.accumulates };
+        let accumulates = product.accumulates;
+        let own = Composite { batch, rows, columns, inner, is_transposed: false, accumulates, has_windows: false };
         let other = Composite {
             batch: transposed(&own.batch),
             rows: transposed(&own.columns),
             columns: transposed(&own.rows),
             inner: transposed(&own.inner),
             is_transposed: true,
-            accumulates: product.accumulates,
+            accumulates,
+            has_windows: false,
         };
         let mut better = if own.cost() <= other.cost() { own } else { other };
         if better.accumulates {
             better.set_apart();
         }
+        let steps_by_one = |axes: &Axes| axes.last().is_some_and(|axis| axis.extent > 1 && axis.strides[1].abs() == 1);
+        better.has_windows = steps_by_one(&better.columns) && steps_by_one(&better.inner);
         better
     }
 
@@ -140,7 +149,7 @@ impl Composite {
         let batch = count(&self.batch);
         let work = [batch, rows, columns, inner].into_iter().fold(1, usize::saturating_mul);
         if self.accumulates || work == 0 {
-            return Cut { rows, columns, parts: None, packs_rows: false };
+            return Cut { rows, columns, parts: None, packs_rows: false, depth: DEPTH };
         }
         let even = |size: usize, most: usize, unit: usize| {
             let count = size.div_ceil(most);
@@ -151,11 +160,12 @@ impl Composite {
             columns: even(columns, COLUMNS[0], 32),
             parts: None,
             packs_rows: false,
+            depth: DEPTH,
         };
         let tiles = |own: &Cut| batch * rows.div_ceil(own.rows) * columns.div_ceil(own.columns);
         let parts = inner.div_ceil(DEPTH).min(FEW);
         if tiles(&own) < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= PARTIAL {
-            own = Cut { rows, columns, parts: Some(parts), packs_rows: false };
+            own = Cut { rows, columns, parts: Some(parts), ..own };
         } else if work >= PARALLEL {
             // Threads need several tiles each, as long as these are large.
             while tiles(&own) < FEW && own.rows * own.columns * inner >= 2 * TILE {
@@ -172,6 +182,9 @@ impl Composite {
         }
         // A panel has up to 32 columns.
         own.packs_rows = own.columns > 32 && own.rows <= 2 * ROWS[0];
+        if own.rows <= FEW_ROWS && own.parts.is_none() {
+            own.depth = 2 * DEPTH;
+        }
         own
     }
 
@@ -180,7 +193,7 @@ impl Composite {
         let (rows, columns) = (count(&self.rows), count(&self.columns));
         let cut = self.cut();
         let sums = cut.parts.map_or(0, |parts| parts * count(&self.batch) * aligned(rows * columns * element));
-        (sums, tile::bytes(cut.rows, element, cut.packs_rows))
+        (sums, tile::bytes(cut.rows, cut.depth, element, cut.packs_rows))
     }
 
     /// Runs the product.
@@ -231,13 +244,14 @@ impl Composite {
     }
 }
 
-/// How a product is cut: the rows and columns of a tile, the parts of its sums where tiles are few and sums long, and whether
-/// rows are packed. All of it follows from the product.
+/// How a product is cut: the rows and columns of a tile, the parts of its sums where tiles are few and sums long, whether
+/// rows are packed, and the most sums that are packed at a time. All of it follows from the product.
 struct Cut {
     rows: usize,
     columns: usize,
     parts: Option<usize>,
     packs_rows: bool,
+    depth: usize,
 }
 
 /// A product with its addresses.
@@ -344,6 +358,7 @@ impl<E: Factor> Whole<'_, E> {
             inner,
             part,
             packs_rows: self.cut.packs_rows,
+            depth: self.cut.depth,
         };
         tile.run(self.isa, panels);
     }

@@ -14,32 +14,86 @@ pub(super) const GROUP: usize = 8;
 pub(super) struct Places<const W: usize> {
     places: [isize; W],
     width: usize,
-    /// Whether there are `W` lines and all are contiguous.
-    whole: bool,
-    /// Which of up to three registers hold lines that are contiguous.
+    /// A bit for each line that is not next to the one before.
+    breaks: u64,
+    /// Which registers, and which groups of [`GROUP`] lines, are contiguous: what is written asks for each row.
     registers: [bool; 3],
+    groups: [bool; 6],
 }
 
 impl<const W: usize> Places<W> {
-    /// The places of the first `width` of `W` lines, which go into `registers` registers.
+    /// No lines.
     #[inline(always)]
-    pub(super) fn new(places: [isize; W], width: usize, registers: usize) -> Places<W> {
-        let mut own = Places { places, width, whole: width == W, registers: [false; 3] };
-        for line in 1..W {
-            own.whole &= places[line] == places[line - 1] + 1;
-        }
-        for register in 0..registers {
-            own.registers[register] = own.are_apart(register * (W / registers), W / registers, 1);
-        }
-        own
+    pub(super) fn new() -> Places<W> {
+        const { assert!(W < 64, "the breaks of a panel are bits") };
+        Places { places: [0; W], width: 0, breaks: 0, registers: [false; 3], groups: [false; 6] }
     }
 
-    /// Whether this many lines from one on have offsets that are `apart` from the one before.
+    /// The same lines, to be written from `N` registers.
     #[inline(always)]
-    fn are_apart(&self, line: usize, count: usize, apart: isize) -> bool {
-        let mut all = line + count <= self.width;
-        for next in 1..count {
-            all = all && self.places[line + next] == self.places[line + next - 1] + apart;
+    pub(super) fn to_be_written<const N: usize>(mut self) -> Places<W> {
+        for n in 0..N {
+            self.registers[n] = self.are_contiguous(n * (W / N), W / N);
+        }
+        for group in 0..W / GROUP {
+            self.groups[group] = self.are_contiguous(group * GROUP, GROUP);
+        }
+        self
+    }
+
+    /// Appends lines that have this stride.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, place: isize, length: usize, stride: isize) {
+        let first = self.width;
+        for k in 0..length.min(W - first) {
+            self.places[first + k] = place + k as isize * stride;
+        }
+        let follows = first > 0 && place == self.places[first - 1] + 1;
+        let inside = if stride == 1 { 0 } else { (2_u64 << (length - 1)).wrapping_sub(2) };
+        self.breaks |= (inside | u64::from(!follows)) << first;
+        self.width = first + length;
+    }
+
+    /// Whether this many lines from one on are contiguous.
+    #[inline(always)]
+    fn are_contiguous(&self, line: usize, count: usize) -> bool {
+        line + count <= self.width && (self.breaks >> line >> 1) & ((1 << (count - 1)) - 1) == 0
+    }
+
+    /// Whether there are `W` lines and all are contiguous.
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        self.are_contiguous(0, W)
+    }
+
+    /// Where the halves of each of `N` registers begin, seen from the first element of the factor, if there are `W` lines and those
+    /// of each half are contiguous; and whether those of each register are.
+    #[inline(always)]
+    pub(super) fn halves<const N: usize>(&self) -> Option<([[isize; 2]; N], bool)> {
+        let (lanes, mut whole) = (W / N, true);
+        let mut halves = [[0; 2]; N];
+        for n in 0..N {
+            let first = n * lanes;
+            if !self.are_contiguous(first, lanes) {
+                whole = false;
+                if lanes != 2 * GROUP
+                    || !self.are_contiguous(first, GROUP)
+                    || !self.are_contiguous(first + GROUP, GROUP)
+                {
+                    return None;
+                }
+            }
+            halves[n] = [self.places[first], self.places[first + lanes / 2]];
+        }
+        Some((halves, whole))
+    }
+
+    /// Whether eight lines from one on have stride 2.
+    #[inline(always)]
+    fn are_even(&self, line: usize) -> bool {
+        let mut all = line + 8 <= self.width;
+        for next in 1..8 {
+            all = all && self.places[line + next] == self.places[line + next - 1] + 2;
         }
         all
     }
@@ -47,13 +101,9 @@ impl<const W: usize> Places<W> {
     /// How many lines from one on are contiguous and can be moved at once: 16, 8, 4, 2 or 1.
     #[inline(always)]
     fn side_by_side(&self, line: usize) -> usize {
-        let is_next = |next: usize| self.places[line + next] == self.places[line] + next as isize;
-        let mut length = 1;
-        while length < 16 && line + length < self.width && is_next(length) {
-            length += 1;
-        }
+        let run = (self.breaks >> line >> 1).trailing_zeros() as usize + 1;
         // The largest power of 2 up to there.
-        1 << length.ilog2()
+        1 << run.min(self.width - line).min(16).ilog2()
     }
 }
 
@@ -65,7 +115,7 @@ pub(super) unsafe fn pack<E: Factor, R: Register<E>, const W: usize>(
     inner: &[isize],
     to: *mut E,
 ) {
-    if lines.whole {
+    if lines.is_whole() {
         for (k, step) in inner.iter().enumerate() {
             let at = from.wrapping_offset(*step + lines.places[0]).cast::<[E; W]>();
             // SAFETY: the planner's strides stay inside the factor, and there is room for `W` elements of each sum.
@@ -85,7 +135,7 @@ pub(super) unsafe fn pack<E: Factor, R: Register<E>, const W: usize>(
                 16 => pack_some::<E, 16, W>(at, inner, own),
                 8 => pack_some::<E, 8, W>(at, inner, own),
                 4 => pack_some::<E, 4, W>(at, inner, own),
-                _ if lines.are_apart(line, 8, 2) => {
+                _ if lines.are_even(line) => {
                     for (k, step) in inner.iter().enumerate() {
                         R::copy_even(at.wrapping_offset(*step), own.wrapping_add(k * W));
                     }
@@ -205,6 +255,41 @@ pub(in super::super) unsafe fn packed_block<
     }
 }
 
+/// The sums of some packed rows, of which `H` are contiguous for each sum, over columns where they lie: `N` registers in halves that
+/// begin at some addresses for the first sum. Overlapping windows are read so, which packing would repeat.
+///
+/// # Safety
+///
+/// The machine has the registers, rows are packed for each sum, and the places of columns and sums are inside the factor; so are
+/// whole registers from the first half on, unless they are `APART`.
+#[inline(always)]
+pub(super) unsafe fn window_block<E: Factor, R: Register<E>, const N: usize, const H: usize, const APART: bool>(
+    mut rows: *const E,
+    halves: [[*const E; 2]; N],
+    inner: &[isize],
+) -> [[R; N]; H] {
+    // SAFETY: by the contract of this function.
+    unsafe {
+        let zero = R::splat(E::default());
+        let mut sums = [[zero; N]; H];
+        for step in inner {
+            let mut columns = [zero; N];
+            for n in 0..N {
+                let [low, high] = halves[n].map(|half| half.wrapping_offset(*step));
+                columns[n] = if APART { R::load_halves(low, high) } else { R::load(low) };
+            }
+            for r in 0..H {
+                let factor = R::splat(*rows.wrapping_add(r));
+                for n in 0..N {
+                    sums[r][n] = factor.fused(columns[n], sums[r][n]);
+                }
+            }
+            rows = rows.wrapping_add(H);
+        }
+        sums
+    }
+}
+
 /// The sums of some rows, where they lie, over packed columns.
 ///
 /// # Safety
@@ -257,7 +342,7 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
         for n in 0..N {
             sums[n] = sums[n].times(scale);
         }
-        if columns.whole {
+        if columns.is_whole() {
             let at = c.wrapping_offset(columns.places[0]);
             for n in 0..N {
                 let own = at.wrapping_add(n * (W / N));
@@ -266,7 +351,7 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
             }
             return;
         }
-        // Register by register where its columns are contiguous, and otherwise one by one.
+        // Register by register where its columns are contiguous, otherwise in groups, as rows of short images are, and one by one.
         for n in 0..N {
             let width = W / N;
             let first = n * width;
@@ -278,9 +363,23 @@ pub(super) unsafe fn finish<E: Factor, R: Register<E>, const N: usize, const W: 
             }
             let mut elements = [E::default(); 16];
             sums[n].store(elements.as_mut_ptr());
-            for column in first..(first + width).min(columns.width) {
-                let (at, element) = (c.wrapping_offset(columns.places[column]), elements[column - first]);
-                *at = if add { (*at).plus(element) } else { element };
+            for group in (first..first + width).step_by(GROUP) {
+                if columns.groups[group / GROUP] {
+                    let at = c.wrapping_offset(columns.places[group]).cast::<[E; GROUP]>();
+                    let mut eight = elements.as_ptr().wrapping_add(group - first).cast::<[E; GROUP]>().read();
+                    if add {
+                        let own = at.read_unaligned();
+                        for k in 0..GROUP {
+                            eight[k] = own[k].plus(eight[k]);
+                        }
+                    }
+                    at.write_unaligned(eight);
+                    continue;
+                }
+                for column in group..(group + GROUP).min(columns.width) {
+                    let (at, element) = (c.wrapping_offset(columns.places[column]), elements[column - first]);
+                    *at = if add { (*at).plus(element) } else { element };
+                }
             }
         }
     }

@@ -21,11 +21,28 @@ pub(in crate::exec) fn place(axes: &[ContractionAxis], mut index: usize) -> [isi
 
 /// Calls a function with each index of some axes from one to another, counted from the first, and its places.
 #[inline(always)]
-pub(super) fn each_place(axes: &[ContractionAxis], [begin, end]: [usize; 2], mut visit: impl FnMut(usize, [isize; 3])) {
+pub(super) fn each_place(axes: &[ContractionAxis], range: [usize; 2], mut visit: impl FnMut(usize, [isize; 3])) {
+    let [a, b, c] = axes.last().map_or([0; 3], |last| last.strides);
+    each_run(axes, range, |number, length, [in_a, in_b, in_c]| {
+        for k in 0..length {
+            let along = k as isize;
+            visit(number + k, [in_a + along * a, in_b + along * b, in_c + along * c]);
+        }
+    });
+}
+
+/// Calls a function with each run of indices along the last of some axes, from one index to another: the number of its first, counted
+/// from there, its length, and the places of its first.
+#[inline(always)]
+pub(super) fn each_run(
+    axes: &[ContractionAxis],
+    [begin, end]: [usize; 2],
+    mut visit: impl FnMut(usize, usize, [isize; 3]),
+) {
     if begin == end {
         return;
     }
-    let Some((last, outer)) = axes.split_last() else { return visit(0, [0; 3]) };
+    let Some((last, outer)) = axes.split_last() else { return visit(0, 1, [0; 3]) };
     let mut index = [0_usize; MOST_AXES];
     let (mut rest, mut column) = (begin / last.extent, begin % last.extent);
     for (axis, own) in outer.iter().enumerate().rev() {
@@ -37,11 +54,8 @@ pub(super) fn each_place(axes: &[ContractionAxis], [begin, end]: [usize; 2], mut
     let mut number = 0;
     while number < end - begin {
         let length = (last.extent - column).min(end - begin - number);
-        for k in 0..length {
-            let along = (column + k) as isize;
-            let [a, b, c] = last.strides;
-            visit(number + k, [row[0] + along * a, row[1] + along * b, row[2] + along * c]);
-        }
+        let [a, b, c] = last.strides.map(|stride| column as isize * stride);
+        visit(number, length, [row[0] + a, row[1] + b, row[2] + c]);
         number += length;
         column = 0;
         for (axis, own) in outer.iter().enumerate().rev() {

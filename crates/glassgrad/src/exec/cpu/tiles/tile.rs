@@ -8,9 +8,9 @@ use super::super::interpreter::elements_mut;
 use super::super::isa::Isa;
 use super::super::simd::Register;
 use super::super::workspace::Workspace;
-use super::panel::{Places, block, finish, pack, packed_block};
-use super::places::each_place;
-use super::{Composite, DEPTH};
+use super::Composite;
+use super::panel::{Places, block, finish, pack, packed_block, window_block};
+use super::places::{each_place, each_run};
 use crate::opt::memory::aligned;
 
 /// Where the sums of a tile go instead of the result: elements row by row, for this many columns.
@@ -33,6 +33,8 @@ pub(super) struct Tile<'p, E> {
     pub(super) part: Option<Part<E>>,
     /// Whether rows are packed too: they are if several panels read them.
     pub(super) packs_rows: bool,
+    /// The most sums that are packed at a time.
+    pub(super) depth: usize,
 }
 
 /// The places of rows and sums, and memory for packed columns and rows.
@@ -49,31 +51,36 @@ struct Tables<'t> {
 }
 
 /// The bytes of a panel of packed columns.
-const PANEL_BYTES: usize = aligned(DEPTH * 48 * 4);
+const fn panel_bytes(depth: usize) -> usize {
+    aligned(depth * 48 * 4)
+}
+
 /// Rows are packed in slabs; there is room for this many more than there are, in the last slab.
 const MOST_HEIGHT: usize = 8;
 
 /// The bytes of slabs of packed rows.
-fn slab_bytes(rows: usize, element: usize) -> usize {
-    aligned((rows + MOST_HEIGHT) * DEPTH * element)
+fn slab_bytes(rows: usize, depth: usize, element: usize) -> usize {
+    aligned((rows + MOST_HEIGHT) * depth * element)
 }
 
-/// The bytes of packed columns, of packed rows if they are packed, and of tables of places for a tile with `rows` rows.
-pub(super) fn bytes(rows: usize, element: usize, packs_rows: bool) -> usize {
-    let slabs = if packs_rows { slab_bytes(rows, element) } else { 0 };
-    PANEL_BYTES + slabs + (2 * rows + 2 * DEPTH) * size_of::<isize>()
+/// The bytes of packed columns, of packed rows if they are packed, and of tables of places for a tile with `rows` rows and `depth` sums
+/// at a time.
+pub(super) fn bytes(rows: usize, depth: usize, element: usize, packs_rows: bool) -> usize {
+    let slabs = if packs_rows { slab_bytes(rows, depth, element) } else { 0 };
+    panel_bytes(depth) + slabs + (2 * rows + 2 * depth) * size_of::<isize>()
 }
 
 impl<E: Factor> Tile<'_, E> {
     /// Computes the tile, with memory for packed columns and rows and for the places of rows and sums.
     pub(super) unsafe fn run(&self, isa: Isa, memory: &mut Workspace) {
         let rows = self.rows[1] - self.rows[0];
-        let panel = memory.reserve(bytes(rows, size_of::<E>(), self.packs_rows));
-        let slabs = panel.wrapping_add(PANEL_BYTES);
-        let tables = if self.packs_rows { slabs.wrapping_add(slab_bytes(rows, size_of::<E>())) } else { slabs };
-        let (row_tables, inner_tables) = elements_mut::<isize>(tables, 2 * rows + 2 * DEPTH).split_at_mut(2 * rows);
+        let most = self.depth;
+        let panel = memory.reserve(bytes(rows, most, size_of::<E>(), self.packs_rows));
+        let slabs = panel.wrapping_add(panel_bytes(most));
+        let tables = if self.packs_rows { slabs.wrapping_add(slab_bytes(rows, most, size_of::<E>())) } else { slabs };
+        let (row_tables, inner_tables) = elements_mut::<isize>(tables, 2 * rows + 2 * most).split_at_mut(2 * rows);
         let (row_a, row_c) = row_tables.split_at_mut(rows);
-        let (inner_a, inner_b) = inner_tables.split_at_mut(DEPTH);
+        let (inner_a, inner_b) = inner_tables.split_at_mut(most);
         let width = self.part.map(|part| part.columns as isize);
         each_place(&self.composite.rows, self.rows, |row, places| {
             row_a[row] = places[0];
@@ -81,7 +88,7 @@ impl<E: Factor> Tile<'_, E> {
         });
         // As few blocks of sums as can be, all about as long as each other.
         let sums = self.inner[1] - self.inner[0];
-        let depth = sums.div_ceil(sums.div_ceil(DEPTH).max(1)).next_multiple_of(8).min(DEPTH);
+        let depth = sums.div_ceil(sums.div_ceil(most).max(1)).next_multiple_of(8).min(most);
         let mut begin = self.inner[0];
         while begin < self.inner[1] {
             let end = (begin + depth).min(self.inner[1]);
@@ -178,10 +185,10 @@ impl<E: Factor> Tile<'_, E> {
         let Some(slabs) = tables.slabs else { return };
         let ([rows, _], [inner, _]) = (tables.rows, tables.inner);
         for first in (0..rows.len()).step_by(S) {
-            let (mut places, height) = ([0_isize; S], S.min(rows.len() - first));
-            places[..height].copy_from_slice(&rows[first..first + height]);
+            let mut places = Places::new();
+            rows[first..(first + S).min(rows.len())].iter().for_each(|place| places.extend(*place, 1, 1));
             let slab = slabs.cast::<E>().wrapping_add(first * inner.len());
-            pack::<E, R, S>(self.a, &Places::new(places, height, 1), inner, slab);
+            pack::<E, R, S>(self.a, &places, inner, slab);
         }
     }
 
@@ -194,42 +201,62 @@ impl<E: Factor> Tile<'_, E> {
         first: usize,
         width: usize,
     ) {
-        let (mut in_b, mut in_c) = ([0_isize; W], [0_isize; W]);
-        let own = self.part.map(|_| first as isize);
-        each_place(&self.composite.columns, [first, first + width], |column, places| {
-            in_b[column] = places[1];
-            in_c[column] = own.map_or(places[2], |first| first + column as isize);
+        let (mut in_b, mut in_c) = (Places::<W>::new(), Places::<W>::new());
+        let [_, stride_b, stride_c] = self.composite.columns.last().map_or([0; 3], |last| last.strides);
+        each_run(&self.composite.columns, [first, first + width], |number, length, places| {
+            in_b.extend(places[1], length, stride_b);
+            match self.part {
+                Some(_) => in_c.extend((first + number) as isize, length, 1),
+                None => in_c.extend(places[2], length, stride_c),
+            }
         });
-        let (in_b, in_c) = (Places::new(in_b, width, N), Places::new(in_c, width, N));
+        let in_c = in_c.to_be_written::<N>();
         let lines = tables.panel.cast::<E>();
         let [inner_a, inner_b] = tables.inner;
-        pack::<E, R, W>(self.b, &in_b, inner_b, lines);
         let [row_a, row_c] = tables.rows;
         let c = self.part.map_or(self.c, |part| part.at);
         let coefficient = if self.part.is_some() { E::from_f64(1.0) } else { self.coefficient };
         let (rows, depth) = (row_a.len(), inner_a.len());
+        // Overlapping windows are read where they lie.
+        let windows = tables.slabs.filter(|_| self.composite.has_windows).and_then(|_| in_b.halves::<N>());
+        if windows.is_none() {
+            pack::<E, R, W>(self.b, &in_b, inner_b, lines);
+        }
         let mut row = 0;
         // SAFETY: the level has the registers, rows and columns are packed for each sum, and the planner's strides stay inside.
         unsafe {
+            // Loops over rows of sums have constant bounds: sums must stay in registers.
+            macro_rules! write {
+                ($count:expr, $sums:expr) => {
+                    let sums = $sums;
+                    for r in 0..$count {
+                        if row + r < rows {
+                            let at = c.wrapping_offset(row_c[row + r]);
+                            finish::<E, R, N, W>(at, &in_c, sums[r], coefficient, tables.add);
+                        }
+                    }
+                };
+            }
             if let Some(slabs) = tables.slabs {
+                let slab = |row: usize| slabs.cast::<E>().wrapping_add(row * depth).cast_const();
+                if let Some((halves, is_whole)) = windows {
+                    let halves = halves.map(|halves| halves.map(|half| self.b.wrapping_offset(half)));
+                    while row < rows {
+                        // Only registers of sixteen are loaded in halves; that is constant before anything is compiled.
+                        if is_whole || const { W / N != 16 } {
+                            write!(S, window_block::<E, R, N, S, false>(slab(row), halves, inner_b));
+                        } else {
+                            write!(S, window_block::<E, R, N, S, true>(slab(row), halves, inner_b));
+                        }
+                        row += S;
+                    }
+                    return;
+                }
                 while row < rows {
-                    let slab = slabs.cast::<E>().wrapping_add(row * depth);
                     if rows - row > T {
-                        let sums = packed_block::<E, R, N, W, S, S>(slab, lines, depth);
-                        for r in 0..S {
-                            if row + r < rows {
-                                let at = c.wrapping_offset(row_c[row + r]);
-                                finish::<E, R, N, W>(at, &in_c, sums[r], coefficient, tables.add);
-                            }
-                        }
+                        write!(S, packed_block::<E, R, N, W, S, S>(slab(row), lines, depth));
                     } else {
-                        let sums = packed_block::<E, R, N, W, T, S>(slab, lines, depth);
-                        for r in 0..T {
-                            if row + r < rows {
-                                let at = c.wrapping_offset(row_c[row + r]);
-                                finish::<E, R, N, W>(at, &in_c, sums[r], coefficient, tables.add);
-                            }
-                        }
+                        write!(T, packed_block::<E, R, N, W, T, S>(slab(row), lines, depth));
                     }
                     row += S;
                 }
@@ -240,16 +267,12 @@ impl<E: Factor> Tile<'_, E> {
                 for r in 0..H {
                     starts[r] = self.a.wrapping_offset(row_a[row + r]);
                 }
-                let sums = block::<E, R, N, W, H>(starts, inner_a, lines);
-                for r in 0..H {
-                    finish::<E, R, N, W>(c.wrapping_offset(row_c[row + r]), &in_c, sums[r], coefficient, tables.add);
-                }
+                write!(H, block::<E, R, N, W, H>(starts, inner_a, lines));
                 row += H;
             }
             while row < rows {
                 let starts = [self.a.wrapping_offset(row_a[row])];
-                let [sums] = block::<E, R, N, W, 1>(starts, inner_a, lines);
-                finish::<E, R, N, W>(c.wrapping_offset(row_c[row]), &in_c, sums, coefficient, tables.add);
+                write!(1, block::<E, R, N, W, 1>(starts, inner_a, lines));
                 row += 1;
             }
         }
