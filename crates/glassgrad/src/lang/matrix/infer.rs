@@ -132,7 +132,8 @@ mod tests {
         assert_eq!(of("x'*x + t"), "x: m, t: n");
         assert_eq!(of("t^2 + sum(x)"), "t:, x: m");
         assert_eq!(of("t*x"), "the expression does not determine which symbol is a number: t, or x");
-        assert_eq!(of("A*x + inv(B)"), "a vector of ? and a matrix of ?×? cannot be added");
+        assert_eq!(of("A*x + inv(B)"), "A: m m, x:, B: m m");
+        assert_eq!(of("inv(x)"), "inv needs a matrix, not a vector of ?");
     }
 
     #[test]
