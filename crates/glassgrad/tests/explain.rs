@@ -126,7 +126,7 @@ fn is_empty(step: &Step) -> bool {
             let axes = [&product.batch[..], &product.sums, &[product.rows, product.columns, product.inner]].concat();
             axes.iter().any(|axis| axis.extent == 0)
         }
-        Step::Call(call) => call.inputs.iter().chain([&call.output]).any(|(_, shape)| shape.elements() == 0),
+        Step::Call(call) => call.inputs.iter().chain(&call.outputs).any(|(_, shape)| shape.elements() == 0),
         Step::Scan(repeat) => repeat.length == 0,
         Step::ReverseScan(sweep) => sweep.schedule.steps == 0,
     }
