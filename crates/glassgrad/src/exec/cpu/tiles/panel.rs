@@ -29,9 +29,9 @@ impl<const W: usize> Places<W> {
         Places { places: [0; W], width: 0, breaks: 0, registers: [false; 3], groups: [false; 6] }
     }
 
-    /// The same lines, to be written from `N` registers.
+    /// The same lines, with what is asked for where they are written from `N` registers.
     #[inline(always)]
-    pub(super) fn to_be_written<const N: usize>(mut self) -> Places<W> {
+    pub(super) fn with_contiguity<const N: usize>(mut self) -> Places<W> {
         for n in 0..N {
             self.registers[n] = self.are_contiguous(n * (W / N), W / N);
         }

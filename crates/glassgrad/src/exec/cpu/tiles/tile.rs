@@ -210,7 +210,7 @@ impl<E: Factor> Tile<'_, E> {
                 None => in_c.extend(places[2], length, stride_c),
             }
         });
-        let in_c = in_c.to_be_written::<N>();
+        let in_c = in_c.with_contiguity::<N>();
         let lines = tables.panel.cast::<E>();
         let [inner_a, inner_b] = tables.inner;
         let [row_a, row_c] = tables.rows;
@@ -225,12 +225,12 @@ impl<E: Factor> Tile<'_, E> {
         let mut row = 0;
         // SAFETY: the level has the registers, rows and columns are packed for each sum, and the planner's strides stay inside.
         unsafe {
-            // Loops over rows of sums have constant bounds: sums must stay in registers.
+            // Loops over rows of sums have constant bounds: sums must stay in registers. Rows from `$end` on do not exist.
             macro_rules! write {
-                ($count:expr, $sums:expr) => {
-                    let sums = $sums;
+                ($count:expr, $end:expr, $sums:expr) => {
+                    let (sums, end) = ($sums, $end);
                     for r in 0..$count {
-                        if row + r < rows {
+                        if r < end {
                             let at = c.wrapping_offset(row_c[row + r]);
                             finish::<E, R, N, W>(at, &in_c, sums[r], coefficient, tables.add);
                         }
@@ -244,9 +244,9 @@ impl<E: Factor> Tile<'_, E> {
                     while row < rows {
                         // Only registers of sixteen are loaded in halves; that is constant before anything is compiled.
                         if is_whole || const { W / N != 16 } {
-                            write!(S, window_block::<E, R, N, S, false>(slab(row), halves, inner_b));
+                            write!(S, rows - row, window_block::<E, R, N, S, false>(slab(row), halves, inner_b));
                         } else {
-                            write!(S, window_block::<E, R, N, S, true>(slab(row), halves, inner_b));
+                            write!(S, rows - row, window_block::<E, R, N, S, true>(slab(row), halves, inner_b));
                         }
                         row += S;
                     }
@@ -254,9 +254,9 @@ impl<E: Factor> Tile<'_, E> {
                 }
                 while row < rows {
                     if rows - row > T {
-                        write!(S, packed_block::<E, R, N, W, S, S>(slab(row), lines, depth));
+                        write!(S, rows - row, packed_block::<E, R, N, W, S, S>(slab(row), lines, depth));
                     } else {
-                        write!(T, packed_block::<E, R, N, W, T, S>(slab(row), lines, depth));
+                        write!(T, rows - row, packed_block::<E, R, N, W, T, S>(slab(row), lines, depth));
                     }
                     row += S;
                 }
@@ -267,12 +267,12 @@ impl<E: Factor> Tile<'_, E> {
                 for r in 0..H {
                     starts[r] = self.a.wrapping_offset(row_a[row + r]);
                 }
-                write!(H, block::<E, R, N, W, H>(starts, inner_a, lines));
+                write!(H, H, block::<E, R, N, W, H>(starts, inner_a, lines));
                 row += H;
             }
             while row < rows {
                 let starts = [self.a.wrapping_offset(row_a[row])];
-                write!(1, block::<E, R, N, W, 1>(starts, inner_a, lines));
+                write!(1, 1, block::<E, R, N, W, 1>(starts, inner_a, lines));
                 row += 1;
             }
         }
