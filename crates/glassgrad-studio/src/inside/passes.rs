@@ -14,8 +14,9 @@ use glassgrad::data::Dataset as _;
 use glassgrad::error::Error;
 use glassgrad::expr::{Keys, Tensor};
 use glassgrad::opt::graph::Graph;
-use glassgrad::opt::passes::PASSES;
+use glassgrad::opt::passes::{PASSES, unfused};
 use glassgrad::rng::Key;
+use glassgrad::runtime::Context;
 use glassgrad::tree::Tree as _;
 use serde_json::{Value, json};
 
@@ -34,7 +35,9 @@ pub(crate) fn passes(study: &Study, network: &Network) -> Result<Value, Error> {
     let given: Given = (batch, Keys::from(Key::new(study.settings.seed)));
     let (after, loss) = step(study, &optimizer, None, &moment, &given);
     let results: Vec<Tensor> = after.flatten().into_iter().chain([loss]).collect();
-    let (mut graph, _) = Graph::of(&results.iter().collect::<Vec<&Tensor>>())?;
+    // Regions for which the device has no kernel are opened before the first pass.
+    let (graph, _) = Graph::of(&results.iter().collect::<Vec<&Tensor>>())?;
+    let mut graph = unfused(graph, Context::current().capabilities());
     let first = text(&graph);
     let mut passes = Vec::new();
     for pass in PASSES {

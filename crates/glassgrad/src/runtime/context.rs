@@ -175,7 +175,12 @@ impl Context {
     }
 
     /// What programs that run in it may contain.
-    pub(crate) fn capabilities(&self) -> &'static Capabilities {
+    ///
+    /// ```
+    /// use glassgrad::{exec::Target, runtime::Context};
+    /// assert!(std::ptr::eq(Context::new(Target::Reference).capabilities(), Target::Reference.capabilities()));
+    /// ```
+    pub fn capabilities(&self) -> &'static Capabilities {
         self.0.executor.capabilities()
     }
 

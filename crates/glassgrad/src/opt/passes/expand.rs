@@ -27,7 +27,7 @@ pub(in crate::opt) fn expanded<'g>(graph: &'g Graph, target: &Capabilities) -> C
 
 /// The graph in which regions that are units for nothing but a kernel are opened, but for those that the target has a kernel for; in loops
 /// and rematerialised regions too.
-pub(crate) fn unfused(mut graph: Graph, target: &Capabilities) -> Graph {
+pub fn unfused(mut graph: Graph, target: &Capabilities) -> Graph {
     if !contains_unfused(&graph) {
         return graph;
     }

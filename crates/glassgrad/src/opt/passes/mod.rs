@@ -34,7 +34,7 @@ use crate::hashing::NumberMap;
 pub(super) use dead::dead;
 pub(super) use early::early;
 pub(super) use expand::expanded;
-pub(crate) use expand::unfused;
+pub use expand::unfused;
 pub use verify::{Illegal, verify};
 
 /// A pass: its name, and what it does to one graph, without the subgraphs in it.
