@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use self::plan::{Plan, Source, sources, unknown};
 use crate::array::Array;
 use crate::collective::shard_count;
-use crate::diff::{Fallible, Outcome};
+use crate::diff::{Fallible, Outcome, first_error};
 use crate::error::Error;
 use crate::exec::{self, Input, Output};
 use crate::expr::Tensor;
@@ -233,11 +233,6 @@ fn numbered(placeholders: &[Tensor], leaves: &[Tensor], tree: &str) -> Result<Ha
 /// A leaf of which only the type stays, not the graph that it depends on.
 fn without_graph(leaf: &Tensor) -> Tensor {
     Tensor::placeholder(Shape::scalar(), leaf.dtype())
-}
-
-/// The first error in a list of tensors.
-fn first_error(leaves: &[Tensor]) -> Result<(), Error> {
-    leaves.iter().find_map(Tensor::error).map_or(Ok(()), |error| Err(error.clone()))
 }
 
 impl<F, R: Tree> Compiled<F, R> {

@@ -34,6 +34,7 @@ pub(crate) use forward::pushforward;
 pub use jacobian::{divergence, hessian, hessian_blocks, jacfwd, jacobian, jacrev, laplacian};
 pub(crate) use reverse::{cotangents, dependent_nodes, pullback};
 pub use scan::scan;
+pub(crate) use transforms::first_error;
 pub use transforms::{
     Fallible, Gradients, Outcome, grad, hvp, jvp, linearize, no_grad, value_and_grad, value_and_grad_aux, vjp, vmap,
     vmap_axes,

@@ -447,7 +447,7 @@ fn example_of(axis: usize, has_axis: bool) -> impl FnMut(&Tensor) -> Tensor {
 }
 
 /// Fails with the first error in a list of tensors.
-fn first_error(leaves: &[Tensor]) -> Result<(), Error> {
+pub(crate) fn first_error(leaves: &[Tensor]) -> Result<(), Error> {
     leaves.iter().find_map(Tensor::error).map_or(Ok(()), |error| Err(error.clone()))
 }
 

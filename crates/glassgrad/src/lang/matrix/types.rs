@@ -76,7 +76,7 @@ pub(super) fn typed(
     Ok(MatrixExpression { source: source.to_owned(), parts, spans, types })
 }
 
-/// The sizes of all declared symbols, of which so many are unknown, as far as they follow from the uses of the symbols.
+/// The sizes of all declared symbols, as far as they follow from the uses of the symbols; the number counts the unknown sizes.
 pub(super) fn symbol_sizes(
     source: &str,
     parts: &[Syntax],

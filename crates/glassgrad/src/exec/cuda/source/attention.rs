@@ -46,7 +46,7 @@ impl Sizes {
         if self.line() <= 144 { 64 } else { 32 }
     }
 
-    /// The bytes of shared memory of a kernel with so many tiles of its own, and of two stages of two tiles with numbers for their lines.
+    /// The bytes of shared memory of a kernel: its own tiles, and two stages of two tiles with the statistics of their rows.
     fn shared(&self, own: usize) -> usize {
         let stage = 2 * self.columns() * self.line() + 2 * self.columns() * 4;
         own * self.rows() * self.line() + 2 * stage + self.rows() * 4
