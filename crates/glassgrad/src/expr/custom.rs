@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::node::{Op, Tensor};
-use crate::array::Array;
+use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::shape::Shape;
@@ -113,10 +113,101 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
     fn as_product(&self, _inputs: &[Tensor], _input: usize) -> Option<Tensor> {
         None
     }
+    /// The value of operands where they lie, written to where the result lies: for operations of the library whose arrays are large. Nothing
+    /// is written if there is no such way, and [`CustomOp::value`] is called instead.
+    #[doc(hidden)]
+    fn value_into(&self, _inputs: &[Operand<'_>], _output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        None
+    }
     /// The output for many examples at once: inputs marked in `with_axis` have a leading axis. By default one
     /// example at a time.
     fn batched(&self, _inputs: &[Tensor], _with_axis: &[bool]) -> Option<Tensor> {
         None
+    }
+}
+
+/// An operand where it lies: its shape, and its elements row by row.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// The shape.
+    pub shape: &'a Shape,
+    /// The elements.
+    pub elements: Elements<'a>,
+}
+
+/// The elements of an operand of a type that operations of the library compute with.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Elements<'a> {
+    /// 32-bit floating point.
+    F32(&'a [f32]),
+    /// 64-bit floating point.
+    F64(&'a [f64]),
+    /// 64-bit integers.
+    I64(&'a [i64]),
+    /// Any other type.
+    Other,
+}
+
+/// The elements of a result, to be written.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum ElementsMut<'a> {
+    /// 32-bit floating point.
+    F32(&'a mut [f32]),
+    /// 64-bit floating point.
+    F64(&'a mut [f64]),
+    /// 64-bit integers.
+    I64(&'a mut [i64]),
+    /// Any other type.
+    Other,
+}
+
+impl<'a> Elements<'a> {
+    /// Those of a buffer.
+    pub(crate) fn of(buffer: &'a Buffer) -> Elements<'a> {
+        match buffer {
+            Buffer::F32(elements) => Elements::F32(elements),
+            Buffer::F64(elements) => Elements::F64(elements),
+            Buffer::I64(elements) => Elements::I64(elements),
+            Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => Elements::Other,
+        }
+    }
+
+    /// Integers; empty if it has other elements.
+    pub(crate) fn integers(self) -> &'a [i64] {
+        match self {
+            Elements::I64(elements) => elements,
+            Elements::F32(_) | Elements::F64(_) | Elements::Other => &[],
+        }
+    }
+}
+
+impl<'a> ElementsMut<'a> {
+    /// Those of a buffer.
+    pub(crate) fn of(buffer: &'a mut Buffer) -> ElementsMut<'a> {
+        match buffer {
+            Buffer::F32(elements) => ElementsMut::F32(elements),
+            Buffer::F64(elements) => ElementsMut::F64(elements),
+            Buffer::I64(elements) => ElementsMut::I64(elements),
+            Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => ElementsMut::Other,
+        }
+    }
+}
+
+/// The value of an operation that is stated by [`CustomOp::value_into`].
+pub(crate) fn value_by_parts(
+    operation: &dyn CustomOp,
+    inputs: &[Array],
+    (shape, dtype): (Shape, DType),
+) -> Result<Array, String> {
+    let operands: Vec<Operand<'_>> =
+        inputs.iter().map(|input| Operand { shape: input.shape(), elements: Elements::of(input.buffer()) }).collect();
+    let mut buffer = Buffer::zeros(dtype, shape.elements());
+    match operation.value_into(&operands, ElementsMut::of(&mut buffer)) {
+        Some(done) => done.map(|()| Array::new(shape, buffer)),
+        None => Err(format!("it is not defined for {dtype}")),
     }
 }
 

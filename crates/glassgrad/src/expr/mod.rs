@@ -35,7 +35,10 @@ mod walk;
 pub use axes::{Axes, Axis};
 pub(crate) use build::references;
 pub use create::{IntoTensor, LiteralElement, Number};
+pub(crate) use custom::value_by_parts;
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
+#[doc(hidden)]
+pub use custom::{Elements, ElementsMut, Operand};
 pub(crate) use display::{Product, single_row};
 pub use index::{Index, s};
 pub(crate) use memo::{Partial, Request, partial, product, product_from};
@@ -47,5 +50,7 @@ pub(crate) use provenance::ProvenanceScope;
 pub use random::{Distribution, Keys};
 pub use sizes::{Size, Sizes};
 pub(crate) use subgraph::MultiNode;
-pub use subgraph::{AttentionKernel, FusedKernel, MultiOp, Region, RegionKind, Scan, Subgraph, Sweep};
+pub use subgraph::{
+    AttentionKernel, Cumulation, CumulativeKernel, FusedKernel, MultiOp, Region, RegionKind, Scan, Subgraph, Sweep,
+};
 pub(crate) use walk::{nodes_behind, with_inputs};

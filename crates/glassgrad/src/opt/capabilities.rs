@@ -44,6 +44,8 @@ pub struct Capabilities {
     pub matrix_vector: bool,
     /// Which regions it has a kernel for, by the types and shapes of their inputs; others are opened before the passes.
     pub fused: fn(&FusedKernel, &[Signature]) -> bool,
+    /// Whether kernels for regions read their operands in aligned vectors, so that leaves, which may begin anywhere, are copied before.
+    pub aligned_operands: bool,
     /// Which kinds of call it runs itself; others run on the host. [`explain`](crate::explain) names what runs each step.
     pub native: fn(&CallKind) -> bool,
 }

@@ -15,6 +15,7 @@
 
 mod call;
 mod contraction;
+mod cumulative;
 mod epilogue;
 mod footprint;
 mod fused;
@@ -32,6 +33,7 @@ mod skinny;
 mod symmetric;
 pub(crate) mod thread_pool;
 mod tiles;
+mod top_k;
 mod vector;
 mod workspace;
 
@@ -77,7 +79,8 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     symmetric: true,
     products: &[],
     matrix_vector: true,
-    fused: |_, _| false,
+    fused: call::has_kernel,
+    aligned_operands: false,
     native: call::is_native,
 };
 

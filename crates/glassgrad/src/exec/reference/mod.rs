@@ -40,6 +40,7 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     products: &[],
     matrix_vector: false,
     fused: |_, _| false,
+    aligned_operands: false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
 
