@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
@@ -98,7 +99,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
         CallKind::Gather(axis) => {
             let (access, of) = &call.inputs[1];
             let indices = elements::<i64>(frame.at(access, 0), of.elements());
-            Gathered::new("gather", &call.inputs[0].1, indices, *axis)?.read(input(0), output);
+            Gathered::new(&call.inputs[0].1, indices, *axis).read("gather", input(0), output)?;
         }
         CallKind::ScatterView(_)
         | CallKind::ScatterAdd(_)
@@ -146,7 +147,8 @@ unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_
         CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) => return moved::<E>(call, frame),
         CallKind::ScatterView(view) => scatter(view, input(0), output),
         CallKind::ScatterAdd(axis) => {
-            let gathered = Gathered::new("scatter_add", shape, indices(1), *axis)?;
+            let gathered = Gathered::new(shape, indices(1), *axis);
+            gathered.check("scatter_add")?;
             gathered.add(input(0), output);
         }
         CallKind::OneHot(operation) => {
@@ -593,55 +595,75 @@ fn concatenate<'i, E: Copy + Send + Sync + 'i>(
 /// Entries along an axis of an array at indices that are on it.
 struct Gathered<'g> {
     indices: &'g [i64],
-    /// The entries of the axis, and the elements of one.
+    axis: usize,
+    /// The blocks in front of the axis, the entries of the axis, and the elements of one.
+    outer: usize,
     size: usize,
     inner: usize,
 }
 
 impl<'g> Gathered<'g> {
-    /// Checks all indices.
-    fn new(name: &str, whole: &Shape, indices: &'g [i64], axis: usize) -> Result<Gathered<'g>, Error> {
-        let (size, inner) = (whole[axis], whole[axis + 1..].iter().product());
+    fn new(whole: &Shape, indices: &'g [i64], axis: usize) -> Gathered<'g> {
+        let [outer, inner] = [&whole[..axis], &whole[axis + 1..]].map(|sizes| sizes.iter().product());
+        Gathered { indices, axis, outer, size: whole[axis], inner }
+    }
+
+    /// Checks all indices. No index is read where there is nothing in front of the axis.
+    fn check(&self, name: &str) -> Result<(), Error> {
+        let Gathered { size, axis, .. } = *self;
         let is_there = |index: &i64| (-(size as i64)..size as i64).contains(index);
-        // No index is read where there is nothing in front of the axis.
-        let outer: usize = whole[..axis].iter().product();
-        if let Some(index) = indices.iter().find(|index| outer > 0 && !is_there(index)) {
-            return Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}")));
+        // Blocks without an exit are compared in vectors.
+        let are_there = |block: &[i64]| block.iter().fold(true, |all, index| all & is_there(index));
+        let outside = self.indices.chunks(1024).filter(|_| self.outer > 0).find(|block| !are_there(block));
+        match outside.and_then(|block| block.iter().find(|index| !is_there(index))) {
+            Some(index) => Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}"))),
+            None => Ok(()),
         }
-        Ok(Gathered { indices, size, inner })
     }
 
     /// The entry that an index leads to: negative ones count from behind.
     fn entry(&self, index: i64) -> usize {
-        (if index < 0 { index + self.size as i64 } else { index }) as usize
+        (if index < 0 { index.wrapping_add(self.size as i64) } else { index }) as usize
     }
 
-    /// Reads the entries.
-    fn read<E: Copy + Send + Sync>(&self, from: &[E], to: &mut [E]) {
-        let Gathered { indices, size, inner } = *self;
-        if to.is_empty() {
-            return;
+    /// Reads the entries; of an index that is not on the axis nothing is read, and the error tells it.
+    fn read<E: Copy + Send + Sync>(&self, name: &str, from: &[E], to: &mut [E]) -> Result<(), Error> {
+        let Gathered { indices, size, inner, .. } = *self;
+        if to.is_empty() || size == 0 {
+            return self.check(name);
         }
+        let all_there = AtomicBool::new(true);
         let together = PART.div_ceil(inner);
         thread_pool::each_part(to, together * inner, |part, to| {
             let (mut block, mut number) = (part * together / indices.len(), part * together % indices.len());
             let mut rest = to;
+            let mut are_there = true;
             while !rest.is_empty() {
                 let count = (indices.len() - number).min(rest.len() / inner);
                 let (own, after) = rest.split_at_mut(count * inner);
-                let (from, indices) = (&from[block * size * inner..], &indices[number..number + count]);
+                let (from, indices) = (&from[block * size * inner..][..size * inner], &indices[number..number + count]);
                 match inner {
-                    1 => own.iter_mut().zip(indices).for_each(|(to, index)| *to = from[self.entry(*index)]),
+                    1 => {
+                        for (to, index) in own.iter_mut().zip(indices) {
+                            let entry = self.entry(*index);
+                            are_there &= entry < size;
+                            *to = from[entry.min(size - 1)];
+                        }
+                    }
                     _ => {
                         for (to, index) in own.chunks_exact_mut(inner).zip(indices) {
-                            let first = self.entry(*index) * inner;
+                            let entry = self.entry(*index);
+                            are_there &= entry < size;
+                            let first = entry.min(size - 1) * inner;
                             to.copy_from_slice(&from[first..first + inner]);
                         }
                     }
                 }
                 (rest, number, block) = (after, 0, block + 1);
             }
+            all_there.fetch_and(are_there, Ordering::Relaxed);
         });
+        if all_there.into_inner() { Ok(()) } else { self.check(name) }
     }
 
     /// Adds entries up where indices lead, those of one place in the order of the indices. Threads take blocks in front of the
@@ -656,7 +678,7 @@ impl<'g> Gathered<'g> {
                 self.0
             }
         }
-        let Gathered { indices, size, inner } = *self;
+        let Gathered { indices, size, inner, .. } = *self;
         let block = size * inner;
         if block == 0 {
             return;
@@ -685,6 +707,21 @@ impl<'g> Gathered<'g> {
             return;
         }
         let each = indices.len() * inner;
+        if to.len() == block && from.len() >= PART && size >= 2 * thread_pool::threads() {
+            // Threads take entries: each looks at all indices, and adds up those that lead to its own.
+            let together = size.div_ceil(thread_pool::threads());
+            return thread_pool::each_part(to, together * inner, |part, to| {
+                to.fill(E::ZERO);
+                let (first, count) = (part * together, to.len() / inner);
+                for (index, own) in indices.iter().zip(from.chunks_exact(inner)) {
+                    let entry = self.entry(*index).wrapping_sub(first);
+                    if entry < count {
+                        let sums = &mut to[entry * inner..][..inner];
+                        sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                    }
+                }
+            });
+        }
         let together = (PART / each.max(block)).max(1);
         thread_pool::each_part(to, together * block, |part, to| {
             to.fill(E::ZERO);

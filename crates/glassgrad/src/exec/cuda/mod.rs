@@ -92,6 +92,8 @@ const EVERY_DEVICE: Capabilities = Capabilities {
     accumulation: false,
     symmetric: true,
     products: &[DType::F16, DType::BF16],
+    wide_products: false,
+    stored_multiplications: 0,
     matrix_vector: false,
     fused: has_kernel,
     aligned_operands: true,

@@ -38,6 +38,8 @@ pub(super) static CAPABILITIES: Capabilities = Capabilities {
     accumulation: false,
     symmetric: false,
     products: &[],
+    wide_products: false,
+    stored_multiplications: 0,
     matrix_vector: false,
     fused: |_, _| false,
     aligned_operands: false,

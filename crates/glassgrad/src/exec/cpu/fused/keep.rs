@@ -1,4 +1,6 @@
 //! Writing blocks of registers to where they belong, element by element or put together.
+// Loops over lanes run by number, so that lanes stay in registers.
+#![allow(clippy::needless_range_loop)]
 
 use super::super::interpreter::{copy, elements, elements_mut};
 use super::super::isa::Isa;
@@ -162,6 +164,19 @@ pub(in crate::exec) trait Combinable: Copy {
     }
 }
 
+/// Combines elements as a tree: the first half with the second, and so on.
+#[inline(always)]
+fn tree<E: Copy, const LANES: usize>(mut lanes: [E; LANES], both: impl Fn(E, E) -> E) -> E {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            lanes[k] = both(lanes[k], lanes[k + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 macro_rules! combinable_floats {
     ($($Float:ty),*) => {$(
         impl Combinable for $Float {
@@ -172,20 +187,17 @@ macro_rules! combinable_floats {
             fn sum_of(elements: &[Self]) -> Self {
                 #[inline(always)]
                 fn side_by_side<const LANES: usize>(elements: &[$Float]) -> $Float {
-                    let mut lanes = [0.0; LANES];
                     let (chunks, rest) = elements.as_chunks::<LANES>();
+                    // An array of its own, of which every element has a constant place: it stays in registers.
+                    let mut sums = [0.0; LANES];
                     for chunk in chunks {
-                        lanes.iter_mut().zip(chunk).for_each(|(lane, element)| *lane += element);
-                    }
-                    lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
-                    let mut width = LANES / 2;
-                    while width > 0 {
-                        for k in 0..width {
-                            lanes[k] += lanes[k + width];
+                        for k in 0..LANES {
+                            sums[k] += chunk[k];
                         }
-                        width /= 2;
                     }
-                    lanes[0]
+                    let mut lanes = sums;
+                    lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
+                    tree(lanes, |a: $Float, b| a + b)
                 }
                 match elements.len() {
                     0..16 => elements.iter().fold(0.0, |sum, element| sum + element),
@@ -210,23 +222,17 @@ macro_rules! combinable_floats {
                 if chunks.is_empty() || self.is_nan() {
                     return rest.iter().fold(self, |largest, element| largest.larger(*element));
                 }
-                let (mut lanes, mut zeros) = ([self; LANES], [0.0; LANES]);
+                let (mut largest, mut zeros) = ([self; LANES], [0.0; LANES]);
                 for chunk in chunks {
                     for k in 0..LANES {
-                        lanes[k] = if chunk[k] > lanes[k] { chunk[k] } else { lanes[k] };
+                        largest[k] = if chunk[k] > largest[k] { chunk[k] } else { largest[k] };
                         zeros[k] += chunk[k] * 0.0;
                     }
                 }
-                let is_finite = zeros.iter().fold(true, |all, zero| all & (*zero == 0.0));
-                let mut width = LANES / 2;
-                while width > 0 {
-                    for k in 0..width {
-                        lanes[k] = lanes[k].larger(lanes[k + width]);
-                    }
-                    width /= 2;
-                }
+                let is_finite = tree(zeros, |a: $Float, b| a + b) == 0.0;
+                let largest = tree(largest, Combinable::larger);
                 let from = if is_finite { rest } else { elements };
-                from.iter().fold(lanes[0], |largest, element| largest.larger(*element))
+                from.iter().fold(largest, |largest, element| largest.larger(*element))
             }
         }
     )*};
