@@ -8,7 +8,7 @@ mod random;
 use glassgrad::Real;
 use glassgrad::ops::{Algebra, Operation, Relation};
 use glassgrad::scalar::{
-    Guard, Mode, Node, NodeId, Operand, Recorded, ReplayError, Sweep, Tape, Var, Workspace, gradient, hessian,
+    Active, Guard, Mode, Node, NodeId, Operand, Recorded, ReplayError, Sweep, Tape, Var, Workspace, gradient, hessian,
     jacobian, value_and_gradient, vjp,
 };
 use random::Random;
@@ -554,22 +554,22 @@ fn nan_travels_and_spoils_only_what_depends_on_it() {
 #[test]
 fn functions_of_nothing_and_of_everything_at_the_edge() {
     // No inputs at all.
-    assert_eq!(value_and_gradient(|_| Var::constant(7.0), &[]), (7.0, vec![]));
-    assert_eq!(hessian(|_| Var::constant(glassgrad::c(7.0)), &[] as &[f64]).elements(), [0.0; 0]);
+    assert_eq!(value_and_gradient(|_| Active::constant(7.0), &[]), (7.0, vec![]));
+    assert_eq!(hessian(|_| Active::constant(glassgrad::c(7.0)), &[] as &[f64]).elements(), [0.0; 0]);
     let nothing = jacobian(|_, _| {}, &[1.0, 2.0], 0, Mode::Auto);
     assert_eq!((nothing.rows(), nothing.columns()), (0, 2));
     // An output that is an input.
     assert_eq!(value_and_gradient(|x| x[1], &[3.0, 4.0]), (4.0, vec![0.0, 1.0]));
     assert_eq!(hessian(|x| x[1], &[3.0, 4.0]).elements(), [0.0; 4]);
     // An output that is a constant, alone and among others.
-    assert_eq!(value_and_gradient(|_| Var::constant(5.0), &[3.0, 4.0]), (5.0, vec![0.0, 0.0]));
-    assert_eq!(hessian(|_| Var::constant(glassgrad::c(5.0)), &[3.0, 4.0]).elements(), [0.0; 4]);
+    assert_eq!(value_and_gradient(|_| Active::constant(5.0), &[3.0, 4.0]), (5.0, vec![0.0, 0.0]));
+    assert_eq!(hessian(|_| Active::constant(glassgrad::c(5.0)), &[3.0, 4.0]).elements(), [0.0; 4]);
     for mode in [Mode::Forward, Mode::Reverse, Mode::Auto] {
         let j = jacobian(|x, y| (y[0], y[2]) = (x[0] * x[0], x[1]), &[3.0, 4.0], 3, mode);
         assert_eq!(j.elements(), [6.0, 0.0, 0.0, 0.0, 0.0, 1.0], "the middle result was never written");
     }
     assert_eq!(
-        vjp(|x, y| (y[0], y[1]) = (Var::constant(1.0), x[0]), &[3.0], &[10.0, 2.0]),
+        vjp(|x, y| (y[0], y[1]) = (Active::constant(1.0), x[0]), &[3.0], &[10.0, 2.0]),
         (vec![1.0, 3.0], vec![2.0])
     );
     // The same number as two outputs.
