@@ -171,3 +171,15 @@ impl<T: Real> Real for Active<'_, T> {
 
 number_operators!(['t, T: Real] Active<'t, T>);
 order_by_value!(['t, T: Real] Active<'t, T>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "numbers of two gradients meet")]
+    fn numbers_of_two_tapes_do_not_meet() {
+        let (mut first, mut second) = (StatementTape::new(), StatementTape::new());
+        let _ = first.start(&[1.0])[0] * second.start(&[2.0])[0];
+    }
+}
