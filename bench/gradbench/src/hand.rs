@@ -44,15 +44,19 @@ impl Hand {
         let transforms = self.transforms(theta);
         let rotation = rotation_about([theta[0], theta[1], theta[2]]);
         // Only vertices that a point belongs to are moved, each once.
-        let mut moved: Vec<Option<[T; 3]>> = vec![None; self.positions.len()];
+        let mut places = vec![usize::MAX; self.positions.len()];
+        let mut moved: Vec<[T; 3]> = Vec::new();
         let mut vertex = |number: usize| -> [T; 3] {
-            *moved[number].get_or_insert_with(|| {
+            if places[number] == usize::MAX {
+                places[number] = moved.len();
                 let mut skinned = self.skin(&transforms, number);
                 if self.mirrored {
                     skinned[0] = -skinned[0];
                 }
-                std::array::from_fn(|row| (0..3).map(|k| rotation[row][k] * skinned[k]).sum::<T>() + theta[3 + row])
-            })
+                let turned = |row: usize| (0..3).map(|k| rotation[row][k] * skinned[k]).sum::<T>() + theta[3 + row];
+                moved.push(std::array::from_fn(turned));
+            }
+            moved[places[number]]
         };
         for (number, (point, target)) in self.points.iter().zip(&self.correspondences).enumerate() {
             let position: [T; 3] = match coordinates.get(number) {
