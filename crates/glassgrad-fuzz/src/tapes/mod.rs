@@ -169,7 +169,15 @@ fn alternatives(function: &Function, kind: Derivative, point: &Point) -> Vec<Vec
             Derivative::Tangent => (0..function.outputs.len()).map(|place| product(row(place))).collect(),
             Derivative::Jacobian => recorded.jacobian(Mode::Reverse).elements().to_vec(),
             Derivative::Gradient => (0..function.inputs).map(|k| recorded.jvp(&unit(function.inputs, k))[0]).collect(),
-            _ => continue,
+            Derivative::Pullback => {
+                let weighted = |column: Vec<f64>| -> f64 {
+                    let weights = point.weights(function).iter().zip(column).filter(|(weight, _)| **weight != 0.0);
+                    weights.map(|(weight, partial)| weight * partial).sum()
+                };
+                (0..function.inputs).map(|k| weighted(recorded.jvp(&unit(function.inputs, k)))).collect()
+            }
+            Derivative::HessianProduct => forward_over_forward(function, point),
+            Derivative::Value => continue,
         };
         found.push([values, derivative].concat());
     }
@@ -178,6 +186,20 @@ fn alternatives(function: &Function, kind: Derivative, point: &Point) -> Vec<Vec
         found.push([&values[..], record(&both, &point.x, &[]).jacobian(Mode::Forward).elements()].concat());
     }
     found
+}
+
+/// The gradient and the Hessian product of the first result by nested dual numbers.
+fn forward_over_forward(function: &Function, point: &Point) -> Vec<f64> {
+    let along = |place: usize| -> Dual<Dual<f64>> {
+        let number = |k: usize| {
+            let moving = Dual::new(point.x[k], [point.direction[k]]);
+            Dual::new(moving, [Dual::constant(f64::from(u8::from(k == place)))])
+        };
+        let seeded: Vec<_> = (0..function.inputs).map(number).collect();
+        function.evaluate(&seeded, &[], &mut Vec::new())[0]
+    };
+    let partials: Vec<Dual<f64>> = (0..function.inputs).map(|place| along(place).tangent()).collect();
+    partials.iter().map(|partial| partial.value).chain(partials.iter().map(|partial| partial.tangent())).collect()
 }
 
 /// The first result that differs by more than rounding errors explain.

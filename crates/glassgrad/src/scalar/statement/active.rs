@@ -38,10 +38,10 @@ impl<'t, T: Real> Active<'t, T> {
     }
 
     /// A number that depends on the node of this one alone. One whose derivative is exactly zero is a constant: what does not move
-    /// contributes nothing, and records nothing.
+    /// contributes nothing, and records nothing. Where a partial was not finite that is not known.
     #[inline(always)]
     fn depending(self, factor: T, value: T) -> Self {
-        if factor.is_exactly_zero() {
+        if factor.is_exactly_zero() && self.tape.is_some_and(|tape| !tape.is_strong()) {
             Active::constant(value)
         } else {
             Active { tape: self.tape, edge: Edge { node: self.edge.node, factor }, value }

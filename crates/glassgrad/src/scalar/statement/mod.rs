@@ -8,7 +8,7 @@
 //!
 //! **Zeros.** An operand whose partial derivative is exactly zero, with all derivatives that travel with it, is a constant to the
 //! result: inactive units of a network and products with zero record nothing, and an infinite adjoint beyond them stays out, as in
-//! forward mode.
+//! forward mode. Behind a partial that is not finite the product of a zero with it is none, and such operands are kept.
 //!
 //! **Finite numbers.** A product of partials can be infinite or NaN where the two factors in turn would not be: 0·∞ when a zero
 //! adjoint has to win, or an overflow. Then the factor becomes a node first, the operation is another, and the sweep skips
@@ -72,7 +72,7 @@ struct Recording<T> {
     strong: bool,
 }
 
-/// Where the derivatives of a number come from: a node, and the derivative with respect to it, which is finite and not zero.
+/// Where the derivatives of a number come from: a node, and the derivative with respect to it, which is finite.
 #[derive(Clone, Copy, Debug)]
 struct Edge<T> {
     node: u32,
@@ -125,16 +125,19 @@ impl<T: Real> StatementTape<T> {
     fn record_strongly(&self, operands: [Edge<T>; 2], partials: [T; 2]) -> Edge<T> {
         let nodes = std::array::from_fn(|slot| {
             let Edge { node, factor } = operands[slot];
-            if node == NONE || partials[slot].is_exactly_zero() {
-                NONE
-            } else if (factor - c(1.0)).is_exactly_zero() {
-                node
-            } else {
-                self.record([node, NONE], [factor, c(0.0)]).node
-            }
+            let is_node = node == NONE || (factor - c(1.0)).is_exactly_zero();
+            if is_node { node } else { self.record([node, NONE], [factor, c(0.0)]).node }
         });
         self.expect_strong();
         self.record(nodes, partials)
+    }
+
+    /// Whether a partial on the tape is not known to be finite.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    fn is_strong(&self) -> bool {
+        // SAFETY: as in `record`.
+        unsafe { (*self.recording.get()).strong }
     }
 
     #[allow(unsafe_code)]
