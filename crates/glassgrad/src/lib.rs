@@ -130,7 +130,7 @@ extern crate self as glassgrad;
 #[doc(inline)]
 pub use glassgrad_math::{algebra, array, clock, dtype, einsum, error, formula, ops, rng, shape, view};
 #[doc(hidden)]
-pub use glassgrad_math::{hashing, interning};
+pub use glassgrad_math::{hashing, interning, sorting};
 pub(crate) use glassgrad_math::{numbering, special};
 
 pub mod collective;

@@ -6,6 +6,7 @@ use super::communicator::Communicator;
 use super::tree::add;
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::sorting::IndirectSort;
 
 /// A rank that is a thread, in a job within one process: what tests of distributed programs run on.
 ///
@@ -76,7 +77,7 @@ impl ThreadRank {
         state.deposits.push((self.rank, deposit));
         if state.deposits.len() == self.size {
             let mut deposits = std::mem::take(&mut state.deposits);
-            deposits.sort_by_key(|(rank, _)| *rank);
+            deposits.indirect_sort_by_key(|(rank, _)| *rank);
             state.last = Arc::new(deposits.into_iter().map(|(_, deposit)| deposit).collect());
             state.finished += 1;
             self.job.changed.notify_all();

@@ -48,4 +48,4 @@ pub use random::{Distribution, Keys};
 pub use sizes::{Size, Sizes};
 pub(crate) use subgraph::MultiNode;
 pub use subgraph::{AttentionKernel, FusedKernel, MultiOp, Region, RegionKind, Scan, Subgraph, Sweep};
-pub(crate) use walk::{nodes_behind, with_inputs};
+pub(crate) use walk::{nodes_behind, sort_by_creation, with_inputs};

@@ -8,6 +8,7 @@ use crate::expr::Op;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{ContractionAxis, Reduction};
 use crate::shape::InlineVec;
+use crate::sorting::IndirectSort;
 
 /// The sum of the strides of a label, which leads along a diagonal where it repeats.
 fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
@@ -235,7 +236,7 @@ fn longest(mut axes: Vec<ContractionAxis>) -> (ContractionAxis, Vec<ContractionA
 
 /// Axes put together where they follow one another in all operands, the largest steps first.
 fn merged(mut axes: Vec<ContractionAxis>) -> Vec<ContractionAxis> {
-    axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
+    axes.indirect_sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
     let mut kept = 0;
     for place in 1..axes.len() {
         let (last, axis) = (axes[kept], axes[place]);

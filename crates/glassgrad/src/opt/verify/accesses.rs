@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::opt::program::{Access, Memory};
+use crate::sorting::IndirectSort;
 
 /// One axis of an access: how many places, and how far apart in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) fn accumulates(axes: &[Axis]) -> bool {
         return false;
     }
     let mut moved: Vec<&Axis> = axes.iter().filter(|axis| axis.extent > 1).collect();
-    moved.sort_unstable_by_key(|axis| axis.stride.unsigned_abs());
+    moved.indirect_sort_by_key(|axis| axis.stride.unsigned_abs());
     let mut reached = 0;
     for Axis { extent, stride } in moved {
         if stride.unsigned_abs() <= reached {

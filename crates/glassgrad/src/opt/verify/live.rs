@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::Checked;
 use super::accesses::Span;
 use crate::opt::memory::Held;
+use crate::sorting::IndirectSort;
 
 /// Values by the steps at which they begin and end, and those that are live now.
 pub(super) struct Live<'p> {
@@ -23,7 +24,7 @@ pub(super) struct Live<'p> {
 impl<'p> Live<'p> {
     pub(super) fn new(values: &'p [Held]) -> Live<'p> {
         let mut by_first: Vec<usize> = (0..values.len()).collect();
-        by_first.sort_by_key(|number| values[*number].first);
+        by_first.indirect_sort_by_key(|number| values[*number].first);
         let is_written = vec![false; values.len()];
         Live { values, by_first, next: 0, places: BTreeMap::new(), ending: BTreeMap::new(), is_written, step: 0 }
     }
