@@ -133,7 +133,9 @@ pub use glassgrad_math::{algebra, array, clock, dtype, einsum, error, formula, o
 pub use glassgrad_math::{hashing, interning, sorting};
 pub(crate) use glassgrad_math::{numbering, special};
 
-pub mod collective;
+#[doc(inline)]
+pub use glassgrad_exec::collective;
+
 pub mod expr;
 
 // Internal: for the tests and tools of this workspace, and without a promise of stability. What programs do is shown by `explain`.

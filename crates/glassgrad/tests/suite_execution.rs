@@ -11,6 +11,8 @@ mod integrity;
 mod joint_planning;
 mod layouts;
 mod matrix_vector;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod pooled;
 mod programs;
 mod random_graphs;

@@ -9,6 +9,7 @@ use crate::array::Array;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::shape::Shape;
+use glassgrad_exec::host::{HostCall, HostFunction};
 
 /// A pullback: from the cotangent of the output to one for each input, or none where there is no derivative.
 ///
@@ -130,6 +131,23 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Custom(pub(crate) Arc<dyn CustomOp>);
+
+impl HostFunction for Custom {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        self.0.value(inputs)
+    }
+}
+
+impl Custom {
+    /// The call of this operation in a program.
+    pub(crate) fn host_call(&self) -> HostCall {
+        HostCall::new(Arc::new(self.clone()), Arc::as_ptr(&self.0).cast::<()>() as usize)
+    }
+}
 
 impl PartialEq for Custom {
     fn eq(&self, other: &Self) -> bool {
