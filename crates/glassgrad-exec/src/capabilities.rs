@@ -40,10 +40,16 @@ pub struct Capabilities {
     /// The storage types whose products it computes from elements as they are stored, with sums in the compute type; operands
     /// of other storage types are converted before.
     pub products: &'static [DType],
+    /// Whether such products have results in the compute type, which a loop rounds.
+    pub wide_products: bool,
+    /// The least multiplications of such a product, all together; operands of smaller ones are converted before.
+    pub stored_multiplications: usize,
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
     /// Which regions it has a kernel for, by the types and shapes of their inputs; others are opened before the passes.
     pub fused: fn(&FusedKernel, &[Signature]) -> bool,
+    /// Whether kernels for regions read their operands in aligned vectors, so that leaves, which may begin anywhere, are copied before.
+    pub aligned_operands: bool,
     /// Which kinds of call it runs itself; others run on the host. `explain` names what runs each step.
     pub native: fn(&CallKind) -> bool,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use crate::array::Array;
+use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::shape::Shape;
@@ -15,6 +15,75 @@ pub trait HostFunction: fmt::Debug + Send + Sync {
     fn name(&self) -> &str;
     /// The value, or why there is none.
     fn value(&self, inputs: &[Array]) -> Result<Array, String>;
+    /// The value of operands where they lie, written to where the result lies. Nothing is written if there is no such way.
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>>;
+}
+
+/// An operand where it lies: its shape, and its elements row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// The shape.
+    pub shape: &'a Shape,
+    /// The elements.
+    pub elements: Elements<'a>,
+}
+
+/// The elements of an operand of a type that operations of the library compute with.
+#[derive(Clone, Copy, Debug)]
+pub enum Elements<'a> {
+    /// 32-bit floating point.
+    F32(&'a [f32]),
+    /// 64-bit floating point.
+    F64(&'a [f64]),
+    /// 64-bit integers.
+    I64(&'a [i64]),
+    /// Any other type.
+    Other,
+}
+
+/// The elements of a result, to be written.
+#[derive(Debug)]
+pub enum ElementsMut<'a> {
+    /// 32-bit floating point.
+    F32(&'a mut [f32]),
+    /// 64-bit floating point.
+    F64(&'a mut [f64]),
+    /// 64-bit integers.
+    I64(&'a mut [i64]),
+    /// Any other type.
+    Other,
+}
+
+impl<'a> Elements<'a> {
+    /// Those of a buffer.
+    pub fn of(buffer: &'a Buffer) -> Elements<'a> {
+        match buffer {
+            Buffer::F32(elements) => Elements::F32(elements),
+            Buffer::F64(elements) => Elements::F64(elements),
+            Buffer::I64(elements) => Elements::I64(elements),
+            Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => Elements::Other,
+        }
+    }
+
+    /// Integers; empty if it has other elements.
+    pub fn integers(self) -> &'a [i64] {
+        match self {
+            Elements::I64(elements) => elements,
+            Elements::F32(_) | Elements::F64(_) | Elements::Other => &[],
+        }
+    }
+}
+
+impl<'a> ElementsMut<'a> {
+    /// Those of a buffer.
+    pub fn of(buffer: &'a mut Buffer) -> ElementsMut<'a> {
+        match buffer {
+            Buffer::F32(elements) => ElementsMut::F32(elements),
+            Buffer::F64(elements) => ElementsMut::F64(elements),
+            Buffer::I64(elements) => ElementsMut::I64(elements),
+            Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => ElementsMut::Other,
+        }
+    }
 }
 
 /// A call of host code. Two calls are equal if they call one and the same operation.
@@ -40,6 +109,11 @@ impl HostCall {
     /// The name of the operation.
     pub fn name(&self) -> &str {
         self.function.name()
+    }
+
+    /// [`HostFunction::value_into`].
+    pub fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        self.function.value_into(inputs, output)
     }
 }
 

@@ -44,5 +44,8 @@ mod opt {
     pub(crate) use crate::{memory, program, revolve};
 }
 mod expr {
-    pub(crate) use crate::program::{AttentionKernel, Distribution, FusedKernel, HostCall as Custom, Logic};
+    pub(crate) use crate::host::{Elements, ElementsMut, Operand};
+    pub(crate) use crate::program::{
+        AttentionKernel, Cumulation, CumulativeKernel, Distribution, FusedKernel, HostCall as Custom, Logic,
+    };
 }

@@ -9,6 +9,7 @@ mod draws;
 mod hostile;
 mod integrity;
 mod joint_planning;
+mod kernels;
 mod layouts;
 mod matrix_vector;
 #[cfg(feature = "cuda")]

@@ -2,22 +2,23 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
 use super::fused::Combinable;
 use super::interpreter::{Frame, Origin, address, address_mut, elements, elements_mut};
 use super::isa::Isa;
-use super::thread_pool;
 use super::vector::draws::{self, Drawn, Normal, OpenUniform, Uniform};
+use super::{cumulative, thread_pool, top_k};
 use crate::array::{Array, Buffer};
 use crate::collective::{self, Collective, Ticket};
 use crate::dtype::{DType, Element};
 use crate::error::Error;
 use crate::exec::host;
 use crate::exec::reference::argsort;
-use crate::expr::{Custom, Distribution};
-use crate::opt::program::{Access, Call, CallKind};
+use crate::expr::{Custom, Distribution, Elements, ElementsMut, FusedKernel, Operand};
+use crate::opt::program::{Access, Call, CallKind, Signature};
 use crate::rng::Key;
 use crate::shape::Shape;
 use crate::view::View;
@@ -55,6 +56,10 @@ pub(super) unsafe fn run(call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> 
         (CallKind::Host(custom), _) => host_call(custom, call, frame, origin),
         (CallKind::Collective(collective), _) => {
             begin(*collective, call, frame).and_then(|begun| finish(begun, call, frame))
+        }
+        (CallKind::Fused(kernel), _) => {
+            fused_kernel(kernel, call, frame);
+            Ok(())
         }
         // Elements of storage types are moved by their bits.
         (_, DType::F16 | DType::BF16) => moved::<u16>(call, frame),
@@ -94,7 +99,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
         CallKind::Gather(axis) => {
             let (access, of) = &call.inputs[1];
             let indices = elements::<i64>(frame.at(access, 0), of.elements());
-            Gathered::new("gather", &call.inputs[0].1, indices, *axis)?.read(input(0), output);
+            Gathered::new(&call.inputs[0].1, indices, *axis).read("gather", input(0), output)?;
         }
         CallKind::ScatterView(_)
         | CallKind::ScatterAdd(_)
@@ -113,7 +118,7 @@ unsafe fn moved<E: Copy + Default + Send + Sync>(call: &Call, frame: &Frame<'_>)
 pub(super) fn is_native(kind: &CallKind) -> bool {
     match kind {
         // Memory for operands and results beside that of the program.
-        CallKind::Host(_) | CallKind::Collective(_) | CallKind::Fused(_) => false,
+        CallKind::Host(_) | CallKind::Collective(_) => false,
         CallKind::ReadView(_)
         | CallKind::ScatterView(_)
         | CallKind::Concatenate(_)
@@ -122,6 +127,7 @@ pub(super) fn is_native(kind: &CallKind) -> bool {
         | CallKind::OneHot(_)
         | CallKind::ArgMax(_)
         | CallKind::ArgSort { .. }
+        | CallKind::Fused(_)
         | CallKind::Draw(_) => true,
     }
 }
@@ -141,7 +147,8 @@ unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_
         CallKind::ReadView(_) | CallKind::Concatenate(_) | CallKind::Gather(_) => return moved::<E>(call, frame),
         CallKind::ScatterView(view) => scatter(view, input(0), output),
         CallKind::ScatterAdd(axis) => {
-            let gathered = Gathered::new("scatter_add", shape, indices(1), *axis)?;
+            let gathered = Gathered::new(shape, indices(1), *axis);
+            gathered.check("scatter_add")?;
             gathered.add(input(0), output);
         }
         CallKind::OneHot(operation) => {
@@ -173,7 +180,7 @@ unsafe fn typed<E: Combinable + Element + Default>(call: &Call, frame: &Frame<'_
             draw(distribution, frame.isa, indices(0), frame.at(access, 0), shape.elements());
         }
         CallKind::Collective(_) => unreachable!("collectives are begun and finished by their bytes"),
-        CallKind::Fused(kernel) => unreachable!("the region of {} is opened for this target", kernel.describe()),
+        CallKind::Fused(kernel) => unreachable!("{} runs by itself", kernel.describe()),
         CallKind::Host(_) => unreachable!("host code is given copies of its operands, of any type"),
     }
     Ok(())
@@ -201,16 +208,52 @@ fn sorted<E: Element + PartialOrd + Sync>(from: &[E], shape: &Shape, descending:
 /// The stable sorting permutation of numbers of 32 bits: each number, as an integer of the same order, above its place.
 fn sort_packed<E: Element>(from: &[E], descending: bool, to: &mut [i64]) {
     for (place, (own, element)) in to.iter_mut().zip(from).enumerate() {
-        let number = element.to_f64() as f32;
-        // Zeros are equal, and so is all that is no number; that is the largest.
-        let bits = if number.is_nan() { u32::MAX >> 1 } else { (number + 0.0).to_bits() };
-        let ordered = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
-        let ordered = if descending { !ordered } else { ordered };
+        let key = descending_key(element.to_f64() as f32);
+        let ordered = if descending { key } else { !key };
         // The upper bit is turned: the list is one of signed integers.
         *own = ((u64::from(ordered) << 32 | place as u64) ^ 1 << 63) as i64;
     }
     to.sort_unstable();
     to.iter_mut().for_each(|own| *own &= i64::from(u32::MAX));
+}
+
+/// An integer for a number, the smaller the larger the number is. Zeros are equal, and so is all that is no number; that is the largest.
+#[inline(always)]
+pub(super) fn descending_key(number: f32) -> u32 {
+    let bits = if number.is_nan() { u32::MAX >> 1 } else { (number + 0.0).to_bits() };
+    !(if bits >> 31 == 1 { !bits } else { bits | 1 << 31 })
+}
+
+/// A kernel for a whole region.
+unsafe fn fused_kernel(kernel: &FusedKernel, call: &Call, frame: &Frame<'_>) {
+    match kernel {
+        FusedKernel::Cumulative(kernel) => cumulative::run(kernel, call, frame),
+        FusedKernel::CumulativePullback(kernel) => cumulative::pull_back(kernel, call, frame),
+        FusedKernel::TopK(count) => top_k::run(*count, call, frame),
+        FusedKernel::Attention(_)
+        | FusedKernel::AttentionPullback(_)
+        | FusedKernel::CrossEntropy(_)
+        | FusedKernel::CrossEntropyPullback(_)
+        | FusedKernel::BatchNorm(_)
+        | FusedKernel::BatchNormPullback(_) => {
+            unreachable!("the region of {} is opened for this target", kernel.describe())
+        }
+    }
+}
+
+/// Which regions this executor has a kernel for.
+pub(super) fn has_kernel(kernel: &FusedKernel, inputs: &[Signature]) -> bool {
+    match kernel {
+        FusedKernel::Cumulative(kernel) => cumulative::is_supported(kernel, inputs),
+        FusedKernel::CumulativePullback(kernel) => cumulative::is_pullback_supported(kernel, inputs),
+        FusedKernel::TopK(_) => top_k::is_supported(inputs),
+        FusedKernel::Attention(_)
+        | FusedKernel::AttentionPullback(_)
+        | FusedKernel::CrossEntropy(_)
+        | FusedKernel::CrossEntropyPullback(_)
+        | FusedKernel::BatchNorm(_)
+        | FusedKernel::BatchNormPullback(_) => false,
+    }
 }
 
 /// Random numbers of each key, one after another.
@@ -246,8 +289,36 @@ unsafe fn draw(distribution: &Distribution, isa: Isa, keys: &[i64], at: *mut u8,
 /// The random numbers that a thread draws at a time.
 const DRAWN: usize = 1 << 14;
 
-/// Host code on copies of its operands.
+/// Host code on operands where they lie, if it is one of the library's that can do that.
+unsafe fn host_call_in_place(custom: &Custom, call: &Call, frame: &Frame<'_>) -> Option<Result<(), Error>> {
+    let operand = |(access, shape): &'_ (Access, Shape)| {
+        let (at, count) = (frame.at(access, 0), shape.elements());
+        match access.dtype {
+            DType::F32 => Elements::F32(elements(at, count)),
+            DType::F64 => Elements::F64(elements(at, count)),
+            DType::I64 => Elements::I64(elements(at, count)),
+            DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => Elements::Other,
+        }
+    };
+    let operands: SmallVec<[Operand<'_>; 4]> =
+        call.inputs.iter().map(|input| Operand { shape: &input.1, elements: operand(input) }).collect();
+    let (access, shape) = call.output();
+    let (at, count) = (frame.at(access, 0), shape.elements());
+    let output = match access.dtype {
+        DType::F32 => ElementsMut::F32(elements_mut(at, count)),
+        DType::F64 => ElementsMut::F64(elements_mut(at, count)),
+        DType::I64 => ElementsMut::I64(elements_mut(at, count)),
+        DType::Bool | DType::F16 | DType::BF16 | DType::I32 | DType::U8 => ElementsMut::Other,
+    };
+    let done = custom.value_into(&operands, output)?;
+    Some(done.map_err(|message| Error::new(custom.name(), message)))
+}
+
+/// Host code, on copies of its operands unless it takes them where they lie.
 unsafe fn host_call(custom: &Custom, call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
+    if let Some(done) = host_call_in_place(custom, call, frame) {
+        return done;
+    }
     let array = |(access, shape): &(Access, Shape)| {
         let mut buffer = Buffer::zeros(access.dtype, shape.elements());
         let bytes = shape.elements() * access.dtype.bytes();
@@ -524,55 +595,75 @@ fn concatenate<'i, E: Copy + Send + Sync + 'i>(
 /// Entries along an axis of an array at indices that are on it.
 struct Gathered<'g> {
     indices: &'g [i64],
-    /// The entries of the axis, and the elements of one.
+    axis: usize,
+    /// The blocks in front of the axis, the entries of the axis, and the elements of one.
+    outer: usize,
     size: usize,
     inner: usize,
 }
 
 impl<'g> Gathered<'g> {
-    /// Checks all indices.
-    fn new(name: &str, whole: &Shape, indices: &'g [i64], axis: usize) -> Result<Gathered<'g>, Error> {
-        let (size, inner) = (whole[axis], whole[axis + 1..].iter().product());
+    fn new(whole: &Shape, indices: &'g [i64], axis: usize) -> Gathered<'g> {
+        let [outer, inner] = [&whole[..axis], &whole[axis + 1..]].map(|sizes| sizes.iter().product());
+        Gathered { indices, axis, outer, size: whole[axis], inner }
+    }
+
+    /// Checks all indices. No index is read where there is nothing in front of the axis.
+    fn check(&self, name: &str) -> Result<(), Error> {
+        let Gathered { size, axis, .. } = *self;
         let is_there = |index: &i64| (-(size as i64)..size as i64).contains(index);
-        // No index is read where there is nothing in front of the axis.
-        let outer: usize = whole[..axis].iter().product();
-        if let Some(index) = indices.iter().find(|index| outer > 0 && !is_there(index)) {
-            return Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}")));
+        // Blocks without an exit are compared in vectors.
+        let are_there = |block: &[i64]| block.iter().fold(true, |all, index| all & is_there(index));
+        let outside = self.indices.chunks(1024).filter(|_| self.outer > 0).find(|block| !are_there(block));
+        match outside.and_then(|block| block.iter().find(|index| !is_there(index))) {
+            Some(index) => Err(Error::new(name, format!("index {index} is not on axis {axis}, which has size {size}"))),
+            None => Ok(()),
         }
-        Ok(Gathered { indices, size, inner })
     }
 
     /// The entry that an index leads to: negative ones count from behind.
     fn entry(&self, index: i64) -> usize {
-        (if index < 0 { index + self.size as i64 } else { index }) as usize
+        (if index < 0 { index.wrapping_add(self.size as i64) } else { index }) as usize
     }
 
-    /// Reads the entries.
-    fn read<E: Copy + Send + Sync>(&self, from: &[E], to: &mut [E]) {
-        let Gathered { indices, size, inner } = *self;
-        if to.is_empty() {
-            return;
+    /// Reads the entries; of an index that is not on the axis nothing is read, and the error tells it.
+    fn read<E: Copy + Send + Sync>(&self, name: &str, from: &[E], to: &mut [E]) -> Result<(), Error> {
+        let Gathered { indices, size, inner, .. } = *self;
+        if to.is_empty() || size == 0 {
+            return self.check(name);
         }
+        let all_there = AtomicBool::new(true);
         let together = PART.div_ceil(inner);
         thread_pool::each_part(to, together * inner, |part, to| {
             let (mut block, mut number) = (part * together / indices.len(), part * together % indices.len());
             let mut rest = to;
+            let mut are_there = true;
             while !rest.is_empty() {
                 let count = (indices.len() - number).min(rest.len() / inner);
                 let (own, after) = rest.split_at_mut(count * inner);
-                let (from, indices) = (&from[block * size * inner..], &indices[number..number + count]);
+                let (from, indices) = (&from[block * size * inner..][..size * inner], &indices[number..number + count]);
                 match inner {
-                    1 => own.iter_mut().zip(indices).for_each(|(to, index)| *to = from[self.entry(*index)]),
+                    1 => {
+                        for (to, index) in own.iter_mut().zip(indices) {
+                            let entry = self.entry(*index);
+                            are_there &= entry < size;
+                            *to = from[entry.min(size - 1)];
+                        }
+                    }
                     _ => {
                         for (to, index) in own.chunks_exact_mut(inner).zip(indices) {
-                            let first = self.entry(*index) * inner;
+                            let entry = self.entry(*index);
+                            are_there &= entry < size;
+                            let first = entry.min(size - 1) * inner;
                             to.copy_from_slice(&from[first..first + inner]);
                         }
                     }
                 }
                 (rest, number, block) = (after, 0, block + 1);
             }
+            all_there.fetch_and(are_there, Ordering::Relaxed);
         });
+        if all_there.into_inner() { Ok(()) } else { self.check(name) }
     }
 
     /// Adds entries up where indices lead, those of one place in the order of the indices. Threads take blocks in front of the
@@ -587,16 +678,23 @@ impl<'g> Gathered<'g> {
                 self.0
             }
         }
-        let Gathered { indices, size, inner } = *self;
+        let Gathered { indices, size, inner, .. } = *self;
         let block = size * inner;
         if block == 0 {
             return;
         }
         if to.len() == block && from.len() >= PART && inner >= 2 * COLUMNS {
-            to.fill(E::ZERO);
+            thread_pool::each_part(to, PART, |_, to| to.fill(E::ZERO));
+            // Threads begin at lines of the cache, where rows do: otherwise they would take the lines between them from each other.
+            let line = CACHE_LINE / size_of::<E>();
+            let shift = match inner.is_multiple_of(line) {
+                true => to.as_ptr().align_offset(CACHE_LINE).min(line - 1) % line,
+                false => 0,
+            };
             let sums = Sums(to.as_mut_ptr());
+            let begin = |part: usize| if part == 0 { 0 } else { (part * COLUMNS + shift).min(inner) };
             thread_pool::each(inner.div_ceil(COLUMNS), |part| {
-                let (first, count) = (part * COLUMNS, COLUMNS.min(inner - part * COLUMNS));
+                let (first, count) = (begin(part), begin(part + 1) - begin(part));
                 for (index, own) in indices.iter().zip(from.chunks_exact(inner)) {
                     // SAFETY: the index is on the axis, so that the entry is one of the sums, and its columns are this thread's.
                     let sums = unsafe {
@@ -609,6 +707,21 @@ impl<'g> Gathered<'g> {
             return;
         }
         let each = indices.len() * inner;
+        if to.len() == block && from.len() >= PART && size >= 2 * thread_pool::threads() {
+            // Threads take entries: each looks at all indices, and adds up those that lead to its own.
+            let together = size.div_ceil(thread_pool::threads());
+            return thread_pool::each_part(to, together * inner, |part, to| {
+                to.fill(E::ZERO);
+                let (first, count) = (part * together, to.len() / inner);
+                for (index, own) in indices.iter().zip(from.chunks_exact(inner)) {
+                    let entry = self.entry(*index).wrapping_sub(first);
+                    if entry < count {
+                        let sums = &mut to[entry * inner..][..inner];
+                        sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
+                    }
+                }
+            });
+        }
         let together = (PART / each.max(block)).max(1);
         thread_pool::each_part(to, together * block, |part, to| {
             to.fill(E::ZERO);
@@ -626,6 +739,8 @@ impl<'g> Gathered<'g> {
 
 /// The columns of wide entries that a thread takes at a time: two lines of a cache, or more.
 const COLUMNS: usize = 32;
+/// The bytes of a line of a cache.
+const CACHE_LINE: usize = 64;
 
 /// The places of the first largest elements along an axis.
 fn argmax<E: Combinable + PartialOrd + Send + Sync>(from: &[E], shape: &Shape, axis: usize, places: &mut [i64]) {

@@ -27,7 +27,7 @@ pub(super) const PARALLEL: usize = 128 * 128 * 128;
 pub(super) fn scratch_bytes(product: &Contraction, plan: &ContractionPlan) -> usize {
     match plan.kernel {
         Kernel::Packed => packed::scratch_bytes(product.inner.extent),
-        Kernel::Gemv | Kernel::Skinny | Kernel::Tiles(_) | Kernel::Symmetric | Kernel::Gemm => 0,
+        Kernel::Gemv | Kernel::Skinny | Kernel::Tiles(_) | Kernel::Bf16(_) | Kernel::Symmetric | Kernel::Gemm => 0,
     }
 }
 
@@ -77,6 +77,8 @@ pub(super) enum Kernel {
     Packed,
     /// Rows, columns or sums over several axes, and batches of small matrices.
     Tiles(Box<Composite>),
+    /// Factors of `bf16`, with a result of 32 bits.
+    Bf16(Box<Composite>),
     /// Half of a product that is its own transpose.
     Symmetric,
     /// `gemm`.
@@ -86,7 +88,9 @@ pub(super) enum Kernel {
 impl Kernel {
     /// Selects the kernel of a product.
     pub(super) fn of(product: &Contraction) -> Kernel {
-        if skinny::is_for(product) {
+        if product.operands[0].dtype == DType::BF16 {
+            Kernel::Bf16(Box::new(Composite::of(product)))
+        } else if skinny::is_for(product) {
             Kernel::Skinny
         } else if gemv::is_for(product) {
             Kernel::Gemv
@@ -106,6 +110,11 @@ impl Kernel {
 
 /// Runs a batched product.
 pub(super) unsafe fn run(product: &Contraction, plan: &ContractionPlan, frame: &Frame<'_>, scratch: *mut u8) {
+    if let Kernel::Bf16(composite) = &plan.kernel {
+        let [a, b, c] = &product.operands;
+        let factors = [a, b].map(|factor| frame.at(factor, 0).cast::<u16>().cast_const());
+        return composite.run_bf16(frame, factors, frame.at(c, 0).cast(), product.coefficient as f32);
+    }
     match product.operands[2].dtype {
         DType::F32 => typed::<f32>(product, plan, frame, scratch),
         DType::F64 => typed::<f64>(product, plan, frame, scratch),
@@ -285,7 +294,7 @@ unsafe fn usual<E: Factor>(product: &Contraction, plan: &ContractionPlan, frame:
                 (Kernel::Packed, _) => packed(frame.isa, matrices, scratch),
                 (Kernel::Symmetric, _) if const { E::LEVELS } => symmetric(frame, matrices),
                 (Kernel::Gemm, Some(gemm)) if const { E::LEVELS } => in_pieces(gemm, matrices),
-                (Kernel::Gemv | Kernel::Skinny | Kernel::Tiles(_), _) => {
+                (Kernel::Gemv | Kernel::Skinny | Kernel::Tiles(_) | Kernel::Bf16(_), _) => {
                     unreachable!("vectors and tiles were computed above")
                 }
                 (Kernel::Symmetric | Kernel::Gemm, _) => unreachable!("all products of integers are packed"),

@@ -117,6 +117,7 @@ impl Working {
                 self.keep(Purpose::PartialSums, sums);
                 self.keep(Purpose::Panels, panels);
             }
+            Kernel::Bf16(composite) => self.keep(Purpose::Panels, composite.bf16_bytes()),
             Kernel::Symmetric => self.keep(Purpose::SymmetricFactors, symmetric::bytes(product.rows.extent, element)),
             Kernel::Gemm => {
                 self.gemm = self.gemm.max(gemm_bytes(product));

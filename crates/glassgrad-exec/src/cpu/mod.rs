@@ -15,6 +15,7 @@
 
 mod call;
 mod contraction;
+mod cumulative;
 mod epilogue;
 mod footprint;
 mod fused;
@@ -30,8 +31,9 @@ mod reverse_scan;
 mod simd;
 mod skinny;
 mod symmetric;
-mod thread_pool;
+pub mod thread_pool;
 mod tiles;
+mod top_k;
 mod vector;
 mod workspace;
 
@@ -53,7 +55,7 @@ use crate::opt::{Capabilities, EpilogueLimits};
 pub use self::footprint::footprint;
 pub use self::fused::WORTH;
 pub use self::isa::{Isa, with_isa};
-pub use self::thread_pool::{each_part, threads, with_threads};
+pub use self::thread_pool::{threads, with_threads};
 pub use self::vector::accuracy;
 
 /// What the CPU can run.
@@ -75,9 +77,12 @@ pub(crate) static CAPABILITIES: Capabilities = Capabilities {
     }),
     accumulation: true,
     symmetric: true,
-    products: &[],
+    products: &[DType::BF16],
+    wide_products: true,
+    stored_multiplications: 1 << 15,
     matrix_vector: true,
-    fused: |_, _| false,
+    fused: call::has_kernel,
+    aligned_operands: false,
     native: call::is_native,
 };
 

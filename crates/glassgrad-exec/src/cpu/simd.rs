@@ -32,6 +32,12 @@ pub(super) trait Register<E>: Copy {
     unsafe fn fused(self, factor: Self, addend: Self) -> Self;
     unsafe fn times(self, other: Self) -> Self;
     unsafe fn plus(self, other: Self) -> Self;
+    /// For each number, the products of a pair of `bf16` with those of the register, added to a sum, the upper half first; for registers that
+    /// have an instruction for it.
+    #[inline(always)]
+    unsafe fn dot(_pair: u32, _pairs: Self, _sum: Self) -> Self {
+        unreachable!("a register without products of pairs")
+    }
     /// Transposes eight rows of eight numbers: number k of row r goes to `to + k·step + r`.
     #[inline(always)]
     unsafe fn transpose(rows: [*const E; 8], to: *mut E, step: usize)
@@ -105,9 +111,14 @@ mod x86 {
 
     macro_rules! registers {
         ($($Register:ty, $Float:ty: $splat:ident $load:ident $store:ident $fused:ident $times:ident $plus:ident
-            $transpose:ident $copy_even:ident $($halves:ident)?;)*) => {$(
+            $transpose:ident $copy_even:ident $($halves:ident $dot:ident)?;)*) => {$(
             impl Register<$Float> for $Register {
                 $(
+                    #[inline(always)]
+                    unsafe fn dot(pair: u32, pairs: Self, sum: Self) -> Self {
+                        // SAFETY: as below.
+                        unsafe { $dot(pair, pairs, sum) }
+                    }
                     #[inline(always)]
                     unsafe fn load_halves(low: *const $Float, high: *const $Float) -> Self {
                         // SAFETY: as below.
@@ -159,13 +170,23 @@ mod x86 {
     }
     registers! {
         __m512, f32: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps
-            transpose_f32 copy_even_f32 load_halves_f32;
+            transpose_f32 copy_even_f32 load_halves_f32 dot_bf16;
         __m256, f32: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps
             transpose_f32 copy_even_f32;
         __m512d, f64: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd
             transpose_f64 copy_even_f64;
         __m256d, f64: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd
             transpose_f64 copy_even_f64;
+    }
+
+    /// [`Register::dot`].
+    #[inline(always)]
+    unsafe fn dot_bf16(pair: u32, pairs: __m512, sum: __m512) -> __m512 {
+        // SAFETY: the caller checked that the machine has the instruction; the bits of all three types are the same.
+        unsafe {
+            let pair = std::mem::transmute::<__m512i, __m512bh>(_mm512_set1_epi32(pair.cast_signed()));
+            _mm512_dpbf16_ps(sum, pair, std::mem::transmute::<__m512, __m512bh>(pairs))
+        }
     }
 
     /// [`Register::load_halves`].

@@ -75,6 +75,7 @@ fn has_kernel(kernel: &FusedKernel, inputs: &[Signature]) -> bool {
             source::cross_entropy::is_supported(inputs)
         }
         FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_) => source::batch_norm::is_supported(inputs),
+        FusedKernel::Cumulative(_) | FusedKernel::CumulativePullback(_) | FusedKernel::TopK(_) => false,
     }
 }
 
@@ -91,8 +92,11 @@ const EVERY_DEVICE: Capabilities = Capabilities {
     accumulation: false,
     symmetric: true,
     products: &[DType::F16, DType::BF16],
+    wide_products: false,
+    stored_multiplications: 0,
     matrix_vector: false,
     fused: has_kernel,
+    aligned_operands: true,
     native: |kind| !matches!(kind, CallKind::Host(_) | CallKind::Collective(_)),
 };
 

@@ -72,7 +72,10 @@ impl CallKind {
                 | FusedKernel::AttentionPullback(_)
                 | FusedKernel::CrossEntropyPullback(_)
                 | FusedKernel::BatchNorm(_)
-                | FusedKernel::BatchNormPullback(_),
+                | FusedKernel::BatchNormPullback(_)
+                | FusedKernel::Cumulative(_)
+                | FusedKernel::CumulativePullback(_)
+                | FusedKernel::TopK(_),
             )
             | CallKind::Draw(_) => false,
         }

@@ -21,6 +21,37 @@ pub enum FusedKernel {
     BatchNorm(f64),
     /// Its pullback, from the operands, the cotangent of the result and all outputs to the cotangents of the operands.
     BatchNormPullback(f64),
+    /// A cumulative operation along an axis, of a result of the same shape.
+    Cumulative(CumulativeKernel),
+    /// Its pullback, from the operand, the cotangent of the result and the result to the cotangent of the operand.
+    CumulativePullback(CumulativeKernel),
+    /// The places of this many of the largest elements along the last axis, the largest first; of equal ones the first comes first, and NaN is
+    /// the largest.
+    TopK(usize),
+}
+
+/// What is accumulated along an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CumulativeKernel {
+    /// How elements are combined.
+    pub of: Cumulation,
+    /// The axis.
+    pub axis: usize,
+    /// Whether it begins with the last element.
+    pub reversed: bool,
+}
+
+/// An associative operation that is accumulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cumulation {
+    /// The sum.
+    Sum,
+    /// The product.
+    Product,
+    /// The largest element.
+    Max,
+    /// The smallest element.
+    Min,
 }
 
 /// How attention is computed.
@@ -46,6 +77,23 @@ impl FusedKernel {
             FusedKernel::CrossEntropyPullback(_) => "cross-entropy pullback".to_owned(),
             FusedKernel::BatchNorm(_) => "batch normalization".to_owned(),
             FusedKernel::BatchNormPullback(_) => "batch normalization pullback".to_owned(),
+            FusedKernel::Cumulative(kernel) => format!("cumulative {} along {}", kernel.of.name(), kernel.axis),
+            FusedKernel::CumulativePullback(kernel) => {
+                format!("cumulative {} pullback along {}", kernel.of.name(), kernel.axis)
+            }
+            FusedKernel::TopK(count) => format!("top {count}"),
+        }
+    }
+}
+
+impl Cumulation {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cumulation::Sum => "sum",
+            Cumulation::Product => "product",
+            Cumulation::Max => "max",
+            Cumulation::Min => "min",
         }
     }
 }

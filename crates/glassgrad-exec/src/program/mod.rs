@@ -22,7 +22,7 @@ pub use super::memory::Held;
 pub use call::{Call, CallKind};
 pub use contraction::{Contraction, ContractionAxis};
 pub use draw::Distribution;
-pub use fused_kernel::{AttentionKernel, FusedKernel};
+pub use fused_kernel::{AttentionKernel, Cumulation, CumulativeKernel, FusedKernel};
 pub use loops::{Instruction, Logic, Loop, Reduction, RowLayout, Store};
 pub use scan::{ReverseScan, ScanLoop};
 

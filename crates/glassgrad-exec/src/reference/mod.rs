@@ -38,8 +38,11 @@ pub(crate) static CAPABILITIES: Capabilities = Capabilities {
     accumulation: false,
     symmetric: false,
     products: &[],
+    wide_products: false,
+    stored_multiplications: 0,
     matrix_vector: false,
     fused: |_, _| false,
+    aligned_operands: false,
     native: |kind| !matches!(kind, CallKind::Host(_)),
 };
 

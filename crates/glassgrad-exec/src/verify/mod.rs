@@ -260,7 +260,8 @@ impl Verifier<'_> {
         let [first, second, result] = [0, 1, 2].map(|operand| operands[operand].dtype);
         // Sums of storage types are taken in the compute type, and only floating-point ones have kernels.
         let is_stored = first.is_storage_only() && (!first.is_float() || product.accumulates);
-        if first != second || first != result || is_stored {
+        let is_result = result == first || (result == first.compute_type() && product.masked == [false; 2]);
+        if first != second || !is_result || is_stored {
             return Err(format!("a product of {first} and {second} goes to {result}"));
         }
         let factor_axes = [batch, &sums[..], &[*rows, *columns, *inner]];

@@ -17,7 +17,7 @@ use super::text::seconds;
 use crate::clock::Instant;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::exec::cpu::each_part;
+use crate::exec::cpu::thread_pool::each_part;
 use crate::exec::{self, Input};
 use crate::expr::Tensor;
 use crate::ops::Operation;

@@ -35,10 +35,13 @@ mod walk;
 pub use axes::{Axes, Axis};
 pub(crate) use build::references;
 pub use create::{IntoTensor, LiteralElement, Number};
+pub(crate) use custom::value_by_parts;
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub(crate) use display::{Product, single_row};
+#[doc(hidden)]
+pub use glassgrad_exec::host::{Elements, ElementsMut, Operand};
 #[doc(inline)]
-pub use glassgrad_exec::program::{AttentionKernel, Distribution, FusedKernel, Logic};
+pub use glassgrad_exec::program::{AttentionKernel, Cumulation, CumulativeKernel, Distribution, FusedKernel, Logic};
 pub use index::{Index, s};
 pub(crate) use memo::{Partial, Request, partial, product, product_from};
 pub(crate) use node::Inputs;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::node::{Inputs, Node, Op, Tensor, next_number};
 use super::provenance;
 use super::walk::nodes_up_to;
-use super::{AttentionKernel, FusedKernel};
+use super::{AttentionKernel, CumulativeKernel, FusedKernel};
 use crate::dtype::DType;
 use crate::hashing::Fingerprint;
 use crate::shape::Shape;
@@ -183,6 +183,13 @@ impl RegionKind {
                 hash.words(&[7]);
                 hash.word(epsilon.to_bits());
             }
+            RegionKind::Fused(FusedKernel::Cumulative(CumulativeKernel { of, axis, reversed })) => {
+                hash.words(&[8, *of as usize, *axis, usize::from(*reversed)]);
+            }
+            RegionKind::Fused(FusedKernel::CumulativePullback(CumulativeKernel { of, axis, reversed })) => {
+                hash.words(&[9, *of as usize, *axis, usize::from(*reversed)]);
+            }
+            RegionKind::Fused(FusedKernel::TopK(count)) => hash.words(&[10, *count]),
         }
     }
 }

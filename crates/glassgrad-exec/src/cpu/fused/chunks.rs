@@ -68,9 +68,22 @@ fn shared_bytes(fused: &Loop, store: &Store, total: usize) -> usize {
     aligned(count * store.access.dtype.bytes())
 }
 
+/// What chunks begin at multiples of: of the unit of reductions and of whole rows, and of a block where that fits both.
+fn boundary(unit: usize, block: usize, row: usize) -> usize {
+    let gcd = |mut a: usize, mut b: usize| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let least = unit / gcd(unit, row) * row;
+    if block.is_multiple_of(least) { block } else { least }
+}
+
 impl Chunks {
     /// The chunks of a loop, if it is long and can be cut.
-    pub(super) fn of(fused: &Loop, total: usize) -> Option<Chunks> {
+    pub(super) fn of(planned: PlannedLoop<'_>, total: usize) -> Option<Chunks> {
+        let fused: &Loop = &planned;
         if total.saturating_mul(fused.loads.len() + fused.code.len() + fused.stores.len()) < WORTH {
             return None;
         }
@@ -78,8 +91,9 @@ impl Chunks {
         if combined().any(|store| store.clear.is_none()) {
             return None;
         }
-        let units = combined().map(|store| unit(fused, store)).filter(|unit| *unit < total);
-        let unit = units.chain([block_of(fused).min(total)]).max()?;
+        // Units are products of trailing extents, so that the largest is a multiple of the others.
+        let largest = combined().map(|store| unit(fused, store)).filter(|unit| *unit < total).max().unwrap_or(1);
+        let unit = boundary(largest, block_of(planned).min(total), fused.rows().elements());
         let length = total.div_ceil(MOST).max(16 * BLOCK).next_multiple_of(unit);
         let count = total.div_ceil(length);
         let shared = fused.stores.iter().map(|store| shared_bytes(fused, store, total)).sum();
@@ -137,5 +151,40 @@ impl Chunks {
         let begin = number * self.length;
         let end = (begin + self.length).min(self.total);
         blocks(fused, frame, scratch, places, own_targets, [begin, end]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::plan::{Plan, StepPlan};
+    use super::*;
+    use crate::dtype::DType;
+    use crate::expr::Tensor;
+    use crate::opt::program::Step;
+
+    /// Chunks of loops that reduce begin where a place of the result begins, whatever blocks are: no two threads add to one place.
+    #[test]
+    fn chunks_begin_at_units_of_reductions() {
+        let mut seen = 0;
+        for shape in [[2000, 3, 100], [700, 7, 130], [40, 5, 5000], [3, 300_000, 2]] {
+            for axis in [0, 1, 2] {
+                let x = Tensor::from(1_i64).broadcast_to(shape) + Tensor::arange(shape[2] as i64);
+                for y in [x.sum_over(axis), x.cast(DType::F64).sum_over(axis)] {
+                    let plan = Plan::new(y.program().expect("a program"));
+                    for (step, plan) in plan.planned_steps() {
+                        let (Step::Loop(fused), StepPlan::Loop(plan)) = (step, plan) else { continue };
+                        let (planned, total) = (PlannedLoop::new(fused, plan), fused.extents.iter().product());
+                        let Some(chunks) = Chunks::of(planned, total) else { continue };
+                        assert!(chunks.length.is_multiple_of(fused.rows().elements()), "{fused}");
+                        for store in fused.stores.iter().filter(|store| store.reduction.is_some()) {
+                            let unit = unit(fused, store);
+                            seen += usize::from(unit > 1 && unit < total);
+                            assert!(unit == total || chunks.length.is_multiple_of(unit), "{unit} of {fused}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(seen > 5, "only {seen} reductions over chunks");
     }
 }

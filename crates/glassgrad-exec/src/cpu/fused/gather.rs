@@ -2,7 +2,7 @@
 
 use super::super::interpreter::{Frame, copy, elements, elements_mut};
 #[cfg(target_arch = "x86_64")]
-use super::super::isa::Isa;
+use super::super::{isa::Isa, simd::Register};
 use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::dtype::DType;
 use crate::opt::program::Access;
@@ -20,7 +20,7 @@ pub(super) unsafe fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start
     {
         #[target_feature(enable = "avx2,fma")]
         unsafe fn medium(load: &Access, axes: &Axes, from: *mut u8, start: usize, count: usize, to: *mut u8) {
-            by_type(load, axes, from, start, count, to);
+            by_type::<true>(load, axes, from, start, count, to);
         }
         match frame.isa {
             // SAFETY: the machine has the instructions of the level at which its programs run.
@@ -28,16 +28,24 @@ pub(super) unsafe fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start
             Isa::Baseline => {}
         }
     }
-    by_type(load, axes, from, start, count, to);
+    by_type::<false>(load, axes, from, start, count, to);
 }
 
+/// By element type, with vectors of 256 bits if they are `WIDE`.
 #[inline(always)]
-unsafe fn by_type(load: &Access, axes: &Axes, from: *mut u8, start: usize, count: usize, to: *mut u8) {
+unsafe fn by_type<const WIDE: bool>(
+    load: &Access,
+    axes: &Axes,
+    from: *mut u8,
+    start: usize,
+    count: usize,
+    to: *mut u8,
+) {
     match load.dtype {
-        DType::F32 => typed::<f32>(load, axes, from, start, elements_mut(to, count)),
-        DType::F64 => typed::<f64>(load, axes, from, start, elements_mut(to, count)),
-        DType::I64 => typed::<i64>(load, axes, from, start, elements_mut(to, count)),
-        DType::Bool => typed::<bool>(load, axes, from, start, elements_mut(to, count)),
+        DType::F32 => typed::<f32, WIDE>(load, axes, from, start, elements_mut(to, count)),
+        DType::F64 => typed::<f64, WIDE>(load, axes, from, start, elements_mut(to, count)),
+        DType::I64 => typed::<i64, WIDE>(load, axes, from, start, elements_mut(to, count)),
+        DType::Bool => typed::<bool, WIDE>(load, axes, from, start, elements_mut(to, count)),
         DType::F16 | DType::BF16 | DType::I32 | DType::U8 => unreachable!("{} is read by its bits", load.dtype),
     }
 }
@@ -52,7 +60,7 @@ unsafe fn stored<E: Copy + Default>(
     to: *mut u8,
 ) {
     let mut bits = [E::default(); BLOCK];
-    typed::<E>(load, axes, frame.at(load, 0), start, &mut bits[..count]);
+    typed::<E, false>(load, axes, frame.at(load, 0), start, &mut bits[..count]);
     convert::widen(frame.isa, load.dtype, bits.as_mut_ptr().cast(), to, count);
 }
 
@@ -128,7 +136,13 @@ unsafe fn short_rows<E: Copy>(extents: &[usize], strides: &[isize], start: usize
 /// Reads a block of whole rows of a transposed array, which is contiguous along the last axis but one. Returns `false` for any other
 /// layout.
 #[inline(always)]
-unsafe fn tile<E: Copy>(extents: &[usize], strides: &[isize], start: usize, to: &mut [E], from: *mut u8) -> bool {
+unsafe fn tile<E: Copy, const WIDE: bool>(
+    extents: &[usize],
+    strides: &[isize],
+    start: usize,
+    to: &mut [E],
+    from: *mut u8,
+) -> bool {
     let (&[ref outer @ .., all_rows, columns], &[ref outer_strides @ .., 1, step]) = (extents, strides) else {
         return false;
     };
@@ -143,6 +157,36 @@ unsafe fn tile<E: Copy>(extents: &[usize], strides: &[isize], start: usize, to: 
     let from = from.cast::<E>().wrapping_offset(first);
     #[allow(unused_mut)]
     let mut row = 0;
+    #[cfg(target_arch = "x86_64")]
+    if WIDE && matches!(size_of::<E>(), 4 | 8) {
+        while row + 8 <= rows {
+            let mut column = 0;
+            while column + 8 <= columns {
+                let corner = from.wrapping_offset(row as isize + column as isize * step);
+                let own = to.as_mut_ptr().add(row * columns + column);
+                let lines = [0, 1, 2, 3, 4, 5, 6, 7].map(|k| corner.wrapping_offset(k * step).cast_const());
+                if size_of::<E>() == 4 {
+                    <std::arch::x86_64::__m256 as Register<f32>>::transpose(
+                        lines.map(|at| at.cast()),
+                        own.cast(),
+                        columns,
+                    );
+                } else {
+                    <std::arch::x86_64::__m256d as Register<f64>>::transpose(
+                        lines.map(|at| at.cast()),
+                        own.cast(),
+                        columns,
+                    );
+                }
+                column += 8;
+            }
+            for column in column..columns {
+                let source = elements::<E>(from.wrapping_offset(row as isize + column as isize * step).cast(), 8);
+                source.iter().enumerate().for_each(|(k, element)| to[(row + k) * columns + column] = *element);
+            }
+            row += 8;
+        }
+    }
     #[cfg(target_arch = "x86_64")]
     if size_of::<E>() == 4 {
         while row + 4 <= rows {
@@ -212,7 +256,13 @@ unsafe fn tuples<E: Copy, const N: usize>(table: &[isize], to: &mut [E], [place,
 }
 
 #[inline(always)]
-unsafe fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: *mut u8, start: usize, to: &mut [E]) {
+unsafe fn typed<E: Copy, const WIDE: bool>(
+    load: &Access,
+    Axes { extents, strides }: &Axes,
+    from: *mut u8,
+    start: usize,
+    to: &mut [E],
+) {
     let count = to.len();
     let at = |place: isize| elements::<E>(behind(from, place, load.dtype), 1)[0];
     match whole_rows(extents, strides, start, count) {
@@ -249,7 +299,7 @@ unsafe fn typed<E: Copy>(load: &Access, Axes { extents, strides }: &Axes, from: 
                 source.iter().enumerate().for_each(|(row, element)| to[row * inner + column] = *element);
             }
         }
-        _ if tile(extents, strides, start, to, from) => {}
+        _ if tile::<E, WIDE>(extents, strides, start, to, from) => {}
         _ if short_rows(extents, strides, start, to, from) => {}
         _ => {
             let stride = strides.last().copied().unwrap_or(0);

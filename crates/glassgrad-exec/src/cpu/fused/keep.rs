@@ -1,4 +1,6 @@
 //! Writing blocks of registers to where they belong, element by element or put together.
+// Loops over lanes run by number, so that lanes stay in registers.
+#![allow(clippy::needless_range_loop)]
 
 use super::super::interpreter::{copy, elements, elements_mut};
 use super::super::isa::Isa;
@@ -162,31 +164,46 @@ pub(crate) trait Combinable: Copy {
     }
 }
 
+/// Combines elements as a tree: the first half with the second, and so on.
+#[inline(always)]
+fn tree<E: Copy, const LANES: usize>(mut lanes: [E; LANES], both: impl Fn(E, E) -> E) -> E {
+    let mut width = LANES / 2;
+    while width > 0 {
+        for k in 0..width {
+            lanes[k] = both(lanes[k], lanes[k + width]);
+        }
+        width /= 2;
+    }
+    lanes[0]
+}
+
 macro_rules! combinable_floats {
     ($($Float:ty),*) => {$(
         impl Combinable for $Float {
             const ZERO: Self = 0.0;
-            /// Sixteen sums side by side, added up as a tree: the same on every machine.
+            /// Sixty-four sums side by side, or sixteen of fewer elements, added up as a tree: the same on every machine. One vector of
+            /// sums would wait for itself.
             #[inline(always)]
             fn sum_of(elements: &[Self]) -> Self {
-                const LANES: usize = 16;
-                if elements.len() < LANES {
-                    return elements.iter().fold(0.0, |sum, element| sum + element);
-                }
-                let mut lanes = [0.0; LANES];
-                let (chunks, rest) = elements.as_chunks::<LANES>();
-                for chunk in chunks {
-                    lanes.iter_mut().zip(chunk).for_each(|(lane, element)| *lane += element);
-                }
-                lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
-                let mut width = LANES / 2;
-                while width > 0 {
-                    for k in 0..width {
-                        lanes[k] += lanes[k + width];
+                #[inline(always)]
+                fn side_by_side<const LANES: usize>(elements: &[$Float]) -> $Float {
+                    let (chunks, rest) = elements.as_chunks::<LANES>();
+                    // An array of its own, of which every element has a constant place: it stays in registers.
+                    let mut sums = [0.0; LANES];
+                    for chunk in chunks {
+                        for k in 0..LANES {
+                            sums[k] += chunk[k];
+                        }
                     }
-                    width /= 2;
+                    let mut lanes = sums;
+                    lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
+                    tree(lanes, |a: $Float, b| a + b)
                 }
-                lanes[0]
+                match elements.len() {
+                    0..16 => elements.iter().fold(0.0, |sum, element| sum + element),
+                    16..256 => side_by_side::<16>(elements),
+                    _ => side_by_side::<64>(elements),
+                }
             }
             #[inline(always)]
             fn plus(self, other: Self) -> Self {
@@ -196,23 +213,26 @@ macro_rules! combinable_floats {
             fn larger(self, other: Self) -> Self {
                 if other > self || other.is_nan() { other } else { self }
             }
-            /// Many side by side, as in a sum.
+            /// Many side by side, as in a sum. A comparison that ignores what is not a number is one instruction; whether there was
+            /// something of the kind shows in a sum of zeros, which infinities spoil too. Then all elements are compared again.
             #[inline(always)]
             fn largest_of(self, elements: &[Self]) -> Self {
                 const LANES: usize = 64;
                 let (chunks, rest) = elements.as_chunks::<LANES>();
-                let mut lanes = [self; LANES];
+                if chunks.is_empty() || self.is_nan() {
+                    return rest.iter().fold(self, |largest, element| largest.larger(*element));
+                }
+                let (mut largest, mut zeros) = ([self; LANES], [0.0; LANES]);
                 for chunk in chunks {
-                    lanes.iter_mut().zip(chunk).for_each(|(lane, element)| *lane = lane.larger(*element));
-                }
-                let mut width = if chunks.is_empty() { 0 } else { LANES / 2 };
-                while width > 0 {
-                    for k in 0..width {
-                        lanes[k] = lanes[k].larger(lanes[k + width]);
+                    for k in 0..LANES {
+                        largest[k] = if chunk[k] > largest[k] { chunk[k] } else { largest[k] };
+                        zeros[k] += chunk[k] * 0.0;
                     }
-                    width /= 2;
                 }
-                rest.iter().fold(lanes[0], |largest, element| largest.larger(*element))
+                let is_finite = tree(zeros, |a: $Float, b| a + b) == 0.0;
+                let largest = tree(largest, Combinable::larger);
+                let from = if is_finite { rest } else { elements };
+                from.iter().fold(largest, |largest, element| largest.larger(*element))
             }
         }
     )*};

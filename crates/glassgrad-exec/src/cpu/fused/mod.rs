@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::interpreter::{Frame, elements_mut};
 use super::plan::{LoadMode, PlannedLoop};
 use crate::dtype::DType;
-use crate::opt::program::{Instruction, Loop};
+use crate::opt::program::{Instruction, Loop, Store};
 use chunks::Chunks;
 pub use chunks::WORTH;
 pub(super) use keep::Combinable;
@@ -37,7 +37,7 @@ pub(super) fn scratch_bytes(fused: PlannedLoop<'_>) -> usize {
 /// The bytes of partial sums of a loop that is cut into chunks, and of registers for each thread that runs one.
 pub(super) fn chunk_bytes(fused: PlannedLoop<'_>) -> (usize, usize) {
     let total: usize = fused.extents.iter().product();
-    let chunks = if total == 0 { None } else { Chunks::of(&fused, total) };
+    let chunks = if total == 0 { None } else { Chunks::of(fused, total) };
     chunks.map_or((0, 0), |chunks| (chunks.sum_bytes(), scratch_bytes(fused)))
 }
 
@@ -59,7 +59,7 @@ pub(super) unsafe fn run(fused: PlannedLoop<'_>, frame: &Frame<'_>, scratch: *mu
     if total == 0 {
         return;
     }
-    match Chunks::of(&fused, total) {
+    match Chunks::of(fused, total) {
         Some(chunks) => chunks.run(fused, frame, targets),
         None => blocks(fused, frame, scratch, places, targets, [0, total]),
     }
@@ -77,15 +77,27 @@ pub(super) unsafe fn part(fused: PlannedLoop<'_>, frame: &Frame<'_>, scratch: *m
     blocks(fused, frame, scratch, places, targets, range);
 }
 
+/// The elements of a block whose registers all lie in place: no scratch memory limits it, and what is done once for each block is done
+/// less often.
+const LONG_BLOCK: usize = 16 * BLOCK;
+
+/// The most elements of a block of a loop. Scratch memory holds [`BLOCK`] elements of a register, and so do conversions and rows.
+fn most_elements(fused: PlannedLoop<'_>) -> usize {
+    let is_stored_wide = |store: &Store| !store.access.dtype.is_storage_only();
+    let in_place = fused.plan.slot_count == 0 && fused.along_rows.is_empty();
+    if in_place && fused.stores.iter().all(is_stored_wide) { LONG_BLOCK } else { BLOCK }
+}
+
 /// How many elements a block of a loop has: whole rows, if they are short.
-fn block_of(fused: &Loop) -> usize {
+fn block_of(fused: PlannedLoop<'_>) -> usize {
+    let most = most_elements(fused);
     match fused.extents[..] {
         _ if !fused.along_rows.is_empty() => {
             let among = fused.rows().elements();
             BLOCK / among * among
         }
-        [_, .., inner] if inner <= BLOCK => BLOCK / inner * inner,
-        _ => BLOCK,
+        [_, .., inner] if inner <= most => most / inner * inner,
+        _ => most,
     }
 }
 
@@ -99,7 +111,7 @@ unsafe fn blocks(
     targets: &[*mut u8],
     [begin, end]: [usize; 2],
 ) {
-    let block = block_of(&fused);
+    let block = block_of(fused);
     let loads = fused.loads.len();
     let rows = fused.rows();
     let among = rows.elements();
@@ -109,6 +121,21 @@ unsafe fn blocks(
         // What has no slot lies in place, and has its address in each block.
         *place = slot.map_or(std::ptr::null_mut(), |slot| scratch.wrapping_add(slot * SLOT));
     }
+    // The axes of what is not read or written in the order of the loop.
+    let gathered: SmallVec<[Option<Axes>; 4]> = fused
+        .loads
+        .iter()
+        .zip(&fused.plan.modes)
+        .enumerate()
+        .map(|(number, (load, mode))| {
+            (*mode == LoadMode::Gathered).then(|| Axes::of(&fused, fused.by_row[number], &load.strides))
+        })
+        .collect();
+    let scattered: SmallVec<[Axes; 2]> = fused
+        .planned_stores()
+        .filter(|(_, plan)| !plan.direct)
+        .map(|(store, _)| Axes::of(&fused, fused.by_row[store.register], &store.access.strides))
+        .collect();
     let mut start = begin;
     while start < end {
         let count = (end - start).min(block);
@@ -128,7 +155,7 @@ unsafe fn blocks(
                 LoadMode::Broadcast => {}
                 LoadMode::Gathered => {
                     let (start, count) = (units(by_row, start), units(by_row, count));
-                    let axes = Axes::of(&fused, by_row, &load.strides);
+                    let Some(axes) = &gathered[number] else { unreachable!("a gathered load has axes") };
                     // A block of contiguous elements is read where it lies, unless the loop writes there.
                     let is_apart = || fused.stores.iter().all(|store| store.access.memory != load.memory);
                     let contiguous =
@@ -138,7 +165,7 @@ unsafe fn blocks(
                         (Some(place), _) => places[number] = frame.at(load, place),
                         (None, Some(slot)) => {
                             places[number] = slot;
-                            gather::gather(load, &axes, frame, start, count, slot);
+                            gather::gather(load, axes, frame, start, count, slot);
                         }
                         (None, None) => unreachable!("a gathered load has a slot"),
                     }
@@ -178,11 +205,11 @@ unsafe fn blocks(
                 ),
             }
         }
-        for ((store, plan), target) in fused.planned_stores().zip(targets).filter(|((_, plan), _)| !plan.direct) {
+        let stored = fused.planned_stores().zip(targets).filter(|((_, plan), _)| !plan.direct);
+        for (((store, plan), target), axes) in stored.zip(&scattered) {
             let by_row = fused.by_row[store.register];
             let (start, count) = (units(by_row, start), units(by_row, count));
-            let axes = Axes::of(&fused, by_row, &store.access.strides);
-            let kept = Kept { store, in_order: plan.in_order, axes: &axes, target: *target, start, count };
+            let kept = Kept { store, in_order: plan.in_order, axes, target: *target, start, count };
             keep::keep(frame.isa, kept, places[store.register]);
         }
         start += count;

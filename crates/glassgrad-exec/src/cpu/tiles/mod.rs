@@ -6,6 +6,7 @@
 //! several panels of columns read them, run over them. The result is cut into tiles, which several threads take. Where the cuts are depends on the product
 //! alone, so that the result does not depend on the number of threads.
 #![allow(unsafe_code)]
+mod bf16;
 mod panel;
 mod places;
 mod tile;
@@ -145,6 +146,16 @@ impl Composite {
 
     /// How the product is cut.
     fn cut(&self) -> Cut {
+        self.cut_by(FEW)
+    }
+
+    /// How the product is cut if no sum is computed in parts.
+    fn cut_tiles(&self) -> Cut {
+        self.cut_by(1)
+    }
+
+    /// How the product is cut, with long sums in at most so many parts.
+    fn cut_by(&self, most_parts: usize) -> Cut {
         let (rows, columns, inner) = (count(&self.rows), count(&self.columns), count(&self.inner));
         let batch = count(&self.batch);
         let work = [batch, rows, columns, inner].into_iter().fold(1, usize::saturating_mul);
@@ -163,7 +174,7 @@ impl Composite {
             depth: DEPTH,
         };
         let tiles = |own: &Cut| batch * rows.div_ceil(own.rows) * columns.div_ceil(own.columns);
-        let parts = inner.div_ceil(DEPTH).min(FEW);
+        let parts = inner.div_ceil(DEPTH).min(most_parts);
         if tiles(&own) < FEW && parts > 1 && work >= 2 * PARALLEL && rows * columns <= PARTIAL {
             own = Cut { rows, columns, parts: Some(parts), ..own };
         } else if work >= PARALLEL {

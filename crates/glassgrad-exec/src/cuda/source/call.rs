@@ -65,7 +65,12 @@ pub(in crate::cuda) fn scratch(call: &Call) -> usize {
         | CallKind::ArgMax(_)
         | CallKind::Draw(_)
         | CallKind::Fused(
-            FusedKernel::Attention(_) | FusedKernel::CrossEntropy(_) | FusedKernel::CrossEntropyPullback(_),
+            FusedKernel::Attention(_)
+            | FusedKernel::CrossEntropy(_)
+            | FusedKernel::CrossEntropyPullback(_)
+            | FusedKernel::Cumulative(_)
+            | FusedKernel::CumulativePullback(_)
+            | FusedKernel::TopK(_),
         )
         | CallKind::Collective(_) => 0,
     }
@@ -205,6 +210,9 @@ pub(in crate::cuda) fn kernels(call: &Call) -> Vec<Called> {
         CallKind::Fused(FusedKernel::CrossEntropyPullback(_)) => return vec![super::cross_entropy::pullback(call)],
         CallKind::Fused(FusedKernel::BatchNorm(epsilon)) => return super::batch_norm::forward(call, *epsilon),
         CallKind::Fused(FusedKernel::BatchNormPullback(epsilon)) => return super::batch_norm::pullback(call, *epsilon),
+        CallKind::Fused(
+            kernel @ (FusedKernel::Cumulative(_) | FusedKernel::CumulativePullback(_) | FusedKernel::TopK(_)),
+        ) => unreachable!("the region of {} is opened for this target", kernel.describe()),
         _ => {}
     }
     let (access, shape) = call.output();

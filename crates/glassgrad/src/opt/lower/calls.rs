@@ -112,9 +112,10 @@ impl<'g> Lowering<'g> {
         let mut inputs = Vec::new();
         for input in operands {
             let (at, shape) = (self.at(*input), &graph.nodes[*input].shape);
-            // Leaves may begin anywhere in an array; kernels read arrays of several axes in aligned vectors.
+            // Leaves may begin anywhere in an array; kernels of some targets read arrays of several axes in aligned vectors.
             let Producer { leaf, dtype, .. } = self.producers[at.producer];
-            let at = if leaf.is_some() && dtype.is_float() && shape.rank() > 1 { self.copied(&at, shape) } else { at };
+            let is_apart = self.target.aligned_operands && leaf.is_some() && dtype.is_float() && shape.rank() > 1;
+            let at = if is_apart { self.copied(&at, shape) } else { at };
             inputs.push((self.in_rows(&at, shape), shape.clone()));
         }
         let signature = multi.op.signature();
