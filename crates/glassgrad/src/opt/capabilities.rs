@@ -40,6 +40,11 @@ pub struct Capabilities {
     /// The storage types whose products it computes from elements as they are stored, with sums in the compute type; operands
     /// of other storage types are converted before.
     pub products: &'static [DType],
+    /// The types of convolutions whose results are stored channels-last, as `[batch, places…, channels]`. What is computed element by
+    /// element from such a result keeps that layout, and so do padding, batch normalization and scatters of windows.
+    pub channels_last: &'static [DType],
+    /// Whether the transpose of a read of windows takes elements of storage types as they are, with sums in the compute type.
+    pub stored_scatters: bool,
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
     /// Which regions it has a kernel for, by the types and shapes of their inputs; others are opened before the passes.

@@ -38,7 +38,7 @@ pub(in crate::exec::cuda) struct Tiled {
     pub(in crate::exec::cuda) second: Option<(Loop, usize)>,
 }
 
-pub(super) fn count(axes: &[ContractionAxis]) -> usize {
+pub(in crate::exec::cuda) fn count(axes: &[ContractionAxis]) -> usize {
     axes.iter().map(|axis| axis.extent).product()
 }
 
