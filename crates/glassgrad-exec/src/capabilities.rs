@@ -44,6 +44,11 @@ pub struct Capabilities {
     pub wide_products: bool,
     /// The least multiplications of such a product, all together; operands of smaller ones are converted before.
     pub stored_multiplications: usize,
+    /// The types of convolutions whose results are stored channels-last, as `[batch, places…, channels]`. What is computed element by
+    /// element from such a result keeps that layout, and so do padding, batch normalization and scatters of windows.
+    pub channels_last: &'static [DType],
+    /// Whether the transpose of a read of windows takes elements of storage types as they are, with sums in the compute type.
+    pub stored_scatters: bool,
     /// Whether products of a large matrix and a vector are contractions; they are loops otherwise.
     pub matrix_vector: bool,
     /// Which regions it has a kernel for, by the types and shapes of their inputs; others are opened before the passes.

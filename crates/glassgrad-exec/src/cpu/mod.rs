@@ -67,6 +67,8 @@ pub(crate) static CAPABILITIES: Capabilities = Capabilities {
     streams: 64,
     joined_streams: 8,
     row_elements: fused::BLOCK,
+    channels_last: &[],
+    stored_scatters: false,
     tiles: true,
     unrolled_windows: 25,
     epilogue: Some(EpilogueLimits {

@@ -67,6 +67,7 @@ impl Chaining<'_, '_> {
             Action::Chain(_)
             | Action::Joined
             | Action::Multiply { .. }
+            | Action::Convolve { .. }
             | Action::Clear { .. }
             | Action::Host
             | Action::Scan { .. }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
+use super::convolution::Convolution;
 use super::product::Product;
 
 /// An address in the memory of a device.
@@ -53,6 +54,12 @@ pub(super) trait Device: Send + Sync + fmt::Debug {
 
     /// Multiplies matrices by a library: the addresses of both factors and of the result.
     fn multiply(&self, product: &Product, places: [Address; 3]) -> Result<(), String>;
+
+    /// Whether a convolution runs by [`Device::convolve`].
+    fn convolves(&self, convolution: &Convolution) -> bool;
+
+    /// Convolves by a library: the addresses of the images, of the kernel, and of the outputs or their cotangents.
+    fn convolve(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String>;
 
     /// How many lanes work can be recorded on: queues that run side by side.
     fn lanes(&self) -> usize {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
 
+use super::convolution::{Convolution, Direction, Images};
 use super::device::{Address, Device, Loaded, TensorCores};
 use super::product::{Matrix, Product};
 use super::source::Module;
@@ -143,6 +144,57 @@ impl Emulation {
     }
 }
 
+impl Emulation {
+    /// A convolution by its definition.
+    fn convolved<E: Element>(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String> {
+        let Convolution { direction, images, outputs, kernel, stride, dilation, coefficient, offsets, .. } =
+            convolution;
+        let place = |operand: usize, element: usize| {
+            let byte = (offsets[operand] + element as isize) * size_of::<E>() as isize;
+            self.checked(places[operand].wrapping_add_signed(byte as i64), size_of::<E>()).map(<*mut u8>::cast::<E>)
+        };
+        let is_rounded = convolution.dtype == DType::F32;
+        // SAFETY: every address lies in reserved memory, which was checked, and is aligned for its type.
+        let read = |operand: usize, element: usize| -> Result<f64, String> {
+            let number = unsafe { (*place(operand, element)?).to_f64() };
+            Ok(if is_rounded { tf32(number) } else { number })
+        };
+        let at = |images: &Images, index: [usize; 4]| (0..4).map(|k| index[k] * images.strides[k]).sum::<usize>();
+        let [batch, _, height, width] = outputs.sizes;
+        let [filters, channels, taps_down, taps_across] = *kernel;
+        let mut kernels = vec![0.0; filters * channels * taps_down * taps_across];
+        for (b, o, y, x) in indices([batch, filters, height, width]) {
+            let mut sum = 0.0;
+            let output = at(outputs, [b, o, y, x]);
+            let cotangent = if *direction == Direction::Kernel { read(2, output)? } else { 0.0 };
+            for (ky, kx, c, _) in indices([taps_down, taps_across, channels, 1]) {
+                let pixel = [b, c, y * stride[0] + ky * dilation[0], x * stride[1] + kx * dilation[1]];
+                assert!((0..4).all(|k| pixel[k] < images.sizes[k]), "{pixel:?} in {images:?}");
+                let pixel = read(0, at(images, pixel))?;
+                let tap = ((o * taps_down + ky) * taps_across + kx) * channels + c;
+                match direction {
+                    Direction::Outputs => sum += pixel * read(1, tap)?,
+                    Direction::Kernel => kernels[tap] += pixel * cotangent,
+                }
+            }
+            if *direction == Direction::Outputs {
+                // SAFETY: as above.
+                unsafe { *place(2, output)? = E::from_f64(coefficient * sum) };
+            }
+        }
+        for (tap, sum) in kernels.iter().enumerate().filter(|_| *direction == Direction::Kernel) {
+            // SAFETY: as above.
+            unsafe { *place(1, tap)? = E::from_f64(coefficient * sum) };
+        }
+        Ok(())
+    }
+}
+
+/// All indices of four axes.
+fn indices([a, b, c, d]: [usize; 4]) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    (0..a * b * c * d).map(move |k| (k / (b * c * d), k / (c * d) % b, k / d % c, k % d))
+}
+
 /// A number with eleven significant bits, to the nearest.
 fn tf32(number: f64) -> f64 {
     let half = 1_u64 << 41;
@@ -201,6 +253,22 @@ impl Device for Emulation {
     fn multiplies(&self, product: &Product) -> bool {
         // Some of them, so that both ways are tested.
         product.sizes[2].is_multiple_of(2)
+    }
+
+    fn convolves(&self, convolution: &Convolution) -> bool {
+        // One of both ways through the planner is tested with each kind of window.
+        convolution.stride == [1, 1] || convolution.direction == Direction::Outputs
+    }
+
+    fn convolve(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String> {
+        match convolution.dtype {
+            DType::F16 => self.convolved::<f16>(convolution, places),
+            DType::BF16 => self.convolved::<bf16>(convolution, places),
+            DType::F32 => self.convolved::<f32>(convolution, places),
+            DType::F64 | DType::I64 | DType::I32 | DType::U8 | DType::Bool => {
+                unreachable!("convolutions of {} have kernels of their own", convolution.dtype)
+            }
+        }
     }
 
     fn multiply(&self, product: &Product, places: [Address; 3]) -> Result<(), String> {

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod chain;
+mod convolution;
 mod device;
 mod emulation;
 mod gpu;
@@ -42,18 +43,19 @@ pub use self::texts::{TextOptions, compile, has_compiler, kernel_texts};
 /// What programs for every device of this target may contain.
 pub(crate) static CAPABILITIES: Capabilities = EVERY_DEVICE;
 
-/// What programs for devices with tensor cores may contain besides: attention as a kernel, for factors of 16 bits, and of 32 bits in TF32. Devices
-/// differ in shared memory.
-static WITH_ATTENTION: [[Capabilities; 2]; 2] = [
-    [
-        Capabilities { fused: has_attention::<false, { SHARED_LIMITS[0] }>, ..EVERY_DEVICE },
-        Capabilities { fused: has_attention::<true, { SHARED_LIMITS[0] }>, ..EVERY_DEVICE },
-    ],
-    [
-        Capabilities { fused: has_attention::<false, { SHARED_LIMITS[1] }>, ..EVERY_DEVICE },
-        Capabilities { fused: has_attention::<true, { SHARED_LIMITS[1] }>, ..EVERY_DEVICE },
-    ],
+/// What programs for devices with tensor cores may contain besides: attention as a kernel and convolutions channels-last, for factors of 16
+/// bits, and of 32 bits in TF32. Devices differ in shared memory.
+static WITH_TENSOR_CORES: [[Capabilities; 2]; 2] = [
+    [with_tensor_cores::<false, { SHARED_LIMITS[0] }>(), with_tensor_cores::<true, { SHARED_LIMITS[0] }>()],
+    [with_tensor_cores::<false, { SHARED_LIMITS[1] }>(), with_tensor_cores::<true, { SHARED_LIMITS[1] }>()],
 ];
+
+const fn with_tensor_cores<const TF32: bool, const SHARED: usize>() -> Capabilities {
+    // Tensor cores read the channels of a place as vectors.
+    let channels_last: &[DType] =
+        if TF32 { &[DType::F16, DType::BF16, DType::F32] } else { &[DType::F16, DType::BF16] };
+    Capabilities { fused: has_attention::<TF32, SHARED>, channels_last, ..EVERY_DEVICE }
+}
 
 /// The bytes of shared memory of a block on GPUs with tensor cores for these factors: the least, and on those of data centers.
 const SHARED_LIMITS: [usize; 2] = [99 << 10, 160 << 10];
@@ -86,6 +88,8 @@ const EVERY_DEVICE: Capabilities = Capabilities {
     streams: 24,
     joined_streams: 24,
     row_elements: source::rows::ROW_ELEMENTS,
+    channels_last: &[],
+    stored_scatters: true,
     tiles: false,
     unrolled_windows: 0,
     epilogue: Some(EpilogueLimits { bytes: 0, multiplications: 0, deep: true, separate_reductions: true }),
@@ -194,7 +198,7 @@ impl Executor for Cuda {
     fn capabilities(&self) -> &'static Capabilities {
         match self.device.tensor_cores() {
             Some(cores) => {
-                &WITH_ATTENTION[usize::from(cores.shared_memory >= SHARED_LIMITS[1])][usize::from(cores.tf32)]
+                &WITH_TENSOR_CORES[usize::from(cores.shared_memory >= SHARED_LIMITS[1])][usize::from(cores.tf32)]
             }
             None => &CAPABILITIES,
         }
@@ -202,7 +206,9 @@ impl Executor for Cuda {
 
     fn prepare(&self, program: Arc<Program>) -> Result<Arc<dyn Executable>, Error> {
         let multiplies = |product: &product::Product| self.device.multiplies(product);
+        let convolves = |convolution: &convolution::Convolution| self.device.convolves(convolution);
         let mut planner = Planner::new(&multiplies, self.device.clusters());
+        planner.convolves = &convolves;
         planner.own_multiplications = self.device.own_multiplications();
         planner.tensor_cores = self.device.tensor_cores();
         let mut actions = planner.program(&program)?;

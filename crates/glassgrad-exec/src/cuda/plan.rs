@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::convolution::{self, Convolution, Convolved, Direction};
 use super::device::TensorCores;
 use super::product::{self, Product};
 use super::source::contraction::Tiled;
@@ -35,6 +36,11 @@ pub(super) enum Action {
     /// A product of matrices by a library: the memory of its factors x and y, and of the result.
     Multiply {
         product: Box<Product>,
+        memories: [Memory; 3],
+    },
+    /// A convolution by a library: the memory of the images, of the kernel, and of the outputs or their cotangents.
+    Convolve {
+        convolution: Box<Convolution>,
         memories: [Memory; 3],
     },
     /// Sets bytes of some memory to zero, from its beginning.
@@ -102,6 +108,8 @@ const SCRATCH: usize = 64 << 20;
 pub(super) struct Planner<'d> {
     /// Which products of matrices the library of the device runs.
     pub(super) multiplies: &'d dyn Fn(&Product) -> bool,
+    /// Which convolutions it runs.
+    pub(super) convolves: &'d dyn Fn(&Convolution) -> bool,
     /// Whether the device has thread-block clusters.
     pub(super) clusters: bool,
     /// What its tensor cores multiply, if it has them.
@@ -130,6 +138,7 @@ impl Actions {
             | Action::Chain(_)
             | Action::Joined
             | Action::Multiply { .. }
+            | Action::Convolve { .. }
             | Action::Clear { .. } => true,
             Action::Host => false,
             Action::Scan { body, .. } => body.are_on_device(),
@@ -147,6 +156,7 @@ impl Actions {
             Action::Joined => "in a kernel of several steps".to_owned(),
             Action::Multiply { product, .. } if product.is_triangle => "cuBLAS".to_owned(),
             Action::Multiply { .. } => "cuBLASLt".to_owned(),
+            Action::Convolve { .. } => "cuDNN".to_owned(),
             Action::Clear { .. } => "memset".to_owned(),
             Action::Host => "host, with copies".to_owned(),
             Action::Scan { looped: Some(Chained { blocks: 1, .. }), .. } => "one kernel of one block".to_owned(),
@@ -180,7 +190,11 @@ impl Actions {
                     advance.each_kernel(visit);
                     reverse.each_kernel(visit);
                 }
-                Action::Joined | Action::Multiply { .. } | Action::Clear { .. } | Action::Host => {}
+                Action::Joined
+                | Action::Multiply { .. }
+                | Action::Convolve { .. }
+                | Action::Clear { .. }
+                | Action::Host => {}
             }
         }
     }
@@ -190,6 +204,7 @@ impl<'d> Planner<'d> {
     pub(super) fn new(multiplies: &'d dyn Fn(&Product) -> bool, clusters: bool) -> Planner<'d> {
         Planner {
             multiplies,
+            convolves: &|_| false,
             clusters,
             tensor_cores: None,
             own_multiplications: 0,
@@ -433,6 +448,12 @@ impl<'d> Planner<'d> {
         if let Some(own) = own.filter(|_| outputs.saturating_mul(terms) < self.own_multiplications) {
             return self.launch(actions, own.kernel, own.memories, own.grid);
         }
+        if self.depth == 1
+            && self.runs_on_tensor_cores(product, outputs, terms)
+            && let Some(convolved) = convolution::convolution(product).filter(|own| (self.convolves)(&own.convolution))
+        {
+            return self.convolved(actions, convolved);
+        }
         // One kernel for a whole batch is faster than many calls of the library.
         let many_calls =
             |own: &Product| own.calls.len() > MOST_CALLS && self.runs_on_tensor_cores(product, outputs, terms);
@@ -468,6 +489,26 @@ impl<'d> Planner<'d> {
         let has_parts = tiled.second.is_some();
         self.tiled(actions, tiled)?;
         if has_parts { self.epilogue(actions, product, outputs) } else { Ok(()) }
+    }
+
+    /// Runs a convolution by a library, with the copy of its kernel before it, or behind it.
+    fn convolved(&mut self, actions: &mut Vec<Action>, convolved: Convolved) -> Result<(), Error> {
+        let Convolved { convolution, memories, copy, scratch } = convolved;
+        self.scratch = self.scratch.max(scratch);
+        let (kernel, own, blocks) = source::elementwise::kernel(&source::merged(&copy));
+        let direction = convolution.direction;
+        let action = Action::Convolve { convolution: Box::new(convolution), memories };
+        match direction {
+            Direction::Outputs => {
+                self.launch(actions, kernel, own, [blocks, 1])?;
+                actions.push(action);
+                Ok(())
+            }
+            Direction::Kernel => {
+                actions.push(action);
+                self.launch(actions, kernel, own, [blocks, 1])
+            }
+        }
     }
 
     /// Launches a kernel, and the reduction of its parts if there are several.

@@ -200,6 +200,10 @@ impl Machine<'_> {
                 let places = memories.map(|memory| self.base(frame, memory));
                 self.device.multiply(product, places).map_err(failed)
             }
+            (Action::Convolve { convolution, memories }, _) => {
+                let places = memories.map(|memory| self.base(frame, memory));
+                self.device.convolve(convolution, places).map_err(failed)
+            }
             (Action::Clear { memory, bytes }, _) => {
                 self.device.clear(self.base(frame, *memory), *bytes).map_err(failed)
             }

@@ -7,7 +7,8 @@ use crate::interning::Shared;
 use crate::shape::Shape;
 use crate::view::View;
 
-/// An operation on whole arrays, all of them row-major from their first element on.
+/// An operation on whole arrays, all of them row-major from their first element on, but for images of batch normalization, whose strides say
+/// whether their channels are innermost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// The operation.

@@ -32,6 +32,8 @@ pub(crate) static CAPABILITIES: Capabilities = Capabilities {
     streams: 64,
     joined_streams: 64,
     row_elements: 1 << 16,
+    channels_last: &[],
+    stored_scatters: false,
     tiles: false,
     unrolled_windows: 0,
     epilogue: None,

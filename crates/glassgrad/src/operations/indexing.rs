@@ -76,10 +76,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Tensor {
-        match self.places("embedding", &[indices]) {
-            Ok(places) => self.take(&places, 0),
-            Err(failed) => failed,
-        }
+        self.take(&indices.as_indices(), 0)
     }
 
     /// Along an axis, the elements that a tensor of as many axes names for each line of its own: `take_along_axis`

@@ -1,9 +1,10 @@
-//! GPUs by the CUDA driver: memory, copies, streams; `compile` (NVRTC), `products` (cuBLASLt), `graph` (recordings), `cache` (on
+//! GPUs by the CUDA driver: memory, copies, streams; `compile` (NVRTC), `products` (cuBLASLt), `convolutions` (cuDNN), `graph` (recordings), `cache` (on
 //! disk). The libraries are loaded at run time.
 #![allow(unsafe_code)]
 
 mod cache;
 mod compile;
+mod convolutions;
 mod graph;
 mod nccl;
 mod products;
@@ -18,6 +19,7 @@ use std::thread::ThreadId;
 use cudarc::driver::{result as driver, sys};
 use cudarc::nvrtc::sys as nvrtc_sys;
 
+use super::convolution::Convolution;
 use super::device::{Address, Device, Loaded, Mark, Recording, TensorCores, Turn};
 use super::product::Product;
 use super::source::{self, Module};
@@ -25,6 +27,7 @@ use crate::error::Error;
 use crate::exec::MatmulPrecision;
 
 pub(super) use self::compile::compiled;
+use self::convolutions::Convolutions;
 use self::graph::Graph;
 pub use self::nccl::NcclCommunicator;
 use self::products::{Algorithms, Products};
@@ -132,6 +135,7 @@ pub(super) fn open(number: usize, precision: MatmulPrecision) -> Result<Arc<dyn 
         driver::device::get_attribute(device, attribute)
     };
     let optional = optional.map_err(failed)?.max(0) as usize;
+    let convolutions = Convolutions::open(LANES, &gpu.to_string());
     let mut lanes = Vec::with_capacity(LANES);
     for _ in 0..LANES {
         let stream = driver::stream::create(driver::stream::StreamKind::NonBlocking).map_err(failed)?;
@@ -145,6 +149,7 @@ pub(super) fn open(number: usize, precision: MatmulPrecision) -> Result<Arc<dyn 
         precision,
         context: Handle(context.cast()),
         lanes: lanes.into(),
+        convolutions,
         shared_memory: optional.saturating_sub(source::SHARED),
         lane: Arc::default(),
         algorithms: Mutex::default(),
@@ -181,6 +186,8 @@ struct OpenGpu {
     precision: MatmulPrecision,
     context: Handle,
     lanes: Arc<[Lane]>,
+    /// The library of convolutions, if it is installed.
+    convolutions: Option<Convolutions>,
     /// The dynamic shared memory of a block, in bytes.
     shared_memory: usize,
     /// The lane that work is started on.
@@ -346,6 +353,21 @@ impl Device for OpenGpu {
         };
         self.enter()?;
         library.multiply(&self.algorithms, product, places)
+    }
+
+    fn convolves(&self, convolution: &Convolution) -> bool {
+        // Products of 32-bit numbers in full precision have kernels of our own.
+        let has_type = convolution.dtype.is_storage_only() || self.precision == MatmulPrecision::Tf32;
+        let _turn = self.exclusive();
+        let library = self.convolutions.as_ref().filter(|_| has_type && self.enter().is_ok());
+        library.is_some_and(|library| library.prepare(convolution, self.lanes[0].stream))
+    }
+
+    fn convolve(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String> {
+        let Some(library) = &self.convolutions else { unreachable!("a convolution without a library") };
+        self.enter()?;
+        let lane = self.lane.load(Ordering::Relaxed);
+        library.convolve(convolution, places, (self.lanes[lane].stream, lane))
     }
 
     fn lanes(&self) -> usize {

@@ -400,7 +400,8 @@ fn scatter(writer: &mut Writer, call: &Call, view: &View) {
     }
     let (solved, order) = solved_axes(view);
     let is_solved = |along: usize| solved.iter().flatten().any(|(own, _)| *own == along);
-    writer.line(format!("{element} sum = 0;"));
+    let own = type_of(call.output().0.dtype.compute_type());
+    writer.line(format!("{own} sum = 0;"));
     let looped: Vec<usize> = (0..view.output.rank()).filter(|along| !is_solved(*along)).collect();
     for along in &looped {
         writer.line(format!("for ({index} x{along} = 0; x{along} < {}; x{along}++) {{", view.output[*along]));
@@ -424,10 +425,10 @@ fn scatter(writer: &mut Writer, call: &Call, view: &View) {
     let place: Vec<String> =
         (0..view.output.rank()).map(|along| format!("x{along} * ({index}){}", output_strides[along])).collect();
     let place = if place.is_empty() { "0".to_owned() } else { place.join(" + ") };
-    writer.line(format!("sum = gg_plus(sum, {from}[{place}]);"));
+    writer.line(format!("sum = gg_plus(sum, ({own}){from}[{place}]);"));
     writer.line("} while (false);");
     looped.iter().for_each(|_| writer.line("}"));
-    writer.line(format!("{to}[i] = sum;"));
+    writer.line(format!("{to}[i] = ({element})sum;"));
 }
 
 /// For each axis of what a view reads, the axis of its result whose index follows from the place, with its step, if any; and an

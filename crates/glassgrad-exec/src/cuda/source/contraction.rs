@@ -38,7 +38,7 @@ pub(in crate::cuda) struct Tiled {
     pub(in crate::cuda) second: Option<(Loop, usize)>,
 }
 
-pub(super) fn count(axes: &[ContractionAxis]) -> usize {
+pub(in crate::cuda) fn count(axes: &[ContractionAxis]) -> usize {
     axes.iter().map(|axis| axis.extent).product()
 }
 

@@ -180,6 +180,9 @@ struct gg_bf16 {
 // Sixteen bytes of the terms of one row, which one instruction moves.
 template <class T> struct __align__(16) GgUnit { T v[16 / sizeof(T)]; };
 
+// Neighbouring elements that one instruction moves, or a few.
+template <class T, int N> struct __align__(sizeof(T) * N < 16 ? sizeof(T) * N : 16) GgVector { T v[N]; };
+
 // One element, with the members of a unit.
 template <class T> struct GgOne { T v[1]; };
 

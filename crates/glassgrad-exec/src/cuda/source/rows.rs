@@ -1,5 +1,6 @@
 //! Fused loops that reduce rows and go on with what they found: softmax, normalisation, pooling.
 
+use super::elementwise::{VECTORS, neighbours};
 use super::instructions::{identity, reduced, scaled};
 use super::{Kernel, THREADS, Writer, reach_of, type_of};
 use crate::dtype::DType;
@@ -17,6 +18,12 @@ const WARP: usize = 32;
 /// Rows of at most this many elements have a thread each.
 const SHORT: usize = 8;
 
+/// The same for rows that lie among each other, as places do whose channels are side by side.
+const SHORT_AMONG_OTHERS: usize = 16;
+
+/// The most threads of a row whose elements are moved as vectors.
+const VECTORS_OF_A_ROW: usize = 256;
+
 /// The most blocks of a loop that reduces along columns: each block goes over several rows and stores one partial result.
 const COLUMN_BLOCKS: usize = 1056;
 
@@ -33,6 +40,8 @@ pub(in crate::cuda) struct Distribution {
     /// The elements of a row, and the rows.
     length: usize,
     rows: usize,
+    /// The neighbouring elements that a thread moves at a time.
+    neighbours: usize,
     /// The threads of a row, and the rows that a block has at a time.
     lanes: usize,
     together: usize,
@@ -49,23 +58,44 @@ impl Distribution {
                 .product()
         };
         let (length, rows) = (size(true), size(false));
+        let along = fused.along_rows.iter().rposition(|along| *along);
+        let is_last = along.is_some_and(|axis| axis + 1 == fused.extents.len());
+        let neighbours = match along {
+            Some(axis) if is_last && length > SHORT && rows.saturating_mul(length) >= VECTORS => {
+                neighbours(fused, axis)
+            }
+            _ => 1,
+        };
         let lanes = match length {
             0..=SHORT => 1,
+            // Rows that lie among each other have threads side by side.
+            0..=SHORT_AMONG_OTHERS if !is_last => 1,
+            _ if neighbours > 1 => {
+                let vectors = length / neighbours;
+                vectors.div_ceil(vectors.div_ceil(VECTORS_OF_A_ROW)).next_multiple_of(WARP)
+            }
             _ => length.div_ceil(4).next_power_of_two().clamp(32, MOST_THREADS),
         };
         let together = lanes.max(THREADS as usize) / lanes;
         let blocks = rows.div_ceil(together);
         let blocks = if has_columns { blocks.min(COLUMN_BLOCKS) } else { blocks };
-        Distribution { length, rows, lanes, together, groups: blocks * together }
+        Distribution { length, rows, neighbours, lanes, together, groups: blocks * together }
     }
 }
 
 /// The kernel for a loop with rows, none of whose stores reduces, with the blocks of its grid. Reductions along columns are stored as partial results.
 pub(in crate::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel, Vec<Memory>, usize) {
     let (along, across): (Vec<usize>, Vec<usize>) = (0..fused.extents.len()).partition(|axis| fused.along_rows[*axis]);
-    let Distribution { length, rows, lanes, together, groups } = Distribution::new(fused, !columns.is_empty());
+    let Distribution { length, rows, neighbours, lanes, together, groups } =
+        Distribution::new(fused, !columns.is_empty());
     let block = lanes * together;
-    let each = length.div_ceil(lanes);
+    let vectors = length.div_ceil(neighbours).div_ceil(lanes);
+    let each = vectors * neighbours;
+    let inner = along.last().copied().unwrap_or(0);
+    let place_of = |element: &str| match neighbours {
+        1 => format!("t + {element} * {lanes}"),
+        _ => format!("(t + {element} / {neighbours} * {lanes}) * {neighbours} + {element} % {neighbours}"),
+    };
     let last = columns.iter().map(|column| column.first + groups * length).max().unwrap_or(0);
     let mut writer = Writer::new(reach_of(fused).max(last));
     let index = writer.index;
@@ -96,15 +126,41 @@ pub(in crate::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel, Vec<
     let each_element = |writer: &mut Writer| {
         writer.line("#pragma unroll");
         writer.line(format!("for (int e = 0; e < {each}; e++) {{"));
-        writer.line(format!("const {index} j = t + e * {lanes};"));
+        writer.line(format!("const {index} j = {};", place_of("e")));
         writer.line(format!("if (j >= {length}) break;"));
         writer.indices("j", &along, &fused.extents);
     };
+    // Vectors of neighbouring elements, the `v`-th of a thread.
+    let each_vector = |writer: &mut Writer| {
+        writer.line("#pragma unroll");
+        writer.line(format!("for (int v = 0; v < {vectors}; v++) {{"));
+        writer.line(format!("const {index} j = (t + v * {lanes}) * {neighbours};"));
+        writer.line(format!("if (j >= {length}) break;"));
+        writer.indices("j", &along, &fused.extents);
+    };
+    let first = format!("v * {neighbours}");
     let mut is_open = false;
     let mut reductions = 0;
     // Rows beyond the last one are computed like others, and neither loaded nor stored.
     let guarded = |value: String, dtype: DType| format!("inside ? ({}){value} : ({})0", type_of(dtype), type_of(dtype));
+    if neighbours > 1 {
+        writer.line("if (inside) {");
+        each_vector(&mut writer);
+        for (register, load) in fused.loads.iter().enumerate().filter(|(register, _)| !fused.by_row[*register]) {
+            writer.read(load, inner, neighbours, &format!("r{register}"), &first);
+        }
+        writer.line("}");
+        writer.line("} else {");
+        for register in (0..fused.loads.len()).filter(|register| !fused.by_row[*register]) {
+            let zero = type_of(fused.dtype(register));
+            writer.line(format!("for (int e = 0; e < {each}; e++) r{register}[e] = ({zero})0;"));
+        }
+        writer.line("}");
+    }
     for register in 0..fused.loads.len() + fused.code.len() {
+        if neighbours > 1 && register < fused.loads.len() && !fused.by_row[register] {
+            continue;
+        }
         if !fused.by_row[register] {
             if !is_open {
                 each_element(&mut writer);
@@ -179,9 +235,8 @@ pub(in crate::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel, Vec<
             let place = writer.element(&access);
             writer.line(format!("if (t == 0) {place} = r{};", store.register));
         } else {
-            each_element(&mut writer);
-            let place = writer.element(&store.access);
-            writer.line(format!("{place} = r{}[e];", store.register));
+            each_vector(&mut writer);
+            writer.write(&store.access, inner, neighbours, &format!("r{}", store.register), &first);
             writer.line("}");
         }
     }
@@ -198,7 +253,7 @@ pub(in crate::cuda) fn kernel(fused: &Loop, columns: &[Column]) -> (Kernel, Vec<
         let element = type_of(fused.dtype(*register));
         writer.line("#pragma unroll");
         writer.line(format!("for (int e = 0; e < {each}; e++) {{"));
-        writer.line(format!("const {index} j = t + e * {lanes};"));
+        writer.line(format!("const {index} j = {};", place_of("e")));
         writer.line(format!("if (j < {length}) (({element} *)a{argument})[{first} + group * ({index}){length} + j] = column{register}[e];"));
         writer.line("}");
     }

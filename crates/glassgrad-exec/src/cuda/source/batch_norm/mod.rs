@@ -1,5 +1,7 @@
 //! Batch normalization and its pullback: the statistics of a channel by several blocks, in one pass over the elements as they are stored; their partial
-//! results by one thread for each channel; and a pass that stores what they determine.
+//! results by one block for each channel; and a pass that stores what they determine. Images have their channels apart, or side by side (`channels_last`).
+
+mod channels_last;
 
 use super::call::Called;
 use super::{THREADS, Writer, type_of};
@@ -34,18 +36,26 @@ struct Sizes {
     unit: usize,
     /// The blocks of a channel that compute partial results.
     parts: usize,
+    /// Whether the channels of a place are side by side.
+    channels_last: bool,
 }
 
 impl Sizes {
     fn of(call: &Call) -> Sizes {
         let (access, shape) = &call.inputs[0];
         let (batch, channels, places) = (shape[0], shape[1], shape[2..].iter().product::<usize>());
+        let channels_last = places > 1 && channels > 1 && access.strides.get(1) == Some(&1);
         let unit = 16 / access.dtype.bytes();
         let offsets = call.inputs.iter().chain(&call.outputs).map(|(access, _)| access.offset);
-        let is_aligned = places.is_multiple_of(unit) && offsets.clone().all(|offset| offset % unit as isize == 0);
+        let inner = if channels_last { channels } else { places };
+        let is_aligned = inner.is_multiple_of(unit) && offsets.clone().all(|offset| offset % unit as isize == 0);
         let unit = if is_aligned { unit } else { 1 };
         let parts = BLOCKS.div_ceil(channels).clamp(1, batch.max(1));
-        Sizes { dtype: access.dtype, batch, channels, places, unit, parts }
+        let mut sizes = Sizes { dtype: access.dtype, batch, channels, places, unit, parts, channels_last };
+        if channels_last {
+            sizes.parts = channels_last::Blocks::of(&sizes).parts();
+        }
+        sizes
     }
 
     fn wide(&self) -> &'static str {
@@ -74,12 +84,20 @@ pub(super) fn scratch(call: &Call) -> usize {
 /// The kernels of the result, the means and the variances.
 pub(super) fn forward(call: &Call, epsilon: f64) -> Vec<Called> {
     let sizes = Sizes::of(call);
+    if sizes.channels_last {
+        let normalized = channels_last::normalized(call, &sizes, epsilon);
+        return vec![channels_last::moments(call, &sizes), statistics(call, &sizes), normalized];
+    }
     vec![moments(call, &sizes), statistics(call, &sizes), normalized(call, &sizes, epsilon)]
 }
 
 /// The kernels of the cotangents.
 pub(super) fn pullback(call: &Call, epsilon: f64) -> Vec<Called> {
     let sizes = Sizes::of(call);
+    if sizes.channels_last {
+        let cotangents = channels_last::cotangents(call, &sizes, epsilon);
+        return vec![channels_last::sums(call, &sizes, epsilon), totals(call, &sizes), cotangents];
+    }
     vec![sums(call, &sizes, epsilon), totals(call, &sizes), cotangents(call, &sizes, epsilon)]
 }
 
@@ -144,6 +162,9 @@ fn tree(writer: &mut Writer, sizes: &Sizes, numbers: &[&str], statement: &str) {
 const MERGED: &str = "const T n = a[0] + b[0]; if (n > (T)0) { const T delta = b[1] - a[1], share = b[0] / n; a[1] += delta * share; \
                       a[2] += b[2] + delta * delta * (a[0] * share); a[0] = n; }";
 
+/// The statement that adds two sums `b` to `a`.
+const ADDED: &str = "a[0] += b[0]; a[1] += b[1];";
+
 /// The moments of each part of each channel: count, mean, and the sum of squared deviations from it. A unit is reduced by itself and then merged, so that no
 /// large sums cancel.
 fn moments(call: &Call, sizes: &Sizes) -> Called {
@@ -168,22 +189,31 @@ fn moments(call: &Call, sizes: &Sizes) -> Called {
     finished(writer, true, sizes.channels * sizes.parts)
 }
 
-/// Means and variances from the moments of the parts, merged in their order.
+/// Means and variances from the moments of the parts.
 fn statistics(call: &Call, sizes: &Sizes) -> Called {
-    let Sizes { channels, parts, .. } = *sizes;
+    let mut writer = merged(sizes, 3, MERGED);
+    let [mean, variance] = [1, 2].map(|output| of_channel(&mut writer, &call.outputs[output].0));
+    writer.line(format!(
+        "if (threadIdx.x == 0) {{ {mean} = parts[1]; {variance} = parts[2] / (T){}; }}",
+        sizes.elements()
+    ));
+    finished(writer, true, sizes.channels)
+}
+
+/// Opens a kernel of a block for each channel, whose threads merge some of its parts each, and then their numbers as a tree.
+fn merged(sizes: &Sizes, count: usize, statement: &str) -> Writer {
+    let parts = sizes.parts;
     let mut writer = begun(sizes);
     let from = scratch_at(&mut writer, 0);
-    writer.line(format!("const int c = blockIdx.x * {THREADS} + threadIdx.x;"));
-    writer.line(format!("if (c >= {channels}) return;"));
-    writer.line("T moments[3] = {(T)0, (T)0, (T)0};");
-    writer.line(format!("for (int part = 0; part < {parts}; part++) {{"));
-    writer.line(format!("const T *const b = {from} + (c * {parts} + part) * 3;"));
-    writer.line(format!("T *const a = moments; {MERGED}"));
+    writer.line("const int c = blockIdx.x;");
+    writer.line(format!("T merged[{count}] = {{}};"));
+    writer.line(format!("for (int part = threadIdx.x; part < {parts}; part += {THREADS}) {{"));
+    writer.line(format!("T *const a = merged; const T *const b = {from} + (c * {parts} + part) * {count};"));
+    writer.line(statement);
     writer.line("}");
-    let [mean, variance] = [1, 2].map(|output| of_channel(&mut writer, &call.outputs[output].0));
-    writer.line(format!("{mean} = moments[1];"));
-    writer.line(format!("{variance} = moments[2] / (T){};", sizes.elements()));
-    finished(writer, false, channels.div_ceil(THREADS as usize))
+    let names: Vec<String> = (0..count).map(|k| format!("merged[{k}]")).collect();
+    tree(&mut writer, sizes, &names.iter().map(String::as_str).collect::<Vec<_>>(), statement);
+    writer
 }
 
 /// Opens a kernel of a thread for each unit of the operand; `c` is its channel.
@@ -229,7 +259,7 @@ fn sums(call: &Call, sizes: &Sizes, epsilon: f64) -> Called {
         sizes.unit
     ));
     writer.line("}");
-    tree(&mut writer, sizes, &["sum", "product"], "a[0] += b[0]; a[1] += b[1];");
+    tree(&mut writer, sizes, &["sum", "product"], ADDED);
     let to = scratch_at(&mut writer, 0);
     writer.line(format!(
         "if (threadIdx.x < 2) {to}[(c * {} + part) * 2 + threadIdx.x] = parts[threadIdx.x];",
@@ -240,20 +270,13 @@ fn sums(call: &Call, sizes: &Sizes, epsilon: f64) -> Called {
 
 /// The cotangents of scale and shift, and both sums of each channel in the compute type.
 fn totals(call: &Call, sizes: &Sizes) -> Called {
-    let Sizes { channels, parts, .. } = *sizes;
-    let mut writer = begun(sizes);
-    let (from, to) = (scratch_at(&mut writer, 0), scratch_at(&mut writer, 3 * parts * channels));
-    writer.line(format!("const int c = blockIdx.x * {THREADS} + threadIdx.x;"));
-    writer.line(format!("if (c >= {channels}) return;"));
-    writer.line("T sum = (T)0, product = (T)0;");
-    writer.line(format!("for (int part = 0; part < {parts}; part++) {{"));
-    writer.line(format!("sum += {from}[(c * {parts} + part) * 2];"));
-    writer.line(format!("product += {from}[(c * {parts} + part) * 2 + 1];"));
-    writer.line("}");
-    writer.line(format!("{to}[2 * c] = sum; {to}[2 * c + 1] = product;"));
+    let mut writer = merged(sizes, 2, ADDED);
+    let to = scratch_at(&mut writer, 3 * sizes.parts * sizes.channels);
     let [scale, shift] = [1, 2].map(|output| of_channel(&mut writer, &call.outputs[output].0));
-    writer.line(format!("{scale} = product; {shift} = sum;"));
-    finished(writer, false, channels.div_ceil(THREADS as usize))
+    writer.line(format!(
+        "if (threadIdx.x == 0) {{ {to}[2 * c] = parts[0]; {to}[2 * c + 1] = parts[1]; {scale} = parts[1]; {shift} = parts[0]; }}"
+    ));
+    finished(writer, true, sizes.channels)
 }
 
 /// The cotangent of the operand: that of the result less its mean and its projection onto the normalized elements.
