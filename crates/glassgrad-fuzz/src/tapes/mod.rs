@@ -176,7 +176,10 @@ fn alternatives(function: &Function, kind: Derivative, point: &Point) -> Vec<Vec
                 };
                 (0..function.inputs).map(|k| weighted(recorded.jvp(&unit(function.inputs, k)))).collect()
             }
-            Derivative::HessianProduct => forward_over_forward(function, point),
+            Derivative::HessianProduct => {
+                let slopes = (0..function.inputs).map(|k| recorded.jvp(&unit(function.inputs, k))[0]);
+                slopes.chain(forward_over_forward(function, point)).collect()
+            }
             Derivative::Value => continue,
         };
         found.push([values, derivative].concat());
@@ -188,7 +191,7 @@ fn alternatives(function: &Function, kind: Derivative, point: &Point) -> Vec<Vec
     found
 }
 
-/// The gradient and the Hessian product of the first result by nested dual numbers.
+/// The Hessian product of the first result by nested dual numbers.
 fn forward_over_forward(function: &Function, point: &Point) -> Vec<f64> {
     let along = |place: usize| -> Dual<Dual<f64>> {
         let number = |k: usize| {
@@ -198,8 +201,7 @@ fn forward_over_forward(function: &Function, point: &Point) -> Vec<f64> {
         let seeded: Vec<_> = (0..function.inputs).map(number).collect();
         function.evaluate(&seeded, &[], &mut Vec::new())[0]
     };
-    let partials: Vec<Dual<f64>> = (0..function.inputs).map(|place| along(place).tangent()).collect();
-    partials.iter().map(|partial| partial.value).chain(partials.iter().map(|partial| partial.tangent())).collect()
+    (0..function.inputs).map(|place| along(place).tangent().tangent()).collect()
 }
 
 /// The first result that differs by more than rounding errors explain.
