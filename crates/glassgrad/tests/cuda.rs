@@ -383,7 +383,12 @@ fn convolutions_are_stored_channels_last(device: &Device) {
             let pooled = z.avg_pool2d(Pooling::new(2)).reshape([batch, 2 * channels * 16]);
             let turned = z.permute(&[0, 2, 1, 3]) * wave(&[batch, 8, 2 * channels, 8]).cast(dtype);
             let bias = z.sum_over([0, 2, 3]).cast(DType::F32);
-            (pooled.cast(DType::F32).sum() + turned.cast(DType::F32).mean() + bias.square().mean().sqrt(), z)
+            (
+                (pooled.cast(DType::F32) * wave(&[batch, 32 * channels]).cast(DType::F32)).sum()
+                    + turned.cast(DType::F32).mean()
+                    + bias.square().mean().sqrt(),
+                z,
+            )
         };
         let all = |dtype: DType| {
             let (loss, z) = apply(&kernels, &images, dtype);

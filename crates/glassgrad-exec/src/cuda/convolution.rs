@@ -1,10 +1,11 @@
 //! Contractions that a library of convolutions runs: which of them are convolutions of images that are stored channels-last, or the gradients of
-//! their kernels, and how they are called.
+//! their kernels or, with the scatter of their windows, of their images; and how they are called.
 
 use super::source::contraction::count;
 use crate::dtype::DType;
 use crate::opt::memory::aligned;
 use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Store};
+use crate::view::View;
 
 /// What a library computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,6 +14,8 @@ pub(super) enum Direction {
     Outputs,
     /// The cotangent of the kernel, from images and the cotangents of the outputs.
     Kernel,
+    /// The cotangent of the images, from a kernel and the cotangents of the outputs.
+    Images,
 }
 
 /// Images as the library sees them.
@@ -24,7 +27,7 @@ pub(super) struct Images {
     pub(super) strides: [usize; 4],
 }
 
-/// A convolution without padding. Kernels are dense, in the order outputs, height, width, channels.
+/// A convolution. Kernels are dense, in the order outputs, height, width, channels.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Convolution {
     pub(super) direction: Direction,
@@ -36,6 +39,8 @@ pub(super) struct Convolution {
     /// How far windows move, and how far apart the places are that the kernel reads, vertically and horizontally.
     pub(super) stride: [usize; 2],
     pub(super) dilation: [usize; 2],
+    /// The zeros in front of the images and behind them, vertically and horizontally.
+    pub(super) padding: [[usize; 2]; 2],
     pub(super) coefficient: f64,
     /// The first element of the images, of the kernel, and of the outputs or their cotangents.
     pub(super) offsets: [isize; 3],
@@ -183,6 +188,27 @@ fn gradient(product: &Contraction, images: usize) -> Option<Convolved> {
     convolved(product, Direction::Kernel, images, &windows, channels)
 }
 
+/// The strides of a dense array.
+fn rows(extents: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; extents.len()];
+    for axis in (1..extents.len()).rev() {
+        strides[axis - 1] = strides[axis] * extents[axis] as isize;
+    }
+    strides
+}
+
+/// A loop that copies.
+fn copied(extents: Vec<usize>, from: Access, to: Access) -> Loop {
+    Loop {
+        along_rows: vec![false; extents.len()],
+        loads: vec![from],
+        code: Vec::new(),
+        by_row: vec![false],
+        stores: vec![Store { register: 0, access: to, reduction: None, scale: 1.0, clear: None }],
+        extents,
+    }
+}
+
 /// The call of a library: the axis of output channels is given.
 fn convolved(
     product: &Contraction,
@@ -195,6 +221,7 @@ fn convolved(
     let (kernel, result) = match direction {
         Direction::Outputs => (1 - images, 2),
         Direction::Kernel => (2, 1 - images),
+        Direction::Images => unreachable!("cotangents of images are scattered"),
     };
     // The library reads kernels forwards: images are read from the other end where they are read backwards.
     let reversed = |axis: &ContractionAxis| axis.strides[images] < 0;
@@ -229,25 +256,14 @@ fn convolved(
     // The kernel lies densely in scratch memory.
     let order = [channels, vertical, horizontal, windows.channels];
     let extents: Vec<usize> = order.iter().map(|axis| axis.extent).collect();
-    let mut dense = vec![1; 4];
-    for axis in (1..4).rev() {
-        dense[axis - 1] = dense[axis] * extents[axis] as isize;
-    }
+    let dense = rows(&extents);
     let scratch = aligned(count(&order) * dtype.bytes());
     let packed = Access { memory: Memory::Tile, dtype, offset: 0, strides: dense };
     let strides = order.iter().map(|axis| axis.strides[kernel]).collect();
     let own = Access { strides, offset: operands[kernel].offset + moved(kernel), ..operands[kernel].clone() };
-    let (from, to) = match direction {
-        Direction::Outputs => (own, packed),
-        Direction::Kernel => (packed, own),
-    };
-    let copy = Loop {
-        along_rows: vec![false; 4],
-        loads: vec![from],
-        code: Vec::new(),
-        by_row: vec![false],
-        stores: vec![Store { register: 0, access: to, reduction: None, scale: 1.0, clear: None }],
-        extents,
+    let copy = match direction {
+        Direction::Outputs | Direction::Images => copied(extents, own, packed),
+        Direction::Kernel => copied(extents, packed, own),
     };
     let convolution = Convolution {
         direction,
@@ -257,9 +273,123 @@ fn convolved(
         kernel: [channels.extent, windows.channels.extent, vertical.extent, horizontal.extent],
         stride: slid.stride,
         dilation: slid.dilation,
+        padding: [[0; 2]; 2],
         coefficient: product.coefficient,
         offsets: [offset, 0, operands[result].offset],
     };
     let memories = [operands[images].memory, Memory::Tile, operands[result].memory];
     Some(Convolved { convolution, memories, copy, scratch })
+}
+
+/// A product of the cotangents of outputs with a kernel, and the scatter of its windows into images: a convolution by a library takes the place of
+/// the product. It leaves the images where the windows would be, and the scatter copies them: memory of the operands may be used again by then.
+pub(super) struct Transposed {
+    pub(super) convolved: Convolved,
+    pub(super) copy: Loop,
+}
+
+/// The axis of a contraction that a dimension of its result lies along, with the strides of the dimension in both factors.
+fn along(product: &Contraction, extent: usize, stride: isize) -> Option<[isize; 2]> {
+    let Contraction { batch, rows, columns, .. } = product;
+    let is_own = |axis: &&ContractionAxis| {
+        let (own, steps) = (axis.strides[2], if axis.strides[2] > 0 { stride / axis.strides[2] } else { 0 });
+        own > 0 && stride % own == 0 && steps >= 1 && (steps as usize) * extent <= axis.extent
+    };
+    let axis = batch.iter().chain([rows, columns]).filter(is_own).max_by_key(|axis| axis.strides[2])?;
+    let steps = stride / axis.strides[2];
+    Some([axis.strides[0] * steps, axis.strides[1] * steps])
+}
+
+/// The transposed convolution that a product and a scatter of its windows are, if they are one. The windows are a dense array in the memory of the
+/// product's result.
+pub(super) fn transposed(product: &Contraction, view: &View, result: &Access) -> Option<Transposed> {
+    let is_plain = product.masked == [false; 2]
+        && product.epilogue.is_none()
+        && product.clear.is_none()
+        && product.sums.is_empty()
+        && product.operands[2].offset == 0;
+    let dtype = product.operands[2].dtype;
+    if !is_plain || dtype != result.dtype || view.input.elements() > view.output.elements() {
+        return None;
+    }
+    let lying = rows(&view.output);
+    let dimension = |place: usize| match view.output[place] {
+        1 => Some((1, [0, 0])),
+        extent => Some((extent, along(product, extent, lying[place])?)),
+    };
+    // Axes of size 1 stand still; batch, height, width and channels are left.
+    let axes: Vec<usize> = (0..view.input.rank()).filter(|axis| view.input[*axis] != 1).collect();
+    let [batch, height, width, channels] = axes[..] else { return None };
+    let alone = |axis: usize| match view.axes[axis].steps[..] {
+        [(place, 1)] if view.axes[axis].offset == 0 && view.output[place] == view.input[axis] => dimension(place),
+        _ => None,
+    };
+    // Positions of windows come first, and places in them second; windows of one place may have only the first.
+    let slid = |axis: usize| match view.axes[axis].steps[..] {
+        [(position, stride), (tap, dilation)] if stride > 0 && dilation > 0 => {
+            Some((dimension(position)?, dimension(tap)?, [stride as usize, dilation as usize]))
+        }
+        _ => None,
+    };
+    let (batch_size, batch_strides) = alone(batch)?;
+    let (channel_count, channel_strides) = alone(channels)?;
+    let [down, across] = [slid(height)?, slid(width)?];
+    let (outputs, inner) = (product.inner.extent, product.inner.strides);
+    // The cotangents move along batch and positions, the kernel along channels and taps.
+    let (cotangents, kernel) = if batch_strides[0] != 0 { (0, 1) } else { (1, 0) };
+    let is_apart =
+        [batch_strides, down.0.1, across.0.1].iter().all(|strides| strides[cotangents] > 0 && strides[kernel] == 0)
+            && [channel_strides, down.1.1, across.1.1].iter().all(|strides| strides[cotangents] == 0);
+    let unit = (ALIGNMENT / dtype.bytes()) as isize;
+    let strides = [batch_strides[cotangents], 1, down.0.1[cotangents], across.0.1[cotangents]];
+    let is_aligned = [strides[0], strides[2], strides[3], outputs as isize, channel_count as isize]
+        .iter()
+        .all(|number| number % unit == 0)
+        && product.operands[cotangents].offset % unit == 0
+        && !matches!(product.operands[cotangents].memory, Memory::Input(_));
+    if !is_apart || !is_aligned || inner[cotangents] != 1 || inner[2] != 0 {
+        return None;
+    }
+    let padding = [(height, &down), (width, &across)].map(|(axis, (positions, taps, [stride, dilation]))| {
+        let before = usize::try_from(-view.axes[axis].offset).ok()?;
+        let (size, spanned) = (view.input[axis], (taps.0 - 1) * dilation + 1);
+        let count = |after: usize| (size + before + after).checked_sub(spanned).map(|left| left / stride + 1);
+        let needed = ((positions.0 - 1) * stride + spanned).saturating_sub(size + before);
+        [before, needed].into_iter().find(|after| count(*after) == Some(positions.0)).map(|after| [before, after])
+    });
+    let [Some(vertical), Some(horizontal)] = padding else { return None };
+    let dense = |sizes: [usize; 4]| {
+        let [_, channels, height, width] = sizes;
+        Images { sizes, strides: [height * width * channels, 1, width * channels, channels] }
+    };
+    let extents = vec![outputs, down.1.0, across.1.0, channel_count];
+    let own = Access {
+        strides: vec![inner[kernel], down.1.1[kernel], across.1.1[kernel], channel_strides[kernel]],
+        ..product.operands[kernel].clone()
+    };
+    let packed = Access { memory: Memory::Tile, dtype, offset: 0, strides: rows(&extents) };
+    let convolution = Convolution {
+        direction: Direction::Images,
+        dtype,
+        images: dense([batch_size, channel_count, view.input[height], view.input[width]]),
+        outputs: Images {
+            sizes: [batch_size, outputs, down.0.0, across.0.0],
+            strides: strides.map(|stride| stride as usize),
+        },
+        kernel: [outputs, channel_count, down.1.0, across.1.0],
+        stride: [down.2[0], across.2[0]],
+        dilation: [down.2[1], across.2[1]],
+        padding: [vertical, horizontal],
+        coefficient: product.coefficient,
+        offsets: [0, 0, product.operands[cotangents].offset],
+    };
+    let scratch = aligned(extents.iter().product::<usize>() * dtype.bytes());
+    let memories = [product.operands[2].memory, Memory::Tile, product.operands[cotangents].memory];
+    let elements = vec![view.input.elements()];
+    let from = Access { strides: vec![1], ..product.operands[2].clone() };
+    let copy = copied(elements, from, Access { strides: vec![1], ..result.clone() });
+    Some(Transposed {
+        convolved: Convolved { convolution, memories, copy: copied(extents, own, packed), scratch },
+        copy,
+    })
 }

@@ -147,44 +147,55 @@ impl Emulation {
 impl Emulation {
     /// A convolution by its definition.
     fn convolved<E: Element>(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String> {
-        let Convolution { direction, images, outputs, kernel, stride, dilation, coefficient, offsets, .. } =
+        let Convolution { direction, images, outputs, kernel, stride, dilation, padding, coefficient, offsets, .. } =
             convolution;
         let place = |operand: usize, element: usize| {
             let byte = (offsets[operand] + element as isize) * size_of::<E>() as isize;
             self.checked(places[operand].wrapping_add_signed(byte as i64), size_of::<E>()).map(<*mut u8>::cast::<E>)
         };
         let is_rounded = convolution.dtype == DType::F32;
-        // SAFETY: every address lies in reserved memory, which was checked, and is aligned for its type.
         let read = |operand: usize, element: usize| -> Result<f64, String> {
+            // SAFETY: the address lies in reserved memory, which was checked, and is aligned for its type.
             let number = unsafe { (*place(operand, element)?).to_f64() };
             Ok(if is_rounded { tf32(number) } else { number })
         };
         let at = |images: &Images, index: [usize; 4]| (0..4).map(|k| index[k] * images.strides[k]).sum::<usize>();
         let [batch, _, height, width] = outputs.sizes;
         let [filters, channels, taps_down, taps_across] = *kernel;
-        let mut kernels = vec![0.0; filters * channels * taps_down * taps_across];
+        let result = match direction {
+            Direction::Images => 0,
+            Direction::Kernel => 1,
+            Direction::Outputs => 2,
+        };
+        let mut sums: HashMap<usize, f64> = HashMap::new();
+        if *direction == Direction::Images {
+            // Images that no window reads have a cotangent too.
+            let [batch, channels, height, width] = images.sizes;
+            sums.extend(indices([batch, channels, height, width]).map(|(b, c, y, x)| (at(images, [b, c, y, x]), 0.0)));
+        }
         for (b, o, y, x) in indices([batch, filters, height, width]) {
-            let mut sum = 0.0;
             let output = at(outputs, [b, o, y, x]);
-            let cotangent = if *direction == Direction::Kernel { read(2, output)? } else { 0.0 };
             for (ky, kx, c, _) in indices([taps_down, taps_across, channels, 1]) {
-                let pixel = [b, c, y * stride[0] + ky * dilation[0], x * stride[1] + kx * dilation[1]];
-                assert!((0..4).all(|k| pixel[k] < images.sizes[k]), "{pixel:?} in {images:?}");
-                let pixel = read(0, at(images, pixel))?;
-                let tap = ((o * taps_down + ky) * taps_across + kx) * channels + c;
-                match direction {
-                    Direction::Outputs => sum += pixel * read(1, tap)?,
-                    Direction::Kernel => kernels[tap] += pixel * cotangent,
+                let [row, column] = [(y, ky), (x, kx)];
+                let moved = |(position, tap): (usize, usize), k: usize| {
+                    (position * stride[k] + tap * dilation[k]).checked_sub(padding[k][0])
+                };
+                let (Some(row), Some(column)) = (moved(row, 0), moved(column, 1)) else { continue };
+                if row >= images.sizes[2] || column >= images.sizes[3] {
+                    assert!(*padding != [[0; 2]; 2], "a window beyond {images:?}");
+                    continue;
                 }
-            }
-            if *direction == Direction::Outputs {
-                // SAFETY: as above.
-                unsafe { *place(2, output)? = E::from_f64(coefficient * sum) };
+                let tap = ((o * taps_down + ky) * taps_across + kx) * channels + c;
+                let elements = [at(images, [b, c, row, column]), tap, output];
+                let mut factors =
+                    (0..3).filter(|operand| *operand != result).map(|operand| read(operand, elements[operand]));
+                let (Some(first), Some(second)) = (factors.next(), factors.next()) else { unreachable!("two factors") };
+                *sums.entry(elements[result]).or_default() += first? * second?;
             }
         }
-        for (tap, sum) in kernels.iter().enumerate().filter(|_| *direction == Direction::Kernel) {
+        for (element, sum) in sums {
             // SAFETY: as above.
-            unsafe { *place(1, tap)? = E::from_f64(coefficient * sum) };
+            unsafe { *place(result, element)? = E::from_f64(coefficient * sum) };
         }
         Ok(())
     }
@@ -257,7 +268,7 @@ impl Device for Emulation {
 
     fn convolves(&self, convolution: &Convolution) -> bool {
         // One of both ways through the planner is tested with each kind of window.
-        convolution.stride == [1, 1] || convolution.direction == Direction::Outputs
+        convolution.stride == [1, 1] || convolution.direction != Direction::Kernel
     }
 
     fn convolve(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String> {

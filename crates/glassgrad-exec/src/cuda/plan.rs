@@ -1,8 +1,9 @@
 //! The plan: what is launched for each step of a program, in order.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use super::convolution::{self, Convolution, Convolved, Direction};
+use super::convolution::{self, Convolution, Convolved, Direction, Transposed};
 use super::device::TensorCores;
 use super::product::{self, Product};
 use super::source::contraction::Tiled;
@@ -11,7 +12,7 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::opt::memory::aligned;
 use crate::opt::program::{
-    Access, Call, Contraction, Loop, Memory, Program, Reduction, ReverseScan, ScanLoop, Step, Store, bytes_of,
+    Access, Call, CallKind, Contraction, Loop, Memory, Program, Reduction, ReverseScan, ScanLoop, Step, Store, bytes_of,
 };
 
 /// The most blocks of a grid along each axis.
@@ -235,9 +236,18 @@ impl<'d> Planner<'d> {
         self.constants.extend(program.constants.iter().cloned());
         let mut steps = Vec::with_capacity(program.steps.len());
         let mut needs = Vec::new();
-        for step in &program.steps {
+        let mut scattered = HashMap::new();
+        for (number, step) in program.steps.iter().enumerate() {
             let mut actions = Vec::new();
             match step {
+                Step::Contract(product) if let Some((step, transposed)) = self.transposed(program, number, product) => {
+                    self.convolved(&mut actions, transposed.convolved)?;
+                    scattered.insert(step, transposed.copy);
+                }
+                Step::Call(_) if let Some(copy) = scattered.remove(&number) => {
+                    let (kernel, memories, blocks) = source::elementwise::kernel(&source::merged(&copy));
+                    self.launch(&mut actions, kernel, memories, [blocks, 1])?;
+                }
                 Step::Loop(fused) => self.fused(&mut actions, fused)?,
                 Step::Contract(product) => self.contraction(&mut actions, product)?,
                 Step::Call(call) => self.call(&mut actions, call)?,
@@ -491,6 +501,26 @@ impl<'d> Planner<'d> {
         if has_parts { self.epilogue(actions, product, outputs) } else { Ok(()) }
     }
 
+    /// The step that scatters the windows of a product, if both are a convolution that a library runs, and nothing else reads the windows.
+    fn transposed(&self, program: &Program, number: usize, product: &Contraction) -> Option<(usize, Transposed)> {
+        let windows = product.operands[2].memory;
+        let Memory::Arena(place) = windows else { return None };
+        let held = program.values.iter().find(|held| held.place == place && held.first == number)?;
+        let between = number + 1..program.steps.len().min(held.last + 1);
+        let mut readers = between.filter(|step| program.steps[*step].reads().any(|access| access.memory == windows));
+        let (reader, None) = (readers.next()?, readers.next()) else { return None };
+        let Step::Call(Call { kind: CallKind::ScatterView(view), inputs, outputs, .. }) = &program.steps[reader] else {
+            return None;
+        };
+        let terms = product.inner.extent;
+        let is_large = self.depth == 1 && self.runs_on_tensor_cores(product, view.output.elements(), terms);
+        if !is_large || inputs[0].0.offset != 0 || inputs[0].1 != view.output {
+            return None;
+        }
+        let transposed = convolution::transposed(product, view, &outputs[0].0)?;
+        (self.convolves)(&transposed.convolved.convolution).then_some((reader, transposed))
+    }
+
     /// Runs a convolution by a library, with the copy of its kernel before it, or behind it.
     fn convolved(&mut self, actions: &mut Vec<Action>, convolved: Convolved) -> Result<(), Error> {
         let Convolved { convolution, memories, copy, scratch } = convolved;
@@ -499,7 +529,7 @@ impl<'d> Planner<'d> {
         let direction = convolution.direction;
         let action = Action::Convolve { convolution: Box::new(convolution), memories };
         match direction {
-            Direction::Outputs => {
+            Direction::Outputs | Direction::Images => {
                 self.launch(actions, kernel, own, [blocks, 1])?;
                 actions.push(action);
                 Ok(())

@@ -140,12 +140,14 @@ struct Plan {
 
 /// The operation graph of a convolution, and what it refers to; the graph is the last.
 fn graph(handle: Handle, convolution: &Convolution) -> Result<Vec<Descriptor>, String> {
-    let Convolution { direction, dtype, images, outputs, kernel, stride, dilation, coefficient, .. } = convolution;
+    let Convolution { direction, dtype, images, outputs, kernel, stride, dilation, padding, coefficient, .. } =
+        convolution;
     let image = |name: i64, images: &Images| tensor(name, *dtype, images.sizes, images.strides);
     let [_, channels, height, width] = *kernel;
     let dense = [height * width * channels, 1, width * channels, channels];
     let arrays = [image(NAMES[0], images)?, tensor(NAMES[1], *dtype, *kernel, dense)?, image(NAMES[2], outputs)?];
-    let (signed, none) = (|numbers: [usize; 2]| numbers.map(|number| number as i64), [0_i64; 2]);
+    let signed = |numbers: [usize; 2]| numbers.map(|number| number as i64);
+    let [before, after] = [0, 1].map(|side| signed(padding.map(|padding| padding[side])));
     let windows = Descriptor::new(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?
         .set(
             Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE,
@@ -158,8 +160,8 @@ fn graph(handle: Handle, convolution: &Convolution) -> Result<Vec<Descriptor>, S
             &[cudnn::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION],
         )?
         .set(Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Type::CUDNN_TYPE_INT64, &[2_i64])?
-        .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Type::CUDNN_TYPE_INT64, &none)?
-        .set(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Type::CUDNN_TYPE_INT64, &none)?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, Type::CUDNN_TYPE_INT64, &before)?
+        .set(Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, Type::CUDNN_TYPE_INT64, &after)?
         .set(Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, Type::CUDNN_TYPE_INT64, &signed(*dilation))?
         .set(Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, Type::CUDNN_TYPE_INT64, &signed(*stride))?
         .finished()?;
@@ -184,6 +186,17 @@ fn graph(handle: Handle, convolution: &Convolution) -> Result<Vec<Descriptor>, S
                 Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
                 Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
                 Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+            ],
+        ),
+        Direction::Images => (
+            Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            [
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
             ],
         ),
     };
@@ -236,9 +249,11 @@ impl Convolutions {
 
     /// Everything that the choice of an engine depends on.
     fn key(&self, convolution: &Convolution) -> String {
-        let Convolution { direction, dtype, images, outputs, kernel, stride, dilation, coefficient, .. } = convolution;
-        let own =
-            format!("{direction:?} {dtype} {images:?} {outputs:?} {kernel:?} {stride:?} {dilation:?} {coefficient}");
+        let Convolution { direction, dtype, images, outputs, kernel, stride, dilation, padding, coefficient, .. } =
+            convolution;
+        let own = format!(
+            "{direction:?} {dtype} {images:?} {outputs:?} {kernel:?} {stride:?} {dilation:?} {padding:?} {coefficient}"
+        );
         format!("{} {own}", self.environment)
     }
 

@@ -4,7 +4,7 @@ use super::{Writer, type_of};
 use crate::dtype::DType;
 use crate::expr::Logic;
 use crate::ops::Operation;
-use crate::opt::program::{Access, Instruction, Loop, Reduction};
+use crate::opt::program::{Instruction, Loop, Reduction};
 
 /// A number of an element type.
 pub(super) fn literal(dtype: DType, number: f64) -> String {
@@ -102,14 +102,6 @@ impl Writer {
             Instruction::RowReduce(..) => unreachable!("a reduction of rows is more than an expression"),
             Instruction::BroadcastRow(a) => name(a),
         }
-    }
-
-    /// Loads and computes the registers that a register depends on, itself included, for one element.
-    pub(super) fn registers_for(&mut self, fused: &Loop, wanted: &[usize]) {
-        let needed = fused.needed(wanted);
-        let written = |(load, needed): (&Access, &bool)| if *needed { self.element(load) } else { String::new() };
-        let loads: Vec<String> = fused.loads.iter().zip(&needed).map(written).collect();
-        self.computed(fused, &needed, &|load| loads[load].clone());
     }
 
     /// Computes the registers that are needed for one element, from the text of its loads.
