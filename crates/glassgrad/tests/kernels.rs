@@ -3,7 +3,9 @@
 use glassgrad::dtype::DType;
 use glassgrad::exec::{Isa, with_isa, with_threads};
 use glassgrad::expr::s;
-use glassgrad::operations::{Complex, Convolution};
+#[cfg(feature = "fft")]
+use glassgrad::operations::Complex;
+use glassgrad::operations::Convolution;
 use glassgrad::{Tensor, grad, hvp, vmap};
 
 /// Numbers near one, of both signs, with zeros, infinities and what is none.
@@ -150,6 +152,7 @@ fn top_k_is_the_beginning_of_a_sort() {
     assert_near("the gradient of top_k", &grad(f)(&x), 1e-6);
 }
 
+#[cfg(feature = "fft")]
 #[test]
 fn transforms_of_every_size_are_those_of_the_definition() {
     for size in [1, 2, 3, 4, 5, 6, 8, 12, 15, 16, 30, 64, 100] {

@@ -667,43 +667,11 @@ impl<'g> Gathered<'g> {
     }
 
     /// Adds entries up where indices lead, those of one place in the order of the indices. Threads take blocks in front of the
-    /// axis, or columns of entries that are wide.
+    /// axis, or entries of one block.
     fn add<E: Combinable + Send + Sync>(&self, from: &[E], to: &mut [E]) {
-        /// The address of the sums, which threads share.
-        struct Sums<E>(*mut E);
-        // SAFETY: each thread takes columns of its own.
-        unsafe impl<E: Send> Sync for Sums<E> {}
-        impl<E> Sums<E> {
-            fn address(&self) -> *mut E {
-                self.0
-            }
-        }
         let Gathered { indices, size, inner, .. } = *self;
         let block = size * inner;
         if block == 0 {
-            return;
-        }
-        if to.len() == block && from.len() >= PART && inner >= 2 * COLUMNS {
-            thread_pool::each_part(to, PART, |_, to| to.fill(E::ZERO));
-            // Threads begin at lines of the cache, where rows do: otherwise they would take the lines between them from each other.
-            let line = CACHE_LINE / size_of::<E>();
-            let shift = match inner.is_multiple_of(line) {
-                true => to.as_ptr().align_offset(CACHE_LINE).min(line - 1) % line,
-                false => 0,
-            };
-            let sums = Sums(to.as_mut_ptr());
-            let begin = |part: usize| if part == 0 { 0 } else { (part * COLUMNS + shift).min(inner) };
-            thread_pool::each(inner.div_ceil(COLUMNS), |part| {
-                let (first, count) = (begin(part), begin(part + 1) - begin(part));
-                for (index, own) in indices.iter().zip(from.chunks_exact(inner)) {
-                    // SAFETY: the index is on the axis, so that the entry is one of the sums, and its columns are this thread's.
-                    let sums = unsafe {
-                        std::slice::from_raw_parts_mut(sums.address().add(self.entry(*index) * inner + first), count)
-                    };
-                    let own = &own[first..first + count];
-                    sums.iter_mut().zip(own).for_each(|(sum, element)| *sum = sum.plus(*element));
-                }
-            });
             return;
         }
         let each = indices.len() * inner;
@@ -736,11 +704,6 @@ impl<'g> Gathered<'g> {
         });
     }
 }
-
-/// The columns of wide entries that a thread takes at a time: two lines of a cache, or more.
-const COLUMNS: usize = 32;
-/// The bytes of a line of a cache.
-const CACHE_LINE: usize = 64;
 
 /// The places of the first largest elements along an axis.
 fn argmax<E: Combinable + PartialOrd + Send + Sync>(from: &[E], shape: &Shape, axis: usize, places: &mut [i64]) {

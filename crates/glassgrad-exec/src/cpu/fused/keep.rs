@@ -164,13 +164,41 @@ pub(crate) trait Combinable: Copy {
     }
 }
 
-/// Combines elements as a tree: the first half with the second, and so on.
+/// The lanes of what is reduced side by side: as many in every type and at every level, so that results are the same.
+const LANES: usize = 16;
+
+/// Combines two vectors lane by lane.
 #[inline(always)]
-fn tree<E: Copy, const LANES: usize>(mut lanes: [E; LANES], both: impl Fn(E, E) -> E) -> E {
+fn both<E: Copy>(mut a: [E; LANES], b: [E; LANES], of: impl Fn(E, E) -> E) -> [E; LANES] {
+    for k in 0..LANES {
+        a[k] = of(a[k], b[k]);
+    }
+    a
+}
+
+/// Combines vectors as a tree.
+#[inline(always)]
+fn vectors_together<E: Copy, const VECTORS: usize>(
+    mut vectors: [[E; LANES]; VECTORS],
+    of: impl Fn(E, E) -> E + Copy,
+) -> [E; LANES] {
+    let mut width = VECTORS / 2;
+    while width > 0 {
+        for n in 0..width {
+            vectors[n] = both(vectors[n], vectors[n + width], of);
+        }
+        width /= 2;
+    }
+    vectors[0]
+}
+
+/// Combines lanes as a tree: the first half with the second, and so on.
+#[inline(always)]
+fn tree<E: Copy>(mut lanes: [E; LANES], of: impl Fn(E, E) -> E) -> E {
     let mut width = LANES / 2;
     while width > 0 {
         for k in 0..width {
-            lanes[k] = both(lanes[k], lanes[k + width]);
+            lanes[k] = of(lanes[k], lanes[k + width]);
         }
         width /= 2;
     }
@@ -181,28 +209,32 @@ macro_rules! combinable_floats {
     ($($Float:ty),*) => {$(
         impl Combinable for $Float {
             const ZERO: Self = 0.0;
-            /// Sixty-four sums side by side, or sixteen of fewer elements, added up as a tree: the same on every machine. One vector of
-            /// sums would wait for itself.
+            /// Four vectors of sixteen sums side by side, or one of fewer elements, added up as a tree: the same on every machine. One vector
+            /// alone would wait for itself.
             #[inline(always)]
             fn sum_of(elements: &[Self]) -> Self {
                 #[inline(always)]
-                fn side_by_side<const LANES: usize>(elements: &[$Float]) -> $Float {
+                fn side_by_side<const VECTORS: usize>(elements: &[$Float]) -> $Float {
                     let (chunks, rest) = elements.as_chunks::<LANES>();
-                    // An array of its own, of which every element has a constant place: it stays in registers.
-                    let mut sums = [0.0; LANES];
-                    for chunk in chunks {
-                        for k in 0..LANES {
-                            sums[k] += chunk[k];
+                    let (groups, more) = chunks.as_chunks::<VECTORS>();
+                    // Arrays of constant places: they stay in registers.
+                    let mut sums = [[0.0; LANES]; VECTORS];
+                    for group in groups {
+                        for n in 0..VECTORS {
+                            sums[n] = both(sums[n], group[n], |a: $Float, b| a + b);
                         }
                     }
-                    let mut lanes = sums;
+                    let mut lanes = vectors_together(sums, |a: $Float, b| a + b);
+                    for chunk in more {
+                        lanes = both(lanes, *chunk, |a: $Float, b| a + b);
+                    }
                     lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
                     tree(lanes, |a: $Float, b| a + b)
                 }
                 match elements.len() {
                     0..16 => elements.iter().fold(0.0, |sum, element| sum + element),
-                    16..256 => side_by_side::<16>(elements),
-                    _ => side_by_side::<64>(elements),
+                    16..256 => side_by_side::<1>(elements),
+                    _ => side_by_side::<4>(elements),
                 }
             }
             #[inline(always)]
@@ -217,17 +249,25 @@ macro_rules! combinable_floats {
             /// something of the kind shows in a sum of zeros, which infinities spoil too. Then all elements are compared again.
             #[inline(always)]
             fn largest_of(self, elements: &[Self]) -> Self {
-                const LANES: usize = 64;
+                const VECTORS: usize = 4;
                 let (chunks, rest) = elements.as_chunks::<LANES>();
+                let (groups, more) = chunks.as_chunks::<VECTORS>();
                 if chunks.is_empty() || self.is_nan() {
                     return rest.iter().fold(self, |largest, element| largest.larger(*element));
                 }
-                let (mut largest, mut zeros) = ([self; LANES], [0.0; LANES]);
-                for chunk in chunks {
-                    for k in 0..LANES {
-                        largest[k] = if chunk[k] > largest[k] { chunk[k] } else { largest[k] };
-                        zeros[k] += chunk[k] * 0.0;
+                let greater = |a: $Float, b: $Float| if b > a { b } else { a };
+                let (mut largest, mut zeros) = ([[self; LANES]; VECTORS], [[0.0; LANES]; VECTORS]);
+                for group in groups {
+                    for n in 0..VECTORS {
+                        largest[n] = both(largest[n], group[n], greater);
+                        zeros[n] = both(zeros[n], group[n], |zero: $Float, element| zero + element * 0.0);
                     }
+                }
+                let mut largest = vectors_together(largest, greater);
+                let mut zeros = vectors_together(zeros, |a: $Float, b| a + b);
+                for chunk in more {
+                    largest = both(largest, *chunk, greater);
+                    zeros = both(zeros, *chunk, |zero: $Float, element| zero + element * 0.0);
                 }
                 let is_finite = tree(zeros, |a: $Float, b| a + b) == 0.0;
                 let largest = tree(largest, Combinable::larger);

@@ -7,6 +7,8 @@
 // Loops over registers run by number: they must vanish even where adaptors of the standard library are not opened.
 #![allow(clippy::needless_range_loop)]
 
+use smallvec::SmallVec;
+
 use super::super::contraction::Factor;
 use super::super::interpreter::{Frame, elements_mut};
 use super::super::isa::Isa;
@@ -315,10 +317,6 @@ unsafe fn pack<R: Register<f32>, const W: usize, const PAIRS: bool>(
     inner: &[isize],
     to: *mut u32,
 ) {
-    let at = |line: isize, sum: isize| -> u32 {
-        // SAFETY: the planner's strides stay inside of the factor.
-        u32::from(unsafe { *from.wrapping_offset(line + sum) })
-    };
     let is_whole = lines.len() == W && lines.windows(2).all(|pair| pair[1] == pair[0] + 1);
     let step = if PAIRS { 2 } else { 1 };
     if lines.len() < W {
@@ -327,33 +325,58 @@ unsafe fn pack<R: Register<f32>, const W: usize, const PAIRS: bool>(
     if PAIRS && !is_whole && inner.len().is_multiple_of(2) && inner.chunks_exact(2).all(|pair| pair[1] == pair[0] + 1) {
         return pack_rows_of_pairs::<R, W>(from, lines, inner, to);
     }
+    let runs = if is_whole { SmallVec::new() } else { runs_of(lines) };
     for (number, sums) in inner.chunks(step).enumerate() {
         let own = to.wrapping_add(number * W);
         if is_whole {
-            let read = |sum: isize| from.wrapping_offset(lines[0] + sum).cast::<[u16; W]>();
-            // SAFETY: all lines are contiguous inside of the factor, and there is room for a word of each.
-            unsafe {
-                let first = read(sums[0]).read_unaligned();
-                let second = if PAIRS && sums.len() == 2 { read(sums[1]).read_unaligned() } else { [0; W] };
-                let mut words = [0_u32; W];
-                for w in 0..W {
-                    words[w] = u32::from(first[w]) << 16 | u32::from(second[w]);
-                }
-                own.cast::<[u32; W]>().write_unaligned(words);
-            }
+            words::<W>(from, lines[0], (sums[0], sums.get(1).copied()), own);
             continue;
         }
-        // SAFETY: there is room for a word of each line.
-        let own = unsafe { std::slice::from_raw_parts_mut(own, lines.len()) };
-        match *sums {
-            [first, second] => {
-                for (word, line) in own.iter_mut().zip(lines) {
-                    *word = at(*line, first) << 16 | at(*line, second);
-                }
+        let (first, second) = (sums[0], sums.get(1).copied());
+        for [line, length] in &runs {
+            let (own, place) = (own.wrapping_add(*line), lines[*line]);
+            match length {
+                8 => words::<8>(from, place, (first, second), own),
+                4 => words::<4>(from, place, (first, second), own),
+                _ => words::<1>(from, place, (first, second), own),
             }
-            _ => own.iter_mut().zip(lines).for_each(|(word, line)| *word = at(*line, sums[0]) << 16),
         }
     }
+}
+
+/// Packs one term, or a pair, of some contiguous lines.
+///
+/// # Safety
+/// The lines are inside of the factor for both terms, and there is room for their words.
+#[inline(always)]
+unsafe fn words<const L: usize>(from: *const u16, place: isize, (first, second): (isize, Option<isize>), to: *mut u32) {
+    let read = |sum: isize| {
+        // SAFETY: by the contract of this function.
+        unsafe { from.wrapping_offset(place + sum).cast::<[u16; L]>().read_unaligned() }
+    };
+    let (first, second) = (read(first), second.map_or([0; L], read));
+    let mut words = [0_u32; L];
+    for k in 0..L {
+        words[k] = u32::from(first[k]) << 16 | u32::from(second[k]);
+    }
+    // SAFETY: by the contract of this function.
+    unsafe { to.cast::<[u32; L]>().write_unaligned(words) };
+}
+
+/// Lines in runs of 8, 4 or 1 that are contiguous: the first line of each, and its length.
+fn runs_of(lines: &[isize]) -> SmallVec<[[usize; 2]; 64]> {
+    let mut runs = SmallVec::new();
+    let mut line = 0;
+    while line < lines.len() {
+        let are_contiguous = |count: usize| {
+            let own = lines.get(line..line + count);
+            own.is_some_and(|own| own.windows(2).all(|pair| pair[1] == pair[0] + 1))
+        };
+        let length = [8, 4].into_iter().find(|count| are_contiguous(*count)).unwrap_or(1);
+        runs.push([line, length]);
+        line += length;
+    }
+    runs
 }
 
 /// [`pack`] of lines whose pairs of terms are contiguous: words are transposed, and their halves exchanged.
