@@ -3,7 +3,7 @@
 use glassgrad::dtype::DType;
 use glassgrad::exec::{MatmulPrecision, Target};
 use glassgrad::nn::{BatchNorm, Layer, Linear, MultiHeadAttention, Statistics};
-use glassgrad::operations::Convolution;
+use glassgrad::operations::{Convolution, Pooling};
 use glassgrad::rng::Key;
 use glassgrad::runtime::Context;
 use glassgrad::{Tensor, compile, grad, loss, scan, value_and_grad};
@@ -277,6 +277,7 @@ on_devices! {
     a_training_run_gives_the_losses_of_the_cpu,
     storage_types_are_converted_by_loads_and_stores,
     kernels_of_whole_regions,
+    convolutions_are_stored_channels_last,
 }
 
 /// Attention, cross-entropy and batch normalization with their gradients, each of which is a kernel for the whole region: beside the CPU in 32 bits,
@@ -339,6 +340,71 @@ fn kernels_of_whole_regions(device: &Device) {
                     "{dtype} {part}, element {k}: {b} instead of {a}"
                 );
             }
+        }
+        assert_eq!(found, context.run(|| all(dtype)), "{dtype}");
+    }
+}
+
+/// A residual block, with strides, batch normalization, pooling and what reads images in other orders, in the types of tensor cores: convolutions are
+/// stored channels-last there. Values and gradients beside the CPU in 32 bits, and twice with the same bits.
+fn convolutions_are_stored_channels_last(device: &Device) {
+    let is_gpu = device.slack > 1.0;
+    for (dtype, precision, digits) in [
+        (DType::BF16, MatmulPrecision::Full, 5),
+        (DType::F16, MatmulPrecision::Full, 8),
+        (DType::F32, MatmulPrecision::Tf32, 8),
+    ] {
+        let target = if is_gpu { Target::Cuda(0) } else { Target::EmulatedCuda };
+        let context = Context::open_with(target, precision).expect("a device");
+        let [batch, channels] = if is_gpu { [64, 32] } else { [4, 16] };
+        let given = |key: u64, shape: &[usize]| {
+            Tensor::normal(Key::new(key), shape).cast(dtype).cast(DType::F32).detach().expect("numbers")
+        };
+        let images = given(1, &[batch, 3, 18, 18]);
+        let kernels = [
+            [channels, 3, 3, 3],
+            [channels, channels, 3, 3],
+            [2 * channels, channels, 3, 3],
+            [2 * channels, channels, 1, 1],
+        ];
+        let kernels: Vec<Tensor> = kernels
+            .iter()
+            .enumerate()
+            .map(|(k, shape)| (given(2 + k as u64, shape) * 0.25).cast(dtype).cast(DType::F32))
+            .collect();
+        let apply = |kernels: &[Tensor], images: &Tensor, dtype: DType| {
+            let (config, half) = (Convolution::<2>::default(), Convolution::<2>::default().stride(2));
+            let [stem, kernel, down, short] = [0, 1, 2, 3].map(|k| kernels[k].cast(dtype));
+            let normal =
+                |x: &Tensor, channels: usize| BatchNorm::new(channels).normalize(x, &Statistics::new(channels)).0;
+            let x = normal(&images.cast(dtype).conv2d(&stem, config), channels).tanh();
+            let y = (normal(&x.conv2d(&kernel, config.padding(1)), channels) + &x).tanh();
+            let z = normal(&y.conv2d(&down, half.padding(1)), 2 * channels) + y.conv2d(&short, half);
+            let pooled = z.avg_pool2d(Pooling::new(2)).reshape([batch, 2 * channels * 16]);
+            let turned = z.permute(&[0, 2, 1, 3]) * wave(&[batch, 8, 2 * channels, 8]).cast(dtype);
+            let bias = z.sum_over([0, 2, 3]).cast(DType::F32);
+            (
+                (pooled.cast(DType::F32) * wave(&[batch, 32 * channels]).cast(DType::F32)).sum()
+                    + turned.cast(DType::F32).mean()
+                    + bias.square().mean().sqrt(),
+                z,
+            )
+        };
+        let all = |dtype: DType| {
+            let (loss, z) = apply(&kernels, &images, dtype);
+            let scaled = |inputs: &(Vec<Tensor>, Tensor)| apply(&inputs.0, &inputs.1, dtype).0;
+            let (kernels, images) = grad(scaled)(&(kernels.clone(), images.clone()));
+            [vec![loss, z.cast(DType::F32)], kernels, vec![images]].concat().iter().map(numbers).collect::<Vec<_>>()
+        };
+        let (expected, found) = (all(DType::F32), context.run(|| all(dtype)));
+        for (part, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            let largest = expected.iter().fold(1e-3_f64, |largest, x| largest.max(x.abs()));
+            let error = expected.iter().zip(found).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+            let norm = expected.iter().map(|a| a * a).sum::<f64>().sqrt();
+            assert!(
+                error <= norm * 0.5_f64.powi(digits),
+                "{dtype} part {part}: {error:e} of {norm:e}, largest {largest:e}"
+            );
         }
         assert_eq!(found, context.run(|| all(dtype)), "{dtype}");
     }

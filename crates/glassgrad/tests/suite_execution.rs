@@ -12,6 +12,8 @@ mod joint_planning;
 mod kernels;
 mod layouts;
 mod matrix_vector;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod pooled;
 mod programs;
 mod random_graphs;

@@ -9,6 +9,7 @@ use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::shape::Shape;
+use glassgrad_exec::host::{Elements, ElementsMut, HostCall, HostFunction, Operand};
 
 /// A pullback: from the cotangent of the output to one for each input, or none where there is no derivative.
 ///
@@ -126,76 +127,6 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
     }
 }
 
-/// An operand where it lies: its shape, and its elements row by row.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Operand<'a> {
-    /// The shape.
-    pub shape: &'a Shape,
-    /// The elements.
-    pub elements: Elements<'a>,
-}
-
-/// The elements of an operand of a type that operations of the library compute with.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub enum Elements<'a> {
-    /// 32-bit floating point.
-    F32(&'a [f32]),
-    /// 64-bit floating point.
-    F64(&'a [f64]),
-    /// 64-bit integers.
-    I64(&'a [i64]),
-    /// Any other type.
-    Other,
-}
-
-/// The elements of a result, to be written.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum ElementsMut<'a> {
-    /// 32-bit floating point.
-    F32(&'a mut [f32]),
-    /// 64-bit floating point.
-    F64(&'a mut [f64]),
-    /// 64-bit integers.
-    I64(&'a mut [i64]),
-    /// Any other type.
-    Other,
-}
-
-impl<'a> Elements<'a> {
-    /// Those of a buffer.
-    pub(crate) fn of(buffer: &'a Buffer) -> Elements<'a> {
-        match buffer {
-            Buffer::F32(elements) => Elements::F32(elements),
-            Buffer::F64(elements) => Elements::F64(elements),
-            Buffer::I64(elements) => Elements::I64(elements),
-            Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => Elements::Other,
-        }
-    }
-
-    /// Integers; empty if it has other elements.
-    pub(crate) fn integers(self) -> &'a [i64] {
-        match self {
-            Elements::I64(elements) => elements,
-            Elements::F32(_) | Elements::F64(_) | Elements::Other => &[],
-        }
-    }
-}
-
-impl<'a> ElementsMut<'a> {
-    /// Those of a buffer.
-    pub(crate) fn of(buffer: &'a mut Buffer) -> ElementsMut<'a> {
-        match buffer {
-            Buffer::F32(elements) => ElementsMut::F32(elements),
-            Buffer::F64(elements) => ElementsMut::F64(elements),
-            Buffer::I64(elements) => ElementsMut::I64(elements),
-            Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => ElementsMut::Other,
-        }
-    }
-}
-
 /// The value of an operation that is stated by [`CustomOp::value_into`].
 pub(crate) fn value_by_parts(
     operation: &dyn CustomOp,
@@ -221,6 +152,27 @@ pub(crate) fn value_by_parts(
 /// ```
 #[derive(Clone, Debug)]
 pub struct Custom(pub(crate) Arc<dyn CustomOp>);
+
+impl HostFunction for Custom {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        self.0.value(inputs)
+    }
+
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        self.0.value_into(inputs, output)
+    }
+}
+
+impl Custom {
+    /// The call of this operation in a program.
+    pub(crate) fn host_call(&self) -> HostCall {
+        HostCall::new(Arc::new(self.clone()), Arc::as_ptr(&self.0).cast::<()>() as usize)
+    }
+}
 
 impl PartialEq for Custom {
     fn eq(&self, other: &Self) -> bool {

@@ -76,6 +76,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Tensor {
+        let integers = indices.as_indices();
+        if integers.dtype() == DType::I64 && self.rank() > 0 && self.error().is_none() {
+            // A gather checks bounds itself, and runs wherever the table is.
+            return self.take(&integers, 0);
+        }
         match self.places("embedding", &[indices]) {
             Ok(places) => self.take(&places, 0),
             Err(failed) => failed,

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use super::elements::squeeze;
 use super::groups::{Group, SweptBack};
-use super::strides::is_contiguous;
+use super::layout::images_channels_last;
+use super::strides::{is_contiguous, rows};
 use super::{Located, Lowering, Producer, lower};
 use crate::expr::{FusedKernel, MultiOp, RegionKind};
+use crate::interning::Shared;
+use crate::opt::Capabilities;
 use crate::opt::graph::{Graph, GraphMulti, GraphNode};
 use crate::opt::passes::dead;
 use crate::opt::program::{CallKind, Contraction, ContractionAxis, Memory, Program, Step};
-use crate::shape::Shape;
+use crate::shape::{InlineVec, Shape};
+use crate::view::View;
 
 /// From this many iterations on, a matrix is transposed once before a loop that multiplies with its transpose.
 const WORTH_TURNING: usize = 4;
@@ -49,15 +54,15 @@ fn turned_factor(body: &mut Program, input: usize, shape: &Shape) -> Option<Shap
 }
 
 /// Whether a call takes elements of storage types as they are; others compute with them, in the compute type.
-fn moves_elements(kind: &CallKind) -> bool {
+fn moves_elements(kind: &CallKind, target: &Capabilities) -> bool {
     match kind {
+        CallKind::ScatterView(_) => target.stored_scatters,
         CallKind::ReadView(_)
         | CallKind::Concatenate(_)
         | CallKind::Gather(_)
         | CallKind::Fused(_)
         | CallKind::Host(_) => true,
-        CallKind::ScatterView(_)
-        | CallKind::Collective(_)
+        CallKind::Collective(_)
         | CallKind::ScatterAdd(_)
         | CallKind::OneHot(_)
         | CallKind::ArgMax(_)
@@ -72,7 +77,7 @@ impl<'g> Lowering<'g> {
         let graph: &'g Graph = self.graph;
         let node = &graph.nodes[number];
         let mut inputs = Vec::new();
-        let moves = moves_elements(&kind);
+        let moves = moves_elements(&kind, self.target);
         for input in &node.inputs {
             let shape = &graph.nodes[*input].shape;
             let at = self.at(*input);
@@ -84,6 +89,45 @@ impl<'g> Lowering<'g> {
         let outputs = vec![(producer, node.shape.clone())];
         self.group_of(producer, Group::Call { source: node.source, kind, inputs, outputs });
         self.narrowed(&Located::whole(producer, &node.shape), &node.shape, node.dtype)
+    }
+
+    /// The transpose of a read of windows that are stored channels-last, whose sums are too.
+    pub(super) fn scattered_channels_last(&mut self, number: usize, view: &View) -> Option<Located> {
+        let graph: &'g Graph = self.graph;
+        let node = &graph.nodes[number];
+        let input = node.inputs[0];
+        let mut at = [self.at(input)];
+        squeeze(&graph.nodes[input].shape, &mut at);
+        let order = self.followed(&at)?;
+        if !moves_elements(&CallKind::ScatterView(Shared::new(view.clone())), self.target) {
+            return None;
+        }
+        let is_long = |axis: &usize| view.output[*axis] != 1;
+        let long: Vec<usize> = (0..view.output.rank()).filter(is_long).collect();
+        let windows: Vec<usize> =
+            (0..view.output.rank()).filter(|axis| !is_long(axis)).chain(order.iter().map(|axis| long[*axis])).collect();
+        // The channels: the axis that the innermost one of the windows leads along, alone and step by step.
+        let innermost = *windows.last()?;
+        let channels = view.axes.iter().position(|axis| axis.steps[..] == [(innermost, 1)])?;
+        let axes: Vec<usize> = (0..view.input.rank()).filter(|axis| *axis != channels).chain([channels]).collect();
+        let ordered = view.ordered(&windows);
+        let turned = View {
+            input: axes.iter().map(|axis| view.input[*axis]).collect::<Vec<_>>().into(),
+            axes: axes.iter().map(|axis| ordered.axes[*axis].clone()).collect(),
+            output: ordered.output,
+        };
+        let at = self.at(input);
+        let strides = windows.iter().map(|axis| at.strides[*axis]).collect();
+        let windows = self.in_rows(&Located { strides, ..at }, &turned.output);
+        let producer = self.produce(node.dtype, node.shape.elements());
+        self.producers[producer].channels_last = true;
+        let lying = rows(&turned.input);
+        let mut strides = InlineVec::from_elem(0, axes.len());
+        axes.iter().zip(lying.iter()).for_each(|(axis, stride)| strides[*axis] = *stride);
+        let (inputs, outputs) = (vec![(windows, turned.output.clone())], vec![(producer, turned.input.clone())]);
+        let kind = CallKind::ScatterView(Shared::new(turned));
+        self.group_of(producer, Group::Call { source: node.source, kind, inputs, outputs });
+        Some(Located { producer, offset: 0, strides })
     }
 
     /// The producers of all outputs of the loop or sweep that a node is one output of.
@@ -109,9 +153,26 @@ impl<'g> Lowering<'g> {
     /// One call for a region that the target has a kernel for. Its operands are read as they are stored.
     fn fused_region(&mut self, kernel: FusedKernel, multi: &GraphMulti, operands: &[usize]) -> Vec<usize> {
         let graph: &'g Graph = self.graph;
+        // Batch normalization reads images as they are stored.
+        let images = match kernel {
+            FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_) => {
+                operands.first().map(|input| &graph.nodes[*input].shape).filter(|_| self.is_channels_last(operands[0]))
+            }
+            FusedKernel::Cumulative(_)
+            | FusedKernel::CumulativePullback(_)
+            | FusedKernel::TopK(_)
+            | FusedKernel::Attention(_)
+            | FusedKernel::AttentionPullback(_)
+            | FusedKernel::CrossEntropy(_)
+            | FusedKernel::CrossEntropyPullback(_) => None,
+        };
         let mut inputs = Vec::new();
         for input in operands {
             let (at, shape) = (self.at(*input), &graph.nodes[*input].shape);
+            if images == Some(shape) {
+                inputs.push((self.in_channels_last(&at, shape), shape.clone()));
+                continue;
+            }
             // Leaves may begin anywhere in an array; kernels of some targets read arrays of several axes in aligned vectors.
             let Producer { leaf, dtype, .. } = self.producers[at.producer];
             let is_apart = self.target.aligned_operands && leaf.is_some() && dtype.is_float() && shape.rank() > 1;
@@ -121,6 +182,9 @@ impl<'g> Lowering<'g> {
         let signature = multi.op.signature();
         let producers: Vec<usize> =
             signature.iter().map(|(shape, dtype)| self.produce(*dtype, shape.elements())).collect();
+        for (producer, (shape, _)) in producers.iter().zip(&signature) {
+            self.producers[*producer].channels_last = images == Some(shape);
+        }
         for producer in &producers {
             self.producers[*producer].group = self.groups.len();
             self.producers[*producer].needed = true;
@@ -129,6 +193,32 @@ impl<'g> Lowering<'g> {
         self.works(self.groups.len());
         self.groups.push(Group::Call { source: multi.source, kind: CallKind::Fused(kernel), inputs, outputs });
         producers
+    }
+
+    /// Whether a node `[batch, channels, places…]` is a whole producer that is stored channels-last.
+    fn is_channels_last(&self, node: usize) -> bool {
+        let (at, shape) = (self.at(node), &self.graph.nodes[node].shape);
+        let producer = &self.producers[at.producer];
+        let is_whole = at.offset == 0 && producer.elements == shape.elements();
+        producer.channels_last && is_whole && shape.rank() > 2 && at.strides == images_channels_last(shape)
+    }
+
+    /// Images in memory, channels-last.
+    fn in_channels_last(&mut self, at: &Located, shape: &Shape) -> Located {
+        let strides = images_channels_last(shape);
+        let is_whole = at.offset == 0 && self.producers[at.producer].elements == shape.elements();
+        let located = if is_whole && self.producers[at.producer].leaf.is_none() && at.strides == strides {
+            at.clone()
+        } else {
+            let order: Vec<usize> = std::iter::once(0).chain(2..shape.rank()).chain([1]).collect();
+            let turned: Vec<usize> = order.iter().map(|axis| shape[*axis]).collect();
+            let from = order.iter().map(|axis| at.strides[*axis]).collect();
+            let copy = self.copied(&Located { strides: from, ..at.clone() }, &turned.into());
+            self.producers[copy.producer].channels_last = true;
+            Located { strides, ..copy }
+        };
+        self.producers[located.producer].needed = true;
+        located
     }
 
     fn repeated(&mut self, multi: &GraphMulti, operands: &[usize]) -> Vec<usize> {

@@ -2,7 +2,7 @@
 //! to.
 
 use super::groups::{Group, LoopPosition, PendingStore, Register};
-use super::layout::{order_of, strides_in};
+use super::layout::{AxisOrder, order_of, permute, strides_in};
 use super::row_reduction::along_rows;
 use super::strides::{split, squeezed_strides};
 use super::{Located, Lowering};
@@ -34,27 +34,29 @@ impl Lowering<'_> {
         node: &GraphNode,
         shape: &Shape,
         mut operands: Vec<Located>,
-        any_order: bool,
+        order: AxisOrder,
     ) -> Located {
         // A long sum is a sum of sums in the same order, so that no loop reads more than it has room for.
         if node.op == Op::Add && operands.len() > MOST_TERMS {
             let rest = operands.split_off(MOST_TERMS);
             for terms in rest.chunks(MOST_TERMS - 1) {
-                let sum = self.pointwise(node, shape, operands, any_order);
+                let sum = self.pointwise(node, shape, operands, order);
                 operands = std::iter::once(sum).chain(terms.iter().cloned()).collect();
             }
         }
         let mut extents = squeeze(shape, &mut operands);
-        let order = if any_order { order_of(&operands) } else { None };
+        let followed = if order == AxisOrder::Rows { None } else { self.followed(&operands) };
+        let channels_last = followed.is_some();
+        let order = match order {
+            AxisOrder::Any => followed.or_else(|| order_of(&operands)),
+            AxisOrder::Followed | AxisOrder::Rows => followed,
+        };
         let located = |producer: usize, extents: &[usize]| match &order {
             Some(order) => Located { producer, offset: 0, strides: strides_in(order, extents, shape) },
             None => Located::whole(producer, shape),
         };
         if let Some(order) = &order {
-            extents = order.iter().map(|axis| extents[*axis]).collect();
-            for operand in &mut operands {
-                operand.strides = order.iter().map(|axis| operand.strides[*axis]).collect();
-            }
+            permute(order, &mut extents, &mut operands);
         }
         let place = self.loop_over(&extents, &mut operands);
         let registers: InlineVec<Register> = operands.iter().map(|operand| self.register(place, operand)).collect();
@@ -67,6 +69,7 @@ impl Lowering<'_> {
         self.producers[producer].group = place.group;
         self.producers[producer].register = Some(register);
         self.producers[producer].by_row = place.by_row;
+        self.producers[producer].channels_last = channels_last;
         self.producers[producer].number = match &node.op {
             Op::Einsum(einsum) if operands.is_empty() => Some(einsum.coefficient),
             _ => None,
@@ -208,8 +211,12 @@ impl Lowering<'_> {
         reduction: Reduction,
         einsum: Option<&Einsum>,
     ) -> Located {
-        let extents = squeeze(space, &mut operands);
-        let strides = squeezed_strides(space, strides);
+        let mut extents = squeeze(space, &mut operands);
+        let mut strides = squeezed_strides(space, strides);
+        if let Some(order) = self.followed(&operands) {
+            permute(&order, &mut extents, &mut operands);
+            strides = order.iter().map(|axis| strides[*axis]).collect();
+        }
         if let Some(unrolled) = self.unrolled(node, &extents, &operands, &strides, reduction, einsum) {
             return unrolled;
         }

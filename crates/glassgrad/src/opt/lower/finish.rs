@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::groups::{Group, LoopGroup, PendingContraction, PendingStore, Register, SweptBack};
+use super::layout::images_channels_last;
 use super::loops::{collapsed, renumbered, tiled};
 use super::products::ContractionAxes;
 use super::strides::{is_rows, rows};
@@ -11,9 +12,10 @@ use crate::expr::Op;
 use crate::opt::graph::GraphNode;
 use crate::opt::memory::{self, Lifetime};
 use crate::opt::program::{
-    Access, Call, Contraction, Loop, Memory, Program, ReverseScan, ScanLoop, Signature, Step, Store,
+    Access, Call, CallKind, Contraction, Loop, Memory, Program, ReverseScan, ScanLoop, Signature, Step, Store,
 };
 use crate::opt::revolve::Schedule;
+use crate::shape::Shape;
 
 impl Lowering<'_> {
     /// Every result is a whole producer of its own.
@@ -198,6 +200,13 @@ impl Planned<'_, '_> {
         Access { memory: self.memory(producer), dtype, offset: 0, strides: strides.to_vec() }
     }
 
+    /// A result of a call. Kernels of regions store images as their operand is stored; other results are row-major.
+    fn output(&self, kind: &CallKind, (producer, shape): (usize, Shape)) -> (Access, Shape) {
+        let is_image = matches!(kind, CallKind::Fused(_)) && self.lowering.producers[producer].channels_last;
+        let strides = if is_image { images_channels_last(&shape) } else { rows(&shape) };
+        (self.whole(producer, &strides), shape)
+    }
+
     fn step(&self, number: usize, group: Group) -> Step {
         match group {
             Group::Loop(group) => Step::Loop(tiled(self.fused(group), self.lowering.target)),
@@ -233,12 +242,9 @@ impl Planned<'_, '_> {
                 })
             }
             Group::Call { source, kind, inputs, outputs } => Step::Call(Call {
-                kind,
                 inputs: inputs.into_iter().map(|(at, shape)| (self.access(&at), shape)).collect(),
-                outputs: outputs
-                    .into_iter()
-                    .map(|(producer, shape)| (self.whole(producer, &rows(&shape)), shape))
-                    .collect(),
+                outputs: outputs.into_iter().map(|output| self.output(&kind, output)).collect(),
+                kind,
                 source,
             }),
             Group::Scan { source, length, reversed, carried, sequences, body, sweep, inputs, producers } => {

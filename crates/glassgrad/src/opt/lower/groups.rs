@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::layout::AxisOrder;
 use super::products::ContractionAxes;
 use super::row_reduction::common_axes;
 use super::strides::{is_contiguous, is_rows, split};
@@ -179,7 +180,7 @@ impl Lowering<'_> {
     pub(super) fn copied(&mut self, at: &Located, shape: &Shape) -> Located {
         let dtype = self.producers[at.producer].dtype;
         let node = GraphNode { op: Op::Add, inputs: vec![0], shape: shape.clone(), dtype, source: 0, multi: None };
-        self.pointwise(&node, shape, vec![at.clone()], false)
+        self.pointwise(&node, shape, vec![at.clone()], AxisOrder::Rows)
     }
 
     /// What a producer makes in the compute type, at the same places: rounded as it is stored, so that the values do not depend
@@ -202,6 +203,7 @@ impl Lowering<'_> {
                         self.append(place, Instruction::Narrow(register.encode(), dtype), dtype.compute_type());
                     self.producers[wide].register = Some(stored);
                 }
+                self.producers[wide].channels_last = self.producers[at.producer].channels_last;
                 self.wide.insert(at.producer, wide);
                 wide
             }
@@ -219,7 +221,7 @@ impl Lowering<'_> {
         // Registers of floating-point numbers are those of the compute type; integers wrap.
         let op = if dtype.is_float() { Op::Add } else { Op::Cast };
         let node = GraphNode { op, inputs: vec![0], shape: shape.clone(), dtype, source: 0, multi: None };
-        self.pointwise(&node, shape, vec![at.clone()], false)
+        self.pointwise(&node, shape, vec![at.clone()], AxisOrder::Followed)
     }
 
     /// Where something of these operands over a space can be computed: by the rows of a loop that makes some of them, in

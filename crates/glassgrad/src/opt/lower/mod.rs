@@ -42,6 +42,7 @@ use crate::expr::Op;
 use crate::hashing::NumberMap;
 use crate::shape::InlineVec;
 use groups::{Group, Register};
+use layout::AxisOrder;
 use strides::{reshaped, rows};
 
 /// A node as strides into what a producer makes.
@@ -77,6 +78,8 @@ struct Producer {
     number: Option<f64>,
     /// Whether anybody reads it from memory.
     needed: bool,
+    /// Whether it is stored channels-last, so that what is computed from it is too.
+    channels_last: bool,
     /// Whether it is a product with an epilogue, computed tile by tile.
     in_pieces: bool,
     /// The result that it is.
@@ -171,6 +174,7 @@ impl<'g> Lowering<'g> {
             spread: None,
             number: None,
             needed: false,
+            channels_last: false,
             in_pieces: false,
             result: None,
         });
@@ -180,6 +184,11 @@ impl<'g> Lowering<'g> {
     /// Remembers for whom a group works.
     fn works(&mut self, group: usize) {
         self.worked.extend(self.source.map(|source| (group, source)));
+    }
+
+    /// The order in which a node is computed element by element.
+    fn order_of_node(&self, number: usize) -> AxisOrder {
+        if self.only_multiplied[number] { AxisOrder::Any } else { AxisOrder::Followed }
     }
 
     fn at(&self, node: usize) -> Located {
@@ -225,7 +234,7 @@ impl<'g> Lowering<'g> {
             Op::Einsum(einsum) => self.einsum(number, node, einsum),
             Op::Map(_) | Op::Add | Op::Compare(_) | Op::Logic(_) | Op::Select | Op::Cast => {
                 let operands = node.inputs.iter().map(|input| self.at(*input)).collect();
-                self.pointwise(node, &node.shape, operands, self.only_multiplied[number])
+                self.pointwise(node, &node.shape, operands, self.order_of_node(number))
             }
             Op::Max(axes) => {
                 let shape = &graph.nodes[input(0)].shape;
@@ -236,8 +245,17 @@ impl<'g> Lowering<'g> {
                 let operand = self.at(input(0));
                 self.combined(node, shape, vec![operand], &strides, Reduction::Max, None)
             }
-            Op::GetOutput(output) => Located::whole(self.outputs_of(node)[*output], &node.shape),
-            Op::ScatterView(view) => self.call(number, CallKind::ScatterView(view.clone())),
+            Op::GetOutput(output) => {
+                let producer = self.outputs_of(node)[*output];
+                match self.producers[producer].channels_last {
+                    true => Located { producer, offset: 0, strides: layout::images_channels_last(&node.shape) },
+                    false => Located::whole(producer, &node.shape),
+                }
+            }
+            Op::ScatterView(view) => match self.scattered_channels_last(number, view) {
+                Some(scattered) => scattered,
+                None => self.call(number, CallKind::ScatterView(view.clone())),
+            },
             Op::Concatenate(axis) => self.call(number, CallKind::Concatenate(*axis)),
             Op::Gather(axis) => self.call(number, CallKind::Gather(*axis)),
             Op::ScatterAdd(axis) => self.call(number, CallKind::ScatterAdd(*axis)),
@@ -246,7 +264,7 @@ impl<'g> Lowering<'g> {
             Op::ArgSort { descending } => self.call(number, CallKind::ArgSort { descending: *descending }),
             Op::Draw(distribution) => self.call(number, CallKind::Draw(distribution.clone())),
             Op::Collective(collective) => self.call(number, CallKind::Collective(*collective)),
-            Op::Custom(custom) => self.call(number, CallKind::Host(custom.clone())),
+            Op::Custom(custom) => self.call(number, CallKind::Host(custom.host_call())),
             Op::Leaf | Op::Placeholder => unreachable!("leaf {number} is no input of its graph"),
             Op::Failed(error) => unreachable!("node {number} has failed: {error}"),
         }

@@ -1,6 +1,7 @@
 //! Products in Einstein notation: strides only, a loop, or a product of matrices whose axes are as long as strides allow.
 
 use super::groups::{Group, PendingContraction};
+use super::layout::channels_last;
 use super::strides::rows;
 use super::{Located, Lowering};
 use crate::einsum::{Einsum, Label};
@@ -8,6 +9,7 @@ use crate::expr::Op;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{ContractionAxis, Reduction};
 use crate::shape::InlineVec;
+use crate::sorting::IndirectSort;
 
 /// The sum of the strides of a label, which leads along a diagonal where it repeats.
 fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
@@ -26,14 +28,16 @@ impl Lowering<'_> {
             if einsum.coefficient == 1.0 && placed.len() == 1 {
                 return placed.remove(0);
             }
-            return self.pointwise(node, &node.shape, placed, self.only_multiplied[number]);
+            return self.pointwise(node, &node.shape, placed, self.order_of_node(number));
         }
         // Where each label leads in the result.
         let own = rows(&node.shape);
         // Where zeros win there is a kernel for whole matrices only.
         let is_refused = einsum.is_strong() && has_delta;
         let fold = if is_refused { None } else { self.fold_of(number, einsum) };
-        let places = fold.as_ref().map_or(&own, |fold| &fold.strides);
+        let is_image = self.target.channels_last.contains(&node.dtype) && fold.is_none() && !has_delta;
+        let last = if is_image { channels_last(einsum, &node.shape) } else { None };
+        let places = fold.as_ref().map_or_else(|| last.as_ref().unwrap_or(&own), |fold| &fold.strides);
         let axes = if is_refused { None } else { ContractionAxes::of(einsum, &operands, places) };
         let axes = axes.filter(|axes| {
             let is_matrix = axes.rows.extent > 1 && axes.columns.extent > 1;
@@ -79,7 +83,12 @@ impl Lowering<'_> {
                 };
                 self.group_of(producer, Group::Contract(pending));
             }
-            let made = self.narrowed(&Located::whole(producer, shape), shape, node.dtype);
+            self.producers[producer].channels_last = last.is_some();
+            let whole = match last {
+                Some(strides) => Located { producer, offset: 0, strides },
+                None => Located::whole(producer, shape),
+            };
+            let made = self.narrowed(&whole, shape, node.dtype);
             if let Some(fold) = &fold {
                 self.folded(number, fold, made.producer);
             }
@@ -253,7 +262,7 @@ fn longest(mut axes: Vec<ContractionAxis>) -> (ContractionAxis, Vec<ContractionA
 
 /// Axes put together where they follow one another in all operands, the largest steps first.
 fn merged(mut axes: Vec<ContractionAxis>) -> Vec<ContractionAxis> {
-    axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
+    axes.indirect_sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
     let mut kept = 0;
     for place in 1..axes.len() {
         let (last, axis) = (axes[kept], axes[place]);
