@@ -13,8 +13,8 @@ fn numbers(count: usize, special: bool) -> Vec<f64> {
     let number = |k: usize| match k % 61 {
         7 if special => 0.0,
         19 if special => -0.0,
-        23 if special && k % 3 == 0 => f64::INFINITY,
-        41 if special && k % 5 == 0 => f64::NAN,
+        23 if special && k.is_multiple_of(3) => f64::INFINITY,
+        41 if special && k.is_multiple_of(5) => f64::NAN,
         _ => (1.0 + 0.2 * (k as f64 * 0.731).sin()) * if k % 11 == 3 { -1.0 } else { 1.0 },
     };
     (0..count).map(number).collect()

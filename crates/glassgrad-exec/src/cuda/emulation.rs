@@ -15,9 +15,9 @@ use super::convolution::{Convolution, Direction, Images};
 use super::device::{Address, Device, Loaded, TensorCores};
 use super::product::{Matrix, Product};
 use super::source::Module;
+use crate::MatmulPrecision;
 use crate::dtype::{DType, Element, bf16, f16};
 use crate::error::Error;
-use crate::exec::MatmulPrecision;
 
 /// A function that runs a kernel: its arguments, the blocks of the grid, and the threads of a block.
 type Run = unsafe extern "C" fn(*mut *mut c_void, *const u32, u32);
