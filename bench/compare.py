@@ -45,7 +45,9 @@ WORKLOADS = {
 # Whole networks as people train them: `bench/run networks`.
 NETWORKS = {
     "resnet18": "ResNet-18 (CIFAR), SGD with momentum, step, batch 32",
+    "resnet18_bf16": "the same in mixed precision (bf16)",
     "character_gpt": "character GPT 6×384, 6 heads, AdamW, step, 8×128 tokens",
+    "character_gpt_bf16": "the same in mixed precision (bf16)",
     "generation_cached": "16 tokens of that GPT, KV cache, context 128",
     "generation": "the same, the whole context for each token",
     "lstm_3x256": "LSTM 3×256, T = 100, Adam, step, batch 32",
@@ -137,7 +139,9 @@ THREAD_VARIABLES = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def tolerance(workload):
-    """How closely results must agree, relatively: what sums of many terms leave of the digits, in 64 bits or in 32."""
+    """How closely results must agree, relatively: what sums of many terms leave of the digits, in 64 bits, in 32 or in 16."""
+    if workload.endswith("_bf16"):
+        return 2e-2
     return 1e-8 if workload.startswith(EXACT) else 1e-4
 
 
@@ -312,11 +316,13 @@ def main():
 
     workloads, stem = (NETWORKS, "networks") if options.networks else (WORKLOADS, "table")
     tensors = [name for name in WORKLOADS | NETWORKS if name != "moons"]
+    # Mixed precision is measured beside PyTorch's.
+    full = [name for name in tensors if not name.endswith("_bf16")]
     script = lambda name, *arguments: [sys.executable, str(PYTHON / f"{name}_engine.py"), *arguments]
     peers = {
         "PyTorch": (script("torch"), tensors),
         "PyTorch compiled": (script("torch", "--compiled"), tensors),
-        "JAX": (script("jax"), tensors),
+        "JAX": (script("jax"), full),
         "Autograd": (script("autograd"), [name for name in tensors if name not in NETWORKS]),
         "micrograd": (script("micrograd"), ["moons"]),
     }

@@ -234,7 +234,8 @@ def curvature_along(hessian):
 
 
 # The workloads of one size.
-SINGLE = ["iris", "lenet", "cnn", "transformer", "moons", "resnet18", "character_gpt", "generation", "generation_cached",
+SINGLE = ["iris", "lenet", "cnn", "transformer", "moons", "resnet18", "resnet18_bf16", "character_gpt", "character_gpt_bf16",
+          "generation", "generation_cached",
           "lstm_3x256", "vae", "pinn", "graph"]
 
 

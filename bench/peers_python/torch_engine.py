@@ -112,6 +112,25 @@ class Gpt(nn.Module):
         return self.norm(x) @ self.characters.T
 
 
+def mixed(function):
+    """A function in mixed precision: products in bf16, what it returns in 32 bits."""
+
+    def run(*arguments):
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = function(*arguments)
+        return outputs.float()
+
+    return run
+
+
+def gpt_training(wrapped):
+    characters, positions, blocks, tokens, classes = data.character_gpt()
+    model = Gpt(characters, positions, blocks)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
+    logits = wrapped(lambda tokens: model(tokens).flatten(0, 1))
+    return training(logits, optimizer, [(torch.tensor(tokens), torch.tensor(classes))])
+
+
 def resnet18(stem, blocks, last, images, classes):
     """ResNet-18 with batch statistics; images and classes are passed on."""
     weight, bias = last
@@ -256,11 +275,18 @@ class Workloads:
         return training(model, optimizer, [(torch.tensor(images), torch.tensor(classes))])
 
     @staticmethod
+    def resnet18_bf16():
+        model, images, classes = resnet18(*data.resnet18())
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.003, momentum=0.9)
+        return training(mixed(model), optimizer, [(torch.tensor(images), torch.tensor(classes))])
+
+    @staticmethod
     def character_gpt():
-        characters, positions, blocks, tokens, classes = data.character_gpt()
-        model = Gpt(characters, positions, blocks)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01)
-        return training(lambda tokens: model(tokens).flatten(0, 1), optimizer, [(torch.tensor(tokens), torch.tensor(classes))])
+        return gpt_training(lambda function: function)
+
+    @staticmethod
+    def character_gpt_bf16():
+        return gpt_training(mixed)
 
     @staticmethod
     def generation():

@@ -10,7 +10,7 @@ use std::autodiff::autodiff_reverse;
 use std::hint::black_box;
 use std::time::Instant;
 
-use glassgrad::scalar::{CompiledTape, Derivative, Recorded, Var, Workspace};
+use glassgrad::scalar::{Active, CompiledTape, Derivative, Recorded, Var, Workspace};
 use glassgrad::{Real, c};
 
 /// A gradient by Enzyme: the point, the gradient to add to, and the seed of the result.
@@ -74,20 +74,21 @@ fn main() {
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     for n in [100, 10_000] {
         let x: Vec<f64> = (0..n).map(|k| 0.5 + 0.3 * f64::from(k).sin()).collect();
-        row(&format!("Rosenbrock, n = {n}"), &x, |x| rosenbrock(x), rosenbrock_value, rosenbrock_gradient);
+        row(&format!("Rosenbrock, n = {n}"), &x, |x| rosenbrock(x), |x| rosenbrock(x), rosenbrock_value, rosenbrock_gradient);
     }
     for n in [100, 10_000] {
         let x: Vec<f64> = (0..n).map(|k| 3.0 * (0.7 * f64::from(k)).sin()).collect();
-        row(&format!("log-sum-exp, n = {n}"), &x, |x| log_sum_exp(x), log_sum_exp_value, log_sum_exp_gradient);
+        row(&format!("log-sum-exp, n = {n}"), &x, |x| log_sum_exp(x), |x| log_sum_exp(x), log_sum_exp_value, log_sum_exp_gradient);
     }
     let x: Vec<f64> = (0..49).map(|k| (1.7 * f64::from(k)).sin()).collect();
-    row("determinant by minors, 7 × 7", &x, |x| determinant(x), determinant_value, determinant_gradient);
+    row("determinant by minors, 7 × 7", &x, |x| determinant(x), |x| determinant(x), determinant_value, determinant_gradient);
 }
 
 fn row(
     name: &str,
     x: &[f64],
     function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>,
+    active: impl for<'t> Fn(&[Active<'t>]) -> Active<'t>,
     plain: fn(&[f64]) -> f64,
     enzyme: ByEnzyme,
 ) {
@@ -96,7 +97,7 @@ fn row(
     let mut workspace = Workspace::new();
     enzyme(x, &mut gradient, 1.0);
     compiled.evaluate(x, &mut results).expect("there are no guards");
-    let expected = workspace.value_and_gradient(&function, x).1.to_vec();
+    let expected = workspace.value_and_gradient(&active, x).1.to_vec();
     for (engine, found) in [("Enzyme", &gradient[..]), ("the compiled tape", &results[1..])] {
         let agree = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() <= 1e-12 * (1.0 + b.abs()));
         assert!(agree, "{name}: {engine} disagrees with the tape");
@@ -110,7 +111,7 @@ fn row(
             black_box(enzyme(black_box(x), &mut gradient, 1.0));
         }));
         by_code = by_code.min(seconds(|| compiled.evaluate(black_box(x), &mut results).expect("there are no guards")));
-        by_tape = by_tape.min(seconds(|| _ = black_box(workspace.value_and_gradient(&function, black_box(x)))));
+        by_tape = by_tape.min(seconds(|| _ = black_box(workspace.value_and_gradient(&active, black_box(x)))));
     }
     let cell = |seconds: f64| format!("{:.3} µs | {:.2}", seconds * 1e6, seconds / value);
     println!("| {name} | {:.3} µs | {} | {} | {} |", value * 1e6, cell(by_enzyme), cell(by_code), cell(by_tape));

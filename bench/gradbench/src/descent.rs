@@ -1,6 +1,6 @@
 //! Gradient descent on objectives that may contain gradient descents: nested differentiation in either mode.
 
-use glassgrad::scalar::{Dual, Var, gradient};
+use glassgrad::scalar::{Active, Dual, gradient};
 use glassgrad::{Real, c};
 
 /// The mode in which an objective is differentiated.
@@ -16,7 +16,7 @@ pub(crate) trait Objective<T: Real> {
 
     fn gradient(&self, x: &[T], mode: Mode) -> Vec<T> {
         match mode {
-            Mode::Reverse => gradient(|x| self.at(x, Var::constant), x),
+            Mode::Reverse => gradient(|x| self.at(x, Active::constant), x),
             Mode::Forward => {
                 let seeded: Vec<Dual<T, 2>> = x.iter().enumerate().map(|(k, x)| Dual::along(*x, k)).collect();
                 self.at(&seeded, Dual::constant).tangents[..x.len()].to_vec()

@@ -353,9 +353,10 @@ fn kmeans(function: &str, input: &Value) -> Result<Function, String> {
     }
     // The Hessian is diagonal: its product with a vector of ones is the diagonal, computed with the gradient.
     let seeded: Vec<Dual<f64>> = centroids.iter().map(|x| Dual::variable(*x)).collect();
+    let mut workspace = Workspace::new();
     Ok(Box::new(move || {
-        let recorded = Recorded::new(|x| models::clustering(x, &points, dimension), &seeded);
-        let direction = recorded.gradient().into_iter().map(|partial| partial.value / partial.tangent());
+        let gradient = workspace.value_and_gradient(|x| models::clustering(x, &points, dimension), &seeded).1;
+        let direction = gradient.iter().map(|partial| partial.value / partial.tangent());
         Evaluation::Rows(direction.collect(), dimension)
     }))
 }

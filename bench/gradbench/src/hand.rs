@@ -34,20 +34,30 @@ pub(crate) struct Hand {
 impl Hand {
     /// The residuals, three for each point. Without coordinates on triangles the points belong to vertices.
     pub(crate) fn residuals<T: Real>(&self, theta: &[T], coordinates: &[[T; 2]]) -> Vec<T> {
+        let mut residuals = Vec::with_capacity(3 * self.points.len());
+        self.visit_residuals(theta, coordinates, |residual| residuals.push(residual));
+        residuals
+    }
+
+    /// The same one after the other: with many tangents a list of them would be as large as the Jacobian.
+    fn visit_residuals<T: Real>(&self, theta: &[T], coordinates: &[[T; 2]], mut visit: impl FnMut(T)) {
         let transforms = self.transforms(theta);
         let rotation = rotation_about([theta[0], theta[1], theta[2]]);
         // Only vertices that a point belongs to are moved, each once.
-        let mut moved: Vec<Option<[T; 3]>> = vec![None; self.positions.len()];
+        let mut places = vec![usize::MAX; self.positions.len()];
+        let mut moved: Vec<[T; 3]> = Vec::new();
         let mut vertex = |number: usize| -> [T; 3] {
-            *moved[number].get_or_insert_with(|| {
+            if places[number] == usize::MAX {
+                places[number] = moved.len();
                 let mut skinned = self.skin(&transforms, number);
                 if self.mirrored {
                     skinned[0] = -skinned[0];
                 }
-                std::array::from_fn(|row| (0..3).map(|k| rotation[row][k] * skinned[k]).sum::<T>() + theta[3 + row])
-            })
+                let turned = |row: usize| (0..3).map(|k| rotation[row][k] * skinned[k]).sum::<T>() + theta[3 + row];
+                moved.push(std::array::from_fn(turned));
+            }
+            moved[places[number]]
         };
-        let mut residuals = Vec::with_capacity(3 * self.points.len());
         for (number, (point, target)) in self.points.iter().zip(&self.correspondences).enumerate() {
             let position: [T; 3] = match coordinates.get(number) {
                 None => vertex(*target),
@@ -57,9 +67,8 @@ impl Hand {
                     std::array::from_fn(|k| *u * a[k] + *v * b[k] + w * d[k])
                 }
             };
-            residuals.extend((0..3).map(|k| less(point[k], position[k])));
+            (0..3).for_each(|k| visit(less(point[k], position[k])));
         }
-        residuals
     }
 
     /// The Jacobian row by row, with all tangents in one evaluation.
@@ -69,9 +78,11 @@ impl Hand {
         let coordinates: Vec<_> = coordinates.iter().map(|[u, v]| [along(*u, 0), along(*v, 1)]).collect();
         let first = if coordinates.is_empty() { 2 } else { 0 };
         let columns = 2 + theta.len() - first;
-        let residuals = self.residuals(&pose, &coordinates);
-        let rows = residuals.iter().flat_map(|residual| residual.tangents[first..first + columns].iter().copied());
-        (rows.collect(), columns)
+        let mut rows = Vec::with_capacity(3 * self.points.len() * columns);
+        self.visit_residuals(&pose, &coordinates, |residual| {
+            rows.extend_from_slice(&residual.tangents[first..first + columns]);
+        });
+        (rows, columns)
     }
 
     /// Machine code for the residuals and the Jacobian, of whose columns the coordinates of all points share two. `None` where it

@@ -63,17 +63,30 @@ pub(crate) fn log_sum_exp<T: Real>(x: &[T]) -> T {
 /// The solution at time 2 of y₀' = x₀, yₖ' = xₖ·yₖ₋₁ with y(0) = 0, by classical Runge-Kutta steps.
 pub(crate) fn runge_kutta<T: Real>(x: &[T], steps: usize) -> Vec<T> {
     let h = 2.0 / steps as f64;
-    let slope = |y: &[T]| -> Vec<T> { (0..x.len()).map(|k| if k == 0 { x[0] } else { x[k] * y[k - 1] }).collect() };
-    let shifted = |y: &[T], step: f64, k: &[T]| -> Vec<T> { y.iter().zip(k).map(|(y, k)| *y + *k * c(step)).collect() };
+    let slope = |y: &[T], slope: &mut [T]| {
+        slope[0] = x[0];
+        for ((slope, x), y) in slope[1..].iter_mut().zip(&x[1..]).zip(y) {
+            *slope = *x * *y;
+        }
+    };
+    let shift = |y: &[T], step: f64, slope: &[T], shifted: &mut [T]| {
+        for ((shifted, y), slope) in shifted.iter_mut().zip(y).zip(slope) {
+            *shifted = *y + *slope * c(step);
+        }
+    };
     let mut y = vec![c::<T>(0.0); x.len()];
+    let [mut first, mut second, mut third, mut fourth, mut shifted] = std::array::from_fn(|_| y.clone());
     for _ in 0..steps {
-        let first = slope(&y);
-        let second = slope(&shifted(&y, h / 2.0, &first));
-        let third = slope(&shifted(&y, h / 2.0, &second));
-        let fourth = slope(&shifted(&y, h, &third));
-        for (place, y) in y.iter_mut().enumerate() {
-            let sum = first[place] + (second[place] + third[place]) * c(2.0) + fourth[place];
-            *y += sum * c(h / 6.0);
+        slope(&y, &mut first);
+        shift(&y, h / 2.0, &first, &mut shifted);
+        slope(&shifted, &mut second);
+        shift(&y, h / 2.0, &second, &mut shifted);
+        slope(&shifted, &mut third);
+        shift(&y, h, &third, &mut shifted);
+        slope(&shifted, &mut fourth);
+        let slopes = first.iter().zip(&second).zip(&third).zip(&fourth);
+        for (y, (((first, second), third), fourth)) in y.iter_mut().zip(slopes) {
+            *y += (*first + (*second + *third) * c(2.0) + *fourth) * c(h / 6.0);
         }
     }
     y

@@ -78,6 +78,11 @@ number!(['t] glassgrad::scalar::Var<'t> {
     exp: glassgrad::scalar::Var::exp, ln: glassgrad::scalar::Var::ln, value: glassgrad::scalar::Var::value,
 });
 
+number!(['t] glassgrad::scalar::Active<'t> {
+    plus: Add::add, times: Mul::mul, subtracted_from: Sub::sub,
+    exp: glassgrad::scalar::Active::exp, ln: glassgrad::scalar::Active::ln, value: glassgrad::scalar::Active::value,
+});
+
 number!([] echidna::Reverse<f64> {
     plus: Add::add, times: Mul::mul, subtracted_from: Sub::sub,
     exp: num_traits::Float::exp, ln: num_traits::Float::ln, value: |x: Self| echidna::Scalar::value(&x),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use glassgrad::collective::{Communicator, Shards, Solo, Traffic};
+use glassgrad::exec::{NcclCommunicator, Target};
 use glassgrad::hashing::Fingerprint;
 use glassgrad::tree::Tree as _;
 use serde::Serialize;
@@ -35,6 +36,15 @@ impl Ranks {
     /// Joins the job; a process that no launcher started is a job of one rank.
     pub(crate) fn join() -> Result<Ranks, Failure> {
         Ok(Ranks { communicator: communicator(launched())? })
+    }
+
+    /// The same ranks with messages between their GPUs.
+    pub(crate) fn by_nccl(self, device: Target) -> Result<Ranks, Failure> {
+        let Target::Cuda(gpu) = device else {
+            return Err(Failure::Input("--nccl is for GPUs; add --device cuda".to_owned()));
+        };
+        let communicator = NcclCommunicator::new(self.communicator, gpu).map_err(Failure::result)?;
+        Ok(Ranks { communicator: Arc::new(communicator) })
     }
 
     pub(crate) fn size(&self) -> usize {

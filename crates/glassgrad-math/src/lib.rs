@@ -18,6 +18,8 @@ pub mod numbering;
 pub mod rng;
 pub mod shape;
 #[doc(hidden)]
+pub mod sorting;
+#[doc(hidden)]
 pub mod special;
 pub mod view;
 

@@ -954,6 +954,9 @@ pub trait Real:
     + std::iter::Sum
     + std::iter::Product
 {
+    /// Whether [`Real::is_entirely_finite`] looks at the number. Where derivatives are not known yet it cannot.
+    const KNOWS_FINITENESS: bool = false;
+
     /// The number itself, without any derivative that travels with it.
     fn primal(self) -> f64;
     /// Whether the number and every derivative that travels with it are exactly zero.
@@ -994,6 +997,8 @@ macro_rules! machine_algebra {
         }
 
         impl Real for $float {
+            const KNOWS_FINITENESS: bool = true;
+
             #[inline(always)]
             fn primal(self) -> f64 {
                 f64::from(self)

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use glassgrad::collective::Communicator;
 use glassgrad::dtype::DType;
@@ -10,6 +11,7 @@ use mpi::Threading;
 use mpi::collective::SystemOperation;
 use mpi::datatype::{Partition, PartitionMut};
 use mpi::environment::Universe;
+use mpi::request::{Request, Scope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Equivalence, Root as _};
 
@@ -78,6 +80,23 @@ fn layout(counts: &[usize]) -> Result<(Vec<i32>, Vec<i32>), Error> {
     }
 }
 
+/// For this long a message is asked for again and again: short ones are over by then.
+const POLLING: Duration = Duration::from_micros(100);
+/// Then it is asked for in these intervals. A library that waits keeps a core busy, which other threads of this rank compute on.
+const INTERVAL: Duration = Duration::from_micros(20);
+
+/// Waits for a message.
+fn wait<'a, D: ?Sized, S: Scope<'a>>(mut request: Request<'a, D, S>) {
+    let started = Instant::now();
+    while let Err(unfinished) = request.test() {
+        request = unfinished;
+        match started.elapsed() < POLLING {
+            true => std::thread::yield_now(),
+            false => std::thread::sleep(INTERVAL),
+        }
+    }
+}
+
 /// `MPI_Allreduce` of numbers that are given as bytes.
 fn all_reduce<T: Equivalence + Copy + Default, const N: usize>(
     communicator: &SimpleCommunicator,
@@ -87,7 +106,9 @@ fn all_reduce<T: Equivalence + Copy + Default, const N: usize>(
 ) {
     let own: Vec<T> = bytes.as_chunks::<N>().0.iter().map(|word| number(*word)).collect();
     let mut sums = vec![T::default(); own.len()];
-    communicator.all_reduce_into(&own[..], &mut sums[..], SystemOperation::sum());
+    mpi::request::scope(|scope| {
+        wait(communicator.immediate_all_reduce_into(scope, &own[..], &mut sums[..], SystemOperation::sum()));
+    });
     bytes.as_chunks_mut::<N>().0.iter_mut().zip(sums).for_each(|(word, sum)| *word = of_number(sum));
 }
 
@@ -103,7 +124,10 @@ impl Communicator for MpiCommunicator {
     fn all_gather(&self, send: &[u8], counts: &[usize], receive: &mut [u8]) -> Result<(), Error> {
         let (counts, offsets) = layout(counts)?;
         let mut parts = PartitionMut::new(receive, counts, offsets);
-        self.world().communicator.all_gather_varcount_into(send, &mut parts);
+        let world = self.world();
+        mpi::request::scope(|scope| {
+            wait(world.communicator.immediate_all_gather_varcount_into(scope, send, &mut parts));
+        });
         Ok(())
     }
 
@@ -118,7 +142,10 @@ impl Communicator for MpiCommunicator {
         let (receive_counts, receive_offsets) = layout(receive_counts)?;
         let send = Partition::new(send, send_counts, send_offsets);
         let mut receive = PartitionMut::new(receive, receive_counts, receive_offsets);
-        self.world().communicator.all_to_all_varcount_into(&send, &mut receive);
+        let world = self.world();
+        mpi::request::scope(|scope| {
+            wait(world.communicator.immediate_all_to_all_varcount_into(scope, &send, &mut receive));
+        });
         Ok(())
     }
 
@@ -128,7 +155,9 @@ impl Communicator for MpiCommunicator {
             return Ok(());
         }
         layout(&[bytes.len()])?;
-        self.world().communicator.process_at_rank(root as i32).broadcast_into(bytes);
+        let world = self.world();
+        let root = world.communicator.process_at_rank(root as i32);
+        mpi::request::scope(|scope| wait(root.immediate_broadcast_into(scope, bytes)));
         Ok(())
     }
 

@@ -84,6 +84,19 @@ pub(crate) extern "C" fn request(number: u32, head: usize) {
     WORKER.with_borrow_mut(|worker| worker.request(number, method, path, body, &mut Host));
 }
 
+/// The site has a file of images, which is being fetched.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn expect_images() {
+    WORKER.with_borrow(|worker| worker.images().expect());
+}
+
+/// The file of images in the buffer; 0 if it is not whole.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn provide_images() -> u32 {
+    let bytes = BUFFER.take();
+    WORKER.with_borrow(|worker| worker.images().provide(&bytes)).is_ok().into()
+}
+
 /// Begins to publish the updates of a run; 0 if there is no such run.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn watch(number: u32, run: u32) -> u32 {

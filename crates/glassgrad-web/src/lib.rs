@@ -5,6 +5,8 @@
 
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 mod exports;
+mod images;
 mod worker;
 
+pub use images::Images;
 pub use worker::{Page, Worker};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use glassgrad_experiment::sources::Embedded;
+use crate::images::Images;
 use glassgrad_studio::train::{Slices, Watcher};
 use glassgrad_studio::{Answer, Cancel, Limits, Reply, Route, Studio, Unrouted};
 
@@ -31,18 +31,25 @@ pub struct Worker {
     slices: Slices,
     outbox: Outbox,
     watchers: BTreeMap<u32, Watcher>,
+    images: Images,
 }
 
 impl Default for Worker {
     fn default() -> Worker {
         let slices = Slices::default();
         let limits = Limits { bytes: MOST_BYTES, linger: LINGER };
-        let studio = Studio::new(Box::new(Embedded), slices.spawn(), limits);
-        Worker { studio, slices, outbox: Outbox::default(), watchers: BTreeMap::new() }
+        let images = Images::default();
+        let studio = Studio::new(Box::new(images.clone()), slices.spawn(), limits);
+        Worker { studio, slices, outbox: Outbox::default(), watchers: BTreeMap::new(), images }
     }
 }
 
 impl Worker {
+    /// The images that the page fetches for it.
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+
     /// Answers a request, now or after a step of a run.
     pub fn request(&mut self, number: u32, method: &str, path: &str, body: &[u8], page: &mut dyn Page) {
         let outbox = Arc::clone(&self.outbox);

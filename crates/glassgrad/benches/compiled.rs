@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use functions::{determinant, log_sum_exp, rosenbrock};
-use glassgrad::scalar::{CompiledTape, Derivative, Recorded, Var, Workspace};
+use glassgrad::scalar::{Active, CompiledTape, Derivative, Recorded, Var, Workspace};
 
 /// Points in a batch.
 const BATCH: usize = 64;
@@ -21,20 +21,22 @@ fn main() {
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let x: Vec<f64> = (0..100).map(|k| 0.5 + 0.3 * f64::from(k).sin()).collect();
-    row("Rosenbrock, n = 100", &x, |x| rosenbrock(x), rosenbrock);
+    row("Rosenbrock, n = 100", &x, |x| rosenbrock(x), |x| rosenbrock(x), rosenbrock);
     let x: Vec<f64> = (0..10_000).map(|k| 3.0 * (0.7 * f64::from(k)).sin()).collect();
-    row("log-sum-exp, n = 100", &x[..100], |x| log_sum_exp(x), log_sum_exp);
-    row("log-sum-exp, n = 10000", &x, |x| log_sum_exp(x), log_sum_exp);
+    row("log-sum-exp, n = 100", &x[..100], |x| log_sum_exp(x), |x| log_sum_exp(x), log_sum_exp);
+    row("log-sum-exp, n = 10000", &x, |x| log_sum_exp(x), |x| log_sum_exp(x), log_sum_exp);
     let x: Vec<f64> = (0..64).map(|k| (1.7 * f64::from(k)).sin()).collect();
-    row("determinant by minors, 6 × 6", &x[..36], |x| determinant(x, 6), |x| determinant(x, 6));
-    row("determinant by minors, 8 × 8", &x, |x| determinant(x, 8), |x| determinant(x, 8));
+    row("determinant by minors, 6 × 6", &x[..36], |x| determinant(x, 6), |x| determinant(x, 6), |x| determinant(x, 6));
+    row("determinant by minors, 8 × 8", &x, |x| determinant(x, 8), |x| determinant(x, 8), |x| determinant(x, 8));
     growth();
 }
 
 /// Rosenbrock's function in more and more dimensions.
 fn growth() {
-    println!("\n| Rosenbrock, n | nodes | bytes a node | compile a node | compiled | × f64 | break-even |");
-    println!("|--:|--:|--:|--:|--:|--:|--:|");
+    println!(
+        "\n| Rosenbrock, n | nodes | bytes a node | bytes a statement | compile a node | compiled | × f64 | break-even |"
+    );
+    println!("|--:|--:|--:|--:|--:|--:|--:|--:|");
     for n in [10, 100, 1000, 10_000] {
         let x: Vec<f64> = (0..n).map(|k| 0.5 + 0.3 * f64::from(k).sin()).collect();
         let recorded = Recorded::new(|x| rosenbrock(x), &x);
@@ -50,8 +52,9 @@ fn growth() {
         }
         let compile = compiled.compile_time().as_secs_f64();
         println!(
-            "| {n} | {nodes} | {:.1} | {:.1} µs | {:.3} µs | {:.2} | {:.0} |",
+            "| {n} | {nodes} | {:.1} | {:.1} | {:.1} µs | {:.3} µs | {:.2} | {:.0} |",
             bytes as f64 / nodes as f64,
+            workspace.bytes() as f64 / workspace.statements() as f64,
             compile / nodes as f64 * 1e6,
             single * 1e6,
             single / primal,
@@ -60,7 +63,13 @@ fn growth() {
     }
 }
 
-fn row(name: &str, x: &[f64], function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>, plain: impl Fn(&[f64]) -> f64) {
+fn row(
+    name: &str,
+    x: &[f64],
+    function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>,
+    active: impl for<'t> Fn(&[Active<'t>]) -> Active<'t>,
+    plain: impl Fn(&[f64]) -> f64,
+) {
     let recorded = Recorded::new(&function, x);
     let compiled = CompiledTape::new(&recorded, Derivative::Gradient).expect("the machine is supported");
     let (mut results, points) = (vec![0.0; compiled.results()], x.repeat(BATCH));
@@ -73,9 +82,9 @@ fn row(name: &str, x: &[f64], function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>, 
         single = single.min(seconds(|| compiled.evaluate(black_box(x), &mut results).expect("there are no guards")));
         let whole = seconds(|| compiled.evaluate_batch(&points, &mut batch, 1).expect("there are no guards"));
         many = many.min(whole / BATCH as f64);
-        tape = tape.min(seconds(|| _ = black_box(workspace.value_and_gradient(&function, black_box(x)))));
+        tape = tape.min(seconds(|| _ = black_box(workspace.value_and_gradient(&active, black_box(x)))));
     }
-    let expected = workspace.value_and_gradient(&function, x).1;
+    let expected = workspace.value_and_gradient(&active, x).1;
     assert!(results[1..].iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-12 * (1.0 + b.abs())));
     let (compile, us) = (compiled.compile_time().as_secs_f64(), 1e6);
     println!(

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use functions::{log_sum_exp, rosenbrock};
-use glassgrad::scalar::{NodeId, Recorded, Sweep, Tape, Var, Workspace};
+use glassgrad::scalar::{Active, NodeId, Recorded, Sweep, Tape, Var, Workspace};
 use glassgrad::{Real, c};
 
 /// Operations on the long tapes.
@@ -31,8 +31,10 @@ fn main() {
 
 /// Recording and sweeping a million operations.
 fn long_tapes(criterion: &mut Criterion) {
-    long_tape(criterion, "chain", 2, |x| chain(x, OPERATIONS / 2), |x| chain(x, OPERATIONS / 2));
-    long_tape(criterion, "mixed", 5, |x| mixed(x, OPERATIONS / 5), |x| mixed(x, OPERATIONS / 5));
+    let rounds = OPERATIONS / 2;
+    long_tape(criterion, "chain", 2, |x| chain(x, rounds), |x| chain(x, rounds), |x| chain(x, rounds));
+    let rounds = OPERATIONS / 5;
+    long_tape(criterion, "mixed", 5, |x| mixed(x, rounds), |x| mixed(x, rounds), |x| mixed(x, rounds));
 }
 
 /// x ← x·a + b: two operations a round.
@@ -60,6 +62,7 @@ fn long_tape(
     name: &str,
     round: usize,
     function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>,
+    active: impl for<'t> Fn(&[Active<'t>]) -> Active<'t>,
     plain: impl Fn(&[f64]) -> f64,
 ) {
     // The factor is so close to 1 that neither values nor adjoints leave the normal numbers.
@@ -86,6 +89,15 @@ fn long_tape(
         })
     });
 
+    let mut workspace = Workspace::new();
+    group.bench_function("gradient by statements", |bencher| {
+        bencher.iter(|| {
+            black_box(workspace.value_and_gradient(&active, black_box(&x)));
+        })
+    });
+    let statements = workspace.statements();
+    println!("{statements} statements, {:.1} bytes each with adjoints", workspace.bytes() as f64 / statements as f64);
+
     let mut recorded = Recorded::on(tape, &function, &x);
     assert_eq!(recorded.tape().len(), x.len() + OPERATIONS / round * round, "the name of the group says a million");
     let output = recorded.output().expect("the result depends on the inputs");
@@ -100,15 +112,16 @@ fn long_tape(
 fn gradients(criterion: &mut Criterion) {
     for n in [100, 10_000] {
         let x: Vec<f64> = (0..n).map(|k| 0.5 + 0.3 * f64::from(k).sin()).collect();
-        gradient(criterion, &format!("Rosenbrock, n = {n}"), &x, |x| rosenbrock(x), rosenbrock);
+        gradient(criterion, &format!("Rosenbrock, n = {n}"), &x, |x| rosenbrock(x), |x| rosenbrock(x), rosenbrock);
     }
 
     let x: Vec<f64> = (0..10_000).map(|k| 3.0 * (0.7 * f64::from(k)).sin()).collect();
-    gradient(criterion, "log-sum-exp, n = 10000", &x, |x| log_sum_exp(x), log_sum_exp);
+    gradient(criterion, "log-sum-exp, n = 10000", &x, |x| log_sum_exp(x), |x| log_sum_exp(x), log_sum_exp);
 
     let mixture = Mixture::new(1_000, 10, 10);
     let (name, x) = ("Gaussian mixture, 1000 points, d = 10, 10 components", mixture.parameters());
-    gradient(criterion, name, &x, |x| mixture.log_likelihood(x), |x| mixture.log_likelihood(x));
+    let plain = |x: &[f64]| mixture.log_likelihood(x);
+    gradient(criterion, name, &x, |x| mixture.log_likelihood(x), |x| mixture.log_likelihood(x), plain);
 }
 
 fn gradient(
@@ -116,6 +129,7 @@ fn gradient(
     name: &str,
     x: &[f64],
     function: impl for<'t> Fn(&[Var<'t>]) -> Var<'t>,
+    active: impl for<'t> Fn(&[Active<'t>]) -> Active<'t>,
     plain: impl Fn(&[f64]) -> f64,
 ) {
     let mut group = criterion.benchmark_group(format!("gradient of {name}"));
@@ -124,7 +138,7 @@ fn gradient(
     let mut workspace = Workspace::new();
     group.bench_function("record and reverse", |bencher| {
         bencher.iter(|| {
-            black_box(workspace.value_and_gradient(&function, black_box(x)));
+            black_box(workspace.value_and_gradient(&active, black_box(x)));
         })
     });
 

@@ -83,8 +83,8 @@ fn main() {
         }
     }
     let milliseconds = 1e3 * seconds / STEPS as f64;
-    let tape = workspace.tape();
-    println!("{} nodes, {:.1} MB of tape, {milliseconds:.2} ms a step", tape.len(), tape.bytes() as f64 / 1e6);
+    let (statements, megabytes) = (workspace.statements(), workspace.bytes() as f64 / 1e6);
+    println!("{statements} statements, {megabytes:.1} MB of tape, {milliseconds:.2} ms a step");
     assert_eq!(accuracy(&parameters, &points), 1.0, "every point is on its side");
 
     let moon = |class: f64| -> Vec<Point> {

@@ -10,7 +10,7 @@
 //!
 //! Run it with `cargo run --release -p glassgrad-examples --example 10_higher_orders`.
 
-use glassgrad::scalar::{Dual, SparseMatrix, Var, derivative, derivatives, gradient, hessian, sparse_hessian};
+use glassgrad::scalar::{Active, Dual, SparseMatrix, derivative, derivatives, gradient, hessian, sparse_hessian};
 use glassgrad::{Real, c};
 use num_complex::Complex;
 
@@ -103,7 +103,7 @@ fn newton_on_a_long_valley() {
 /// d/dx (x · d/dy (x + y)) is 1. An engine that confuses the two perturbations answers 2.
 fn nested_derivatives() {
     let forwards = derivative(|x| x * derivative(|y| Dual::constant(x) + y, x), 3.0);
-    let in_reverse = gradient(|x| x[0] * gradient(|y| Var::constant(x[0]) + y[0], &[x[0]])[0], &[3.0])[0];
+    let in_reverse = gradient(|x| x[0] * gradient(|y| Active::constant(x[0]) + y[0], &[x[0]])[0], &[3.0])[0];
     let mixed = gradient(|x| x[0] * derivative(|y| Dual::constant(x[0]) + y, x[0]), &[3.0])[0];
     println!("\nd/dx (x · d/dy (x + y)) = {forwards} forwards, {in_reverse} in reverse, {mixed} forwards in reverse");
     assert_eq!((forwards, in_reverse, mixed), (1.0, 1.0, 1.0));

@@ -130,10 +130,12 @@ extern crate self as glassgrad;
 #[doc(inline)]
 pub use glassgrad_math::{algebra, array, clock, dtype, einsum, error, formula, ops, rng, shape, view};
 #[doc(hidden)]
-pub use glassgrad_math::{hashing, interning};
+pub use glassgrad_math::{hashing, interning, sorting};
 pub(crate) use glassgrad_math::{numbering, special};
 
-pub mod collective;
+#[doc(inline)]
+pub use glassgrad_exec::collective;
+
 pub mod expr;
 
 // Internal: for the tests and tools of this workspace, and without a promise of stability. What programs do is shown by `explain`.

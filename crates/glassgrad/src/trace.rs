@@ -13,6 +13,7 @@ use crate::lang::Expression;
 use crate::ops::Operation;
 use crate::scalar::tape::{Choice, Node, Operand};
 use crate::scalar::{NodeId, Sweep, Tape, Var};
+use crate::sorting::IndirectSort;
 
 /// A labelled view of a tape.
 ///
@@ -329,7 +330,7 @@ impl<'t> Trace<'t> {
             .flat_map(|child| parents(child).into_iter().map(|parent| (parent, *child)))
             .filter(|(parent, _)| inside.contains(parent))
             .collect();
-        edges.sort();
+        edges.indirect_sort();
         edges.iter().map(|(parent, child)| (self.label(*parent).to_owned(), self.label(*child).to_owned())).collect()
     }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// The modules from the bottom of the library to its top.
-const LAYERS: [&str; 41] = [
+const LAYERS: [&str; 42] = [
     "clock",
     "special",
     "algebra",
@@ -12,6 +12,7 @@ const LAYERS: [&str; 41] = [
     "hashing",
     "interning",
     "numbering",
+    "sorting",
     "shape",
     "view",
     "array",
@@ -21,9 +22,9 @@ const LAYERS: [&str; 41] = [
     "formula",
     "error",
     "collective",
+    "exec",
     "expr",
     "opt",
-    "exec",
     "runtime",
     "tree",
     "diff",

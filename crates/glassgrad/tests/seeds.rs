@@ -6,7 +6,7 @@ mod modes;
 use glassgrad::Real;
 use glassgrad::ops::{Algebra, Operation, Relation};
 use glassgrad::scalar::{
-    Dual, NodeId, Sweep, Tape, TaylorPool, Var, derivative, derivatives, gradient, hvp, value_and_gradient,
+    Active, Dual, NodeId, Sweep, Tape, TaylorPool, Var, derivative, derivatives, gradient, hvp, value_and_gradient,
 };
 use modes::{Function, hessians, jacobians, values};
 
@@ -382,11 +382,11 @@ fn a_choice_is_decided_anew_when_it_is_replayed() {
 fn nested_derivatives_are_not_confused() {
     // d/dx (x · d/dy (x + y)) = 1: the inner derivative must see x as a constant.
     assert_eq!(derivative(|x| x * derivative(|y| Dual::constant(x) + y, x), 3.0), 1.0);
-    let reverse = gradient(|x| x[0] * gradient(|y| Var::constant(x[0]) + y[0], &[x[0]])[0], &[3.0]);
+    let reverse = gradient(|x| x[0] * gradient(|y| Active::constant(x[0]) + y[0], &[x[0]])[0], &[3.0]);
     assert_eq!(reverse, [1.0]);
     // d/dx (x · d/dy (x·y)) = d/dx x² = 2x, forwards inside reverse and the other way round.
     let mixed = gradient(|x| x[0] * derivative(|y| Dual::constant(x[0]) * y, x[0]), &[3.0]);
     assert_eq!(mixed, [6.0]);
-    let mixed = derivative(|x| x * gradient(|y| Var::constant(x) * y[0], &[x])[0], 3.0);
+    let mixed = derivative(|x| x * gradient(|y| Active::constant(x) * y[0], &[x])[0], 3.0);
     assert_eq!(mixed, 6.0);
 }

@@ -9,8 +9,11 @@ mod draws;
 mod hostile;
 mod integrity;
 mod joint_planning;
+mod kernels;
 mod layouts;
 mod matrix_vector;
+#[cfg(feature = "cuda")]
+mod nccl;
 mod pooled;
 mod programs;
 mod random_graphs;

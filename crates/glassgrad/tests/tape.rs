@@ -8,7 +8,7 @@ mod random;
 use glassgrad::Real;
 use glassgrad::ops::{Algebra, Operation, Relation};
 use glassgrad::scalar::{
-    Guard, Mode, Node, NodeId, Operand, Recorded, ReplayError, Sweep, Tape, Var, Workspace, gradient, hessian,
+    Active, Guard, Mode, Node, NodeId, Operand, Recorded, ReplayError, Sweep, Tape, Var, Workspace, gradient, hessian,
     jacobian, value_and_gradient, vjp,
 };
 use random::Random;
@@ -554,22 +554,22 @@ fn nan_travels_and_spoils_only_what_depends_on_it() {
 #[test]
 fn functions_of_nothing_and_of_everything_at_the_edge() {
     // No inputs at all.
-    assert_eq!(value_and_gradient(|_| Var::constant(7.0), &[]), (7.0, vec![]));
-    assert_eq!(hessian(|_| Var::constant(glassgrad::c(7.0)), &[] as &[f64]).elements(), [0.0; 0]);
+    assert_eq!(value_and_gradient(|_| Active::constant(7.0), &[]), (7.0, vec![]));
+    assert_eq!(hessian(|_| Active::constant(glassgrad::c(7.0)), &[] as &[f64]).elements(), [0.0; 0]);
     let nothing = jacobian(|_, _| {}, &[1.0, 2.0], 0, Mode::Auto);
     assert_eq!((nothing.rows(), nothing.columns()), (0, 2));
     // An output that is an input.
     assert_eq!(value_and_gradient(|x| x[1], &[3.0, 4.0]), (4.0, vec![0.0, 1.0]));
     assert_eq!(hessian(|x| x[1], &[3.0, 4.0]).elements(), [0.0; 4]);
     // An output that is a constant, alone and among others.
-    assert_eq!(value_and_gradient(|_| Var::constant(5.0), &[3.0, 4.0]), (5.0, vec![0.0, 0.0]));
-    assert_eq!(hessian(|_| Var::constant(glassgrad::c(5.0)), &[3.0, 4.0]).elements(), [0.0; 4]);
+    assert_eq!(value_and_gradient(|_| Active::constant(5.0), &[3.0, 4.0]), (5.0, vec![0.0, 0.0]));
+    assert_eq!(hessian(|_| Active::constant(glassgrad::c(5.0)), &[3.0, 4.0]).elements(), [0.0; 4]);
     for mode in [Mode::Forward, Mode::Reverse, Mode::Auto] {
         let j = jacobian(|x, y| (y[0], y[2]) = (x[0] * x[0], x[1]), &[3.0, 4.0], 3, mode);
         assert_eq!(j.elements(), [6.0, 0.0, 0.0, 0.0, 0.0, 1.0], "the middle result was never written");
     }
     assert_eq!(
-        vjp(|x, y| (y[0], y[1]) = (Var::constant(1.0), x[0]), &[3.0], &[10.0, 2.0]),
+        vjp(|x, y| (y[0], y[1]) = (Active::constant(1.0), x[0]), &[3.0], &[10.0, 2.0]),
         (vec![1.0, 3.0], vec![2.0])
     );
     // The same number as two outputs.
@@ -602,4 +602,113 @@ fn single_precision_tapes_keep_their_parameters() {
         tape.replay(&[x]).unwrap();
         assert_eq!((tape.value(y), tape.node(y).partials), fresh(x), "replayed at {x}");
     }
+}
+
+// ------------------------------------------------------------------ statements
+
+/// Gradients by statements and by a tape, with the number of statements.
+macro_rules! both_gradients {
+    (|$x:ident| $body:expr, $at:expr) => {{
+        let mut workspace = Workspace::<f64>::new();
+        let (value, by_statements) = workspace.value_and_gradient(|$x| $body, &$at);
+        let by_statements = by_statements.to_vec();
+        let recorded = Recorded::new(|$x| $body, &$at);
+        assert!(
+            value == recorded.value() || value.is_nan() && recorded.value().is_nan(),
+            "values are equal to the bit"
+        );
+        (by_statements, recorded.gradient(), workspace.statements())
+    }};
+}
+
+#[test]
+fn operations_of_one_variable_record_no_statement() {
+    let (found, expected, statements) = both_gradients!(|x| ((x[0] - 3.0) * 2.0).square().exp().ln(), [3.5]);
+    assert!((found[0] - expected[0]).abs() <= 1e-15 * expected[0].abs(), "{found:?} {expected:?}");
+    assert_eq!(statements, 0);
+    let (found, expected, statements) = both_gradients!(|x| x[0] * x[0] - 3.0 * x[0], [2.5]);
+    assert_eq!((found, statements), (expected, 0), "operands with the same node are one");
+    let (found, expected, statements) = both_gradients!(|x| x[0].sin() * x[1].cos() + x[2], [0.5, 0.25, 3.0]);
+    assert_eq!((found, statements), (expected, 2), "a product and a sum");
+}
+
+#[test]
+fn what_has_no_derivative_records_nothing() {
+    // An inactive unit, a product with zero, and a difference with itself.
+    let (found, expected, statements) = both_gradients!(|x| x[0].relu() * x[1] + (x[1] * 0.0) * x[0], [-1.0, 2.0]);
+    assert_eq!((found, statements), (expected, 0));
+    let (found, _, statements) = both_gradients!(|x| (x[0] - x[0]) * x[1], [3.0, 4.0]);
+    assert_eq!((found, statements), (vec![0.0, 0.0], 0));
+    // As in forward mode, what does not move stays at rest behind an infinite derivative.
+    assert_eq!(gradient(|x| x[0].relu().sqrt(), &[-1.0]), [0.0]);
+    assert_eq!(glassgrad::scalar::derivative(|x| x.relu().sqrt(), -1.0), 0.0);
+}
+
+#[test]
+fn factors_that_are_not_finite_become_nodes() {
+    // A zero adjoint wins over the infinite derivative of the root, whichever is recorded first.
+    let (found, expected, _) = both_gradients!(|x| x[0].sqrt() * x[1], [0.0, 0.0]);
+    assert_eq!((found[1], expected[1]), (0.0, 0.0));
+    let (found, expected, _) = both_gradients!(|x| x[0].sqrt().square() + x[1], [0.0, 3.0]);
+    assert_eq!(found, [0.0, 1.0]);
+    assert!(expected[0] == 0.0 || expected[0].is_nan());
+    // Products that overflow where the sweep would not: 1e200 · 1e200 · 1e-300.
+    let scaled = |x: &[f64]| both_gradients!(|x| ((x[0] * 1e200) * 1e200 + x[1]) * 1e-300, [x[0], x[1]]);
+    let (found, expected, _) = scaled(&[1e-200, 1.0]);
+    assert_eq!(found, expected);
+    assert!((found[0] - 1e100).abs() < 1e86, "{found:?}");
+    // Poles and domains.
+    for at in [[0.0, 1.0], [-1.0, 0.0], [f64::INFINITY, 1.0], [f64::NAN, 2.0], [1.0, f64::INFINITY]] {
+        let (found, expected, _) = both_gradients!(|x| x[0].ln() * x[1] + x[0].recip() - x[1].sqrt(), at);
+        for (a, b) in found.iter().zip(&expected) {
+            assert!(
+                a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-12 * b.abs(),
+                "{at:?}: {found:?} {expected:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_workspace_is_clean_after_every_sweep() {
+    let mut workspace = Workspace::new();
+    let mut random = Random::new(5);
+    for round in 0..40 {
+        let x: Vec<f64> = (0..1 + round % 7).map(|_| random.within(&(-1.0..1.0))).collect();
+        // Some rounds have infinite derivatives, some end before the last statement, and lengths vary.
+        let f = |x: &[f64]| x.iter().fold(1.0, |sum, x| sum * x.sin() + x);
+        let (value, found) = workspace.value_and_gradient(
+            |x| {
+                let unused = x.iter().fold(x[0], |sum, x| sum * *x + x.abs().sqrt());
+                let sum = x.iter().fold(Active::constant(1.0), |sum, x| sum * x.sin() + *x);
+                let _ = unused * sum + if round % 3 == 0 { (x[0] - x[0].value()).sqrt() } else { x[0] };
+                sum
+            },
+            &x,
+        );
+        assert_eq!(value, f(&x));
+        let expected = Recorded::new(|x| x.iter().fold(Var::constant(1.0), |sum, x| sum * x.sin() + *x), &x).gradient();
+        for (a, b) in found.iter().zip(&expected) {
+            assert!((a - b).abs() <= 1e-14 * (1.0 + b.abs()), "{round}: {found:?} {expected:?}");
+        }
+    }
+}
+
+#[test]
+fn many_statements_cross_chunks_and_blocks() {
+    for count in [1, 63, 64, 65, 127, 128, 1000, 5000] {
+        let x: Vec<f64> = (0..count).map(|k| 0.5 + 0.4 * f64::from(k).sin()).collect();
+        let (found, expected, statements) = both_gradients!(|x| x.windows(2).map(|w| w[0] * w[1]).sum(), x);
+        assert_eq!((found, statements), (expected, (2 * (count as usize - 1)).saturating_sub(1)));
+    }
+}
+
+#[test]
+fn weighted_results_are_pulled_back_at_once() {
+    let (values, pullback) = vjp(
+        |x, y| (y[0], y[1], y[2]) = (x[0] * x[1], x[0].square(), Active::constant(7.0)),
+        &[2.0, 3.0],
+        &[1.0, 10.0, 5.0],
+    );
+    assert_eq!((values, pullback), (vec![6.0, 4.0, 7.0], vec![43.0, 2.0]));
 }

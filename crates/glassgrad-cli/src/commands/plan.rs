@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use glassgrad::collective::{Echo, Predicted, Shards, StepModel, Transport, partial_sums};
+use glassgrad::collective::{Awaited, Echo, Predicted, Shards, StepModel, Transport, partial_sums};
 use glassgrad::{Tensor, compile};
 use serde_json::{Value, json};
 
@@ -91,8 +91,9 @@ impl Measured {
         let most = self.shards.div_ceil(ranks);
         let model = self.models.get((self.shards / local.next_power_of_two()).ilog2() as usize)?;
         let scale = most as f64 / local.next_power_of_two() as f64;
-        let ready = model.ready.iter().map(|(time, bytes)| (time * scale, *bytes)).collect();
-        Some(StepModel { gradient: model.gradient * scale, ready, update: model.update })
+        let scaled = |sum: &Awaited| Awaited { ready: sum.ready * scale, needed: sum.needed * scale, bytes: sum.bytes };
+        let sums = model.sums.iter().map(scaled).collect();
+        Some(StepModel { gradient: model.gradient * scale, sums, update: model.update })
     }
 }
 
@@ -122,7 +123,7 @@ impl Plan {
         datasets::check_file(data)?;
         let mut settings = self.options.settings(data)?;
         self.options.check_applies(&settings)?;
-        ranks.check_settings(&settings, &format!("{:?}", self.device.device), &[])?;
+        ranks.check_settings(&settings, self.device.kind(), &[])?;
         if self.options.shards.is_none() {
             settings.shards = default_shards(ranks.size());
         }
@@ -153,7 +154,7 @@ impl Plan {
     ) -> Result<(), Failure> {
         let [first, ..] = &measured.models[..] else { unreachable!("a rank with all shards is measured always") };
         let alone = first.predict(1, 1, &transport).step;
-        let bytes: usize = first.ready.iter().map(|(_, bytes)| bytes).sum();
+        let bytes: usize = first.sums.iter().map(|sum| sum.bytes).sum();
         let mut table =
             Table::new(["ranks", "strong: step", "efficiency", "weak: step", "efficiency", "exposed", "bucket"]);
         let mut rows: Vec<Value> = Vec::new();

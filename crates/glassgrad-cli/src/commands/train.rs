@@ -81,6 +81,10 @@ pub(crate) struct Train {
     #[arg(long)]
     any_order: bool,
 
+    /// Exchange messages between the GPUs of the ranks by NCCL
+    #[arg(long)]
+    nccl: bool,
+
     /// Compare several optimizers
     #[arg(long, value_enum, value_delimiter = ',', value_name = "OPTIMIZERS", conflicts_with_all = ["resume", "explain"])]
     compare: Option<Vec<OptimizerName>>,
@@ -129,7 +133,10 @@ fn after_help() -> String {
 
 impl Train {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let ranks = Ranks::join()?;
+        let mut ranks = Ranks::join()?;
+        if self.nccl {
+            ranks = ranks.by_nccl(self.device.device)?;
+        }
         let done = self.device.clone().run(|| self.run_there(&ranks));
         ranks.end(done)
     }
@@ -150,8 +157,8 @@ impl Train {
             return compare::run(&self, optimizers, &places);
         }
         self.options.check_applies(&self.options.settings(&self.data)?)?;
-        let flags = [("--any-order", self.any_order), ("--shard-state", self.shard_state)];
-        ranks.check_settings(&self.options.settings(&self.data)?, &format!("{:?}", self.device.device), &flags)?;
+        let flags = [("--any-order", self.any_order), ("--shard-state", self.shard_state), ("--nccl", self.nccl)];
+        ranks.check_settings(&self.options.settings(&self.data)?, self.device.kind(), &flags)?;
         let (folder, mut settings) = ranks.broadcast_first(|| self.place(ranks.size()))?;
         let task = ranks.one_before_others(self.download, || datasets::load(&settings, &places))?;
         self.options.fit(&mut settings, &task.about);

@@ -119,7 +119,7 @@ impl Tune {
         datasets::check_file(&self.data)?;
         let mut settings = self.options.settings(&self.data)?;
         self.options.check_applies(&settings)?;
-        ranks.check_settings(&settings, &format!("{:?}", self.device.device), &[])?;
+        ranks.check_settings(&settings, self.device.kind(), &[])?;
         let rates = self.rates.clone().unwrap_or_else(|| vec![settings.lr / 30.0, settings.lr * 10.0]);
         let [low, high] = rates[..] else {
             return Err(Failure::Input("--rates: two numbers, as in 0.001,0.1".to_owned()));

@@ -12,10 +12,15 @@ pub enum ImageSet {
     FashionMnist,
 }
 
-/// The host's image sets: files on a machine that has them, nothing in a browser.
+/// The host's image sets: files on a machine that has them; in a browser a subset, if the site was built with one.
 pub trait ImageSets: Send + Sync {
     /// Whether a set is at hand without fetching anything.
     fn has(&self, set: ImageSet) -> bool;
+
+    /// How many images a set has, test set included.
+    fn count(&self, _: ImageSet) -> usize {
+        70_000
+    }
 
     /// The images, `f32[examples, 1, 28, 28]` with ink from 0 to 1, and a test set.
     fn load(&self, set: ImageSet) -> Result<Source, Error>;

@@ -1,4 +1,4 @@
-//! Random functions of numbers: compiled tapes against the tape, dual numbers and plain evaluation.
+//! Random functions of numbers: compiled tapes and recorded statements against the tape, dual numbers and plain evaluation.
 //!
 //! A function is recorded at one point and compiled for every kind of derivative. At other points, among them NaN, infinities,
 //! zeros of both signs and kinks, the code must agree with the reference to 1e-12, and its guards with those of a replay. Where a
@@ -7,7 +7,7 @@
 
 pub mod function;
 
-use glassgrad::scalar::{Compiled, CompiledTape, Derivative, Dual, Mode, Recorded, Var, gradient, hvp};
+use glassgrad::scalar::{Compiled, CompiledTape, Derivative, Dual, Mode, Recorded, Var, gradient, hvp, vjp};
 
 use crate::counters;
 use crate::generator::{Failure, Generator, Selection};
@@ -27,9 +27,10 @@ impl Tapes {
     }
 }
 
-/// The oracles: each kind of compiled code, its guards beside those of a replay, code for two points at once, and recording anew
-/// where a guard fails.
-const NAMES: &[&str] = &["value", "gradient", "tangent", "pullback", "hvp", "jacobian", "guards", "lanes", "variants"];
+/// The oracles: each kind of compiled code, its guards beside those of a replay, code for two points at once, recording anew
+/// where a guard fails, and derivatives by statements.
+const NAMES: &[&str] =
+    &["value", "gradient", "tangent", "pullback", "hvp", "jacobian", "guards", "lanes", "variants", "statements"];
 const KINDS: [(&str, Derivative); 6] = [
     ("value", Derivative::Value),
     ("gradient", Derivative::Gradient),
@@ -114,7 +115,7 @@ impl Point {
 fn reference(function: &Function, kind: Derivative, point: &Point, noise: &[f64]) -> Vec<f64> {
     let none = &mut Vec::new();
     let mut results = function.evaluate(&point.x, noise, none);
-    let slopes = |x: &[f64]| gradient(|x| function.evaluate(x, noise, &mut Vec::new())[0], x);
+    let slopes = |x: &[f64]| record(function, x, noise).gradient();
     results.extend(match kind {
         Derivative::Value => Vec::new(),
         Derivative::Gradient => slopes(&point.x),
@@ -126,7 +127,10 @@ fn reference(function: &Function, kind: Derivative, point: &Point, noise: &[f64]
         Derivative::Pullback => record(function, &point.x, noise).vjp(point.weights(function)),
         Derivative::Jacobian => record(function, &point.x, noise).jacobian(Mode::Auto).elements().to_vec(),
         Derivative::HessianProduct => {
-            let product = hvp(|x| function.evaluate(x, noise, &mut Vec::new())[0], &point.x, &point.direction);
+            let moving: Vec<Dual<f64>> =
+                point.x.iter().zip(&point.direction).map(|(x, v)| Dual::new(*x, [*v])).collect();
+            let recorded = Recorded::new(|x| function.evaluate(x, noise, &mut Vec::new())[0], &moving);
+            let product = recorded.gradient().into_iter().map(Dual::tangent).collect();
             [slopes(&point.x), product].concat()
         }
     });
@@ -165,7 +169,18 @@ fn alternatives(function: &Function, kind: Derivative, point: &Point) -> Vec<Vec
             Derivative::Tangent => (0..function.outputs.len()).map(|place| product(row(place))).collect(),
             Derivative::Jacobian => recorded.jacobian(Mode::Reverse).elements().to_vec(),
             Derivative::Gradient => (0..function.inputs).map(|k| recorded.jvp(&unit(function.inputs, k))[0]).collect(),
-            _ => continue,
+            Derivative::Pullback => {
+                let weighted = |column: Vec<f64>| -> f64 {
+                    let weights = point.weights(function).iter().zip(column).filter(|(weight, _)| **weight != 0.0);
+                    weights.map(|(weight, partial)| weight * partial).sum()
+                };
+                (0..function.inputs).map(|k| weighted(recorded.jvp(&unit(function.inputs, k)))).collect()
+            }
+            Derivative::HessianProduct => {
+                let slopes = (0..function.inputs).map(|k| recorded.jvp(&unit(function.inputs, k))[0]);
+                slopes.chain(forward_over_forward(function, point)).collect()
+            }
+            Derivative::Value => continue,
         };
         found.push([values, derivative].concat());
     }
@@ -174,6 +189,19 @@ fn alternatives(function: &Function, kind: Derivative, point: &Point) -> Vec<Vec
         found.push([&values[..], record(&both, &point.x, &[]).jacobian(Mode::Forward).elements()].concat());
     }
     found
+}
+
+/// The Hessian product of the first result by nested dual numbers.
+fn forward_over_forward(function: &Function, point: &Point) -> Vec<f64> {
+    let along = |place: usize| -> Dual<Dual<f64>> {
+        let number = |k: usize| {
+            let moving = Dual::new(point.x[k], [point.direction[k]]);
+            Dual::new(moving, [Dual::constant(f64::from(u8::from(k == place)))])
+        };
+        let seeded: Vec<_> = (0..function.inputs).map(number).collect();
+        function.evaluate(&seeded, &[], &mut Vec::new())[0]
+    };
+    (0..function.inputs).map(|place| along(place).tangent().tangent()).collect()
 }
 
 /// The first result that differs by more than rounding errors explain.
@@ -271,8 +299,37 @@ impl Tapes {
                 check_lanes(function, &compiled, kind, &valid)?;
             }
         }
-        if self.selection.has("variants") { check_variants(function, points) } else { Ok(()) }
+        if self.selection.has("variants") {
+            check_variants(function, points)?;
+        }
+        if self.selection.has("statements") { check_statements(function, points) } else { Ok(()) }
     }
+}
+
+/// Gradients, pullbacks and Hessian products by statements are those of the tape.
+fn check_statements(function: &Function, points: &[Point]) -> Check {
+    for point in points {
+        let values = function.evaluate(&point.x, &[], &mut Vec::new());
+        let slopes = gradient(|x| function.evaluate(x, &[], &mut Vec::new())[0], &point.x);
+        let product = hvp(|x| function.evaluate(x, &[], &mut Vec::new())[0], &point.x, &point.direction);
+        let (_, pullback) = vjp(
+            |x, y| y.copy_from_slice(&function.evaluate(x, &[], &mut Vec::new())),
+            &point.x,
+            point.weights(function),
+        );
+        let kinds = [
+            (Derivative::Gradient, [&values[..], &slopes].concat()),
+            (Derivative::Pullback, [&values[..], &pullback].concat()),
+            (Derivative::HessianProduct, [&values[..], &slopes, &product].concat()),
+        ];
+        for (kind, found) in kinds {
+            if let Some(message) = disagreement(function, kind, point, &found) {
+                return Err(("statements", message));
+            }
+        }
+        counters::add("oracle", "statements", 1);
+    }
+    Ok(())
 }
 
 /// A batch has the results of its points.

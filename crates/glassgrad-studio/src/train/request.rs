@@ -12,6 +12,7 @@ use crate::experiment::limits;
 use crate::experiment::model;
 use crate::experiment::options::Options;
 use crate::experiment::settings::{Engine, LARGEST_RATE, Settings};
+use crate::experiment::sources::ImageSet;
 use crate::experiment::study::Study;
 use crate::experiment::task::Task;
 use crate::failure::Failure;
@@ -95,7 +96,7 @@ impl TrainRequest {
                     // The host says what is missing; no memory is needed for that.
                     datasets::load(&settings, registry.images.as_ref())?;
                 }
-                let reserved = registry.reserve(bytes_to_load(&settings)).map_err(Refusal::new)?;
+                let reserved = registry.reserve(bytes_to_load(&settings, registry)).map_err(Refusal::new)?;
                 (datasets::load(&settings, registry.images.as_ref())?, reserved)
             }
         };
@@ -136,9 +137,11 @@ fn of_text(text: &str, settings: &Settings, registry: &Registry, cancel: &Cancel
 }
 
 /// The memory that loading data of a name takes: images of 28 × 28 pixels come by the ten thousand.
-fn bytes_to_load(settings: &Settings) -> u64 {
+fn bytes_to_load(settings: &Settings, registry: &Registry) -> u64 {
+    let of_images = |set: ImageSet| registry.images.count(set) as u64 * 28 * 28 * 4 * 3;
     match settings.data.as_str() {
-        "mnist" | "fashion" => 70_000 * 28 * 28 * 4 * 3,
+        "mnist" => of_images(ImageSet::Mnist),
+        "fashion" => of_images(ImageSet::FashionMnist),
         _ => limits::example_bytes(settings.points.max(2_000), 65),
     }
 }
@@ -155,7 +158,7 @@ pub(crate) fn loaded(bytes: &[u8], registry: &Registry) -> Result<(Study, Reserv
         )));
     }
     drop(parsing);
-    let reserved = registry.reserve(bytes_to_load(&settings)).map_err(Refusal::new)?;
+    let reserved = registry.reserve(bytes_to_load(&settings, registry)).map_err(Refusal::new)?;
     let own = datasets::load(&settings, registry.images.as_ref())?;
     let mut study = study_of(settings, own)?;
     study.start = network;

@@ -2,6 +2,8 @@
 
 // Milliseconds for each run between two looks at the messages of the page.
 const SLICE = 10;
+// Whether the site has a subset of MNIST; `tools/site` sets it.
+const HAS_IMAGES = false;
 // Idle runs are deleted about as often.
 const BETWEEN_DELETIONS = 5000;
 
@@ -29,12 +31,30 @@ const host = {
 
 // The module is stored compressed, so that its size does not depend on the settings of a web server.
 async function load() {
+  const images = HAS_IMAGES ? fetch(new URL("../mnist.gzip", import.meta.url)).catch(() => null) : null;
   const response = await fetch(new URL("../studio.wasm.gzip", import.meta.url));
   if (!response.ok) throw new Error(`${response.url}: ${response.status}`);
   const module = new Response(response.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "content-type": "application/wasm" } });
   const { instance } = await WebAssembly.instantiateStreaming(module, { host });
   studio = instance.exports;
   studio.start();
+  // They arrive while the page is used already.
+  const found = await images;
+  if (found?.ok) {
+    studio.expect_images();
+    provide(found);
+  }
+}
+
+async function provide(response) {
+  try {
+    const file = new Uint8Array(await new Response(response.body.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+    const address = studio.buffer(file.length);
+    bytes(address, file.length).set(file);
+    if (studio.provide_images() === 0) throw new Error("the file is not whole");
+  } catch (error) {
+    console.warn(`the images of MNIST: ${error.message}`);
+  }
 }
 
 function fail(message) {

@@ -164,6 +164,22 @@ fn results_are_those_of_the_command_line() {
     }
 }
 
+/// The site has a subset of MNIST if it was built with one (`tools/site OUT --mnist DIR`).
+#[test]
+fn images_of_mnist_are_trained_on_and_drawn() {
+    let Some((files, mut browser)) = visited("mnist") else { return };
+    if !site().is_some_and(|folder| folder.join("mnist.gzip").is_file()) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: the site has no images: build it by tools/site OUT --mnist DIR");
+        return;
+    }
+    open(&mut browser, &files, "#/train", 1280, "light");
+    browser.until("[...document.querySelectorAll('option')].some(option => option.value === 'mnist')");
+    let state = trained(&mut browser, &files, "#/train?data=mnist&epochs=4");
+    assert!(state["test"]["number"].as_f64() >= Some(0.85), "{state}");
+    whole_page(&mut browser, "site-mnist", 1280, "light");
+    is_quiet(&mut browser);
+}
+
 #[test]
 fn a_digit_is_drawn_with_keys() {
     let Some((files, mut browser)) = visited("draw") else { return };

@@ -10,6 +10,7 @@ use crate::einsum::{Einsum, Label};
 use crate::hashing::Fingerprint;
 use crate::lang::matrix::{Function, Size};
 use crate::ops::{Operation, Relation};
+use crate::sorting::IndirectSort;
 
 /// The most factors of one term: longer ones are not written out.
 pub(super) const FACTORS: usize = 60;
@@ -424,7 +425,7 @@ fn shades(term: &Term, keys: &[String]) -> Vec<u64> {
                 let axes = (0..factor.labels.len()).filter(|axis| factor.labels[*axis] == label);
                 words.extend(axes.map(|axis| mix(&[*shade, axis as u64])));
             }
-            words.sort_unstable();
+            words.indirect_sort();
             words.push(colours[label]);
             mix(&words)
         };

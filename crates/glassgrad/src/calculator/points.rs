@@ -10,6 +10,7 @@ use crate::expr::Tensor;
 use crate::lang::matrix::{MatrixExpression, Size};
 use crate::rng::Key;
 use crate::shape::Shape;
+use crate::sorting::IndirectSort;
 
 /// Up to this number, sizes are taken as they are given.
 const SMALL: usize = 9;
@@ -39,7 +40,7 @@ impl Sizes {
             expression.types.iter().flat_map(|own| &own.sizes).any(|size| *size == Size::Number(number))
         };
         let mut names: Vec<(&String, usize)> = self.numbers.iter().map(|(name, number)| (name, *number)).collect();
-        names.sort_by(|one, other| (one.1, one.0).cmp(&(other.1, other.0)));
+        names.indirect_sort_by(|one, other| (one.1, one.0).cmp(&(other.1, other.0)));
         let distinct = names.windows(2).all(|pair| pair[0].1 != pair[1].1);
         let small = names.iter().all(|(_, number)| (2..=SMALL).contains(number) && !literal(*number));
         if distinct && small && shift == 0 {

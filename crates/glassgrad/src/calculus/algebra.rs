@@ -15,6 +15,7 @@ use crate::einsum::{Einsum, Label};
 use crate::expr::{Op, Tensor};
 use crate::hashing::{Fingerprint, Structure};
 use crate::shape::Shape;
+use crate::sorting::IndirectSort;
 
 /// Up to this many elements, leaves are compared by value.
 const SMALL: usize = 1 << 12;
@@ -179,7 +180,7 @@ impl Algebra {
 
     /// A sum of two nodes or more, in the order of their numbers.
     pub(super) fn intern_sum(&mut self, mut terms: Vec<Id>) -> Id {
-        terms.sort_unstable();
+        terms.indirect_sort();
         let mut key = Fingerprint::default();
         key.word(3);
         key.words(&terms);
@@ -317,18 +318,18 @@ pub(super) fn canonical(product: &Product, free_output: bool) -> (Product, Vec<L
                     axes.map(|(axis, _)| mix(&[*shade, axis as u64])).collect::<Vec<_>>()
                 });
                 let mut words: Vec<u64> = places.collect();
-                words.sort_unstable();
+                words.indirect_sort();
                 words.push(colours[label]);
                 mix(&words)
             })
             .collect();
     }
     let mut order: Vec<usize> = (0..operands.len()).collect();
-    order.sort_by_key(|operand| (product.nodes[*operand], shade(&colours, *operand)));
+    order.indirect_sort_by_key(|operand| (product.nodes[*operand], shade(&colours, *operand)));
     let mut kept: Vec<Label> = output.clone();
     if free_output {
         let appearance = |label: &Label| order.iter().position(|operand| operands[*operand].contains(label));
-        kept.sort_by_key(|label| (appearance(label), colours[*label]));
+        kept.indirect_sort_by_key(|label| (appearance(label), colours[*label]));
     }
     let mut numbers: Vec<Option<Label>> = vec![None; extents.len()];
     let mut sizes = Vec::new();

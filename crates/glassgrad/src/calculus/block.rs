@@ -8,6 +8,7 @@ use crate::einsum::{Einsum, Label};
 use crate::error::Error;
 use crate::expr::Tensor;
 use crate::shape::Shape;
+use crate::sorting::IndirectSort;
 
 /// A leaf of the tree of rows or columns.
 #[derive(Clone, Debug)]
@@ -279,7 +280,7 @@ fn add_strided(
     if walked.iter().any(|(extent, ..)| *extent == 0) {
         return;
     }
-    walked.sort_by_key(|(_, _, written)| std::cmp::Reverse(*written));
+    walked.indirect_sort_by_key(|(_, _, written)| std::cmp::Reverse(*written));
     let (length, read_step, write_step) = walked.pop().unwrap_or((1, 0, 0));
     let mut index = vec![0; walked.len()];
     let (mut read, mut written) = (0, 0);

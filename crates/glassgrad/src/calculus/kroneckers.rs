@@ -11,6 +11,7 @@ use super::structure::{Slots, components};
 use crate::einsum::Label;
 use crate::expr::Tensor;
 use crate::shape::Shape;
+use crate::sorting::IndirectSort;
 
 /// A factor of a term that stands on one side of a product, and the number in front of it.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ pub(super) fn pair(terms: &[Term], slots: &Slots, shape: &Shape) -> Option<Pair>
     let mut products: Vec<[Vec<Piece>; 2]> = Vec::new();
     for (number, term) in terms.iter().enumerate() {
         let mut parts = components(term, slots, shape)?;
-        parts.sort_by_key(|part| part.rows.first().copied());
+        parts.indirect_sort_by_key(|part| part.rows.first().copied());
         let [first, second] = <[_; 2]>::try_from(parts).ok()?;
         let own = [[first.rows, second.rows], [first.columns, second.columns]];
         if division.get_or_insert_with(|| own.clone()) != &own {

@@ -3,6 +3,7 @@
 use super::algebra::{Algebra, Id, Node};
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::flops;
+use crate::sorting::IndirectSort;
 
 /// The FLOPs of computing some nodes if every product multiplies vectors before matrices, and matrices before tensors of
 /// higher order. On chains of matrices and diagonals this is the cheapest order; with a batch axis it often is not.
@@ -24,7 +25,7 @@ fn by_order(einsum: &Einsum) -> u128 {
     let mut total = 0_u128;
     while operands.len() > 1 {
         // Of operands of one order, those that share labels come first: others only make more labels.
-        operands.sort_by_key(Vec::len);
+        operands.indirect_sort_by_key(Vec::len);
         let first = operands.remove(0);
         let order = operands[0].len();
         let shared = |own: &Vec<Label>| own.len() == order && own.iter().any(|label| first.contains(label));

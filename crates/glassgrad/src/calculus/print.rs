@@ -5,6 +5,7 @@ use super::construct::substituted;
 use crate::einsum::{Einsum, Label};
 use crate::expr::{Op, Tensor};
 use crate::formula::number;
+use crate::sorting::IndirectSort;
 
 /// Sums with more terms, and expressions nested deeper, are shortened.
 const TERMS: usize = 4;
@@ -114,10 +115,10 @@ fn written(algebra: &Algebra, product: &Product, slots: &[String], taken: &[Stri
         let own: Vec<String> = labels.iter().map(|label| letters[*label].clone()).collect();
         factors.push(factor(algebra, *node, &own, &taken, depth));
     }
-    factors.sort();
+    factors.indirect_sort();
     let tied = output.iter().enumerate().filter(|(slot, label)| letters[**label] != slots[*slot]);
     let mut deltas: Vec<String> = tied.map(|(slot, label)| format!("δ_{}{}", letters[*label], slots[slot])).collect();
-    deltas.sort();
+    deltas.indirect_sort();
     factors.append(&mut deltas);
     let factors = factors.join(" ");
     match *coefficient {

@@ -7,6 +7,7 @@ use super::kroneckers::{self, Pair};
 use super::print;
 use crate::einsum::Label;
 use crate::shape::Shape;
+use crate::sorting::IndirectSort;
 
 /// The structure of a derivative that maps between arrays of one shape, as `solve` uses it.
 ///
@@ -361,7 +362,7 @@ fn rank_bound(low: &[(&Term, &Cut)]) -> usize {
             side.extend(deltas.map(|(slot, label)| (usize::MAX, vec![(0, slot), name(label)])));
             let repeats = (0..slots.len()).map(|slot| slots.iter().position(|own| *own == slots[slot]).unwrap_or(slot));
             side.push((usize::MAX, repeats.map(|first| (3, first)).collect()));
-            side.sort();
+            side.indirect_sort();
             if !seen.contains(&side) {
                 seen.push(side);
                 rank = rank.saturating_add(cut.rank);

@@ -11,6 +11,7 @@ use super::construct::substituted;
 use super::gather_groups::families;
 use crate::einsum::{Einsum, Label};
 use crate::opt::contract::Limits;
+use crate::sorting::IndirectSort;
 
 /// The most terms, and operands in a term, that opening may lead to.
 const TERMS: usize = 16;
@@ -114,7 +115,7 @@ fn is_larger_than_its_parts(algebra: &Algebra, id: Id) -> bool {
         Node::Product(product) => product.nodes.clone(),
         Node::Sum(terms) => terms.iter().flat_map(|term| algebra.as_product(*term).nodes).collect(),
     };
-    parts.sort_unstable();
+    parts.indirect_sort();
     parts.dedup();
     algebra.elements(id) > parts.iter().map(|part| algebra.elements(*part)).sum()
 }

@@ -9,6 +9,7 @@ use super::checkpoint::{pull, region};
 use super::reverse::Parts;
 use crate::expr::{Node, Op, Region, RegionKind, Subgraph, Tensor};
 use crate::opt::revolve::{Action, Schedule, fewest_advances};
+use crate::sorting::IndirectSort;
 
 /// The most steps of a chain: every one that runs stands in the program.
 const MOST_STEPS: usize = 256;
@@ -116,7 +117,7 @@ impl Chain {
         let first = inputs.len();
         // In the order of the state, so that the same function has the same structure again.
         let mut after: Vec<(&usize, &(Tensor, bool))> = after.into_iter().flatten().collect();
-        after.sort_unstable_by_key(|(number, _)| **number);
+        after.indirect_sort_by_key(|(number, _)| **number);
         for (_, (cotangent, _)) in after {
             body.parameters.push(Tensor::placeholder(cotangent.shape().clone(), cotangent.dtype()));
             inputs.push(cotangent.clone());

@@ -13,7 +13,7 @@ use super::forward::pushforward;
 use super::reverse::{Parts, Seed, swept};
 use super::transforms::{Outcome, failed_like, trace};
 use crate::dtype::DType;
-use crate::expr::{FusedKernel, MultiOp, Region, RegionKind, Subgraph, Tensor};
+use crate::expr::{Cumulation, FusedKernel, MultiOp, Region, RegionKind, Subgraph, Tensor};
 use crate::shape::Shape;
 use crate::tree::Tree;
 
@@ -105,6 +105,11 @@ fn pullback_kernel(kind: RegionKind, numbers: &[usize], requested: &[bool], lead
             if numbers == [0] && lead.is_empty() && requested[..3] == [true; 3] =>
         {
             Some(FusedKernel::BatchNormPullback(epsilon))
+        }
+        RegionKind::Fused(FusedKernel::Cumulative(kernel))
+            if numbers == [0] && lead.is_empty() && matches!(kernel.of, Cumulation::Sum | Cumulation::Product) =>
+        {
+            Some(FusedKernel::CumulativePullback(kernel))
         }
         RegionKind::Fused(_) | RegionKind::Remat | RegionKind::Inline => None,
     }

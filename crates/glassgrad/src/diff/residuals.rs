@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use super::reverse::dependent_nodes;
 use crate::einsum::Einsum;
-use crate::expr::{Node, Op, Subgraph, Tensor};
+use crate::expr::{Node, Op, Subgraph, Tensor, sort_by_creation};
 use crate::interning::Shared;
+use crate::sorting::IndirectSort;
 
 /// The nodes of one step forwards and of one step back.
 pub(super) struct Steps {
@@ -61,7 +62,7 @@ impl Steps {
                 stack.extend(node.inputs());
             }
         }
-        found.sort_unstable_by_key(|node| node.id);
+        sort_by_creation(&mut found);
         found.into_iter().map(Tensor::onto).collect()
     }
 
@@ -85,7 +86,7 @@ impl Steps {
         let mut stacked: HashSet<u64> = stacked.iter().map(|tensor| tensor.0.id).collect();
         let mut later: Vec<Option<SummedLater>> = terms.iter().map(|_| None).collect();
         let mut order: Vec<usize> = (0..terms.len()).collect();
-        order.sort_by_key(|number| std::cmp::Reverse(terms[*number].shape().elements()));
+        order.indirect_sort_by_key(|number| std::cmp::Reverse(terms[*number].shape().elements()));
         for number in order {
             let term = &terms[number];
             let Op::Einsum(product) = term.op() else { continue };

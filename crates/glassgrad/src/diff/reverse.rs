@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::einsum::Einsum;
 use crate::expr::{
     MultiNode, MultiOp, Node, Op, Partial, Pass, ProvenanceScope, Request, Tensor, partial, product, product_from,
+    sort_by_creation,
 };
 use crate::formula::Formula;
 use crate::hashing::{Numbered, Numbers};
@@ -220,10 +221,10 @@ fn dependents(roots: &[&Tensor], variables: &[&Tensor]) -> Dependents {
         }
         behind.push(node);
     }
-    behind.sort_unstable_by_key(|node| node.id);
+    sort_by_creation(&mut behind);
     let (mut places, mut count) = (NodeIndices::new(), 0);
     behind.retain(|node| {
-        // Integers and truth values have no neighbours: no derivative reaches or leaves them.
+        // Integers and booleans are not differentiable: no derivative reaches or leaves them.
         let depends = node.dtype.is_float()
             && (requested.contains(&node.id)
                 || (!node.op.properties().is_flat

@@ -9,6 +9,7 @@ use super::text::shortened;
 use crate::opt::contract::metric;
 use crate::opt::memory::aligned;
 use crate::opt::program::{Held, Memory, Program, Step};
+use crate::sorting::IndirectSort;
 
 /// The most columns and rows of the picture as text.
 const COLUMNS: usize = 72;
@@ -78,7 +79,7 @@ impl Arena {
             ArenaValue { held: *held, what, kind: step.kind, line: step.origins.first().map(|origin| line_of(origin)) }
         };
         let mut values: Vec<ArenaValue> = program.values.iter().map(value).collect();
-        values.sort_by_key(|value| (value.held.first, value.held.place));
+        values.indirect_sort_by_key(|value| (value.held.first, value.held.place));
         let live = in_use(&program.values, program.steps.len());
         let highest = live.iter().copied().max().unwrap_or(0);
         Arena {
@@ -94,7 +95,7 @@ impl Arena {
     /// The values from the largest to the smallest; of equal ones the first comes first.
     pub(super) fn largest(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..self.values.len()).collect();
-        numbers.sort_by_key(|number| std::cmp::Reverse(self.values[*number].held.bytes));
+        numbers.indirect_sort_by_key(|number| std::cmp::Reverse(self.values[*number].held.bytes));
         numbers
     }
 

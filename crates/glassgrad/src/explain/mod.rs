@@ -38,6 +38,7 @@ use crate::opt::contract::metric;
 use crate::opt::lower::lower;
 use crate::opt::passes::{Report, optimised, unfused};
 use crate::runtime;
+use crate::sorting::IndirectSort;
 use crate::tree::Tree;
 use steps::{explained, line_of};
 use text::{Edge, seconds, shortened, table};
@@ -219,7 +220,7 @@ impl Explanation {
     fn shown(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..self.steps.len()).collect();
         if numbers.len() > SHOWN {
-            numbers.sort_by(|a, b| self.steps[*b].measured.total_cmp(&self.steps[*a].measured));
+            numbers.indirect_sort_by(|a, b| self.steps[*b].measured.total_cmp(&self.steps[*a].measured));
             numbers.truncate(SHOWN);
             numbers.sort_unstable();
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::limits::{Bound, Limits};
 use crate::exec::Timed;
 use crate::opt::program::{Contraction, ContractionAxis, Instruction, Loop, Program, Reduction, Step};
+use crate::sorting::IndirectSort;
 
 /// The most operations of a loop that are named.
 const NAMED: usize = 6;
@@ -103,7 +104,7 @@ pub(super) fn explained(
 ) -> Vec<ExplainedStep> {
     let nothing = Timed::default();
     let mut sources = program.sources.clone();
-    sources.sort_unstable();
+    sources.indirect_sort();
     sources.dedup();
     let steps = program.steps.iter().enumerate().map(|(number, step)| {
         let timed = times.get(number).unwrap_or(&nothing);

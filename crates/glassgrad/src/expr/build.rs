@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::Logic;
 use super::axes::{Axes, Axis};
 use super::memo::{self, Request};
-use super::node::{Inputs, Logic, Op, Tensor};
+use super::node::{Inputs, Op, Tensor};
 use super::sizes::Sizes;
 use crate::array::Array;
 use crate::dtype::DType;

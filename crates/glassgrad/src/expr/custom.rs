@@ -5,10 +5,11 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::node::{Op, Tensor};
-use crate::array::Array;
+use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::shape::Shape;
+use glassgrad_exec::host::{Elements, ElementsMut, HostCall, HostFunction, Operand};
 
 /// A pullback: from the cotangent of the output to one for each input, or none where there is no derivative.
 ///
@@ -113,10 +114,31 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
     fn as_product(&self, _inputs: &[Tensor], _input: usize) -> Option<Tensor> {
         None
     }
+    /// The value of operands where they lie, written to where the result lies: for operations of the library whose arrays are large. Nothing
+    /// is written if there is no such way, and [`CustomOp::value`] is called instead.
+    #[doc(hidden)]
+    fn value_into(&self, _inputs: &[Operand<'_>], _output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        None
+    }
     /// The output for many examples at once: inputs marked in `with_axis` have a leading axis. By default one
     /// example at a time.
     fn batched(&self, _inputs: &[Tensor], _with_axis: &[bool]) -> Option<Tensor> {
         None
+    }
+}
+
+/// The value of an operation that is stated by [`CustomOp::value_into`].
+pub(crate) fn value_by_parts(
+    operation: &dyn CustomOp,
+    inputs: &[Array],
+    (shape, dtype): (Shape, DType),
+) -> Result<Array, String> {
+    let operands: Vec<Operand<'_>> =
+        inputs.iter().map(|input| Operand { shape: input.shape(), elements: Elements::of(input.buffer()) }).collect();
+    let mut buffer = Buffer::zeros(dtype, shape.elements());
+    match operation.value_into(&operands, ElementsMut::of(&mut buffer)) {
+        Some(done) => done.map(|()| Array::new(shape, buffer)),
+        None => Err(format!("it is not defined for {dtype}")),
     }
 }
 
@@ -130,6 +152,27 @@ pub trait CustomOp: fmt::Debug + Send + Sync {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Custom(pub(crate) Arc<dyn CustomOp>);
+
+impl HostFunction for Custom {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        self.0.value(inputs)
+    }
+
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        self.0.value_into(inputs, output)
+    }
+}
+
+impl Custom {
+    /// The call of this operation in a program.
+    pub(crate) fn host_call(&self) -> HostCall {
+        HostCall::new(Arc::new(self.clone()), Arc::as_ptr(&self.0).cast::<()>() as usize)
+    }
+}
 
 impl PartialEq for Custom {
     fn eq(&self, other: &Self) -> bool {

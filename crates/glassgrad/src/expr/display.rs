@@ -1,6 +1,7 @@
 //! Operations in words, as pictures and explanations show them.
 
-use super::node::{Logic, Op};
+use super::Logic;
+use super::node::Op;
 use crate::einsum::{Einsum, Label};
 use crate::formula::{Formula, Node as FormulaNode, Symbol, Symbols, number};
 use crate::ops::Operation;

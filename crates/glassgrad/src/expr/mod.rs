@@ -35,17 +35,22 @@ mod walk;
 pub use axes::{Axes, Axis};
 pub(crate) use build::references;
 pub use create::{IntoTensor, LiteralElement, Number};
+pub(crate) use custom::value_by_parts;
 pub use custom::{Custom, CustomOp, FormulaFunction, PullbackFunction, PushforwardFunction, Rule};
 pub(crate) use display::{Product, single_row};
+#[doc(hidden)]
+pub use glassgrad_exec::host::{Elements, ElementsMut, Operand};
+#[doc(inline)]
+pub use glassgrad_exec::program::{AttentionKernel, Cumulation, CumulativeKernel, Distribution, FusedKernel, Logic};
 pub use index::{Index, s};
 pub(crate) use memo::{Partial, Request, partial, product, product_from};
 pub(crate) use node::Inputs;
 pub(crate) use node::Node;
-pub use node::{Logic, Op, Tensor};
+pub use node::{Op, Tensor};
 pub use provenance::Pass;
 pub(crate) use provenance::ProvenanceScope;
-pub use random::{Distribution, Keys};
+pub use random::Keys;
 pub use sizes::{Size, Sizes};
 pub(crate) use subgraph::MultiNode;
-pub use subgraph::{AttentionKernel, FusedKernel, MultiOp, Region, RegionKind, Scan, Subgraph, Sweep};
-pub(crate) use walk::{nodes_behind, with_inputs};
+pub use subgraph::{MultiOp, Region, RegionKind, Scan, Subgraph, Sweep};
+pub(crate) use walk::{nodes_behind, sort_by_creation, with_inputs};

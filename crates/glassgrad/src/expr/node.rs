@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use super::custom::Custom;
 use super::provenance::{self, Cause};
-use super::random::Distribution;
 use super::subgraph::MultiNode;
+use super::{Distribution, Logic};
 use crate::array::Array;
 use crate::collective::Collective;
 use crate::dtype::DType;
@@ -178,22 +178,6 @@ impl Op {
             | Op::Failed(_) => none,
         }
     }
-}
-
-/// A combination of truth values.
-///
-/// ```
-/// use glassgrad::{Tensor, expr::{Logic, Op}};
-/// assert_eq!(Tensor::from([true]).not().op(), &Op::Logic(Logic::Not));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Logic {
-    /// Both hold.
-    And,
-    /// One holds.
-    Or,
-    /// It does not hold.
-    Not,
 }
 
 /// A node: immutable but for what is known about it, its value, and for letting go of its inputs.

@@ -2,8 +2,9 @@
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Rem, Sub, SubAssign};
 
+use super::Logic;
 use super::create::IntoTensor;
-use super::node::{Logic, Tensor};
+use super::node::Tensor;
 use crate::error::Error;
 use crate::ops::{Operation, Relation, operations};
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::node::{Inputs, Node, Op, Tensor, next_number};
 use super::provenance;
 use super::walk::nodes_up_to;
+use super::{AttentionKernel, CumulativeKernel, FusedKernel};
 use crate::dtype::DType;
 use crate::hashing::Fingerprint;
 use crate::shape::Shape;
@@ -155,56 +156,6 @@ pub enum RegionKind {
     Fused(FusedKernel),
 }
 
-/// Kernels that some targets have for a whole region.
-///
-/// Attention is that of packed queries, keys and values `[batch, positions, 3, heads, size]`. Its outputs are `[batch, positions, heads,
-/// size]`, and the logarithm of the sum of exponentials of each row of scaled scores, `[batch, heads, positions]`, in the compute type.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum FusedKernel {
-    /// Attention.
-    Attention(AttentionKernel),
-    /// Its pullback, from the operand, the cotangent of the first output and both outputs to the cotangent of the operand. The body
-    /// computes attention anew from the operand and ignores the outputs, so that derivatives of the pullback are those of the body.
-    AttentionPullback(AttentionKernel),
-    /// Cross-entropy of logits `[…, classes]` and indices of classes `[…]`: the loss of each example in the compute type, and the logarithm of
-    /// its normalizer. An index out of range is an error of the operation of this name.
-    CrossEntropy(&'static str),
-    /// Its pullback, from both operands, the cotangent of the loss and both outputs to the cotangent of the logits.
-    CrossEntropyPullback(&'static str),
-    /// Batch normalization of `[batch, channels, …]` with a scale and a shift for each channel, and this epsilon: the result in the type of the
-    /// operand, and mean and variance of each channel in the compute type.
-    BatchNorm(f64),
-    /// Its pullback, from the operands, the cotangent of the result and all outputs to the cotangents of the operands.
-    BatchNormPullback(f64),
-}
-
-/// How attention is computed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AttentionKernel {
-    /// Whether a position attends only to itself and to earlier ones.
-    pub causal: bool,
-    /// The factor of the scores.
-    pub scale: f64,
-}
-
-impl FusedKernel {
-    /// The kernel in a few words.
-    pub fn describe(&self) -> String {
-        match self {
-            FusedKernel::Attention(AttentionKernel { causal: true, .. }) => "causal attention".to_owned(),
-            FusedKernel::Attention(AttentionKernel { causal: false, .. }) => "attention".to_owned(),
-            FusedKernel::AttentionPullback(AttentionKernel { causal: true, .. }) => {
-                "causal attention pullback".to_owned()
-            }
-            FusedKernel::AttentionPullback(AttentionKernel { causal: false, .. }) => "attention pullback".to_owned(),
-            FusedKernel::CrossEntropy(_) => "cross-entropy".to_owned(),
-            FusedKernel::CrossEntropyPullback(_) => "cross-entropy pullback".to_owned(),
-            FusedKernel::BatchNorm(_) => "batch normalization".to_owned(),
-            FusedKernel::BatchNormPullback(_) => "batch normalization pullback".to_owned(),
-        }
-    }
-}
-
 impl RegionKind {
     fn hash(&self, hash: &mut Fingerprint) {
         let attention = |hash: &mut Fingerprint, number: usize, kernel: &AttentionKernel| {
@@ -232,6 +183,13 @@ impl RegionKind {
                 hash.words(&[7]);
                 hash.word(epsilon.to_bits());
             }
+            RegionKind::Fused(FusedKernel::Cumulative(CumulativeKernel { of, axis, reversed })) => {
+                hash.words(&[8, *of as usize, *axis, usize::from(*reversed)]);
+            }
+            RegionKind::Fused(FusedKernel::CumulativePullback(CumulativeKernel { of, axis, reversed })) => {
+                hash.words(&[9, *of as usize, *axis, usize::from(*reversed)]);
+            }
+            RegionKind::Fused(FusedKernel::TopK(count)) => hash.words(&[10, *count]),
         }
     }
 }

@@ -14,6 +14,11 @@ pub(crate) fn with_inputs(nodes: impl IntoIterator<Item = Arc<Node>>) -> Vec<(Ar
     nodes.into_iter().map(held).collect()
 }
 
+/// Sorts nodes topologically: numbers ascend with creation, and a node is created after its inputs.
+pub(crate) fn sort_by_creation(nodes: &mut [Arc<Node>]) {
+    nodes.sort_unstable_by_key(|node| node.id);
+}
+
 /// The nodes behind some roots that were made no earlier than `first`, in the order of creation.
 pub(crate) fn nodes_behind(roots: &[&Tensor], first: u64) -> Vec<Arc<Node>> {
     nodes_up_to(roots.iter().copied(), first, HashSet::new())
@@ -38,6 +43,6 @@ pub(super) fn nodes_up_to<'t>(
             found.push(node);
         }
     }
-    found.sort_unstable_by_key(|node| node.id);
+    sort_by_creation(&mut found);
     found
 }

@@ -2,6 +2,7 @@
 
 use crate::formula::{Formula, Symbol, Symbols};
 use crate::ops::Algebra;
+use crate::sorting::IndirectSort;
 
 /// A range of bytes in the source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Expression {
             heights.push(node.operands().map(|operand| heights[operand] + 1).max().unwrap_or(0));
         }
         let mut order: Vec<usize> = (0..self.formula.nodes.len()).collect();
-        order.sort_by_key(|node| heights[*node]);
+        order.indirect_sort_by_key(|node| heights[*node]);
         let mut place = vec![0; order.len()];
         for (new, old) in order.iter().enumerate() {
             place[*old] = new;

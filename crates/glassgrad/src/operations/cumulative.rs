@@ -1,12 +1,18 @@
 //! Running sums, and what else is accumulated along an axis.
 
+use crate::diff::FusedRegion;
 use crate::einsum::{Einsum, Label};
-use crate::expr::{Axis, Tensor};
+use crate::expr::{Axis, Cumulation, CumulativeKernel, FusedKernel, Tensor};
 use crate::view::View;
 
 /// The elements of a block that one product sums up, and the blocks from which on that is worth it.
 const BLOCK: usize = 16;
 const BLOCKS: usize = 4;
+
+/// The kernel that accumulates along an axis from the first element on.
+pub(super) fn kernel_of(of: Cumulation, axis: usize) -> FusedKernel {
+    FusedKernel::Cumulative(CumulativeKernel { of, axis, reversed: false })
+}
 
 impl Tensor {
     /// Along an axis, the sum of all elements up to each place.
@@ -27,6 +33,14 @@ impl Tensor {
         if self.dtype().is_storage_only() {
             return self.accumulated(|wide| wide.cumsum(axis));
         }
+        let region = FusedRegion::new(&[self]);
+        let sums = region.parameters[0].cumsum_by_rounds(axis);
+        region.outputs(kernel_of(Cumulation::Sum, axis), vec![sums]).swap_remove(0)
+    }
+
+    /// The definition of [`Tensor::cumsum`].
+    #[track_caller]
+    fn cumsum_by_rounds(&self, axis: usize) -> Tensor {
         let size = self.shape()[axis];
         if self.is_float() && size > BLOCKS * BLOCK {
             return self.cumsum_in_blocks(axis);
@@ -74,7 +88,7 @@ impl Tensor {
         let totals = inside.part(axis + 1, BLOCK - 1, 1).reshape([before, &[count], after].concat());
         let mut shifted: Vec<(isize, isize, usize)> = totals.shape().iter().map(|size| (0, 1, *size)).collect();
         shifted[axis].0 = -1;
-        let sums = totals.cumsum(axis);
+        let sums = totals.cumsum_by_rounds(axis);
         let in_front =
             sums.read(View::strided(totals.shape(), &shifted)).reshape([before, &[count, 1], after].concat());
         let sums = (inside + in_front).reshape([before, &[count * BLOCK], after].concat());
@@ -92,6 +106,24 @@ impl Tensor {
     pub fn logcumsumexp(&self, axis: impl Into<Axis>) -> Tensor {
         let Axis(axis) = axis.into();
         self.running("logcumsumexp", axis, |before, rest| before.logaddexp(rest))
+    }
+
+    /// [`Tensor::running`] as the definition of a kernel that some targets have.
+    #[track_caller]
+    pub(super) fn accumulated_by(
+        &self,
+        name: &str,
+        axis: isize,
+        cumulation: Cumulation,
+        of: impl Fn(&Tensor, &Tensor) -> Tensor,
+    ) -> Tensor {
+        let along = match self.axis_from_front(name, axis) {
+            Ok(along) => along,
+            Err(failed) => return failed,
+        };
+        let region = FusedRegion::new(&[self]);
+        let results = region.parameters[0].running(name, axis, of);
+        region.outputs(kernel_of(cumulation, along), vec![results]).swap_remove(0).composed_as(name, &[self])
     }
 
     /// An associative operation accumulated along an axis in as many rounds as the size has binary digits.

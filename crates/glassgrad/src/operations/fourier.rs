@@ -4,11 +4,14 @@
 //! its transpose is its conjugate, which is the transform in the other direction. So one operation, in two directions,
 //! is closed under differentiation.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::Complex;
-use crate::array::{Array, Buffer};
+use crate::array::Array;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Axis, CustomOp, Rule, Tensor};
+use crate::exec::cpu::thread_pool;
+use crate::expr::{Axes, Axis, CustomOp, Elements, ElementsMut, Operand, Rule, Tensor, value_by_parts};
 use crate::shape::Shape;
 
 /// Where the factor 1/n of a transform and its inverse stands.
@@ -209,20 +212,23 @@ impl Complex {
             (Norm::Backward, true) | (Norm::Forward, false) => 1.0 / size,
             (Norm::Backward, false) | (Norm::Forward, true) => 1.0,
         };
-        let rank = whole.rank();
         let parts = [whole.re.axis_to_last(along), whole.im.axis_to_last(along)];
-        let packed = Tensor::stack([&parts[0], &parts[1]], rank);
-        let result = Tensor::custom(Transform { name, inverse }, &[&packed]);
-        if result.error().is_some() {
-            return Complex { re: result.clone(), im: result };
-        }
-        let scaled = result.scaled(factor);
-        let part = |number: usize| {
-            let part = scaled.part(rank, number, 1);
-            part.reshape(&part.shape()[..rank]).last_axis_to(along)
-        };
-        Complex { re: part(0), im: part(1) }
+        let result = Tensor::custom(Transform { name, inverse }, &[&parts[0], &parts[1]]);
+        planes(&result.scaled(factor), along)
     }
+}
+
+/// Real and imaginary parts that stand one after another along the first axis, with the axis of the transform at the end.
+#[track_caller]
+fn planes(result: &Tensor, along: usize) -> Complex {
+    if result.error().is_some() {
+        return Complex { re: result.clone(), im: result.clone() };
+    }
+    let part = |number: usize| {
+        let part = result.part(0, number, 1);
+        part.reshape(&part.shape()[1..]).last_axis_to(along)
+    };
+    Complex { re: part(0), im: part(1) }
 }
 
 impl Tensor {
@@ -245,8 +251,18 @@ impl Tensor {
             let failed = Tensor::refused(Error::new("rfft", format!("axis {axis} is empty")), &[self]);
             return Complex { re: failed.clone(), im: failed };
         }
-        let whole = Complex::real(self).transform("rfft", axis, false, Norm::Backward);
-        Complex { re: whole.re.part(along, 0, size / 2 + 1), im: whole.im.part(along, 0, size / 2 + 1) }
+        if size.is_multiple_of(2) && self.is_float() {
+            return planes(&Tensor::custom(RealTransform, &[&self.axis_to_last(along)]), along);
+        }
+        self.half_of_transform(along)
+    }
+
+    /// [`Tensor::rfft`] by the transform of complex numbers, of which the first half is kept.
+    #[track_caller]
+    fn half_of_transform(&self, along: usize) -> Complex {
+        let count = self.shape()[along] / 2 + 1;
+        let whole = Complex::real(self).transform("rfft", along as isize, false, Norm::Backward);
+        Complex { re: whole.re.part(along, 0, count), im: whole.im.part(along, 0, count) }
     }
 
     /// An axis of frequencies with 0 moved from the front to the middle.
@@ -280,11 +296,54 @@ impl Tensor {
     }
 }
 
-/// The transform without a factor along the axis before the last, which holds real and imaginary part.
+/// The elements of all transforms that a thread computes at a time.
+const PART: usize = 1 << 14;
+
+/// Calls a function with some runs of elements, `size` each, and the same runs of both halves of a result, in which they have `made` elements.
+fn each_runs<E: Copy + Send + Sync>(
+    (size, made): (usize, usize),
+    to: &mut [E],
+    run: impl Fn(std::ops::Range<usize>, [&mut [E]; 2]) + Sync,
+) {
+    if size == 0 || made == 0 {
+        return;
+    }
+    let (re, im) = to.split_at_mut(to.len() / 2);
+    let together = PART.div_ceil(size);
+    let imaginary: Vec<Mutex<&mut [E]>> = im.chunks_mut(together * made).map(Mutex::new).collect();
+    thread_pool::each_part(re, together * made, |part, re| {
+        let mut im = imaginary[part].lock().unwrap_or_else(PoisonError::into_inner);
+        let first = part * together * size;
+        run(first..first + re.len() / made * size, [re, &mut im]);
+    });
+}
+
+/// The transform without a factor along the last axis, from real and imaginary parts to both, one after another along a new first axis.
 #[derive(Clone, Debug)]
 struct Transform {
     name: &'static str,
     inverse: bool,
+}
+
+/// What transforms say about other elements.
+fn check_floats(input: &Tensor) -> Result<(), String> {
+    match input.is_float() {
+        true => Ok(()),
+        false => Err(format!("it is defined for floating-point numbers, not for {}; cast first", input.dtype())),
+    }
+}
+
+/// Transforms of 16 bits are computed in 32 and rounded once.
+fn value_in_compute_type(
+    operation: &dyn CustomOp,
+    inputs: &[Array],
+    (shape, dtype): (Shape, DType),
+) -> Result<Array, String> {
+    let compute = dtype.compute_type();
+    let wide: Vec<Array> =
+        inputs.iter().map(|input| Array::new(input.shape().clone(), input.buffer().cast(compute))).collect();
+    let value = value_by_parts(operation, &wide, (shape.clone(), compute))?;
+    Ok(if dtype.is_storage_only() { Array::new(shape, value.buffer().cast(dtype)) } else { value })
 }
 
 impl CustomOp for Transform {
@@ -297,36 +356,100 @@ impl CustomOp for Transform {
     }
 
     fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
-        match inputs[0].is_float() {
-            true => Ok((inputs[0].shape().clone(), inputs[0].dtype())),
-            false => {
-                Err(format!("it is defined for floating-point numbers, not for {}; cast first", inputs[0].dtype()))
-            }
-        }
+        check_floats(inputs[0])?;
+        Ok((Shape::from(2).followed_by(inputs[0].shape()), inputs[0].dtype()))
     }
 
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let shape = inputs[0].shape();
-        let size = shape[shape.rank() - 2];
-        // Transforms of 16 bits are computed in 32 and rounded once.
-        let dtype = inputs[0].dtype();
-        let mut buffer = inputs[0].buffer().cast(dtype.compute_type());
-        match &mut buffer {
-            Buffer::F32(elements) => glassgrad_fft::transform_f32(elements, size, self.inverse),
-            Buffer::F64(elements) => glassgrad_fft::transform_f64(elements, size, self.inverse),
-            Buffer::I64(_) | Buffer::Bool(_) | Buffer::F16(_) | Buffer::BF16(_) | Buffer::I32(_) | Buffer::U8(_) => {
-                return Err("it is defined for floating-point numbers".to_owned());
+        let shape = Shape::from(2).followed_by(inputs[0].shape());
+        value_in_compute_type(self, inputs, (shape, inputs[0].dtype()))
+    }
+
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        let size = inputs[0].shape.last().copied().unwrap_or(1);
+        match (inputs[0].elements, inputs[1].elements, output) {
+            (Elements::F32(re), Elements::F32(im), ElementsMut::F32(to)) => {
+                let plan = glassgrad_fft::plan_f32(size, self.inverse);
+                each_runs((size, size), to, |own, to| plan.transform([&re[own.clone()], &im[own]], to));
             }
+            (Elements::F64(re), Elements::F64(im), ElementsMut::F64(to)) => {
+                let plan = glassgrad_fft::plan_f64(size, self.inverse);
+                each_runs((size, size), to, |own, to| plan.transform([&re[own.clone()], &im[own]], to));
+            }
+            _ => return None,
         }
-        Ok(Array::new(shape.clone(), if dtype.is_storage_only() { buffer.cast(dtype) } else { buffer }))
+        Some(Ok(()))
     }
 
     fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
         let transposed = Transform { name: self.name, inverse: !self.inverse };
-        Rule::Pullback(Box::new(move |g| vec![Some(Tensor::custom(transposed.clone(), &[g]))]))
+        Rule::Pullback(Box::new(move |g| {
+            let last = g.rank().saturating_sub(2);
+            let given = planes(g, last);
+            let pulled = planes(&Tensor::custom(transposed.clone(), &[&given.re, &given.im]), last);
+            vec![Some(pulled.re), Some(pulled.im)]
+        }))
+    }
+
+    fn batched(&self, inputs: &[Tensor], with_axis: &[bool]) -> Option<Tensor> {
+        let led = inputs.iter().zip(with_axis).find(|(_, has)| **has)?.0.shape();
+        let all: Vec<Tensor> = inputs.iter().map(|input| input.broadcast_to(led)).collect();
+        Some(Tensor::custom(self.clone(), &[&all[0], &all[1]]).swap_axes(0, 1))
+    }
+}
+
+/// The first half of the transform of real numbers along the last axis, whose size is even; derivatives are those of the whole transform.
+#[derive(Clone, Debug)]
+struct RealTransform;
+
+impl CustomOp for RealTransform {
+    fn key(&self) -> Option<String> {
+        Some(String::new())
+    }
+
+    fn name(&self) -> &str {
+        "rfft"
+    }
+
+    fn output(&self, inputs: &[&Tensor]) -> Result<(Shape, DType), String> {
+        check_floats(inputs[0])?;
+        Ok((real_shape(inputs[0].shape()), inputs[0].dtype()))
+    }
+
+    fn value(&self, inputs: &[Array]) -> Result<Array, String> {
+        value_in_compute_type(self, inputs, (real_shape(inputs[0].shape()), inputs[0].dtype()))
+    }
+
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        let size = inputs[0].shape.last().copied().unwrap_or(0);
+        match (inputs[0].elements, output) {
+            (Elements::F32(from), ElementsMut::F32(to)) => {
+                let plan = glassgrad_fft::plan_f32(size / 2, false);
+                each_runs((size, size / 2 + 1), to, |own, to| plan.transform_real(&from[own], to));
+            }
+            (Elements::F64(from), ElementsMut::F64(to)) => {
+                let plan = glassgrad_fft::plan_f64(size / 2, false);
+                each_runs((size, size / 2 + 1), to, |own, to| plan.transform_real(&from[own], to));
+            }
+            _ => return None,
+        }
+        Some(Ok(()))
+    }
+
+    fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
+        Rule::Formula(Box::new(|inputs| {
+            let half = inputs[0].half_of_transform(inputs[0].rank() - 1);
+            Tensor::stack([&half.re, &half.im], 0)
+        }))
     }
 
     fn batched(&self, inputs: &[Tensor], _: &[bool]) -> Option<Tensor> {
-        Some(Tensor::custom(self.clone(), &[&inputs[0]]))
+        Some(Tensor::custom(self.clone(), &[&inputs[0]]).swap_axes(0, 1))
     }
+}
+
+/// The shape of both parts of the first half of a transform along the last axis.
+fn real_shape(shape: &Shape) -> Shape {
+    let (lead, size) = (&shape[..shape.rank() - 1], shape[shape.rank() - 1]);
+    Shape::from(2).followed_by(lead).followed_by(&[size / 2 + 1])
 }

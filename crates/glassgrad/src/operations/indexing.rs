@@ -3,10 +3,13 @@
 //! Indices of several axes become places on one, checked; reading is then a gather and replacing is a gather
 //! from old and new elements together, so that no product with zero is involved and NaN stays where it is.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::array::{Array, Buffer};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Axis, CustomOp, IntoTensor, Rule, Tensor};
+use crate::exec::cpu::thread_pool;
+use crate::expr::{Axes, Axis, CustomOp, ElementsMut, IntoTensor, Operand, Rule, Tensor, value_by_parts};
 use crate::shape::Shape;
 
 impl Tensor {
@@ -279,14 +282,14 @@ impl Lines {
     }
 }
 
-/// The index from the front, or why there is none.
-fn on_axis(index: i64, axis: usize, size: usize) -> Result<i64, String> {
-    let from_front = if index < 0 { index.saturating_add(size as i64) } else { index };
-    match (0..size as i64).contains(&from_front) {
-        true => Ok(from_front),
-        false => Err(format!("index {index} is not on axis {axis}, which has size {size}")),
-    }
+/// What is said about the first index that is not on an axis, if there is one.
+fn first_outside(indices: &[i64], axis: usize, size: usize) -> Option<String> {
+    let outside = indices.iter().find(|index| !(-(size as i64)..size as i64).contains(index))?;
+    Some(format!("index {outside} is not on axis {axis}, which has size {size}"))
 }
+
+/// The indices that a thread takes at a time.
+const PART: usize = 1 << 15;
 
 /// The type that indices must have.
 fn check_integers(inputs: &[&Tensor]) -> Result<(), String> {
@@ -318,13 +321,32 @@ impl CustomOp for Places {
     }
 
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let mut places = vec![0_i64; inputs[0].shape().elements()];
-        for (axis, (input, size)) in inputs.iter().zip(&self.sizes).enumerate() {
-            for (place, index) in places.iter_mut().zip(integers(input)) {
-                *place = *place * *size as i64 + on_axis(*index, axis, *size)?;
+        value_by_parts(self, inputs, (inputs[0].shape().clone(), DType::I64))
+    }
+
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        let ElementsMut::I64(places) = output else { return None };
+        let axes: Vec<(&[i64], usize)> =
+            inputs.iter().zip(&self.sizes).map(|(input, size)| (input.elements.integers(), *size)).collect();
+        let all_inside = AtomicBool::new(true);
+        thread_pool::each_part(places, PART, |part, places| {
+            places.fill(0);
+            let mut inside = true;
+            for (indices, size) in &axes {
+                let (indices, size) = (&indices[part * PART..][..places.len()], *size as i64);
+                for (place, index) in places.iter_mut().zip(indices) {
+                    let from_front = index.wrapping_add(if *index < 0 { size } else { 0 });
+                    inside &= (from_front as u64) < size as u64;
+                    *place = place.wrapping_mul(size).wrapping_add(from_front);
+                }
             }
-        }
-        Ok(Array::new(inputs[0].shape().clone(), Buffer::I64(places)))
+            all_inside.fetch_and(inside, Ordering::Relaxed);
+        });
+        // The first axis that an index is not on, and the first such index, are named.
+        let outside = |all: &[(&[i64], usize)]| {
+            all.iter().enumerate().find_map(|(axis, (indices, size))| first_outside(indices, axis, *size))
+        };
+        Some(if all_inside.into_inner() { Ok(()) } else { outside(&axes).map_or(Ok(()), Err) })
     }
 
     fn rule<'r>(&self, inputs: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {
@@ -362,15 +384,34 @@ impl CustomOp for LinePlaces {
     }
 
     fn value(&self, inputs: &[Array]) -> Result<Array, String> {
-        let shape = inputs[0].shape();
+        value_by_parts(self, inputs, (inputs[0].shape().clone(), DType::I64))
+    }
+
+    fn value_into(&self, inputs: &[Operand<'_>], output: ElementsMut<'_>) -> Option<Result<(), String>> {
+        let ElementsMut::I64(places) = output else { return None };
+        let (shape, indices) = (inputs[0].shape, inputs[0].elements.integers());
         let count = shape[shape.rank() - 1].max(1);
         // Examples stand in front, and each has its own lines.
         let lines = shape[shape.rank() - self.rank..shape.rank() - 1].iter().product::<usize>().max(1);
-        let place = |(k, index): (usize, &i64)| {
-            Ok((k / count % lines * self.size) as i64 + on_axis(*index, self.axis, self.size)?)
-        };
-        let places = integers(&inputs[0]).iter().enumerate().map(place).collect::<Result<_, String>>()?;
-        Ok(Array::new(shape.clone(), Buffer::I64(places)))
+        let (together, size) = (PART.div_ceil(count), self.size as i64);
+        let all_inside = AtomicBool::new(true);
+        thread_pool::each_part(places, together * count, |part, places| {
+            let indices = &indices[part * together * count..][..places.len()];
+            let mut inside = true;
+            for (line, (places, indices)) in places.chunks_mut(count).zip(indices.chunks(count)).enumerate() {
+                let first = ((part * together + line) % lines * self.size) as i64;
+                for (place, index) in places.iter_mut().zip(indices) {
+                    let from_front = index.wrapping_add(if *index < 0 { size } else { 0 });
+                    inside &= (from_front as u64) < size as u64;
+                    *place = first.wrapping_add(from_front);
+                }
+            }
+            all_inside.fetch_and(inside, Ordering::Relaxed);
+        });
+        Some(match all_inside.into_inner() {
+            true => Ok(()),
+            false => first_outside(indices, self.axis, self.size).map_or(Ok(()), Err),
+        })
     }
 
     fn rule<'r>(&self, _: &'r [Tensor], _: &'r Tensor) -> Rule<'r> {

@@ -5,9 +5,10 @@
 
 use std::panic::Location;
 
+use crate::diff::FusedRegion;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Axis, Op, Tensor};
+use crate::expr::{Axes, Axis, FusedKernel, Op, Tensor};
 
 impl Tensor {
     /// The places of the elements along an axis in ascending order, equal ones in the order in which they stand, NaN
@@ -50,18 +51,21 @@ impl Tensor {
     #[track_caller]
     pub fn top_k(&self, k: usize, axis: impl Into<Axis>) -> (Tensor, Tensor) {
         let Axis(axis) = axis.into();
-        let order = self.ordered("top_k", axis, true);
-        if order.error().is_some() {
-            return (order.clone(), order);
-        }
-        let along = if axis < 0 { (axis + self.rank() as isize) as usize } else { axis as usize };
+        let along = match self.resolved("top_k", &Axes::from(axis)) {
+            Ok(resolved) => resolved[0],
+            Err(failed) => return (failed.clone(), failed),
+        };
         let size = self.shape()[along];
         if k > size {
             let message = format!("the {k} largest are asked for on axis {axis}, which has size {size}");
             let failed = Tensor::refused(Error::new("top_k", message), &[self]);
             return (failed.clone(), failed);
         }
-        let places = order.part(along, 0, k);
+        let region = FusedRegion::new(&[&self.axis_to_last(along)]);
+        let lines = &region.parameters[0];
+        let last = lines.rank() - 1;
+        let order = lines.ordered("top_k", last as isize, true).part(last, 0, k);
+        let places = region.outputs(FusedKernel::TopK(k), vec![order]).swap_remove(0).last_axis_to(along);
         (self.take_along(&places, axis), places)
     }
 

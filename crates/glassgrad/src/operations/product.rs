@@ -6,7 +6,7 @@
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::{Axes, Axis, Tensor};
+use crate::expr::{Axes, Axis, Cumulation, Tensor};
 use crate::shape::Shape;
 
 /// The parts of an axis that one loop multiplies.
@@ -108,16 +108,7 @@ impl Tensor {
         if self.dtype().is_storage_only() {
             return self.accumulated(|wide| wide.cumprod(axis));
         }
-        // After a step each place holds the product of the last 2, 4, 8, … elements up to it.
-        let size = self.shape()[axis];
-        let mut products = self.clone();
-        let mut shift = 1;
-        while shift < size {
-            let (before, rest) = (products.part(axis, 0, size - shift), products.part(axis, shift, size - shift));
-            products = Tensor::concatenate([&products.part(axis, 0, shift), &(before * rest)], axis);
-            shift = shift.saturating_mul(2);
-        }
-        products
+        self.accumulated_by("cumprod", axis as isize, Cumulation::Product, |before, rest| before * rest)
     }
 
     /// The place of the first smallest element along an axis; NaN counts as smallest, as in [`Tensor::min_over`].

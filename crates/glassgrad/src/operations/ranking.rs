@@ -1,7 +1,7 @@
 //! Extrema and quantiles with their places, and descending orders.
 
 use crate::error::Error;
-use crate::expr::{Axes, Axis, Tensor};
+use crate::expr::{Axes, Axis, Cumulation, Tensor};
 
 /// How [`Tensor::quantile_by`] decides between the two elements that a quantile lies between.
 ///
@@ -171,7 +171,7 @@ impl Tensor {
     #[track_caller]
     pub fn cummax(&self, axis: impl Into<Axis>) -> Tensor {
         let Axis(axis) = axis.into();
-        self.running("cummax", axis, |before, rest| before.maximum(rest))
+        self.accumulated_by("cummax", axis, Cumulation::Max, |before, rest| before.maximum(rest))
     }
 
     /// The smallest elements up to each place of an axis; equal ones share the derivative evenly.
@@ -183,7 +183,7 @@ impl Tensor {
     #[track_caller]
     pub fn cummin(&self, axis: impl Into<Axis>) -> Tensor {
         let Axis(axis) = axis.into();
-        self.running("cummin", axis, |before, rest| before.minimum(rest))
+        self.accumulated_by("cummin", axis, Cumulation::Min, |before, rest| before.minimum(rest))
     }
 
     /// Along an axis, the place of the element of a rank, counted from 0 in ascending order.

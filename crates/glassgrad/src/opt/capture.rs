@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::expr::{Inputs, MultiNode, MultiOp, Node, Op, Scan, Tensor};
 use crate::hashing::NumberMap;
 use crate::numbering::NodeIndices;
+use crate::sorting::IndirectSort;
 use crate::view::View;
 
 /// A captured graph, with its leaves and the user's lines.
@@ -256,7 +257,7 @@ fn listed(scope: &Scope, results: &[usize]) -> Graph {
 fn wider_loops(order: &[Arc<Node>]) -> NumberMap<u64, Arc<MultiNode>> {
     let outputs = order.iter().filter(|node| matches!(node.op, Op::GetOutput(_)) && node.value().is_none());
     let mut loops: Vec<Arc<MultiNode>> = outputs.filter_map(|node| node.held_inputs().multi().cloned()).collect();
-    loops.sort_unstable_by_key(|multi| multi.id);
+    loops.indirect_sort_by_key(|multi| multi.id);
     loops.dedup_by_key(|multi| multi.id);
     let loops: Vec<(&Arc<MultiNode>, &Scan)> = loops
         .iter()

@@ -1,5 +1,7 @@
 //! Places for the nodes of a layered graph.
 
+use crate::sorting::IndirectSort;
+
 /// How often the order inside the layers is improved.
 const ROUNDS: usize = 12;
 
@@ -101,7 +103,7 @@ fn ordered_layers(layer_of: &[usize], links: &[(usize, usize)]) -> Vec<Vec<usize
                 degree => near[*node].iter().map(|other| place[*other]).sum::<f64>() / degree as f64,
             };
             let mut keyed: Vec<(f64, usize)> = layers[layer].iter().map(|node| (mean(node), *node)).collect();
-            keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+            keyed.indirect_sort_by(|a, b| a.0.total_cmp(&b.0));
             layers[layer] = keyed.into_iter().map(|(_, node)| node).collect();
         }
         let now = crossings(&layers, links, layer_of);

@@ -7,6 +7,7 @@
 
 mod budget;
 mod context;
+mod definitions;
 mod eval_all;
 mod graph_eval;
 mod read;

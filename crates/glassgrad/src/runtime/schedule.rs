@@ -12,7 +12,7 @@ use super::context::{compute, executable_for};
 use super::eval_all::every_value;
 use crate::array::Array;
 use crate::error::Error;
-use crate::expr::{Node, Op, Tensor, with_inputs};
+use crate::expr::{Node, Op, Tensor, sort_by_creation, with_inputs};
 use crate::hashing::{Numbered, Numbers};
 use crate::numbering::NodeIndices;
 use crate::opt::Capture;
@@ -131,8 +131,7 @@ fn unevaluated(roots: &[&Tensor]) -> (Nodes, Nodes) {
         }
         if node.value().is_some() { known.push(node) } else { found.push(node) }
     }
-    // Numbers ascend with creation, and a node is created after its inputs.
-    found.sort_unstable_by_key(|node| node.id);
+    sort_by_creation(&mut found);
     (found, known)
 }
 

@@ -13,6 +13,7 @@ use crate::array::Array;
 use crate::error::Error;
 use crate::expr::Tensor;
 use crate::shape::Shape;
+use crate::sorting::IndirectSort;
 use crate::tree::{self, Tree};
 
 /// The contents of a file: tensors by their names, and notes.
@@ -143,7 +144,7 @@ impl File {
         let mut file = File::default();
         file.notes.extend(header.metadata().iter().flatten().map(|(name, note)| (name.clone(), note.clone())));
         let mut views: Vec<_> = stored.iter().collect();
-        views.sort_by_key(|(name, _)| *name);
+        views.indirect_sort_by_key(|(name, _)| *name);
         let contents: Vec<Content<'_>> = views
             .iter()
             .map(|(name, view)| Content {

@@ -170,6 +170,8 @@ impl<T: Real, const N: usize> Algebra for Dual<T, N> {
 }
 
 impl<T: Real, const N: usize> Real for Dual<T, N> {
+    const KNOWS_FINITENESS: bool = T::KNOWS_FINITENESS;
+
     #[inline(always)]
     fn primal(self) -> f64 {
         self.value.primal()

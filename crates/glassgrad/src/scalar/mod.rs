@@ -4,6 +4,7 @@
 //! - [`Taylor`] carries a power series of an order chosen at run time.
 //! - [`Tape`] records a computation; [`Var`] is its copyable handle. One recording answers sweeps
 //!   in both directions, shows every node, and can be replayed at new inputs.
+//! - [`Active`] is the number of gradients: its statements are recorded with their partial derivatives alone.
 //! - [`operators`] turns functions into derivatives: [`gradient`], [`jacobian`], [`hessian`] and the
 //!   others; [`sparse`] does so for large sparse problems.
 //! - [`compiled`](self) (feature `jit`) makes machine code of recordings.
@@ -139,6 +140,8 @@ mod matrix;
 mod num_traits;
 pub mod operators;
 pub mod sparse;
+mod statement;
+mod storage;
 pub mod tape;
 mod taylor;
 
@@ -151,5 +154,6 @@ pub use operators::{
     taylor, value_and_gradient, vjp,
 };
 pub use sparse::{SparseColumns, SparseMatrix, sparse_hessian, sparse_jacobian};
+pub use statement::Active;
 pub use tape::{Choice, Guard, Node, NodeId, Operand, ReplayError, Sweep, Tape, Var};
 pub use taylor::{Taylor, TaylorPool};

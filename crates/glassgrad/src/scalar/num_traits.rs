@@ -7,7 +7,7 @@ use num_traits::{Float, Num, NumCast, One, ToPrimitive, Zero};
 
 use crate::algebra::c;
 use crate::ops::{Algebra, Real, Relation};
-use crate::scalar::{Dual, Taylor, Var};
+use crate::scalar::{Active, Dual, Taylor, Var};
 
 macro_rules! ecosystem_traits {
     ([$($generics:tt)*] $Type:ty) => {
@@ -122,6 +122,7 @@ macro_rules! ecosystem_traits {
 
 ecosystem_traits!([T: Real, const N: usize] Dual<T, N>);
 ecosystem_traits!(['t, T: Real] Var<'t, T>);
+ecosystem_traits!(['t, T: Real] Active<'t, T>);
 ecosystem_traits!(['p, T: Real] Taylor<'p, T>);
 
 #[cfg(test)]

@@ -8,8 +8,9 @@
 
 use crate::algebra::c;
 use crate::ops::Real;
+use crate::scalar::statement::StatementTape;
 use crate::scalar::tape::Operand;
-use crate::scalar::{Dual, Matrix, NodeId, ReplayError, Sweep, Tape, Taylor, TaylorPool, Var};
+use crate::scalar::{Active, Dual, Matrix, NodeId, ReplayError, Sweep, Tape, Taylor, TaylorPool, Var};
 
 /// How many tangents a Hessian carries at once.
 const LANES: usize = 4;
@@ -267,12 +268,15 @@ fn derivative_of<T: Real>(output: Operand<T>, sweep: &Sweep<T>) -> T {
 /// use glassgrad::scalar::gradient;
 /// assert_eq!(gradient(|x| (x[0] * x[1]) * (x[1] + 1.0), &[2.0, 3.0]), [12.0, 14.0]);
 /// ```
-pub fn gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> Vec<T> {
+pub fn gradient<T: Real>(function: impl for<'t> FnOnce(&[Active<'t, T>]) -> Active<'t, T>, x: &[T]) -> Vec<T> {
     value_and_gradient(function, x).1
 }
 
 /// The value and the gradient of a function.
-pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>, x: &[T]) -> (T, Vec<T>) {
+pub fn value_and_gradient<T: Real>(
+    function: impl for<'t> FnOnce(&[Active<'t, T>]) -> Active<'t, T>,
+    x: &[T],
+) -> (T, Vec<T>) {
     let mut workspace = Workspace::new();
     let value = workspace.value_and_gradient(function, x).0;
     (value, workspace.gradient)
@@ -293,8 +297,7 @@ pub fn value_and_gradient<T: Real>(function: impl for<'t> FnOnce(&[Var<'t, T>]) 
 /// ```
 #[derive(Debug)]
 pub struct Workspace<T = f64> {
-    tape: Tape<T>,
-    sweep: Sweep<T>,
+    tape: StatementTape<T>,
     gradient: Vec<T>,
 }
 
@@ -307,35 +310,44 @@ impl<T: Real> Default for Workspace<T> {
 impl<T: Real> Workspace<T> {
     /// An empty workspace.
     pub fn new() -> Self {
-        Workspace { tape: Tape::new(), sweep: Sweep::new(), gradient: Vec::new() }
+        Workspace { tape: StatementTape::new(), gradient: Vec::new() }
     }
 
     /// The value and the gradient of a function.
     pub fn value_and_gradient(
         &mut self,
-        function: impl for<'t> FnOnce(&[Var<'t, T>]) -> Var<'t, T>,
+        function: impl for<'t> FnOnce(&[Active<'t, T>]) -> Active<'t, T>,
         x: &[T],
     ) -> (T, &[T]) {
-        self.tape.clear();
-        let (value, output) = {
-            let variables = self.tape.inputs(x);
-            let output = function(&variables);
-            (output.value(), output.id())
-        };
-        self.gradient.clear();
-        match output {
-            None => self.gradient.resize(x.len(), c(0.0)),
-            Some(output) => {
-                self.tape.reverse_into(&[(output, c(1.0))], &mut self.sweep);
-                self.gradient.extend_from_slice(&self.sweep.as_slice()[..x.len()]);
-            }
-        }
+        let output = function(&self.tape.start(x));
+        let (value, output) = (output.value(), output.output());
+        self.tape.pull_back([(output, c(1.0))], &mut self.gradient);
         (value, &self.gradient)
     }
 
-    /// The recording of the last function, with every node of the computation.
-    pub fn tape(&self) -> &Tape<T> {
-        &self.tape
+    /// The results and the gradient of their sum with weights, (f(x), Jᵀw).
+    pub fn vjp(
+        &mut self,
+        function: impl for<'t> FnOnce(&[Active<'t, T>], &mut [Active<'t, T>]),
+        x: &[T],
+        weights: &[T],
+    ) -> (Vec<T>, &[T]) {
+        let mut results = vec![Active::constant(c(0.0)); weights.len()];
+        function(&self.tape.start(x), &mut results);
+        let (values, outputs): (Vec<T>, Vec<_>) = results.iter().map(|y| (y.value(), y.output())).unzip();
+        drop(results);
+        self.tape.pull_back(outputs.into_iter().zip(weights.iter().copied()), &mut self.gradient);
+        (values, &self.gradient)
+    }
+
+    /// The number of statements that the last function recorded: operations with two variable operands.
+    pub fn statements(&mut self) -> usize {
+        self.tape.len()
+    }
+
+    /// The bytes of the recording and its adjoints.
+    pub fn bytes(&mut self) -> usize {
+        self.tape.bytes()
     }
 }
 
@@ -443,12 +455,13 @@ pub fn jvp<T: Real>(
 
 /// The value and the gradient of a weighted sum of the results, (f(x), Jᵀw), in reverse.
 pub fn vjp<T: Real>(
-    function: impl for<'t> FnOnce(&[Var<'t, T>], &mut [Var<'t, T>]),
+    function: impl for<'t> FnOnce(&[Active<'t, T>], &mut [Active<'t, T>]),
     x: &[T],
     weights: &[T],
 ) -> (Vec<T>, Vec<T>) {
-    let recorded = Recorded::several(function, x, weights.len());
-    (recorded.values(), recorded.vjp(weights))
+    let mut workspace = Workspace::new();
+    let values = workspace.vjp(function, x, weights).0;
+    (values, workspace.gradient)
 }
 
 /// The Hessian of a function, by reverse sweeps over a tape of dual numbers.
@@ -459,20 +472,18 @@ pub fn vjp<T: Real>(
 /// assert_eq!(h, Matrix::from_rows([[6.0, 4.0], [4.0, 0.0]]));
 /// ```
 pub fn hessian<T: Real>(
-    function: impl for<'t> Fn(&[Var<'t, Dual<T, LANES>>]) -> Var<'t, Dual<T, LANES>>,
+    function: impl for<'t> Fn(&[Active<'t, Dual<T, LANES>>]) -> Active<'t, Dual<T, LANES>>,
     x: &[T],
 ) -> Matrix<T> {
     let mut hessian = Matrix::zeros(x.len(), x.len());
-    let mut tape = Tape::new();
+    let mut workspace = Workspace::new();
     for start in (0..x.len()).step_by(LANES) {
         let seeded: Vec<_> = x.iter().enumerate().map(|(k, x)| Dual::along(*x, k.wrapping_sub(start))).collect();
-        let recorded = Recorded::on(tape, &function, &seeded);
-        for (row, partial) in recorded.gradient().into_iter().enumerate() {
+        for (row, partial) in workspace.value_and_gradient(&function, &seeded).1.iter().enumerate() {
             for (lane, curvature) in partial.tangents.iter().enumerate().take(x.len() - start) {
                 hessian[(row, start + lane)] = *curvature;
             }
         }
-        tape = recorded.into_tape();
     }
     hessian
 }
@@ -484,10 +495,10 @@ pub fn hessian<T: Real>(
 /// assert_eq!(hvp(|x| x[0] * x[0] * x[1], &[2.0, 3.0], &[1.0, 10.0]), [46.0, 4.0]);
 /// ```
 pub fn hvp<T: Real>(
-    function: impl for<'t> FnOnce(&[Var<'t, Dual<T>>]) -> Var<'t, Dual<T>>,
+    function: impl for<'t> FnOnce(&[Active<'t, Dual<T>>]) -> Active<'t, Dual<T>>,
     x: &[T],
     direction: &[T],
 ) -> Vec<T> {
     let seeded: Vec<Dual<T>> = x.iter().zip(direction).map(|(x, v)| Dual::new(*x, [*v])).collect();
-    Recorded::new(function, &seeded).gradient().into_iter().map(Dual::tangent).collect()
+    gradient(function, &seeded).into_iter().map(Dual::tangent).collect()
 }

@@ -12,6 +12,7 @@ use crate::expr::{Keys, Op, Tensor};
 use crate::glass::{self, Verdict};
 use crate::ops::Operation;
 use crate::optim::Optimizer;
+use crate::sorting::IndirectSort;
 use crate::tree::Tree;
 
 /// Something about a step that is likely to hinder training.
@@ -274,7 +275,7 @@ fn dead_units(loss: &Tensor) -> Result<Vec<Diagnostic>, Error> {
             stack.extend(tensor.inputs());
         }
     }
-    layers.sort_by_key(|layer| layer.0.id);
+    layers.indirect_sort_by_key(|layer| layer.0.id);
     let mut diagnostics = Vec::new();
     for layer in layers {
         // Units are the channels of images, and the last axis of anything else.

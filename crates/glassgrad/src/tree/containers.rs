@@ -9,6 +9,7 @@ use super::Tree;
 use super::definition::Definition;
 use super::path::Branch;
 use crate::expr::{Keys, Tensor};
+use crate::sorting::IndirectSort;
 
 impl Tree for Tensor {
     fn visit(&self, branch: &Branch<'_>, visitor: &mut dyn FnMut(&Branch<'_>, &Tensor)) {
@@ -141,7 +142,7 @@ fn define_entries<'k, K: Hash + 'k, T: Tree + 'k>(
 /// Entries in the order of their keys; few of them need no memory.
 fn sorted<'k, K: Ord, T>(entries: impl Iterator<Item = (&'k K, T)>) -> SmallVec<[(&'k K, T); 16]> {
     let mut sorted: SmallVec<[(&K, T); 16]> = entries.collect();
-    sorted.sort_unstable_by_key(|(key, _)| *key);
+    sorted.indirect_sort_by_key(|(key, _)| *key);
     sorted
 }
 

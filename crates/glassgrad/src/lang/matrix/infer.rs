@@ -7,6 +7,7 @@ use super::declare::{Declarations, Size};
 use super::parser::{free_names, parts};
 use super::types::symbol_sizes;
 use crate::lang::{Span, SyntaxError};
+use crate::sorting::IndirectSort;
 
 /// Names of inferred sizes, in their order.
 const NAMES: [&str; 10] = ["m", "n", "k", "l", "p", "q", "r", "s", "u", "v"];
@@ -37,7 +38,7 @@ pub(crate) fn inferred(source: &str, declared: &Declarations) -> Result<Declarat
         return Err(first);
     }
     let mut selections: Vec<u32> = (1..1_u32 << small.len()).collect();
-    selections.sort_by_key(|selection| selection.count_ones());
+    selections.indirect_sort_by_key(|selection| selection.count_ones());
     let mut found: Vec<(Vec<&str>, Declarations)> = Vec::new();
     for selection in selections {
         let numbers: Vec<&str> =

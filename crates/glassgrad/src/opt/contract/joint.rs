@@ -12,6 +12,7 @@ use std::fmt;
 use super::steps::{Steps, Value};
 use super::{Limits, Plan, TooLarge, metric, plan};
 use crate::einsum::{Einsum, Label};
+use crate::sorting::IndirectSort;
 
 /// An einsum, and which tensors of a common pool its operands are.
 ///
@@ -80,7 +81,7 @@ pub fn plan_all(asked: &[ContractionRequest], limits: &Limits) -> Result<JointPl
     let alone: Vec<Plan> = asked.iter().map(|one| plan(&one.einsum, limits)).collect::<Result<_, _>>()?;
     let cost = |plan: &Plan| limits.cost(plan.flops, plan.bytes);
     let mut cheap_first: Vec<usize> = (0..asked.len()).collect();
-    cheap_first.sort_by_key(|number| cost(&alone[*number]));
+    cheap_first.indirect_sort_by_key(|number| cost(&alone[*number]));
     let dear_first: Vec<usize> = cheap_first.iter().rev().copied().collect();
     let total = |count: fn(&Plan) -> u128| alone.iter().map(count).fold(0, u128::saturating_add);
     let (separate_flops, separate_bytes) = (total(|plan| plan.flops), total(|plan| plan.bytes));
@@ -178,7 +179,7 @@ struct Pool {
 
 fn tensors(asked: &ContractionRequest, members: &[usize]) -> Vec<usize> {
     let mut tensors: Vec<usize> = members.iter().map(|member| asked.operands[*member]).collect();
-    tensors.sort_unstable();
+    tensors.indirect_sort();
     tensors
 }
 
@@ -265,7 +266,7 @@ fn factor_colours(
                     .collect::<Vec<_>>()
             };
             let mut seen: Vec<(usize, usize)> = places.keys().flat_map(stands).collect();
-            seen.sort_unstable();
+            seen.indirect_sort();
             (*label, (of_labels[label], seen))
         }));
         let classes = |colours: &BTreeMap<Label, usize>| colours.values().max().copied();
@@ -280,7 +281,7 @@ fn factor_colours(
 fn ranked<S: Ord>(signatures: impl Iterator<Item = (usize, S)>) -> BTreeMap<usize, usize> {
     let signatures: Vec<(usize, S)> = signatures.collect();
     let mut distinct: Vec<&S> = signatures.iter().map(|(_, signature)| signature).collect();
-    distinct.sort_unstable();
+    distinct.indirect_sort();
     distinct.dedup();
     let rank = |signature: &S| distinct.partition_point(|other| *other < signature);
     signatures.iter().map(|(thing, signature)| (*thing, rank(signature))).collect()

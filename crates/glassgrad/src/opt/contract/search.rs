@@ -3,6 +3,7 @@
 use super::exact::{exact, smallest_limit};
 use super::greedy::{SCORES, greedy};
 use super::network::{LabelSet, Network, Part};
+use crate::sorting::IndirectSort;
 
 /// Up to this many operands the search is exact: for twelve, 265,720 pairs.
 const EXACT: usize = 12;
@@ -74,7 +75,7 @@ pub(super) fn cheapest(network: &Network, exists: Exists, considered: &mut u64) 
         trees.extend(greedy(network, exists, restart, true, considered));
     }
     // Sorting keeps the order of equals, for a plan must not depend on anything but the einsum.
-    trees.sort_by_key(Tree::cost);
+    trees.indirect_sort_by_key(Tree::cost);
     trees.truncate(MENDED);
     let mended = trees.into_iter().map(|tree| tree.mended(network, exists, considered));
     mended.min_by_key(Tree::cost).ok_or_else(|| {

@@ -158,7 +158,10 @@ impl<'g> Lowering<'g> {
             FusedKernel::BatchNorm(_) | FusedKernel::BatchNormPullback(_) => {
                 operands.first().map(|input| &graph.nodes[*input].shape).filter(|_| self.is_channels_last(operands[0]))
             }
-            FusedKernel::Attention(_)
+            FusedKernel::Cumulative(_)
+            | FusedKernel::CumulativePullback(_)
+            | FusedKernel::TopK(_)
+            | FusedKernel::Attention(_)
             | FusedKernel::AttentionPullback(_)
             | FusedKernel::CrossEntropy(_)
             | FusedKernel::CrossEntropyPullback(_) => None,
@@ -170,9 +173,10 @@ impl<'g> Lowering<'g> {
                 inputs.push((self.in_channels_last(&at, shape), shape.clone()));
                 continue;
             }
-            // Leaves may begin anywhere in an array; kernels read arrays of several axes in aligned vectors.
+            // Leaves may begin anywhere in an array; kernels of some targets read arrays of several axes in aligned vectors.
             let Producer { leaf, dtype, .. } = self.producers[at.producer];
-            let at = if leaf.is_some() && dtype.is_float() && shape.rank() > 1 { self.copied(&at, shape) } else { at };
+            let is_apart = self.target.aligned_operands && leaf.is_some() && dtype.is_float() && shape.rank() > 1;
+            let at = if is_apart { self.copied(&at, shape) } else { at };
             inputs.push((self.in_rows(&at, shape), shape.clone()));
         }
         let signature = multi.op.signature();

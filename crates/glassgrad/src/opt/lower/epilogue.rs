@@ -139,7 +139,10 @@ impl Lowering<'_> {
             let is_dense = inner.strides[2] == 1 && usize::try_from(outer.strides[2]) == Ok(inner.extent);
             is_dense && (limits.deep || axes.inner.extent <= outer.extent)
         };
+        // A result in the compute type of factors that are stored in another is computed by a kernel of its own.
+        let is_mixed = product.factors.iter().any(|factor| self.producers[factor.producer].dtype != producer.dtype);
         producer.dtype.is_float()
+            && !is_mixed
             && axes.batch.is_empty()
             && axes.sums.is_empty()
             && (lies(axes.rows, axes.columns) || lies(axes.columns, axes.rows))

@@ -9,6 +9,7 @@ use crate::einsum::{Einsum, Label};
 use crate::expr::Op;
 use crate::opt::graph::{Graph, GraphNode};
 use crate::shape::InlineVec;
+use crate::sorting::IndirectSort;
 
 /// Whether a product sums over something: only then it may be one of matrices.
 fn has_sum(einsum: &Einsum) -> bool {
@@ -51,7 +52,7 @@ pub(super) fn order_of(operands: &[Located]) -> Option<InlineVec<usize>> {
     let mut full = operands.iter().filter(is_full);
     let order = |operand: &Located| {
         let mut axes: InlineVec<usize> = (0..operand.strides.len()).collect();
-        axes.sort_by_key(|axis| std::cmp::Reverse(operand.strides[*axis]));
+        axes.indirect_sort_by_key(|axis| std::cmp::Reverse(operand.strides[*axis]));
         axes
     };
     let first = full.next()?;

@@ -264,7 +264,7 @@ impl<'g> Lowering<'g> {
             Op::ArgSort { descending } => self.call(number, CallKind::ArgSort { descending: *descending }),
             Op::Draw(distribution) => self.call(number, CallKind::Draw(distribution.clone())),
             Op::Collective(collective) => self.call(number, CallKind::Collective(*collective)),
-            Op::Custom(custom) => self.call(number, CallKind::Host(custom.clone())),
+            Op::Custom(custom) => self.call(number, CallKind::Host(custom.host_call())),
             Op::Leaf | Op::Placeholder => unreachable!("leaf {number} is no input of its graph"),
             Op::Failed(error) => unreachable!("node {number} has failed: {error}"),
         }

@@ -9,6 +9,7 @@ use crate::expr::Op;
 use crate::opt::graph::GraphNode;
 use crate::opt::program::{ContractionAxis, Reduction};
 use crate::shape::InlineVec;
+use crate::sorting::IndirectSort;
 
 /// The sum of the strides of a label, which leads along a diagonal where it repeats.
 fn along(labels: &[Label], strides: &[isize], label: Label) -> isize {
@@ -45,8 +46,9 @@ impl Lowering<'_> {
         if let Some(axes) = axes {
             let shape = fold.as_ref().map_or(&node.shape, |fold| &fold.shape);
             // Places are the same in the compute type.
-            let is_stored = self.target.products.contains(&node.dtype) && fold.is_none() && !has_delta;
-            let dtype = if is_stored { node.dtype } else { node.dtype.compute_type() };
+            let is_stored = fold.is_none() && !has_delta && self.multiplies_stored(node, einsum, &axes, &operands);
+            let is_narrow = is_stored && !self.target.wide_products;
+            let dtype = if is_narrow { node.dtype } else { node.dtype.compute_type() };
             let operands = match is_stored {
                 true => operands,
                 false => operands.iter().map(|operand| self.widened(operand)).collect(),
@@ -62,7 +64,7 @@ impl Lowering<'_> {
                 let is_one = axes.batch.is_empty() && axes.sums.is_empty() && axes.rows.extent == axes.columns.extent;
                 let masked = [0, 1].map(|factor| einsum.strong[factor] && node.dtype.is_float());
                 let symmetric = self.target.symmetric
-                    && !dtype.is_storage_only()
+                    && !is_stored
                     && is_one
                     && !clear
                     && !einsum.is_strong()
@@ -116,6 +118,23 @@ impl Lowering<'_> {
 const LARGE_MATRIX: usize = 1 << 14;
 
 impl Lowering<'_> {
+    /// Whether the target multiplies factors of a storage type as they are stored. Where zeros are strong, and the result is in the compute
+    /// type, factors are searched for what is not finite in that type.
+    fn multiplies_stored(
+        &self,
+        node: &GraphNode,
+        einsum: &Einsum,
+        axes: &ContractionAxes,
+        operands: &[Located],
+    ) -> bool {
+        let all = axes.batch.iter().chain(&axes.sums).chain([&axes.rows, &axes.columns, &axes.inner]);
+        let multiplications = all.fold(1_usize, |all, axis| all.saturating_mul(axis.extent));
+        self.target.products.contains(&node.dtype)
+            && multiplications >= self.target.stored_multiplications
+            && !(self.target.wide_products && einsum.is_strong())
+            && operands.iter().all(|operand| self.producers[operand.producer].dtype == node.dtype)
+    }
+
     /// Whether a product of a matrix and a vector is a contraction for this target: the matrix is large and lies in memory
     /// anyway. A loop multiplies and sums up what it computes itself without storing it.
     fn is_matrix_vector(&self, axes: &ContractionAxes, operands: &[Located]) -> bool {
@@ -243,7 +262,7 @@ fn longest(mut axes: Vec<ContractionAxis>) -> (ContractionAxis, Vec<ContractionA
 
 /// Axes put together where they follow one another in all operands, the largest steps first.
 fn merged(mut axes: Vec<ContractionAxis>) -> Vec<ContractionAxis> {
-    axes.sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
+    axes.indirect_sort_by_key(|axis| std::cmp::Reverse(axis.strides.map(isize::abs)));
     let mut kept = 0;
     for place in 1..axes.len() {
         let (last, axis) = (axes[kept], axes[place]);

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use crate::expr::Op;
 use crate::opt::graph::Graph;
+use crate::sorting::IndirectSort;
 
 /// The graph in the order in which it is lowered.
 pub(in crate::opt) fn early(graph: Cow<'_, Graph>) -> Cow<'_, Graph> {
@@ -34,7 +35,7 @@ pub(in crate::opt) fn early(graph: Cow<'_, Graph>) -> Cow<'_, Graph> {
         keys.push(earliest.filter(|_| moves[number]).unwrap_or(number));
     }
     let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_key(|number| (keys[*number], *number));
+    order.indirect_sort_by_key(|number| (keys[*number], *number));
     if order.is_sorted() {
         return graph;
     }

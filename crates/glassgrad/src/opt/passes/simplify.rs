@@ -10,6 +10,7 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Label};
 use crate::expr::{Logic, Op};
 use crate::opt::graph::{Graph, GraphNode};
+use crate::sorting::IndirectSort;
 use crate::view::{AxisView, View};
 
 pub(super) fn simplify(graph: Graph) -> Graph {
@@ -108,7 +109,7 @@ fn joined(graph: &Graph, terms: &[usize]) -> Option<(usize, Vec<usize>)> {
         let (axis, start) = padded(view)?;
         parts.push((axis, start, view.input[axis], graph.nodes[*term].inputs[0]));
     }
-    parts.sort_unstable();
+    parts.indirect_sort();
     let axis = parts.first()?.0;
     let mut end = 0;
     for (own_axis, start, length, _) in &parts {

@@ -5,12 +5,11 @@
 //! from an input over everything that is reachable from it, adjoints from an output over its
 //! ancestors. Both sweeps are loops over the list; nothing recurses.
 //!
-//! - [`storage`](self) keeps the nodes in blocks that never move and grow geometrically, 33 bytes each over `f64`;
+//! - `storage` keeps the nodes in chunks that never move, 33 bytes each over `f64`;
 //! - [`Var`] is the copyable handle that user code computes with;
 //! - `sweep` runs forwards and in reverse;
 //! - `replay` evaluates a recording at new inputs.
 
-mod block;
 mod replay;
 mod storage;
 mod sweep;

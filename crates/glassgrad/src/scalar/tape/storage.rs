@@ -1,21 +1,12 @@
-//! Storage of nodes: a list of blocks that never move, each an array of chunks, each chunk a structure of arrays.
-//!
-//! Blocks instead of one growing vector, because growing would copy everything recorded so far and
-//! hold old and new at once. They grow geometrically from one chunk to [`LARGEST`] chunks: a tape of twenty
-//! nodes allocates one kilobyte, and ten million nodes take ten million times the size of a node.
-//! Memory is not initialised before a node is recorded in it.
+//! The nodes of a tape in [chunks](crate::scalar::storage), each a structure of arrays.
 
 use std::mem::MaybeUninit;
 
-use super::block::Block;
 use crate::ops::{Operation, Real};
+use crate::scalar::storage::{self, Chunks};
 
 /// Nodes in a chunk.
 const CHUNK: usize = 32;
-/// Chunks in the largest blocks. Blocks have 1, 1, 2, 4, … chunks, so that block `k` starts at chunk 2ᵏ⁻¹.
-const LARGEST: usize = 32;
-/// The number of blocks before the first of the largest size.
-const GROWING: usize = LARGEST.ilog2() as usize + 1;
 
 /// Marks an operand slot that holds no node. In that slot the partial derivative is free, and holds
 /// the constant operand or the parameter of the operation instead.
@@ -55,36 +46,25 @@ pub(super) struct Stored<T> {
     pub(super) value: T,
 }
 
-/// The nodes of a tape.
-///
-/// Invariant: the first `length` nodes, counted through all blocks, are initialised; and unless `length` is a multiple of
-/// `CHUNK`, `open` points to the chunk in which node `length` lies. Blocks stay where they are until the nodes are
-/// dropped, so `open` stays valid; references to their elements come from the same raw pointer.
-#[derive(Debug)]
-pub(super) struct Nodes<T> {
-    blocks: Vec<Block<Chunk<T>>>,
-    open: *mut Chunk<T>,
-    length: usize,
+// SAFETY: a chunk consists of arrays of `MaybeUninit`, which need no initialisation.
+#[allow(unsafe_code)]
+unsafe impl<T> storage::Chunk for Chunk<T> {
+    const SIZE: usize = CHUNK;
+    const MOST: usize = NONE as usize;
 }
 
-// SAFETY: `open` points into `blocks`, which the nodes own; nothing else has it.
-#[allow(unsafe_code)]
-unsafe impl<T: Send> Send for Nodes<T> {}
+/// The nodes of a tape.
+///
+/// Invariant: all nodes of `chunks` are initialised.
+#[derive(Debug)]
+pub(super) struct Nodes<T> {
+    chunks: Chunks<Chunk<T>>,
+}
 
 impl<T> Stored<T> {
     /// The slots that hold nodes.
     pub(super) fn parents(&self) -> impl Iterator<Item = u32> + use<T> {
         self.parents.into_iter().filter(|parent| *parent != NONE)
-    }
-}
-
-/// The block of a chunk, and its place in that block.
-#[inline(always)]
-fn place_of(chunk: usize) -> (usize, usize) {
-    match chunk.checked_ilog2() {
-        None => (0, 0),
-        Some(log) if chunk < LARGEST => (log as usize + 1, chunk - (1 << log)),
-        Some(_) => (GROWING - 1 + chunk / LARGEST, chunk % LARGEST),
     }
 }
 
@@ -124,69 +104,43 @@ impl<T: Copy> Chunk<T> {
 
 impl<T: Real> Nodes<T> {
     pub(super) fn new() -> Self {
-        Nodes { blocks: Vec::new(), open: std::ptr::null_mut(), length: 0 }
+        Nodes { chunks: Chunks::new() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.length
+        self.chunks.len()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let chunks: usize = self.blocks.iter().map(|block| block.as_slice().len()).sum();
-        chunks * size_of::<Chunk<T>>() + self.blocks.capacity() * size_of::<Block<Chunk<T>>>()
+        self.chunks.bytes()
     }
 
     pub(super) fn clear(&mut self) {
-        self.length = 0;
+        self.chunks.clear();
     }
 
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(super) fn push(&mut self, operation: Operation, parents: [u32; 2], partials: [T; 2], value: T) -> u32 {
-        let index = self.length;
-        let place = index % CHUNK;
-        if place == 0 {
-            self.open_chunk();
-        }
-        // SAFETY: `open` points to the chunk of this node, by the invariant or because it was just opened, and no
-        // reference into the blocks is alive while `self` is borrowed mutably. Every place of a chunk is below `CHUNK`.
+        let (index, chunk, place) = self.chunks.push();
+        // SAFETY: the chunk of the node that was just added is allocated, and no reference into the chunks is alive while
+        // `self` is borrowed mutably. Every place of a chunk is below `CHUNK`.
         unsafe {
-            let chunk = self.open;
             (&raw mut (*chunk).parents[place]).write(MaybeUninit::new(parents));
             (&raw mut (*chunk).partials[place]).write(MaybeUninit::new(partials));
             (&raw mut (*chunk).values[place]).write(MaybeUninit::new(value));
             (&raw mut (*chunk).operations[place]).write(MaybeUninit::new(operation));
         }
-        self.length = index + 1;
         index as u32
-    }
-
-    /// Points `open` to the chunk of the next node, which is the first of its chunk.
-    #[cold]
-    #[inline(never)]
-    #[allow(unsafe_code)]
-    fn open_chunk(&mut self) {
-        let (block, place) = place_of(self.length / CHUNK);
-        if block == self.blocks.len() {
-            assert!(
-                self.length + LARGEST * CHUNK < NONE as usize,
-                "a tape holds at most {NONE} nodes; clear it or use more tapes"
-            );
-            let chunks = 1 << block.saturating_sub(1).min(GROWING - 1);
-            // SAFETY: a chunk consists of arrays of `MaybeUninit`, which need no initialisation.
-            self.blocks.push(unsafe { Block::new(chunks) });
-        }
-        self.open = self.blocks[block].as_mut_ptr().wrapping_add(place);
     }
 
     #[inline]
     #[allow(unsafe_code)]
     fn locate(&self, index: u32) -> (Recorded<'_, T>, usize) {
-        assert!((index as usize) < self.length, "node {index} is not on this tape, which has {} nodes", self.length);
-        let (block, chunk) = place_of(index as usize / CHUNK);
+        assert!((index as usize) < self.len(), "node {index} is not on this tape, which has {} nodes", self.len());
         let place = index as usize % CHUNK;
-        // SAFETY: nodes below `length` are recorded.
-        (unsafe { self.blocks[block].as_slice()[chunk].recorded(place + 1) }, place)
+        // SAFETY: nodes below the length are recorded.
+        (unsafe { self.chunks.chunk(index as usize / CHUNK).recorded(place + 1) }, place)
     }
 
     #[inline]
@@ -207,19 +161,17 @@ impl<T: Real> Nodes<T> {
     }
 
     pub(super) fn set_value(&mut self, index: u32, value: T) {
-        assert!((index as usize) < self.length, "node {index} is not on this tape, which has {} nodes", self.length);
-        let (block, chunk) = place_of(index as usize / CHUNK);
-        self.blocks[block].as_mut_slice()[chunk].values[index as usize % CHUNK].write(value);
+        assert!((index as usize) < self.len(), "node {index} is not on this tape, which has {} nodes", self.len());
+        self.chunks.chunk_mut(index as usize / CHUNK).values[index as usize % CHUNK].write(value);
     }
 
     /// The chunks that hold nodes.
     #[allow(unsafe_code)]
     pub(super) fn chunks_mut(&mut self) -> impl Iterator<Item = RecordedMut<'_, T>> {
-        let length = self.length;
-        let chunks = self.blocks.iter_mut().flat_map(Block::as_mut_slice).take(length.div_ceil(CHUNK)).enumerate();
-        chunks.map(move |(number, chunk)| {
+        let length = self.len();
+        self.chunks.iter_mut().enumerate().map(move |(number, chunk)| {
             let count = (length - number * CHUNK).min(CHUNK);
-            // SAFETY: nodes below `length` are recorded.
+            // SAFETY: nodes below the length are recorded.
             unsafe { chunk.recorded_mut(count) }
         })
     }
@@ -227,12 +179,11 @@ impl<T: Real> Nodes<T> {
     /// The chunks that hold nodes below `end`, each with the index of its first node.
     #[allow(unsafe_code)]
     pub(super) fn chunks_below(&self, end: usize) -> impl DoubleEndedIterator<Item = (usize, Recorded<'_, T>)> {
-        assert!(end <= self.length, "node {end} is not on this tape, which has {} nodes", self.length);
+        assert!(end <= self.len(), "node {end} is not on this tape, which has {} nodes", self.len());
         (0..end.div_ceil(CHUNK)).map(move |number| {
-            let (block, chunk) = place_of(number);
             let start = number * CHUNK;
-            // SAFETY: nodes below `length` are recorded.
-            (start, unsafe { self.blocks[block].as_slice()[chunk].recorded((end - start).min(CHUNK)) })
+            // SAFETY: nodes below the length are recorded.
+            (start, unsafe { self.chunks.chunk(number).recorded((end - start).min(CHUNK)) })
         })
     }
 }

@@ -19,6 +19,15 @@ pub(super) const CONFIG: GptConfig = GptConfig { context: 128, dropout: 0.0, ..G
 type Data = (Tensor, Tensor);
 
 pub(super) fn workload() -> Training<Gpt, Data> {
+    training(loss)
+}
+
+/// The same in mixed precision: `bf16`, with parameters and optimizer in 32 bits.
+pub(super) fn in_bf16() -> Training<Gpt, Data> {
+    training(|network, data| loss(&rounded(network, DType::BF16), data)).without_differences()
+}
+
+fn training(loss: fn(&Gpt, &Data) -> Tensor) -> Training<Gpt, Data> {
     let mut source = Source::default();
     let network = filled(&mut source, &Gpt::new(Key::new(0), &CONFIG));
     let count = BATCH * CONFIG.context;

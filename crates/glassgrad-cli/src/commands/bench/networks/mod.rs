@@ -16,9 +16,11 @@ use super::data::Source;
 use super::workload::Make;
 
 /// The networks by name.
-pub(super) const NETWORKS: [(&str, Make); 8] = [
+pub(super) const NETWORKS: [(&str, Make); 10] = [
     ("resnet18", || Box::new(resnet::workload())),
+    ("resnet18_bf16", || Box::new(resnet::in_bf16())),
     ("character_gpt", || Box::new(character_gpt::workload())),
+    ("character_gpt_bf16", || Box::new(character_gpt::in_bf16())),
     ("generation_cached", || Box::new(generation::workload(true))),
     ("generation", || Box::new(generation::workload(false))),
     ("lstm_3x256", || Box::new(lstm::workload())),

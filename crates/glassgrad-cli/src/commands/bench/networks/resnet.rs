@@ -21,6 +21,11 @@ pub(super) fn workload() -> Training<ResNet, Data> {
     training(BATCH, loss).checked_in_f64()
 }
 
+/// The same in mixed precision: `bf16`, with parameters and optimizer in 32 bits.
+pub(super) fn in_bf16() -> Training<ResNet, Data> {
+    training(BATCH, |network, data| loss(&rounded(network, DType::BF16), data)).without_differences()
+}
+
 /// The same with a batch for a GPU, in one of two precisions.
 pub(super) fn wide(precision: Precision) -> Training<ResNet, Data> {
     let loss: fn(&ResNet, &Data) -> Tensor = match precision {
