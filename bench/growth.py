@@ -10,20 +10,20 @@ import datetime
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 
 from compare import ROOT, commit, machine, readable
 
-# Sizes, whether a budget of memory is measured too, and the exponents by arithmetic: of a step's time, and of its memory.
+# Sizes, the budget of memory as a share of what a gradient allocates otherwise, if one is measured, and the exponents by arithmetic: of a step's
+# time, and of its memory.
 CASES = {
-    "parameters": ([10**6, 10**7, 10**8, 10**9], False, (1, 0.5), "MLP of 4 equal layers, batch 32, step of SGD"),
-    "layers": ([1, 3, 10, 30, 100], True, (1, 1), "MLP of width 256, batch 2048, gradient"),
-    "positions": ([128, 256, 512, 1024, 2048, 4096, 8192], True, (2, 1), "GPT of 2 blocks of width 128, one sequence, gradient"),
-    "nodes": ([10**3, 10**4, 10**5, 10**6], False, (None, None), "chain of operations on one number, gradient, built anew"),
+    "parameters": ([10**6, 10**7, 10**8, 10**9], None, (1, 1), "MLP of 4 equal layers, batch 32, step of SGD"),
+    "layers": ([1, 3, 10, 30, 100], 0.6, (1, 1), "MLP of width 256, batch 2048, gradient"),
+    "positions": ([128, 256, 512, 1024, 2048, 4096, 8192], 0.85, (2, 1), "GPT of 2 blocks of width 128, one sequence, gradient"),
+    "nodes": ([10**3, 10**4, 10**5, 10**6], None, (None, None), "chain of operations on one number, gradient, built anew"),
 }
-SHARE = 0.6
-
 
 def exponent(points):
     """The slope of the line through logarithms, of the larger half of the sizes."""
@@ -56,7 +56,9 @@ def measure(program, case, size, share, patience):
     except subprocess.TimeoutExpired:
         return {"reason": f"no answer in {patience:g} s"}
     if done.returncode != 0:
-        return {"reason": (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]}
+        least = re.search(r"takes at least (\d+) bytes", done.stderr)
+        said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        return {"reason": f"at least {bytes_text(int(least[1]))}" if least else said}
     return json.loads(done.stdout)
 
 
@@ -105,12 +107,12 @@ def main():
     folder = ROOT / "target/bench"
     folder.mkdir(parents=True, exist_ok=True)
     for case in options.only or CASES:
-        sizes, has_budget, _, _ = CASES[case]
+        sizes, share, _, _ = CASES[case]
         rows = []
         for size in (size for size in sizes if size <= options.most):
             row = {"size": size, "free": measure(program, case, size, None, options.patience)}
-            if has_budget:
-                row["within"] = measure(program, case, size, SHARE, options.patience)
+            if share:
+                row["within"] = measure(program, case, size, share, options.patience)
             rows.append(row)
             if sys.stderr.isatty():
                 print(f"\r\x1b[K{case} {size}", end="", file=sys.stderr, flush=True)

@@ -164,7 +164,7 @@ pub(crate) trait Combinable: Copy {
     }
 }
 
-/// The lanes of what is reduced side by side: as many in every type and at every level, so that results are the same.
+/// The lanes of vectors that are compared side by side: as many in every type and at every level, so that results are the same.
 const LANES: usize = 16;
 
 /// Combines two vectors lane by lane.
@@ -194,8 +194,8 @@ fn vectors_together<E: Copy, const VECTORS: usize>(
 
 /// Combines lanes as a tree: the first half with the second, and so on.
 #[inline(always)]
-fn tree<E: Copy>(mut lanes: [E; LANES], of: impl Fn(E, E) -> E) -> E {
-    let mut width = LANES / 2;
+fn tree<E: Copy, const N: usize>(mut lanes: [E; N], of: impl Fn(E, E) -> E) -> E {
+    let mut width = N / 2;
     while width > 0 {
         for k in 0..width {
             lanes[k] = of(lanes[k], lanes[k + width]);
@@ -209,32 +209,28 @@ macro_rules! combinable_floats {
     ($($Float:ty),*) => {$(
         impl Combinable for $Float {
             const ZERO: Self = 0.0;
-            /// Four vectors of sixteen sums side by side, or one of fewer elements, added up as a tree: the same on every machine. One vector
-            /// alone would wait for itself.
+            /// Sixty-four sums side by side, or sixteen of fewer elements, added up as a tree: the same on every machine. One vector of
+            /// sums would wait for itself.
             #[inline(always)]
             fn sum_of(elements: &[Self]) -> Self {
                 #[inline(always)]
-                fn side_by_side<const VECTORS: usize>(elements: &[$Float]) -> $Float {
-                    let (chunks, rest) = elements.as_chunks::<LANES>();
-                    let (groups, more) = chunks.as_chunks::<VECTORS>();
-                    // Arrays of constant places: they stay in registers.
-                    let mut sums = [[0.0; LANES]; VECTORS];
-                    for group in groups {
-                        for n in 0..VECTORS {
-                            sums[n] = both(sums[n], group[n], |a: $Float, b| a + b);
+                fn side_by_side<const N: usize>(elements: &[$Float]) -> $Float {
+                    let (chunks, rest) = elements.as_chunks::<N>();
+                    // An array of its own, of which every element has a constant place: it stays in registers.
+                    let mut sums = [0.0; N];
+                    for chunk in chunks {
+                        for k in 0..N {
+                            sums[k] += chunk[k];
                         }
                     }
-                    let mut lanes = vectors_together(sums, |a: $Float, b| a + b);
-                    for chunk in more {
-                        lanes = both(lanes, *chunk, |a: $Float, b| a + b);
-                    }
+                    let mut lanes = sums;
                     lanes.iter_mut().zip(rest).for_each(|(lane, element)| *lane += element);
                     tree(lanes, |a: $Float, b| a + b)
                 }
                 match elements.len() {
                     0..16 => elements.iter().fold(0.0, |sum, element| sum + element),
-                    16..256 => side_by_side::<1>(elements),
-                    _ => side_by_side::<4>(elements),
+                    16..256 => side_by_side::<16>(elements),
+                    _ => side_by_side::<64>(elements),
                 }
             }
             #[inline(always)]
