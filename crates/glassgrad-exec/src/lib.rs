@@ -34,18 +34,3 @@ pub use executor::{
     Executable, Executor, Input, MatmulPrecision, Output, Results, Target, Timed, Times, bind_result, check_bindings,
 };
 pub use verify::Violation;
-
-// Paths of before the split.
-mod exec {
-    pub(crate) use crate::*;
-}
-mod opt {
-    pub(crate) use crate::capabilities::{Capabilities, EpilogueLimits};
-    pub(crate) use crate::{memory, program, revolve};
-}
-mod expr {
-    pub(crate) use crate::host::{Elements, ElementsMut, Operand};
-    pub(crate) use crate::program::{
-        AttentionKernel, Cumulation, CumulativeKernel, Distribution, FusedKernel, HostCall as Custom, Logic,
-    };
-}

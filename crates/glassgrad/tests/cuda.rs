@@ -381,7 +381,7 @@ fn convolutions_are_stored_channels_last(device: &Device) {
             let y = (normal(&x.conv2d(&kernel, config.padding(1)), channels) + &x).tanh();
             let z = normal(&y.conv2d(&down, half.padding(1)), 2 * channels) + y.conv2d(&short, half);
             let pooled = z.avg_pool2d(Pooling::new(2)).reshape([batch, 2 * channels * 16]);
-            let turned = z.permute(&[0, 2, 1, 3]) * wave(&[batch, 8, 2 * channels, 8]).cast(dtype);
+            let turned = z.permute([0, 2, 1, 3]) * wave(&[batch, 8, 2 * channels, 8]).cast(dtype);
             let bias = z.sum_over([0, 2, 3]).cast(DType::F32);
             (
                 (pooled.cast(DType::F32) * wave(&[batch, 32 * channels]).cast(DType::F32)).sum()

@@ -15,10 +15,11 @@ use crate::array::{Array, Buffer};
 use crate::collective::{self, Collective, Ticket};
 use crate::dtype::{DType, Element};
 use crate::error::Error;
-use crate::exec::host;
-use crate::exec::reference::argsort;
-use crate::expr::{Custom, Distribution, Elements, ElementsMut, FusedKernel, Operand};
-use crate::opt::program::{Access, Call, CallKind, Signature};
+use crate::host;
+use crate::host::{Elements, ElementsMut, Operand};
+use crate::program::{Access, Call, CallKind, Signature};
+use crate::program::{Distribution, FusedKernel, HostCall};
+use crate::reference::argsort;
 use crate::rng::Key;
 use crate::shape::Shape;
 use crate::view::View;
@@ -290,7 +291,7 @@ unsafe fn draw(distribution: &Distribution, isa: Isa, keys: &[i64], at: *mut u8,
 const DRAWN: usize = 1 << 14;
 
 /// Host code on operands where they lie, if it is one of the library's that can do that.
-unsafe fn host_call_in_place(custom: &Custom, call: &Call, frame: &Frame<'_>) -> Option<Result<(), Error>> {
+unsafe fn host_call_in_place(custom: &HostCall, call: &Call, frame: &Frame<'_>) -> Option<Result<(), Error>> {
     let operand = |(access, shape): &'_ (Access, Shape)| {
         let (at, count) = (frame.at(access, 0), shape.elements());
         match access.dtype {
@@ -315,7 +316,7 @@ unsafe fn host_call_in_place(custom: &Custom, call: &Call, frame: &Frame<'_>) ->
 }
 
 /// Host code, on copies of its operands unless it takes them where they lie.
-unsafe fn host_call(custom: &Custom, call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
+unsafe fn host_call(custom: &HostCall, call: &Call, frame: &Frame<'_>, origin: Origin<'_>) -> Result<(), Error> {
     if let Some(done) = host_call_in_place(custom, call, frame) {
         return done;
     }

@@ -15,7 +15,7 @@ use super::skinny;
 use super::symmetric::Symmetric;
 use super::tiles::Composite;
 use crate::dtype::DType;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// Up to this many multiplications a product is small; fewer where Miri interprets them, which would take too long otherwise.
 pub(super) const SMALL: usize = if cfg!(miri) { 1 << 13 } else { 48 * 48 * 48 };

@@ -11,8 +11,8 @@ use super::fused::Combinable;
 use super::interpreter::{Frame, elements, elements_mut};
 use super::thread_pool;
 use crate::dtype::DType;
-use crate::expr::{Cumulation, CumulativeKernel};
-use crate::opt::program::{Call, Signature};
+use crate::program::{Call, Signature};
+use crate::program::{Cumulation, CumulativeKernel};
 use crate::shape::Shape;
 
 /// Lines, or segments of a line, that run side by side.

@@ -8,8 +8,8 @@ use super::interpreter::Frame;
 use super::plan::PlannedLoop;
 use super::thread_pool;
 use super::workspace::{Lease, Purpose};
-use crate::opt::memory::aligned;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::memory::aligned;
+use crate::program::{Contraction, ContractionAxis};
 
 /// The bytes of a piece, about: half of a usual cache of the second level.
 const NEAR: usize = 1 << 19;

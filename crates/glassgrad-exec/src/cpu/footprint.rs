@@ -14,7 +14,7 @@ use super::plan::{ContractionPlan, Plan, PlannedLoop, StepPlan};
 use super::thread_pool::threads;
 use super::workspace::{PURPOSES, Purpose};
 use super::{epilogue, fused, symmetric};
-use crate::opt::program::{Access, Call, Contraction, Program, Step};
+use crate::program::{Access, Call, Contraction, Program, Step};
 use crate::shape::Shape;
 
 /// The bytes that a run of a program allocates besides its inputs, on all threads: results, arena, constants, scratch and

@@ -10,7 +10,7 @@ use super::interpreter::Frame;
 use super::plan::ContractionPlan;
 use super::thread_pool;
 use super::tiles::{count, place};
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// A side of a product is cut into this many pieces, or more.
 pub(super) const PIECES: usize = 8;

@@ -11,7 +11,7 @@ use super::contraction::Factor;
 use super::interpreter::Frame;
 use super::isa::Isa;
 use super::thread_pool;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// The partial sums of a dot product.
 const LANES: usize = 16;

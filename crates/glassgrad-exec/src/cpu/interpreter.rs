@@ -13,8 +13,8 @@ use super::{call, contraction, fused, reverse_scan};
 use crate::array::{Array, Buffer, OutOfMemory};
 use crate::collective::Ticket;
 use crate::error::Error;
-use crate::opt::memory;
-use crate::opt::program::{Access, Call, CallKind, Memory, Program, ScanLoop, Step, bytes_of};
+use crate::memory;
+use crate::program::{Access, Call, CallKind, Memory, Program, ScanLoop, Step, bytes_of};
 
 /// The user's source line of a node.
 pub(super) type Origin<'o> = &'o dyn Fn(usize) -> &'static Location<'static>;

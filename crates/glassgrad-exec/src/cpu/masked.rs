@@ -14,7 +14,7 @@ use super::interpreter::{Frame, elements, elements_mut};
 use super::isa::Isa;
 use super::thread_pool;
 use super::tiles::{count, place};
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// Axes without a request for memory.
 type Axes = SmallVec<[ContractionAxis; 8]>;

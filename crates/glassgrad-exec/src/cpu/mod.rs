@@ -47,10 +47,10 @@ use self::plan::Plan;
 use self::workspace::{Purpose, Workspaces};
 use super::{Executable, Executor, Input, Output, Results, Target, Times, check_bindings};
 use crate::array::{Array, buffer};
+use crate::capabilities::{Capabilities, EpilogueLimits};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::opt::program::Program;
-use crate::opt::{Capabilities, EpilogueLimits};
+use crate::program::Program;
 
 pub use self::footprint::footprint;
 pub use self::fused::WORTH;

@@ -11,9 +11,9 @@ use super::workspace::{Workspace, Workspaces};
 use crate::array::Buffer;
 use crate::clock::Instant;
 use crate::error::Error;
-use crate::exec::{Timed, Times};
-use crate::opt::memory;
-use crate::opt::program::{Access, Memory, Program, Step};
+use crate::memory;
+use crate::program::{Access, Memory, Program, Step};
+use crate::{Timed, Times};
 
 /// The lists of one step: a number for each run.
 #[derive(Default)]

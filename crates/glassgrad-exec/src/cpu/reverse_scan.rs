@@ -3,9 +3,9 @@
 use super::interpreter::{Frame, Origin, copy, elements, steps};
 use super::plan::Plan;
 use crate::error::Error;
-use crate::opt::memory;
-use crate::opt::program::{Program, ReverseScan, Signature, bytes_of};
-use crate::opt::revolve::Action;
+use crate::memory;
+use crate::program::{Program, ReverseScan, Signature, bytes_of};
+use crate::revolve::Action;
 
 /// Places one after another in scratch memory, each as large as the array of its signature.
 struct Places {

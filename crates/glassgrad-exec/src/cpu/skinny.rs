@@ -10,7 +10,7 @@ use super::contraction::{Factor, multiplications};
 use super::interpreter::Frame;
 use super::isa::Isa;
 use super::thread_pool;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// The largest number of vectors.
 const MOST: usize = 8;

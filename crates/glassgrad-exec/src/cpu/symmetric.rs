@@ -16,7 +16,7 @@ use super::simd::Register;
 use super::thread_pool;
 use super::tiles::packed_block;
 use super::workspace::Purpose;
-use crate::opt::memory::aligned;
+use crate::memory::aligned;
 
 /// The sums that are packed at a time.
 const DEPTH: usize = 256;

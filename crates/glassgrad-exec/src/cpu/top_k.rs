@@ -4,14 +4,14 @@
 //! are twice as many as needed; then the worse half goes, and its bound is what a further element must be better than. Blocks of elements are
 //! first compared with the bound as a whole.
 //!
-//! [`CallKind::ArgSort`]: crate::opt::program::CallKind::ArgSort
+//! [`CallKind::ArgSort`]: crate::program::CallKind::ArgSort
 #![allow(unsafe_code)]
 
 use super::call::descending_key;
 use super::interpreter::{Frame, elements, elements_mut};
 use super::thread_pool;
 use crate::dtype::DType;
-use crate::opt::program::{Call, Signature};
+use crate::program::{Call, Signature};
 
 /// The elements that are compared with the bound at a time.
 const BLOCK: usize = 64;

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, PoisonError};
 
 use crate::array::OutOfMemory;
-use crate::opt::memory::ALIGNMENT;
+use crate::memory::ALIGNMENT;
 
 /// What working memory is for. Each kind is as large as the largest request for it, so that kinds do not grow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

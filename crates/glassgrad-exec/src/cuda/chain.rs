@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use super::plan::{Action, Actions, Argument, Chained, Planner};
 use super::source::{ChainMemory, Kernel, Link, Place, THREADS};
 use super::split::{self, Split};
-use crate::opt::memory::aligned;
-use crate::opt::program::{Memory, Program, ScanLoop, Step, bytes_of};
+use crate::memory::aligned;
+use crate::program::{Memory, Program, ScanLoop, Step, bytes_of};
 
 /// The most blocks of one launch in a chain. More of them are faster on several multiprocessors, and a cluster of blocks is not: its
 /// barriers take as long as launches.

@@ -3,8 +3,8 @@
 
 use super::source::contraction::count;
 use crate::dtype::DType;
-use crate::opt::memory::aligned;
-use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Store};
+use crate::memory::aligned;
+use crate::program::{Access, Contraction, ContractionAxis, Loop, Memory, Store};
 use crate::view::View;
 
 /// What a library computes.

@@ -15,9 +15,9 @@ use super::convolution::{Convolution, Direction, Images};
 use super::device::{Address, Device, Loaded, TensorCores};
 use super::product::{Matrix, Product};
 use super::source::Module;
+use crate::MatmulPrecision;
 use crate::dtype::{DType, Element, bf16, f16};
 use crate::error::Error;
-use crate::exec::MatmulPrecision;
 
 /// A function that runs a kernel: its arguments, the blocks of the grid, and the threads of a block.
 type Run = unsafe extern "C" fn(*mut *mut c_void, *const u32, u32);
@@ -149,53 +149,58 @@ impl Emulation {
     fn convolved<E: Element>(&self, convolution: &Convolution, places: [Address; 3]) -> Result<(), String> {
         let Convolution { direction, images, outputs, kernel, stride, dilation, padding, coefficient, offsets, .. } =
             convolution;
-        let place = |operand: usize, element: usize| {
-            let byte = (offsets[operand] + element as isize) * size_of::<E>() as isize;
-            self.checked(places[operand].wrapping_add_signed(byte as i64), size_of::<E>()).map(<*mut u8>::cast::<E>)
+        let reach = |images: &Images| {
+            1 + images.sizes.iter().zip(images.strides).map(|(size, stride)| (size - 1) * stride).sum::<usize>()
+        };
+        let lengths = [reach(images), kernel.iter().product(), reach(outputs)];
+        // The elements of an operand, in reserved memory.
+        let elements = |operand: usize| -> Result<*mut E, String> {
+            let byte = offsets[operand] * size_of::<E>() as isize;
+            let first = places[operand].wrapping_add_signed(byte as i64);
+            Ok(self.checked(first, lengths[operand] * size_of::<E>())?.cast::<E>())
         };
         let is_rounded = convolution.dtype == DType::F32;
-        let read = |operand: usize, element: usize| -> Result<f64, String> {
-            // SAFETY: the address lies in reserved memory, which was checked, and is aligned for its type.
-            let number = unsafe { (*place(operand, element)?).to_f64() };
-            Ok(if is_rounded { tf32(number) } else { number })
+        let rounded = |number: f64| if is_rounded { tf32(number) } else { number };
+        let read = |operand: usize| -> Result<Vec<f64>, String> {
+            let from = elements(operand)?;
+            // SAFETY: all elements lie in reserved memory, which was checked, and are aligned for their type.
+            Ok((0..lengths[operand]).map(|k| rounded(unsafe { (*from.add(k)).to_f64() })).collect())
         };
+        let (result, [first, second]) = match direction {
+            Direction::Images => (0, [1, 2]),
+            Direction::Kernel => (1, [0, 2]),
+            Direction::Outputs => (2, [0, 1]),
+        };
+        let (a, b) = (read(first)?, read(second)?);
+        let mut sums = vec![0.0; lengths[result]];
         let at = |images: &Images, index: [usize; 4]| (0..4).map(|k| index[k] * images.strides[k]).sum::<usize>();
         let [batch, _, height, width] = outputs.sizes;
         let [filters, channels, taps_down, taps_across] = *kernel;
-        let result = match direction {
-            Direction::Images => 0,
-            Direction::Kernel => 1,
-            Direction::Outputs => 2,
-        };
-        let mut sums: HashMap<usize, f64> = HashMap::new();
-        if *direction == Direction::Images {
-            // Images that no window reads have a cotangent too.
-            let [batch, channels, height, width] = images.sizes;
-            sums.extend(indices([batch, channels, height, width]).map(|(b, c, y, x)| (at(images, [b, c, y, x]), 0.0)));
-        }
-        for (b, o, y, x) in indices([batch, filters, height, width]) {
-            let output = at(outputs, [b, o, y, x]);
-            for (ky, kx, c, _) in indices([taps_down, taps_across, channels, 1]) {
-                let [row, column] = [(y, ky), (x, kx)];
-                let moved = |(position, tap): (usize, usize), k: usize| {
+        for (image, y, x, ky) in indices([batch, height, width, taps_down]) {
+            for (kx, o, c, _) in indices([taps_across, filters, channels, 1]) {
+                let moved = |position: usize, tap: usize, k: usize| {
                     (position * stride[k] + tap * dilation[k]).checked_sub(padding[k][0])
                 };
-                let (Some(row), Some(column)) = (moved(row, 0), moved(column, 1)) else { continue };
+                let (Some(row), Some(column)) = (moved(y, ky, 0), moved(x, kx, 1)) else { continue };
                 if row >= images.sizes[2] || column >= images.sizes[3] {
                     assert!(*padding != [[0; 2]; 2], "a window beyond {images:?}");
                     continue;
                 }
                 let tap = ((o * taps_down + ky) * taps_across + kx) * channels + c;
-                let elements = [at(images, [b, c, row, column]), tap, output];
-                let mut factors =
-                    (0..3).filter(|operand| *operand != result).map(|operand| read(operand, elements[operand]));
-                let (Some(first), Some(second)) = (factors.next(), factors.next()) else { unreachable!("two factors") };
-                *sums.entry(elements[result]).or_default() += first? * second?;
+                let places = [at(images, [image, c, row, column]), tap, at(outputs, [image, o, y, x])];
+                sums[places[result]] += a[places[first]] * b[places[second]];
             }
         }
-        for (element, sum) in sums {
+        let to = elements(result)?;
+        let write = |element: usize| {
             // SAFETY: as above.
-            unsafe { *place(result, element)? = E::from_f64(coefficient * sum) };
+            unsafe { *to.add(element) = E::from_f64(coefficient * sums[element]) };
+        };
+        // Elements between those of images that lie apart belong to others.
+        match direction {
+            Direction::Kernel => (0..lengths[1]).for_each(write),
+            Direction::Images => indices(images.sizes).for_each(|(b, c, y, x)| write(at(images, [b, c, y, x]))),
+            Direction::Outputs => indices(outputs.sizes).for_each(|(b, c, y, x)| write(at(outputs, [b, c, y, x]))),
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::device::Address;
 use super::plan::{Action, Actions};
-use crate::opt::memory::aligned;
-use crate::opt::program::{Loop, Memory, Program, Step, bytes_of};
+use crate::memory::aligned;
+use crate::program::{Loop, Memory, Program, Step, bytes_of};
 
 /// Memory that a unit touches.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +109,7 @@ fn touched_by(program: &Program, actions: &Actions, number: usize, step: &Step) 
         Memory::Input(input) => touched.push((Touched::Input(input), writes)),
         Memory::Result(result) => touched.push((Touched::Result(result), writes)),
         Memory::Arena(byte) => {
-            let is_own = |held: &&crate::opt::program::Held| {
+            let is_own = |held: &&crate::program::Held| {
                 (held.first..=held.last).contains(&number)
                     && (held.place..held.place + held.bytes.max(1)).contains(&byte)
             };

@@ -31,11 +31,11 @@ use super::{
     Executable, Executor, Input, MatmulPrecision, Output, Results, Target, Times, bind_result, check_bindings, host,
 };
 use crate::array::{Array, Buffer, DeviceMemory};
+use crate::capabilities::{Capabilities, EpilogueLimits};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::FusedKernel;
-use crate::opt::program::{Call, CallKind, Memory, Program, Signature, bytes_of};
-use crate::opt::{Capabilities, EpilogueLimits};
+use crate::program::FusedKernel;
+use crate::program::{Call, CallKind, Memory, Program, Signature, bytes_of};
 
 pub use self::gpu::{Gpu, NcclCommunicator, gpus};
 pub use self::texts::{TextOptions, compile, has_compiler, kernel_texts};

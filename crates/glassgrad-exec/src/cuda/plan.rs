@@ -10,8 +10,8 @@ use super::source::contraction::Tiled;
 use super::source::{self, Kernel, Module};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::opt::memory::aligned;
-use crate::opt::program::{
+use crate::memory::aligned;
+use crate::program::{
     Access, Call, CallKind, Contraction, Loop, Memory, Program, Reduction, ReverseScan, ScanLoop, Step, Store, bytes_of,
 };
 

@@ -1,7 +1,7 @@
 //! Contractions that a library of matrix products runs: which of them fit it, and how they are called.
 
 use crate::dtype::DType;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// The most calls that one contraction is made of.
 const MOST_CALLS: usize = 64;

@@ -12,12 +12,12 @@ use super::lanes;
 use super::plan::{Action, Actions, Argument, Chained};
 use crate::array::{Array, Buffer};
 use crate::error::Error;
-use crate::exec::reference::perform_call;
-use crate::exec::{Timed, Times, host};
-use crate::opt::memory::aligned;
-use crate::opt::program::{Access, Call, CallKind, Memory, Program, ReverseScan, ScanLoop, Signature, Step, bytes_of};
-use crate::opt::revolve;
+use crate::memory::aligned;
+use crate::program::{Access, Call, CallKind, Memory, Program, ReverseScan, ScanLoop, Signature, Step, bytes_of};
+use crate::reference::perform_call;
+use crate::revolve;
 use crate::shape::Shape;
+use crate::{Timed, Times, host};
 
 /// The bytes in which a call reports an index: its place plus one, and the index.
 pub(super) const REPORT: usize = 16;

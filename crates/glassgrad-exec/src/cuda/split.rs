@@ -4,9 +4,7 @@
 
 use std::collections::HashMap;
 
-use crate::opt::program::{
-    Access, Call, CallKind, Contraction, ContractionAxis, Loop, Memory, Program, ScanLoop, Step,
-};
+use crate::program::{Access, Call, CallKind, Contraction, ContractionAxis, Loop, Memory, Program, ScanLoop, Step};
 use crate::shape::Shape;
 
 /// The most blocks: one for each multiprocessor of a large GPU.

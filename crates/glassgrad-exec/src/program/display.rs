@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Logic;
 use super::{Access, ContractionAxis, Instruction, Loop, Memory, Program, Reduction, ReverseScan, Signature, Step};
-use crate::opt::revolve::Schedule;
+use crate::revolve::Schedule;
 
 impl fmt::Display for Memory {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -111,7 +111,7 @@ pub struct Loop {
     /// For each axis, whether rows run along it; none are there if no register is by row. Rows run along the last axis and
     /// its neighbours, and perhaps along neighbours further in front too, or along these alone, as the windows of pooling do.
     /// The elements from the first of these axes to the end are at most the target's
-    /// [`row_elements`](crate::opt::Capabilities::row_elements).
+    /// [`row_elements`](crate::capabilities::Capabilities::row_elements).
     pub along_rows: Vec<bool>,
     /// Stores.
     pub stores: Vec<Store>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Access, Memory, Program};
-use crate::opt::revolve::Schedule;
+use crate::revolve::Schedule;
 
 /// A loop over leading axes: a program for one iteration.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,14 +7,14 @@ use crate::array::{Array, Buffer};
 use crate::clock::Instant;
 use crate::dtype::{DType, bf16, f16};
 use crate::error::Error;
-use crate::exec::{Timed, Times};
-use crate::expr::Logic;
 use crate::ops::Operation;
-use crate::opt::program::{
+use crate::program::Logic;
+use crate::program::{
     Access, Call, Contraction, ContractionAxis, Instruction, Loop, Memory, Program, Reduction, ReverseScan, ScanLoop,
     Signature, Step, bytes_of,
 };
-use crate::opt::revolve::Action;
+use crate::revolve::Action;
+use crate::{Timed, Times};
 
 /// The user's source line of a node.
 type Origin<'o> = &'o dyn Fn(usize) -> &'static Location<'static>;

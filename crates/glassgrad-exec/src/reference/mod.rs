@@ -19,10 +19,10 @@ pub(crate) use self::interpreter::perform_call;
 pub use self::noise::{is_on as is_noisy, perturbed, perturbed_array, with_rounding_noise};
 use super::{Executable, Executor, Input, Output, Results, Target, Times, bind_result, check_bindings};
 use crate::array::{Array, Buffer, DeviceMemory};
+use crate::capabilities::Capabilities;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::opt::Capabilities;
-use crate::opt::program::{CallKind, Program, Signature, bytes_of};
+use crate::program::{CallKind, Program, Signature, bytes_of};
 
 /// What the reference executor can run: programs without epilogues, with other row limits than those of the CPU.
 pub(crate) static CAPABILITIES: Capabilities = Capabilities {

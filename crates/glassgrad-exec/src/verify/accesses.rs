@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::opt::program::{Access, Memory};
+use crate::program::{Access, Memory};
 use crate::sorting::IndirectSort;
 
 /// One axis of an access: how many places, and how far apart in elements.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Checked;
 use super::accesses::Span;
-use crate::opt::memory::Held;
+use crate::memory::Held;
 use crate::sorting::IndirectSort;
 
 /// Values by the steps at which they begin and end, and those that are live now.

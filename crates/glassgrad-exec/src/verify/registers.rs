@@ -3,7 +3,7 @@
 use super::Checked;
 use crate::dtype::DType;
 use crate::ops::Operation;
-use crate::opt::program::{Instruction, Loop};
+use crate::program::{Instruction, Loop};
 
 pub(super) fn check(fused: &Loop) -> Checked {
     let (loads, count) = (fused.loads.len(), fused.loads.len() + fused.code.len());

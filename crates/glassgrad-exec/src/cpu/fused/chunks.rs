@@ -10,8 +10,8 @@ use super::super::plan::PlannedLoop;
 use super::super::thread_pool;
 use super::super::workspace::{Lease, Purpose};
 use super::{BLOCK, addresses, block_of, blocks, keep, scratch_bytes};
-use crate::opt::memory::aligned;
-use crate::opt::program::{Loop, Store};
+use crate::memory::aligned;
+use crate::program::{Loop, Store};
 
 /// From this many elements times registers on a loop is worth several threads: some tens of microseconds.
 pub const WORTH: usize = 1 << 19;
@@ -159,8 +159,8 @@ mod tests {
     use super::super::super::plan::{Plan, StepPlan};
     use super::*;
     use crate::dtype::DType;
-    use crate::expr::Tensor;
-    use crate::opt::program::Step;
+    use crate::program::Step;
+    use crate::program::Tensor;
 
     /// Chunks of loops that reduce begin where a place of the result begins, whatever blocks are: no two threads add to one place.
     #[test]

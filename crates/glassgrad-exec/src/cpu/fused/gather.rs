@@ -5,7 +5,7 @@ use super::super::interpreter::{Frame, copy, elements, elements_mut};
 use super::super::{isa::Isa, simd::Register};
 use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::dtype::DType;
-use crate::opt::program::Access;
+use crate::program::Access;
 
 /// Reads the elements of a block, at the ISA level of the program.
 pub(super) unsafe fn gather(load: &Access, axes: &Axes, frame: &Frame<'_>, start: usize, count: usize, to: *mut u8) {

@@ -7,9 +7,9 @@ use super::super::vector::Vectorised;
 use super::{BLOCK, Combinable};
 use crate::algebra::Float;
 use crate::dtype::DType;
-use crate::expr::Logic;
 use crate::ops::{Operation, Relation};
-use crate::opt::program::{Instruction, Loop, Reduction, RowLayout};
+use crate::program::Logic;
+use crate::program::{Instruction, Loop, Reduction, RowLayout};
 
 /// Runs one instruction over a block of this many elements, or rows, by the instructions of a level that this machine has.
 #[allow(clippy::too_many_arguments)]

@@ -7,7 +7,7 @@ use super::super::isa::Isa;
 use super::{Axes, BLOCK, Pieces, behind, convert, whole_rows};
 use crate::algebra::Float;
 use crate::dtype::{DType, Element, bf16, f16};
-use crate::opt::program::{Reduction, Store};
+use crate::program::{Reduction, Store};
 
 /// Sets what is put together to where it begins, and what no element is written to to zero.
 pub(super) unsafe fn prepare(store: &Store, target: *mut u8) {

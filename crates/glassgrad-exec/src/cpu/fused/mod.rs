@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use super::interpreter::{Frame, elements_mut};
 use super::plan::{LoadMode, PlannedLoop};
 use crate::dtype::DType;
-use crate::opt::program::{Instruction, Loop, Store};
+use crate::program::{Instruction, Loop, Store};
 use chunks::Chunks;
 pub use chunks::WORTH;
 pub(super) use keep::Combinable;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::contraction::{self, Kernel};
 use super::{fused, interpreter};
-use crate::opt::memory::aligned;
-use crate::opt::program::{CallKind, Contraction, Memory, Program, Step};
+use crate::memory::aligned;
+use crate::program::{CallKind, Contraction, Memory, Program, Step};
 pub(super) use registers::{LoadMode, LoopPlan, PlannedLoop};
 
 /// A program with all that the CPU decides on.

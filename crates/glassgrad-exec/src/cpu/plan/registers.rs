@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::opt::program::{Access, Instruction, Loop, Store};
+use crate::program::{Access, Instruction, Loop, Store};
 
 /// How a load is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

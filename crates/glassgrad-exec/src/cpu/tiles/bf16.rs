@@ -18,7 +18,7 @@ use super::super::workspace::{Purpose, Workspace};
 use super::panel::{Places, finish, packed_block};
 use super::places::{count, each_place, each_run, place};
 use super::{Composite, Cut, PARALLEL, Whole};
-use crate::opt::memory::aligned;
+use crate::memory::aligned;
 
 /// The most columns of a panel, and the most rows of a slab.
 const MOST: [usize; 2] = [48, 8];

@@ -1,7 +1,7 @@
 //! Where the elements of a product lie whose rows, columns and sums run over several axes.
 
 use super::super::fused::MOST_AXES;
-use crate::opt::program::ContractionAxis;
+use crate::program::ContractionAxis;
 
 /// How many indices some axes have.
 pub(crate) fn count(axes: &[ContractionAxis]) -> usize {

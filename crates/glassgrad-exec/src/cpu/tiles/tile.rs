@@ -11,7 +11,7 @@ use super::super::workspace::Workspace;
 use super::Composite;
 use super::panel::{Places, block, finish, pack, packed_block, window_block};
 use super::places::{each_place, each_run};
-use crate::opt::memory::aligned;
+use crate::memory::aligned;
 
 /// Where the sums of a tile go instead of the result: elements row by row, for this many columns.
 #[derive(Clone, Copy)]

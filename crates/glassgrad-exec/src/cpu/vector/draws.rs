@@ -9,7 +9,7 @@
 
 use super::functions::double;
 use super::sincos;
-use crate::exec::cpu::isa::Isa;
+use crate::cpu::isa::Isa;
 use crate::rng::{HALF_STEP, Key, philox_together, unit};
 
 /// The numbers that are drawn together.

@@ -23,8 +23,8 @@ use super::convolution::Convolution;
 use super::device::{Address, Device, Loaded, Mark, Recording, TensorCores, Turn};
 use super::product::Product;
 use super::source::{self, Module};
+use crate::MatmulPrecision;
 use crate::error::Error;
-use crate::exec::MatmulPrecision;
 
 pub(super) use self::compile::compiled;
 use self::convolutions::Convolutions;
@@ -51,7 +51,7 @@ const COMPILERS: usize = 8;
 /// A GPU of this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
-    /// Its number, as in [`Target::Cuda`](crate::exec::Target::Cuda).
+    /// Its number, as in [`Target::Cuda`](crate::Target::Cuda).
     pub number: usize,
     /// Its name.
     pub name: String,

@@ -3,8 +3,8 @@
 use super::call::Called;
 use super::{Writer, type_of};
 use crate::dtype::DType;
-use crate::expr::AttentionKernel;
-use crate::opt::program::{Access, Call, Memory, Signature};
+use crate::program::AttentionKernel;
+use crate::program::{Access, Call, Memory, Signature};
 
 /// The threads of a block.
 const THREADS: u32 = 128;

@@ -3,8 +3,8 @@
 
 use super::{Kernel, THREADS, Writer, type_of};
 use crate::dtype::DType;
-use crate::expr::{Distribution, FusedKernel};
-use crate::opt::program::{Call, CallKind, Memory};
+use crate::program::{Call, CallKind, Memory};
+use crate::program::{Distribution, FusedKernel};
 use crate::shape::Shape;
 use crate::view::View;
 

@@ -4,7 +4,7 @@
 use super::epilogue::Elements;
 use super::{Kernel, THREADS, Writer, reach_of, type_of};
 use crate::dtype::DType;
-use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Reduction, Store};
+use crate::program::{Access, Contraction, ContractionAxis, Loop, Memory, Reduction, Store};
 
 /// The terms that are staged at a time, for tiles in which a thread computes this many elements along each side: small tiles leave
 /// room for more, and each stage waits for memory once.

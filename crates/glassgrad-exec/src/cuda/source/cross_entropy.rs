@@ -3,7 +3,7 @@
 use super::call::Called;
 use super::{THREADS, Writer, type_of};
 use crate::dtype::DType;
-use crate::opt::program::{Access, Call, Signature};
+use crate::program::{Access, Call, Signature};
 
 /// Fewer classes are left to loops with row reductions, which fuse what is before and behind.
 const LEAST_CLASSES: usize = 1 << 10;

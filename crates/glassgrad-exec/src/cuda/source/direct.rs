@@ -5,7 +5,7 @@ use super::contraction::{Tiled, offset, reach_of_contraction};
 use super::epilogue::Elements;
 use super::{THREADS, Writer, type_of};
 use crate::dtype::DType;
-use crate::opt::program::{Contraction, ContractionAxis};
+use crate::program::{Contraction, ContractionAxis};
 
 /// The most multiplications.
 const MOST_MULTIPLICATIONS: usize = 1 << 16;

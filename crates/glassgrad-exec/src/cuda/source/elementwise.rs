@@ -1,7 +1,7 @@
 //! Fused loops whose stores are element by element.
 
 use super::{Kernel, THREADS, Writer, reach_of, type_of};
-use crate::opt::program::{Access, Loop, Memory};
+use crate::program::{Access, Loop, Memory};
 
 /// From this many elements on each thread computes several, whose loads overlap.
 const MANY: usize = 1 << 20;

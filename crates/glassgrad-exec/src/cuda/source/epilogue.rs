@@ -2,7 +2,7 @@
 
 use super::instructions::scaled;
 use super::{Writer, merged, type_of};
-use crate::opt::program::{Contraction, Loop, Memory};
+use crate::program::{Contraction, Loop, Memory};
 
 /// What is known about the elements of a thread: for `u` below `count`, `row[u]`, `column[u]`, whether they are `inside[u]` of the
 /// result, and the sum of their terms, `total[u]`.

@@ -8,7 +8,7 @@ use super::Writer;
 use super::contraction::{Tiled, offset, reach_of_contraction};
 use super::epilogue::Elements;
 use crate::dtype::DType;
-use crate::opt::program::{Contraction, ContractionAxis, Memory};
+use crate::program::{Contraction, ContractionAxis, Memory};
 
 /// The elements that a thread computes along each side of a tile: one vector of shared memory.
 const OWN: usize = 4;

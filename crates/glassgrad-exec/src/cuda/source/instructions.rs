@@ -2,9 +2,9 @@
 
 use super::{Writer, type_of};
 use crate::dtype::DType;
-use crate::expr::Logic;
 use crate::ops::Operation;
-use crate::opt::program::{Instruction, Loop, Reduction};
+use crate::program::Logic;
+use crate::program::{Instruction, Loop, Reduction};
 
 /// A number of an element type.
 pub(super) fn literal(dtype: DType, number: f64) -> String {

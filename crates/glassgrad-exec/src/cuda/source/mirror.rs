@@ -1,7 +1,7 @@
 //! Mirrors the lower triangle of a square matrix, column by column as libraries of matrix products see it, into the upper one.
 
 use super::{Kernel, THREADS, Writer, type_of};
-use crate::opt::program::{Access, Memory};
+use crate::program::{Access, Memory};
 
 /// The rows and columns of a tile, which is transposed in shared memory so that reads and writes are of neighbouring elements.
 const SIDE: usize = 32;

@@ -24,7 +24,7 @@ use std::fmt::Write;
 
 use crate::dtype::DType;
 use crate::ops::Operation;
-use crate::opt::program::{Access, Loop, Memory};
+use crate::program::{Access, Loop, Memory};
 
 /// The threads of a block, but for kernels that say otherwise.
 pub(super) const THREADS: u32 = 256;

@@ -4,7 +4,7 @@
 use super::elementwise::{VECTORS, neighbours};
 use super::instructions::{identity, reduced, scaled};
 use super::{Kernel, THREADS, Writer, reach_of, type_of};
-use crate::opt::program::{Access, Loop, Memory, Reduction, Store};
+use crate::program::{Access, Loop, Memory, Reduction, Store};
 
 /// The blocks that are enough for every GPU.
 const BLOCKS: usize = 528;

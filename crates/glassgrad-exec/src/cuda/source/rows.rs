@@ -4,7 +4,7 @@ use super::elementwise::{VECTORS, neighbours};
 use super::instructions::{identity, reduced, scaled};
 use super::{Kernel, THREADS, Writer, reach_of, type_of};
 use crate::dtype::DType;
-use crate::opt::program::{Instruction, Loop, Memory, Reduction};
+use crate::program::{Instruction, Loop, Memory, Reduction};
 
 /// The most elements of a row.
 pub(in crate::cuda) const ROW_ELEMENTS: usize = 1 << 14;

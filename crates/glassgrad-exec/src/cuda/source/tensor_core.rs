@@ -8,8 +8,8 @@
 use super::contraction::{Tiled, count, first_part, offset, parts_added_up, reach_of_contraction};
 use super::{THREADS, Writer, type_of};
 use crate::dtype::DType;
-use crate::opt::memory::aligned;
-use crate::opt::program::{Access, Contraction, ContractionAxis, Loop, Memory, Store};
+use crate::memory::aligned;
+use crate::program::{Access, Contraction, ContractionAxis, Loop, Memory, Store};
 
 /// The bytes of terms that one row of a stage holds, and those of the row with its padding: eight rows lie in different banks.
 const STAGE: usize = 64;

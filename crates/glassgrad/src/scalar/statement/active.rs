@@ -56,7 +56,7 @@ impl<'t, T: Real> Active<'t, T> {
             let factor = partial * self.edge.factor;
             if is_exact(operation) {
                 Edge { node: self.edge.node, factor }
-            } else if factor.is_entirely_finite() {
+            } else if factor.is_entirely_finite() && !underflows(factor, partial, self.edge.factor) {
                 return self.depending(factor, value);
             } else {
                 tape.record_strongly([self.edge, Edge { node: NONE, factor: c(0.0) }], [partial, c(0.0)])
@@ -72,6 +72,12 @@ impl<'t, T: Real> Active<'t, T> {
 #[inline(always)]
 fn is_exact(operation: Operation) -> bool {
     matches!(operation, Operation::Add | Operation::Sub | Operation::Neg)
+}
+
+/// Whether a product is zero and its factors are not: the sweep, which multiplies them with an adjoint in turn, may be able to tell it from zero.
+#[inline(always)]
+fn underflows<T: Real>(product: T, partial: T, factor: T) -> bool {
+    product.is_exactly_zero() && !partial.is_exactly_zero() && !factor.is_exactly_zero()
 }
 
 #[cold]
@@ -125,12 +131,15 @@ impl<T: Real> Algebra for Active<'_, T> {
             let products = [partials[0] * self.edge.factor, partials[1] * other.edge.factor];
             // A sum is finite only if its terms are.
             let sum = products[0] + products[1];
-            if nodes[0] == nodes[1] && sum.is_entirely_finite() {
+            if nodes[0] == nodes[1] && sum.is_entirely_finite() && (is_exact(R::OPERATION) || !sum.is_exactly_zero()) {
                 return self.depending(sum, value);
             }
             if is_exact(R::OPERATION) {
                 tape.record(nodes, products)
-            } else if !sum.is_entirely_finite() {
+            } else if !sum.is_entirely_finite()
+                || underflows(products[0], partials[0], self.edge.factor)
+                || underflows(products[1], partials[1], other.edge.factor)
+            {
                 tape.record_strongly([self.edge, other.edge], partials)
             } else if products[0].is_exactly_zero() {
                 return other.depending(products[1], value);
@@ -175,6 +184,17 @@ order_by_value!(['t, T: Real] Active<'t, T>);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn products_of_partials_that_underflow_are_not_zero() {
+        use crate::scalar::gradient;
+        let chain = |x: Active<'_>| x * c(1e-200) * c(1e-200) * c(1e300);
+        assert_eq!(gradient(|x| chain(x[0]), &[1.0]), [1e-200 * (1e-200 * 1e300)]);
+        assert_eq!(gradient(|x| chain(x[0]) + chain(x[1]) * x[0], &[1.0, 2.0])[1], 1e-200 * (1e-200 * 1e300));
+        let product = |x: &[Active<'_>]| (x[0] * c(1e-200)) * (x[1] * c(1e-200)) * c(1e300);
+        assert!(gradient(|x| product(x), &[1.0, 1.0]).iter().all(|own| *own > 0.0));
+        assert_eq!(gradient(|x| (x[0] * c(0.0)) * c(1e300), &[1.0]), [0.0]);
+    }
 
     #[test]
     #[should_panic(expected = "numbers of two gradients meet")]

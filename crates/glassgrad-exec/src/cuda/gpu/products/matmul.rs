@@ -7,8 +7,8 @@ use cudarc::cublaslt::sys as lt;
 use super::super::super::device::Address;
 use super::super::super::product::{Matrix, Product};
 use super::{Products, WORKSPACE, direction, failure};
+use crate::MatmulPrecision;
 use crate::dtype::DType;
-use crate::exec::MatmulPrecision;
 
 /// The alignment of operands that tuned algorithms rely on, in bytes.
 pub(super) const ALIGNMENT: u64 = 16;

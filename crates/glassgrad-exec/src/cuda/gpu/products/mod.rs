@@ -16,8 +16,8 @@ use cudarc::driver::{result as driver, sys};
 use super::super::device::Address;
 use super::super::product::{Matrix, Product};
 use super::{Handle, cache};
+use crate::MatmulPrecision;
 use crate::dtype::DType;
-use crate::exec::MatmulPrecision;
 
 use self::matmul::{ALIGNMENT, Matmul, Shape};
 

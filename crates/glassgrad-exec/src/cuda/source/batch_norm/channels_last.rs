@@ -3,7 +3,7 @@
 use super::super::call::Called;
 use super::super::{THREADS, Writer};
 use super::{Sizes, begun, finished, of_channel, pointer, scratch_at};
-use crate::opt::program::Call;
+use crate::program::Call;
 
 /// About this many blocks compute partial results: two for each multiprocessor of a large GPU.
 const BLOCKS: usize = 264;

@@ -6,7 +6,7 @@ mod channels_last;
 use super::call::Called;
 use super::{THREADS, Writer, type_of};
 use crate::dtype::DType;
-use crate::opt::program::{Access, Call, Memory, Signature};
+use crate::program::{Access, Call, Memory, Signature};
 
 /// Fewer elements are left to loops.
 const LEAST_ELEMENTS: usize = 1 << 14;
