@@ -121,19 +121,21 @@ unsafe fn blocks(
         // What has no slot lies in place, and has its address in each block.
         *place = slot.map_or(std::ptr::null_mut(), |slot| scratch.wrapping_add(slot * SLOT));
     }
-    // The axes of what is not read or written in the order of the loop.
-    let gathered: SmallVec<[Option<Axes>; 4]> = fused
+    // The axes of what is not read or written in the order of the loop, of as many as fit without an allocation.
+    let gathered: SmallVec<[Option<Axes>; 16]> = fused
         .loads
         .iter()
         .zip(&fused.plan.modes)
         .enumerate()
+        .take(16)
         .map(|(number, (load, mode))| {
             (*mode == LoadMode::Gathered).then(|| Axes::of(&fused, fused.by_row[number], &load.strides))
         })
         .collect();
-    let scattered: SmallVec<[Axes; 2]> = fused
+    let scattered: SmallVec<[Axes; 8]> = fused
         .planned_stores()
         .filter(|(_, plan)| !plan.direct)
+        .take(8)
         .map(|(store, _)| Axes::of(&fused, fused.by_row[store.register], &store.access.strides))
         .collect();
     let mut start = begin;
@@ -155,7 +157,15 @@ unsafe fn blocks(
                 LoadMode::Broadcast => {}
                 LoadMode::Gathered => {
                     let (start, count) = (units(by_row, start), units(by_row, count));
-                    let Some(axes) = &gathered[number] else { unreachable!("a gathered load has axes") };
+                    let own;
+                    let axes = match gathered.get(number) {
+                        Some(Some(axes)) => axes,
+                        Some(None) => unreachable!("a gathered load has axes"),
+                        None => {
+                            own = Axes::of(&fused, by_row, &load.strides);
+                            &own
+                        }
+                    };
                     // A block of contiguous elements is read where it lies, unless the loop writes there.
                     let is_apart = || fused.stores.iter().all(|store| store.access.memory != load.memory);
                     let contiguous =
@@ -206,8 +216,16 @@ unsafe fn blocks(
             }
         }
         let stored = fused.planned_stores().zip(targets).filter(|((_, plan), _)| !plan.direct);
-        for (((store, plan), target), axes) in stored.zip(&scattered) {
+        for (number, ((store, plan), target)) in stored.enumerate() {
             let by_row = fused.by_row[store.register];
+            let own;
+            let axes = match scattered.get(number) {
+                Some(axes) => axes,
+                None => {
+                    own = Axes::of(&fused, by_row, &store.access.strides);
+                    &own
+                }
+            };
             let (start, count) = (units(by_row, start), units(by_row, count));
             let kept = Kept { store, in_order: plan.in_order, axes, target: *target, start, count };
             keep::keep(frame.isa, kept, places[store.register]);
