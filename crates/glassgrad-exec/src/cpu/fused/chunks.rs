@@ -156,32 +156,47 @@ impl Chunks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::plan::{Plan, StepPlan};
+    use super::super::super::plan::LoopPlan;
     use super::*;
     use crate::dtype::DType;
-    use crate::program::Step;
-    use crate::program::Tensor;
+    use crate::program::{Access, Memory, Reduction, Store};
+
+    /// The sum of an array along an axis.
+    fn sum(shape: [usize; 3], axis: usize, dtype: DType) -> Loop {
+        let strides = |extents: [usize; 3]| [extents[1] * extents[2], extents[2], 1].map(|stride| stride as isize);
+        let access =
+            |memory: Memory, strides: [isize; 3]| Access { memory, dtype, offset: 0, strides: strides.to_vec() };
+        let mut kept = shape;
+        kept[axis] = 1;
+        let mut to = strides(kept);
+        to[axis] = 0;
+        let access_to = access(Memory::Result(0), to);
+        let store = Store { register: 0, access: access_to, reduction: Some(Reduction::Sum), scale: 1.0, clear: None };
+        Loop {
+            extents: shape.to_vec(),
+            loads: vec![access(Memory::Input(0), strides(shape))],
+            code: Vec::new(),
+            by_row: vec![false],
+            along_rows: vec![false; 3],
+            stores: vec![store],
+        }
+    }
 
     /// Chunks of loops that reduce begin where a place of the result begins, whatever blocks are: no two threads add to one place.
     #[test]
     fn chunks_begin_at_units_of_reductions() {
         let mut seen = 0;
         for shape in [[2000, 3, 100], [700, 7, 130], [40, 5, 5000], [3, 300_000, 2]] {
-            for axis in [0, 1, 2] {
-                let x = Tensor::from(1_i64).broadcast_to(shape) + Tensor::arange(shape[2] as i64);
-                for y in [x.sum_over(axis), x.cast(DType::F64).sum_over(axis)] {
-                    let plan = Plan::new(y.program().expect("a program"));
-                    for (step, plan) in plan.planned_steps() {
-                        let (Step::Loop(fused), StepPlan::Loop(plan)) = (step, plan) else { continue };
-                        let (planned, total) = (PlannedLoop::new(fused, plan), fused.extents.iter().product());
-                        let Some(chunks) = Chunks::of(planned, total) else { continue };
-                        assert!(chunks.length.is_multiple_of(fused.rows().elements()), "{fused}");
-                        for store in fused.stores.iter().filter(|store| store.reduction.is_some()) {
-                            let unit = unit(fused, store);
-                            seen += usize::from(unit > 1 && unit < total);
-                            assert!(unit == total || chunks.length.is_multiple_of(unit), "{unit} of {fused}");
-                        }
-                    }
+            for (axis, dtype) in [0, 1, 2].into_iter().flat_map(|axis| [(axis, DType::I64), (axis, DType::F64)]) {
+                let fused = sum(shape, axis, dtype);
+                let plan = LoopPlan::new(&fused);
+                let (planned, total) = (PlannedLoop::new(&fused, &plan), fused.extents.iter().product());
+                let Some(chunks) = Chunks::of(planned, total) else { continue };
+                assert!(chunks.length.is_multiple_of(fused.rows().elements()), "{fused}");
+                for store in fused.stores.iter().filter(|store| store.reduction.is_some()) {
+                    let unit = unit(&fused, store);
+                    seen += usize::from(unit > 1 && unit < total);
+                    assert!(unit == total || chunks.length.is_multiple_of(unit), "{unit} of {fused}");
                 }
             }
         }

@@ -81,7 +81,7 @@ fn last_uses(fused: &Loop) -> Vec<usize> {
 impl LoopPlan {
     /// Allocates registers. A slot is reused when its register was read for the last time; broadcast loads and constants
     /// keep theirs, and what is read or stored in place needs none.
-    pub(super) fn new(fused: &Loop) -> LoopPlan {
+    pub(in crate::cpu) fn new(fused: &Loop) -> LoopPlan {
         let loads = fused.loads.len();
         let [by_element, by_row] = [fused.element_strides(), fused.row_strides()];
         let in_order = |register: usize, access: &Access| {
