@@ -159,35 +159,25 @@ mod tests {
     use super::super::super::plan::LoopPlan;
     use super::*;
     use crate::dtype::DType;
-    use crate::program::{Access, Memory, Reduction};
+    use crate::program::{Access, Memory, Reduction, Store};
 
-    /// The sum over one axis of three, of integers.
-    fn sum_over(axis: usize, extents: [usize; 3]) -> Loop {
-        let access = |memory: Memory, strides: [isize; 3]| Access {
-            memory,
-            dtype: DType::I64,
-            offset: 0,
-            strides: strides.to_vec(),
-        };
-        // Strides row by row, over all axes and over those that are kept.
-        let rows = |extents: [usize; 3]| [(extents[1] * extents[2]) as isize, extents[2] as isize, 1];
-        let mut kept = extents;
+    /// The sum of an array along an axis.
+    fn sum(shape: [usize; 3], axis: usize, dtype: DType) -> Loop {
+        let strides = |extents: [usize; 3]| [extents[1] * extents[2], extents[2], 1].map(|stride| stride as isize);
+        let access =
+            |memory: Memory, strides: [isize; 3]| Access { memory, dtype, offset: 0, strides: strides.to_vec() };
+        let mut kept = shape;
         kept[axis] = 1;
-        let mut strides = rows(kept);
-        strides[axis] = 0;
-        let store = Store {
-            register: 0,
-            access: access(Memory::Result(0), strides),
-            reduction: Some(Reduction::Sum),
-            scale: 1.0,
-            clear: Some(kept.iter().product()),
-        };
+        let mut to = strides(kept);
+        to[axis] = 0;
+        let access_to = access(Memory::Result(0), to);
+        let store = Store { register: 0, access: access_to, reduction: Some(Reduction::Sum), scale: 1.0, clear: None };
         Loop {
-            extents: extents.to_vec(),
-            loads: vec![access(Memory::Input(0), rows(extents))],
+            extents: shape.to_vec(),
+            loads: vec![access(Memory::Input(0), strides(shape))],
             code: Vec::new(),
             by_row: vec![false],
-            along_rows: Vec::new(),
+            along_rows: vec![false; 3],
             stores: vec![store],
         }
     }
@@ -196,17 +186,20 @@ mod tests {
     #[test]
     fn chunks_begin_at_units_of_reductions() {
         let mut seen = 0;
-        for extents in [[2000, 3, 100], [700, 7, 130], [40, 5, 5000], [3, 300_000, 2]] {
-            for axis in 0..3 {
-                let fused = sum_over(axis, extents);
+        for shape in [[2000, 3, 100], [700, 7, 130], [40, 5, 5000], [3, 300_000, 2]] {
+            for (axis, dtype) in [0, 1, 2].into_iter().flat_map(|axis| [(axis, DType::I64), (axis, DType::F64)]) {
+                let fused = sum(shape, axis, dtype);
                 let plan = LoopPlan::new(&fused);
-                let total = extents.iter().product();
-                let Some(chunks) = Chunks::of(PlannedLoop::new(&fused, &plan), total) else { continue };
-                let unit = unit(&fused, &fused.stores[0]);
-                seen += usize::from(unit > 1 && unit < total);
-                assert!(unit == total || chunks.length.is_multiple_of(unit), "{unit} of {fused}");
+                let (planned, total) = (PlannedLoop::new(&fused, &plan), fused.extents.iter().product());
+                let Some(chunks) = Chunks::of(planned, total) else { continue };
+                assert!(chunks.length.is_multiple_of(fused.rows().elements()), "{fused}");
+                for store in fused.stores.iter().filter(|store| store.reduction.is_some()) {
+                    let unit = unit(&fused, store);
+                    seen += usize::from(unit > 1 && unit < total);
+                    assert!(unit == total || chunks.length.is_multiple_of(unit), "{unit} of {fused}");
+                }
             }
         }
-        assert!(seen > 4, "only {seen} reductions over chunks");
+        assert!(seen > 5, "only {seen} reductions over chunks");
     }
 }
