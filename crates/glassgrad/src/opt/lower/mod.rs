@@ -10,7 +10,7 @@
 //! - `windows` unrolls reductions of small windows that overlap;
 //! - `padding` allocates zeros around what a view reads outside of, and `scatter_fusion` finds contractions that
 //!   accumulate at the places of a view;
-//! - `layout` chooses the axis order of what only contractions read;
+//! - `layout` chooses the axis order of what only contractions read, and stores convolutions channels-last where the target asks for it;
 //! - `epilogue` fuses loops into the contractions that they read;
 //! - `loops` collapses axes;
 //! - `finish` plans memory and writes the steps.
