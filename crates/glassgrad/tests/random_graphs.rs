@@ -226,7 +226,8 @@ proptest! {
         let tolerance = roundings(&program) * magnitude(&program, &x);
         assert_near("values", &forward.0, &reverse.0, 0.0);
         assert_near("Jv", &recorded.jvp(&v), &forward.1, tolerance);
-        assert_near("Jᵀw", &recorded.vjp(&w), &reverse.1, 0.0);
+        // Statements multiply partials in another order than the sweep of a tape.
+        assert_near("Jᵀw", &recorded.vjp(&w), &reverse.1, tolerance);
         assert_near("⟨w, Jv⟩", &[dot(&w, &forward.1)], &[dot(&reverse.1, &v)], tolerance);
     }
 

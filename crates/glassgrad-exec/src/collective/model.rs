@@ -98,7 +98,8 @@ impl StepModel {
         let count = bytes.div_ceil(bucket.max(1)).max(1);
         let part = |number: usize| (number + 1) * bytes / count - number * bytes / count;
         let ready = |number: usize| seconds * (1.0 + 2.0 * (number + 1) as f64 / count as f64) / 3.0;
-        let sum = |number: usize| Awaited { ready: ready(number), needed: seconds, bytes: part(number) };
+        // The last one is complete at the end, but for rounding.
+        let sum = |number: usize| Awaited { ready: ready(number).min(seconds), needed: seconds, bytes: part(number) };
         StepModel { gradient: seconds, sums: (0..count).map(sum).collect(), update: 0.0 }
     }
 

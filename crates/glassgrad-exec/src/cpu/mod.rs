@@ -2,13 +2,11 @@
 //! thread pool.
 //!
 //! # Safety
-//! This folder addresses memory by pointer and stride. Every function that takes an address, or a [`Frame`] of them, is an
+//! This folder addresses memory by pointer and stride. Every function that takes an address, or a `Frame` of them, is an
 //! `unsafe fn` under one contract, *the planned access*: the addresses are those that a program, which the verifier accepts
-//! (`opt::verify`, after every lowering in debug builds and tests), names for arrays of its signatures, which
-//! `exec::check_bindings` compares on every launch. Hence every access is in bounds and aligned, nothing is written while
+//! (`verify`, after every lowering in debug builds and tests), names for arrays of its signatures, which
+//! `check_bindings` compares on every launch. Hence every access is in bounds and aligned, nothing is written while
 //! another step or thread reads it, and what a step writes it does not read, but for the same elements at the same places.
-//!
-//! [`Frame`]: interpreter::Frame
 #![allow(unsafe_code)]
 // The contract is that of the whole folder.
 #![allow(unsafe_op_in_unsafe_fn)]

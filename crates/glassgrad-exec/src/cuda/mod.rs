@@ -1,6 +1,6 @@
 //! The CUDA executor: steps of a program become kernels in CUDA C++, compiled at run time.
 //!
-//! `source` writes the kernels, `plan` decides what is launched for each step, `run` launches it. A [`Device`] is a GPU
+//! `source` writes the kernels, `plan` decides what is launched for each step, `run` launches it. A `Device` is a GPU
 //! (`gpu`), or the host itself (`emulation`), which compiles the same text behind a shim: so all that is above the driver is
 //! tested on machines without a GPU.
 

@@ -94,7 +94,7 @@ pub struct Program {
     /// These values with their lifetimes, in no particular order.
     pub values: Vec<Held>,
     /// Provenance: pairs of a step and a node of the graph that it was lowered from, as in
-    /// [`GraphNode::source`](super::graph::GraphNode::source), in no particular order; some are there twice.
+    /// `GraphNode::source`, in no particular order; some are there twice.
     pub sources: Vec<(usize, usize)>,
 }
 

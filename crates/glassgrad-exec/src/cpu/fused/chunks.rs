@@ -171,7 +171,9 @@ mod tests {
         let mut to = strides(kept);
         to[axis] = 0;
         let access_to = access(Memory::Result(0), to);
-        let store = Store { register: 0, access: access_to, reduction: Some(Reduction::Sum), scale: 1.0, clear: None };
+        let count = kept.iter().product();
+        let store =
+            Store { register: 0, access: access_to, reduction: Some(Reduction::Sum), scale: 1.0, clear: Some(count) };
         Loop {
             extents: shape.to_vec(),
             loads: vec![access(Memory::Input(0), strides(shape))],
