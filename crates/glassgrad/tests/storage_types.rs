@@ -257,6 +257,17 @@ fn a_loop_rounds_where_it_stores() {
     assert_eq!((wide.cast(DType::BF16).cast(DType::F32) - 1.0).to_f64_vec().unwrap(), [0.0]);
 }
 
+/// Sums of 16-bit numbers are those of 32 bits, rounded once. Blocks of converted elements are shorter, so that sums of 32 bits are ordered
+/// differently: they differ by errors of 32 bits, which terms that cancel make larger than the sum's own.
+fn rounds_once(own: &Tensor, wide: &Tensor) {
+    let (bound, own, wide) = (rounding(own.dtype()), own.to_f64_vec().unwrap(), wide.to_f64_vec().unwrap());
+    let largest = wide.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+    for (own, wide) in own.iter().zip(&wide) {
+        let tolerance = bound * wide.abs() + 1e-5 * largest;
+        assert!((own - wide).abs() <= tolerance, "{own} is not {wide} within {tolerance}");
+    }
+}
+
 #[test]
 fn reductions_accumulate_in_32_bits() {
     for dtype in HALVES {
@@ -274,12 +285,12 @@ fn reductions_accumulate_in_32_bits() {
             let x = matrix(dtype, rows, columns, 0.1);
             let wide = x.cast(DType::F32);
             for axis in [0, 1] {
-                assert_eq!(bits(&x.sum_over(axis)), bits(&wide.sum_over(axis).cast(dtype)), "{rows}×{columns}, {axis}");
+                rounds_once(&x.sum_over(axis), &wide.sum_over(axis));
                 assert_eq!(bits(&x.max_over(axis)), bits(&wide.max_over(axis).cast(dtype)));
-                assert_eq!(bits(&x.mean_over(axis)), bits(&wide.mean_over(axis).cast(dtype)));
+                rounds_once(&x.mean_over(axis), &wide.mean_over(axis));
                 assert_eq!(x.argmax(axis).to_vec::<i64>().unwrap(), wide.argmax(axis).to_vec::<i64>().unwrap());
             }
-            assert_eq!(bits(&x.sum()), bits(&wide.sum().cast(dtype)));
+            rounds_once(&x.sum(), &wide.sum());
             // Exponentials and sums of rows that do not fit into a block are stored in between: three roundings.
             let (own, wide_softmax) = (x.softmax(1).to_f64_vec().unwrap(), wide.softmax(1).to_f64_vec().unwrap());
             let bound = |expected: f64| 3.02 * rounding(dtype) * expected + f64::from(f32::MIN_POSITIVE);
@@ -632,12 +643,14 @@ fn apart(own: &impl Tree, other: &impl Tree) -> f64 {
 }
 
 #[test]
-fn large_products_round_in_their_epilogue() {
+fn large_products_take_factors_as_stored_and_round_once() {
     let (x, g) = (matrix(DType::BF16, 40, 500, 0.1), matrix(DType::BF16, 40, 700, 0.7));
     let w = matrix(DType::BF16, 500, 700, 0.4);
     let update = |x: &Tensor, g: &Tensor, w: &Tensor| w - x.transpose().matmul(g) * 0.01;
     let own = update(&x, &g, &w);
-    assert!(own.program().unwrap().to_string().contains("epilogue: loop"), "{}", own.program().unwrap());
+    // The product of the factors as they are stored, and one loop that computes and rounds.
+    let program = own.program().unwrap();
+    assert!(program.steps.len() == 2 && program.to_string().contains("input 0 · input 1"), "{program}");
     let wide = update(&x.cast(DType::F32), &g.cast(DType::F32), &w.cast(DType::F32));
     assert!(apart(&own, &wide) <= 1.01 * rounding(DType::BF16), "{}", apart(&own, &wide));
 }
